@@ -1,0 +1,66 @@
+//! Barriers: `flush_work` waits by gluing an item of its own behind the one it waits for.
+
+use core::ptr::NonNull;
+
+use crate::ids::WorkerId;
+use crate::list;
+use crate::pool::PoolState;
+use crate::word::WorkWord;
+use crate::work::WorkItem;
+
+/// What a flush of one item found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushTarget {
+    /// Neither queued on nor run by this pool: nothing to wait for here.
+    Idle,
+    /// Queued; the barrier now follows it.
+    Queued,
+    /// Run by this worker; the barrier is the next thing it runs.
+    Running(WorkerId),
+}
+
+impl PoolState {
+    /// Glues `barrier` to the last queueing of `target`: behind it if it is queued here, else to the worker that
+    /// runs it. The barrier carries the target's colour, so a flush of the queue waits for it too; it never
+    /// counts in `nr_active` and cannot be cancelled.
+    ///
+    /// KERNEL: `start_flush_work`, `insert_wq_barrier` — same.
+    ///
+    /// # Safety
+    /// `target` must be valid. `barrier` must be valid, idle, owned by the caller, and stay where it is until
+    /// its function has run, if the result is not [`FlushTarget::Idle`].
+    pub unsafe fn insert_barrier(
+        &mut self,
+        target: NonNull<WorkItem>,
+        barrier: NonNull<WorkItem>,
+    ) -> FlushTarget {
+        // SAFETY: the caller promises validity.
+        let (target_ref, barrier_ref) = unsafe { (target.as_ref(), barrier.as_ref()) };
+        let word = target_ref.word();
+        let node = WorkItem::node(barrier);
+        if let Some(at) = word.pwq().filter(|at| at.pool == self.id()) {
+            let _ = barrier_ref.claim();
+            barrier_ref
+                .set_queued(WorkWord::queued(at, word.color(), true).with_linked(word.is_linked()));
+            target_ref.update_queued(word.with_linked(true));
+            // SAFETY: (queued): the target is linked here; the barrier is (alive) by the caller's promise.
+            unsafe { list::insert_after(node, WorkItem::node(target)) };
+            self.pwq_add_in_flight(at.pwq, word.color());
+            return FlushTarget::Queued;
+        }
+        let addr = target.as_ptr() as usize;
+        let Some((id, pwq, color)) = self.executing(addr, target_ref.func()) else {
+            return FlushTarget::Idle;
+        };
+        let _ = barrier_ref.claim();
+        let at = crate::ids::PwqRef { pool: self.id(), pwq };
+        let scheduled = self.scheduled_mut(id);
+        // At the head: only the running item is waited for, not others scheduled behind it.
+        barrier_ref.set_queued(WorkWord::queued(at, color, true));
+        // SAFETY: as above.
+        unsafe { scheduled.push_front(node) };
+        self.pwq_add_in_flight(pwq, color);
+        FlushTarget::Running(id)
+    }
+}

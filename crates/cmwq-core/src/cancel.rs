@@ -1,0 +1,58 @@
+//! Taking an item back.
+
+use core::ptr::NonNull;
+
+use crate::list;
+use crate::pool::{Effects, PoolState};
+use crate::word::WorkWord;
+use crate::work::WorkItem;
+
+/// What an attempt to take an item off this pool's lists did.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grab {
+    /// It was queued here; now the caller owns its `PENDING` and must publish or queue it.
+    Taken(Effects),
+    /// It is not queued here.
+    NotHere,
+}
+
+impl PoolState {
+    /// Steals a queued item, active or not, scheduled or not. Its barriers stay and run without it.
+    ///
+    /// KERNEL: `try_to_grab_pending` under the pool's lock — same, except that it kicks: Linux leaves what
+    /// the freed slot activated without waking a worker, which was seen to cost seconds.
+    ///
+    /// # Safety
+    /// `item` must be valid.
+    pub unsafe fn try_grab(&mut self, item: NonNull<WorkItem>) -> Grab {
+        // SAFETY: the caller promises validity.
+        let item_ref = unsafe { item.as_ref() };
+        let word = item_ref.word();
+        let Some(at) = word.pwq().filter(|at| at.pool == self.id()) else { return Grab::NotHere };
+        let node = WorkItem::node(item);
+        if word.is_inactive() && word.is_linked() {
+            // The barriers must not wait for a slot that a cancelled item will never take.
+            // SAFETY: (queued): the item is linked here and so is what is glued to it.
+            unsafe {
+                if let Some(barrier) = self.worklist_after(node) {
+                    self.move_chain_to_worklist(barrier);
+                }
+            }
+        }
+        // SAFETY: (queued), (locked).
+        unsafe { list::unlink(node) };
+        let idle = WorkWord::off_queue(self.id(), self.config().bh);
+        item_ref.publish_idle(idle.with_pending(true));
+        self.pwq_count_cancelled(at.pwq);
+        let mut effects = self.dec_in_flight(at.pwq, word.color(), word.is_inactive());
+        effects.kick = self.kick_now();
+        Grab::Taken(effects)
+    }
+
+    /// Whether this pool runs the item now (`WORK_BUSY_RUNNING`).
+    #[must_use]
+    pub fn is_executing(&self, item: &WorkItem) -> bool {
+        self.executing(core::ptr::from_ref(item) as usize, item.func()).is_some()
+    }
+}

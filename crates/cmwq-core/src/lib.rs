@@ -1,0 +1,58 @@
+//! The pure scheduling core of cmwq: Linux's concurrency-managed workqueues as a value.
+//!
+//! Four principles hold everywhere in this crate:
+//!
+//! 1. **It decides and never acts.** Events go in (`enqueue`, `next`, `finish`, `worker_blocked`, …),
+//!    small `#[must_use]` outcomes come out ([`Kick`], [`Next`], [`Effects`]). It reads no clock,
+//!    spawns no thread, takes no lock, wakes nobody, logs nothing.
+//! 2. **One struct per lock domain.** [`PoolState`] is what the kernel's pool lock protects,
+//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeState`] the per-node limit. A driver
+//!    wraps each in a lock, calls one method, drops the lock, then acts.
+//! 3. **No allocation on the item path.** Work items are intrusive ([`WorkItem`]); a pool's tables grow
+//!    only when a worker or a pool–workqueue pair is created.
+//! 4. **An item is never touched after its function has been entered.** The function may free it; what is
+//!    needed later is copied into the worker's record first.
+//!
+//! A kernel reader finds the usual names: `worklist`, `nr_running`, `nr_active`, `max_active`, pwq, flush
+//! colours, barriers, `need_more_worker`. [`policy`] holds the five predicates on one screen.
+//!
+//! Reading order: [`word`] → [`work`] → [`policy`] → [`pool`] → `worker` → `pwq` → [`flush`].
+#![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+extern crate alloc;
+#[cfg(any(test, loom))]
+extern crate std;
+
+mod active;
+mod barrier;
+mod cancel;
+pub mod consts;
+mod delayed;
+pub mod flush;
+mod ids;
+pub mod list;
+pub mod policy;
+pub mod pool;
+mod pwq;
+mod slab;
+mod sync;
+pub mod word;
+pub mod work;
+mod worker;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use active::{NodeSlots, NodeState};
+pub use barrier::FlushTarget;
+pub use cancel::Grab;
+pub use delayed::{TICK_NS, Timer, Wheel};
+pub use flush::{FlushState, Start};
+pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
+pub use pool::{Effects, Enqueued, Kick, PoolConfig, PoolState};
+pub use pwq::{PwqConfig, PwqStats};
+pub use sync::ORDERING_SITES;
+pub use word::WorkWord;
+pub use work::{WorkFn, WorkItem};
+pub use worker::{Claim, Next, WorkerView};

@@ -1,0 +1,51 @@
+//! The five predicates that are the whole idea of concurrency management, on one screen.
+//!
+//! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1 (managed
+//! per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a *concurrency*: 1 for a
+//! per-CPU pool, the CPUs of its pod for a managed unbound pool, and [`UNMANAGED`] otherwise. With 1 and
+//! `UNMANAGED` they are exactly the kernel's.
+
+use crate::consts::MAX_IDLE_WORKERS_RATIO;
+
+/// The concurrency of a pool that starts every active item at once.
+pub const UNMANAGED: u32 = u32::MAX;
+
+/// Work waits and a CPU could run it. KERNEL: `need_more_worker` — same for concurrency 1.
+#[inline]
+#[must_use]
+pub const fn need_more_worker(work_waits: bool, nr_running: u32, concurrency: u32) -> bool {
+    work_waits && nr_running < concurrency
+}
+
+/// Somebody stays behind as standby. KERNEL: `may_start_working` — same.
+#[inline]
+#[must_use]
+pub const fn may_start_working(nr_idle: u32) -> bool {
+    nr_idle > 0
+}
+
+/// The caller, a running worker, should take another item. KERNEL: `keep_working` — same.
+#[inline]
+#[must_use]
+pub const fn keep_working(work_waits: bool, nr_running: u32, concurrency: u32) -> bool {
+    work_waits && nr_running <= concurrency
+}
+
+/// A worker must be created first. KERNEL: `need_to_create_worker` — same.
+#[inline]
+#[must_use]
+pub const fn need_to_create_worker(need_more_worker: bool, nr_idle: u32) -> bool {
+    need_more_worker && !may_start_working(nr_idle)
+}
+
+/// Idle workers may be culled. A manager counts as idle. KERNEL: `too_many_workers` — same; `ratio` 4.
+#[inline]
+#[must_use]
+pub const fn too_many_workers(nr_workers: u32, nr_idle: u32, managing: bool, ratio: u32) -> bool {
+    let nr_idle = nr_idle + managing as u32;
+    let nr_busy = nr_workers.saturating_sub(nr_idle);
+    nr_idle > 2 && (nr_idle - 2) * ratio >= nr_busy
+}
+
+/// The kernel's ratio, as the default.
+pub const DEFAULT_RATIO: u32 = MAX_IDLE_WORKERS_RATIO;

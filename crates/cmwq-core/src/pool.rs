@@ -1,0 +1,477 @@
+//! The worker pool: what the kernel's pool lock protects, as one value.
+//!
+//! Lock: L. A driver keeps a [`PoolState`] behind one lock and acts on the outcomes after dropping it.
+//!
+//! Named invariants, checked by [`PoolState::check`]:
+//!
+//! - *(counted)* `nr_running` is the number of workers for which `Worker::is_counted` holds.
+//! - *(idle)* `nr_idle` is the length of the idle list; the most recently idled worker is its head.
+//! - *(standby)* before a worker starts an item, another one is idle or a manager is creating one, unless
+//!   creation has just failed (then working without a standby beats not working).
+//! - *(queued)* see [`crate::word`].
+//!
+//! Split by topic: this file has the table and the books; `queue`, `next` and `events` have the protocols.
+
+use alloc::vec::Vec;
+
+use crate::consts::{BUSY_WORKER_HASH_SIZE, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS};
+use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
+use crate::list::List;
+use crate::policy;
+use crate::pwq::{Pwq, PwqConfig, PwqStats};
+use crate::slab::Slab;
+use crate::work::WorkFn;
+use crate::worker::{Phase, Worker, WorkerView};
+
+mod events;
+mod next;
+mod queue;
+
+pub use queue::Enqueued;
+
+/// Whom to wake, after the lock is dropped.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kick {
+    /// Nobody.
+    None,
+    /// This idle worker.
+    Wake(WorkerId),
+    /// Work waits and as many workers run as may: somebody must notice when one of them blocks.
+    Watch,
+    /// The pool has no worker at all: create its first.
+    NeedFirst,
+}
+
+/// What an event demands of the driver, after the lock is dropped.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effects {
+    /// Whom to wake.
+    pub kick: Kick,
+    /// A flush of this queue waits for one pwq less.
+    pub flush_done: Option<WqKey>,
+    /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its pool.
+    pub grant: Option<PwqRef>,
+}
+
+impl Effects {
+    /// Nothing to do.
+    pub const NONE: Self = Self { kick: Kick::None, flush_done: None, grant: None };
+}
+
+/// The constants of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// Its id.
+    pub id: PoolId,
+    /// How many workers may run at once: 1 for a per-CPU pool, the pod's CPUs for a managed one,
+    /// [`policy::UNMANAGED`] for an unbound one.
+    pub concurrency: u32,
+    /// When a surplus idle worker leaves.
+    pub idle_timeout: Nanos,
+    /// Busy workers per tolerated idle worker above two.
+    pub idle_ratio: u32,
+    /// Pause after a failed creation.
+    pub create_cooldown: Nanos,
+    /// A BH pool: leaves its mark in the work word.
+    pub bh: bool,
+}
+
+impl PoolConfig {
+    /// The kernel's constants.
+    #[must_use]
+    pub const fn new(id: PoolId, concurrency: u32) -> Self {
+        Self {
+            id,
+            concurrency,
+            idle_timeout: IDLE_WORKER_TIMEOUT_NS,
+            idle_ratio: policy::DEFAULT_RATIO,
+            create_cooldown: CREATE_COOLDOWN_NS,
+            bh: false,
+        }
+    }
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub struct PoolState {
+    config: PoolConfig,
+    worklist: List,
+    nr_running: u32,
+    nr_workers: u32,
+    /// Workers that were told to leave and have not left yet: nobody to count on, and not busy either.
+    nr_dying: u32,
+    nr_idle: u32,
+    idle_head: Option<WorkerId>,
+    idle_tail: Option<WorkerId>,
+    manager: Option<WorkerId>,
+    no_create_before: Nanos,
+    workers: Slab<Worker>,
+    pwqs: Slab<Pwq>,
+    busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
+}
+
+impl PoolState {
+    /// A pool without workers.
+    #[must_use]
+    pub fn new(config: PoolConfig) -> Self {
+        Self {
+            config,
+            worklist: List::new(),
+            nr_running: 0,
+            nr_workers: 0,
+            nr_dying: 0,
+            nr_idle: 0,
+            idle_head: None,
+            idle_tail: None,
+            manager: None,
+            no_create_before: 0,
+            workers: Slab::new(),
+            pwqs: Slab::new(),
+            busy: [None; BUSY_WORKER_HASH_SIZE],
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> PoolId {
+        self.config.id
+    }
+
+    /// Its constants.
+    #[must_use]
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// Workers counted as running.
+    #[must_use]
+    pub fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+
+    /// Workers, idle and busy.
+    #[must_use]
+    pub fn nr_workers(&self) -> u32 {
+        self.nr_workers
+    }
+
+    /// Idle workers.
+    #[must_use]
+    pub fn nr_idle(&self) -> u32 {
+        self.nr_idle
+    }
+
+    /// Whether an item waits for a worker.
+    #[inline]
+    #[must_use]
+    pub fn work_waits(&self) -> bool {
+        !self.worklist.is_empty()
+    }
+
+    /// Whether an item waits that a CPU could run: a worker ought to be woken.
+    #[must_use]
+    pub fn need_more_worker(&self) -> bool {
+        policy::need_more_worker(self.work_waits(), self.nr_running, self.config.concurrency)
+    }
+
+    /// Whether another worker could run although none of this pool's items waits.
+    #[must_use]
+    pub fn has_spare_cpu(&self) -> bool {
+        !self.work_waits() && self.nr_running < self.config.concurrency
+    }
+
+    /// The idle worker that is woken next: the one to watch the others while work waits.
+    #[must_use]
+    pub fn standby(&self) -> Option<WorkerId> {
+        self.idle_head
+    }
+
+    /// Whether a worker is being created.
+    #[must_use]
+    pub fn is_managed_now(&self) -> bool {
+        self.manager.is_some()
+    }
+
+    /// Changes the concurrency: [`policy::UNMANAGED`] while the pool's CPU is gone (`POOL_DISASSOCIATED`), its own
+    /// again when the CPU is back. Nothing else has to change, because `nr_running` stays right.
+    pub fn set_concurrency(&mut self, concurrency: u32) -> Kick {
+        self.config.concurrency = concurrency;
+        self.kick()
+    }
+
+    /// Changes when and how many idle workers leave.
+    pub fn set_idle_policy(&mut self, timeout: Nanos, ratio: u32) {
+        self.config.idle_timeout = timeout;
+        self.config.idle_ratio = ratio;
+    }
+
+    /// Adds a pwq. Allocates.
+    #[must_use]
+    pub fn add_pwq(&mut self, config: PwqConfig) -> PwqId {
+        PwqId(self.pwqs.insert(Pwq::new(config)))
+    }
+
+    /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a slot of the
+    /// node is on its way to it, see [`grant`](Self::grant): the slot must not be lost.
+    #[must_use]
+    pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
+        let p = self.pwqs.get(pwq.0)?;
+        if !p.is_idle() {
+            return None;
+        }
+        let in_line = p.node.as_ref().filter(|_| p.node_waiting);
+        if in_line.is_some_and(|node| !node.leave(self.pwq_ref(pwq))) {
+            return None;
+        }
+        self.pwqs.remove(pwq.0).map(|p| p.stats)
+    }
+
+    /// Counters of a pwq.
+    #[must_use]
+    pub fn pwq_stats(&self, pwq: PwqId) -> Option<PwqStats> {
+        self.pwqs.get(pwq.0).map(|p| p.stats)
+    }
+
+    /// `(nr_active, has inactive items, anything in flight)` of a pwq.
+    #[must_use]
+    pub fn pwq_load(&self, pwq: PwqId) -> Option<(u32, bool, bool)> {
+        self.pwqs.get(pwq.0).map(|p| (p.nr_active, !p.inactive.is_empty(), !p.is_idle()))
+    }
+
+    /// All workers, for detectors and tools.
+    pub fn workers(&self) -> impl Iterator<Item = WorkerView> + '_ {
+        self.workers.iter().map(|(id, w)| self.view(WorkerId(id), w))
+    }
+
+    /// One worker.
+    #[must_use]
+    pub fn worker_view(&self, id: WorkerId) -> Option<WorkerView> {
+        self.workers.get(id.0).map(|w| self.view(id, w))
+    }
+
+    fn view(&self, id: WorkerId, w: &Worker) -> WorkerView {
+        WorkerView {
+            id,
+            idle: w.phase == Phase::Idle,
+            sleeping: w.sleeping,
+            running: w.is_counted(),
+            seq: w.seq,
+            wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
+        }
+    }
+
+    // ---- the books -------------------------------------------------------------------------------------
+
+    #[inline]
+    fn worker(&mut self, id: WorkerId) -> &mut Worker {
+        self.workers.get_mut(id.0).expect("a worker that does not exist")
+    }
+
+    #[inline]
+    fn pwq(&mut self, id: PwqId) -> &mut Pwq {
+        self.pwqs.get_mut(id.0).expect("a pwq that does not exist")
+    }
+
+    fn pwq_ref(&self, pwq: PwqId) -> PwqRef {
+        PwqRef { pool: self.config.id, pwq }
+    }
+
+    /// Changes a worker and keeps *(counted)*.
+    #[inline]
+    fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
+        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
+        let before = worker.is_counted();
+        change(worker);
+        match (before, worker.is_counted()) {
+            (false, true) => self.nr_running += 1,
+            (true, false) => self.nr_running -= 1,
+            _ => {}
+        }
+    }
+
+    /// KERNEL: `kick_pool` — same decision; the wake itself is the driver's, after the unlock.
+    #[inline]
+    fn kick(&mut self) -> Kick {
+        if !self.work_waits() {
+            return Kick::None;
+        }
+        if self.nr_running >= self.config.concurrency {
+            return Kick::Watch;
+        }
+        let Some(id) = self.idle_head else {
+            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
+        };
+        let worker = self.worker(id);
+        if worker.woken {
+            return Kick::None;
+        }
+        worker.woken = true;
+        Kick::Wake(id)
+    }
+
+    /// Every worker has left or is leaving, and none is being created.
+    fn none_to_come(&self) -> bool {
+        self.nr_workers == self.nr_dying && self.manager.is_none()
+    }
+
+    fn enter_idle(&mut self, id: WorkerId, now: Nanos) {
+        let head = self.idle_head;
+        self.update(id, |w| {
+            w.phase = Phase::Idle;
+            w.woken = false;
+            w.last_active = now;
+            w.idle_prev = None;
+            w.idle_next = head;
+        });
+        match head {
+            Some(head) => self.worker(head).idle_prev = Some(id),
+            None => self.idle_tail = Some(id),
+        }
+        self.idle_head = Some(id);
+        self.nr_idle += 1;
+    }
+
+    fn leave_idle(&mut self, id: WorkerId) {
+        let worker = self.worker(id);
+        let (prev, next) = (worker.idle_prev.take(), worker.idle_next.take());
+        worker.phase = Phase::Prep;
+        worker.woken = false;
+        match prev {
+            Some(prev) => self.worker(prev).idle_next = next,
+            None => self.idle_head = next,
+        }
+        match next {
+            Some(next) => self.worker(next).idle_prev = prev,
+            None => self.idle_tail = prev,
+        }
+        self.nr_idle -= 1;
+    }
+
+    /// The worker that runs this address with this function. KERNEL: `find_worker_executing_work` — same.
+    #[inline]
+    fn find_executing(&self, addr: usize, func: WorkFn) -> Option<WorkerId> {
+        let mut at = self.busy[bucket(addr)];
+        while let Some(id) = at {
+            let worker = self.workers.get(id.0)?;
+            let current = worker.current.as_ref()?;
+            if current.addr == addr && core::ptr::fn_addr_eq(current.func, func) {
+                return Some(id);
+            }
+            at = worker.hash_next;
+        }
+        None
+    }
+
+    #[inline]
+    fn hash_insert(&mut self, id: WorkerId, addr: usize) {
+        let bucket = bucket(addr);
+        let next = self.busy[bucket];
+        self.worker(id).hash_next = next;
+        self.busy[bucket] = Some(id);
+    }
+
+    #[inline]
+    fn hash_remove(&mut self, id: WorkerId, addr: usize) {
+        let bucket = bucket(addr);
+        let next = self.worker(id).hash_next.take();
+        if self.busy[bucket] == Some(id) {
+            self.busy[bucket] = next;
+            return;
+        }
+        let mut at = self.busy[bucket];
+        while let Some(here) = at {
+            let worker = self.worker(here);
+            if worker.hash_next == Some(id) {
+                worker.hash_next = next;
+                return;
+            }
+            at = worker.hash_next;
+        }
+        unreachable!("a busy worker was not in its bucket");
+    }
+
+    /// Checks every invariant that can be checked from inside. For tests and the simulator: linear in the
+    /// size of the pool.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        let counted = self.workers.iter().filter(|(_, w)| w.is_counted()).count();
+        assert_eq!(counted as u32, self.nr_running, "(counted)");
+        let own = self.workers.iter().filter(|(_, w)| !w.guest).count();
+        assert_eq!(own as u32, self.nr_workers, "nr_workers");
+        let dying = self.workers.iter().filter(|(_, w)| w.die).count();
+        assert_eq!(dying as u32, self.nr_dying, "nr_dying");
+        let mut listed = Vec::new();
+        let (mut at, mut prev) = (self.idle_head, None);
+        while let Some(id) = at {
+            let worker = self.workers.get(id.0).expect("(idle): dangling");
+            assert_eq!(worker.phase, Phase::Idle, "(idle): {id:?}");
+            assert_eq!(worker.idle_prev, prev, "(idle): {id:?}");
+            listed.push(id);
+            prev = at;
+            at = worker.idle_next;
+        }
+        assert_eq!(self.idle_tail, prev, "(idle): tail");
+        assert_eq!(listed.len() as u32, self.nr_idle, "(idle)");
+        self.worklist.assert_valid();
+        for (id, pwq) in self.pwqs.iter() {
+            if pwq.node.is_none() && !pwq.inactive.is_empty() {
+                assert!(
+                    pwq.nr_active >= pwq.max_active || pwq.plugged,
+                    "pwq{id} parks with slots free"
+                );
+            }
+            if pwq.node.is_some() && !pwq.inactive.is_empty() {
+                assert!(pwq.node_waiting || pwq.plugged, "pwq{id} parks without being in line");
+            }
+            pwq.inactive.assert_valid();
+        }
+    }
+}
+
+#[inline]
+fn bucket(addr: usize) -> usize {
+    // Fibonacci hashing: items are 32 bytes or more apart, the multiplication spreads what is left.
+    ((addr as u64 >> 5).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+}
+
+// What the protocols in `barrier` and `cancel` need of the tables.
+impl PoolState {
+    pub(crate) fn executing(&self, addr: usize, func: WorkFn) -> Option<(WorkerId, PwqId, u8)> {
+        let id = self.find_executing(addr, func)?;
+        let current = self.workers.get(id.0)?.current?;
+        Some((id, current.pwq, current.color))
+    }
+
+    /// The pwq on which an item that this pool is running must be queued again, if it is of the same queue:
+    /// non-reentrance. KERNEL: the last-pool redirect of `__queue_work` — same.
+    #[must_use]
+    pub fn executing_on(&self, addr: usize, func: WorkFn, wq: WqKey) -> Option<PwqId> {
+        let (_, pwq, _) = self.executing(addr, func)?;
+        (self.pwqs.get(pwq.0)?.wq == wq).then_some(pwq)
+    }
+
+    pub(crate) fn scheduled_mut(&mut self, id: WorkerId) -> &mut List {
+        &mut self.worker(id).scheduled
+    }
+
+    pub(crate) fn pwq_add_in_flight(&mut self, pwq: PwqId, color: u8) {
+        self.pwq(pwq).nr_in_flight[usize::from(color)] += 1;
+    }
+
+    pub(crate) fn pwq_count_cancelled(&mut self, pwq: PwqId) {
+        self.pwq(pwq).stats.cancelled += 1;
+    }
+
+    pub(crate) fn worklist_after(&self, node: crate::list::Node) -> Option<crate::list::Node> {
+        self.worklist.after(node)
+    }
+
+    /// The decision of [`Kick`] as things stand.
+    pub fn kick_now(&mut self) -> Kick {
+        self.kick()
+    }
+}

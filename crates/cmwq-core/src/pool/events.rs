@@ -1,0 +1,208 @@
+//! What happens to workers: birth, failed birth, blocking, resuming, culling.
+
+use super::{Kick, PoolState};
+use crate::ids::{Nanos, WorkerId};
+use crate::policy;
+use crate::worker::{Next, Phase, Worker};
+
+impl PoolState {
+    /// Registers a worker before its thread exists. It is neither idle nor running until its thread asks
+    /// for [`next`](Self::next) the first time. Allocates.
+    #[must_use]
+    pub fn worker_new(&mut self) -> WorkerId {
+        self.nr_workers += 1;
+        WorkerId(self.workers.insert(Worker::new(false)))
+    }
+
+    /// The registered worker's thread runs, and `manager`, if a worker of this pool created it, is relieved.
+    ///
+    /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts the item.
+    /// KERNEL: end of `create_worker` and `manage_workers` — same.
+    pub fn worker_created(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
+        self.no_create_before = 0;
+        if self.manager == manager {
+            self.manager = None;
+        }
+        debug_assert_eq!(self.worker(id).phase, Phase::Prep, "{id:?} asked for work before");
+        self.enter_idle(id, now);
+        self.kick()
+    }
+
+    /// No thread could be had for the registered worker `id`.
+    ///
+    /// KERNEL: `maybe_create_worker`'s failure — differs: the kernel's manager sleeps for the cooldown and
+    /// retries; ours keeps working without a standby and the next attempt is made after the cooldown,
+    /// because in a process the pool's only worker may be the only one that can make progress.
+    pub fn create_failed(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
+        self.workers.remove(id.0);
+        self.nr_workers -= 1;
+        self.no_create_before = now.saturating_add(self.config.create_cooldown);
+        if self.manager == manager {
+            self.manager = None;
+        }
+    }
+
+    /// Until when no creation is tried, if a recent one failed.
+    #[must_use]
+    pub fn create_retry_at(&self) -> Option<Nanos> {
+        (self.no_create_before != 0).then_some(self.no_create_before)
+    }
+
+    /// Whether work waits that nobody will come for: no idle worker, nobody running, nobody creating.
+    #[must_use]
+    pub fn need_to_create_worker(&self) -> bool {
+        policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)
+    }
+
+    /// Claims the role of manager for somebody who is not a worker of this pool.
+    #[must_use]
+    pub fn may_create_from_outside(&self) -> bool {
+        self.manager.is_none() && self.need_to_create_worker()
+    }
+
+    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an earlier
+    /// run is ignored, a wrong one costs an extra running worker until the item ends.
+    ///
+    /// KERNEL: `wq_worker_sleeping` — same.
+    pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
+        let Some(worker) = self.workers.get_mut(id.0) else { return Kick::None };
+        if worker.seq != seq || worker.sleeping || worker.phase != Phase::Working {
+            return Kick::None;
+        }
+        let pwq = worker.current.map(|c| c.pwq);
+        self.update(id, |w| w.sleeping = true);
+        let kick = self.kick();
+        if let (Kick::Wake(_), Some(pwq)) = (kick, pwq) {
+            self.pwq(pwq).stats.cm_wakeup += 1;
+        }
+        kick
+    }
+
+    /// Worker `id`, reported blocked in run `seq`, was seen running again. KERNEL: `wq_worker_running` — same.
+    pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) {
+        if self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping) {
+            self.update(id, |w| w.sleeping = false);
+        }
+    }
+
+    /// Whether a worker may be created ahead of need, so that one can be lent and one stay.
+    #[must_use]
+    pub fn may_create_spare(&self, now: Nanos) -> bool {
+        self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
+    }
+
+    /// Idle worker `id` wants to serve another pool as a guest there. `Some(seq)`: it may, and counts as running
+    /// here in run `seq`. Not without another idle worker, which must stay as standby, and not if work waits.
+    #[must_use]
+    pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
+        if !self.has_spare_cpu() || self.nr_idle < 2 || self.worker(id).phase != Phase::Idle {
+            return None;
+        }
+        self.leave_idle(id);
+        self.update(id, |w| {
+            w.phase = Phase::Working;
+            w.seq += 1;
+        });
+        Some(self.worker(id).seq)
+    }
+
+    /// A lent worker starts another item there: a run of its own. Returns its `seq`.
+    #[must_use]
+    pub fn lend_again(&mut self, id: WorkerId) -> u64 {
+        self.update(id, |w| {
+            w.sleeping = false;
+            w.seq += 1;
+        });
+        self.worker(id).seq
+    }
+
+    /// A lent worker is back; it asks for [`next`](Self::next) now.
+    pub fn lend_end(&mut self, id: WorkerId) {
+        self.update(id, |w| w.sleeping = false);
+    }
+
+    /// Whether an idle worker should come because another pool has more work than CPUs, and which.
+    pub fn kick_to_lend(&mut self) -> Kick {
+        if !self.has_spare_cpu() {
+            return Kick::None;
+        }
+        let Some(id) = self.idle_head else {
+            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
+        };
+        let worker = self.worker(id);
+        if worker.woken {
+            return Kick::None;
+        }
+        worker.woken = true;
+        Kick::Wake(id)
+    }
+
+    /// When the oldest surplus worker's time is up.
+    ///
+    /// KERNEL: `idle_worker_timeout` — same.
+    #[must_use]
+    pub fn cull_at(&self) -> Option<Nanos> {
+        if !self.too_many_workers() {
+            return None;
+        }
+        let oldest = self.workers.get(self.idle_tail?.0)?;
+        Some(oldest.last_active.saturating_add(self.config.idle_timeout))
+    }
+
+    /// Tells the oldest surplus idle worker to leave, if its time is up: wake it. Call until `None`.
+    ///
+    /// KERNEL: `idle_cull_fn` — same.
+    #[must_use]
+    pub fn cull_one(&mut self, now: Nanos) -> Option<WorkerId> {
+        if self.cull_at()? > now {
+            return None;
+        }
+        let id = self.idle_tail?;
+        self.dismiss(id);
+        Some(id)
+    }
+
+    /// Tells one idle worker to leave, whatever its age: for shutting a pool down.
+    #[must_use]
+    pub fn dismiss_one(&mut self) -> Option<WorkerId> {
+        let id = self.idle_head?;
+        self.dismiss(id);
+        Some(id)
+    }
+
+    fn dismiss(&mut self, id: WorkerId) {
+        self.leave_idle(id);
+        self.worker(id).die = true;
+        self.nr_dying += 1;
+    }
+
+    fn too_many_workers(&self) -> bool {
+        policy::too_many_workers(
+            self.nr_workers - self.nr_dying,
+            self.nr_idle,
+            self.manager.is_some(),
+            self.config.idle_ratio,
+        )
+    }
+
+    pub(super) fn forget(&mut self, id: WorkerId) {
+        let gone = self.workers.remove(id.0);
+        self.nr_workers -= 1;
+        if gone.is_some_and(|worker| worker.die) {
+            self.nr_dying -= 1;
+        }
+    }
+
+    /// The worker's thread is going away for a reason of its own: as [`Next::Exit`].
+    pub fn worker_gone(&mut self, id: WorkerId) -> Next {
+        if self.worker(id).phase == Phase::Idle {
+            self.leave_idle(id);
+        }
+        self.update(id, |w| w.phase = Phase::Prep);
+        if self.manager == Some(id) {
+            self.manager = None;
+        }
+        self.forget(id);
+        Next::Exit
+    }
+}

@@ -1,0 +1,217 @@
+//! Out of the pool: what a worker does next, and what finishing an item means.
+
+use core::ptr::NonNull;
+
+use super::{Effects, Kick, PoolState};
+use crate::ids::{Nanos, WorkerId};
+use crate::list::{self, Node};
+use crate::policy;
+use crate::word::WorkWord;
+use crate::work::WorkItem;
+use crate::worker::{Claim, Current, Next, Phase};
+
+impl PoolState {
+    /// What worker `id` must do now. Called by the worker itself: when it starts, when it was woken, after
+    /// [`finish`](Self::finish), after it created a worker. `now` is read only when the worker goes idle or
+    /// thinks of creating another.
+    ///
+    /// KERNEL: `worker_thread` — same decisions in the same order.
+    pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
+        if self.worker(id).sleeping {
+            // Reported between `finish` and now. Whoever asks is running, and must count for what it runs next.
+            self.update(id, |w| w.sleeping = false);
+        }
+        loop {
+            let worker = self.worker(id);
+            debug_assert!(worker.current.is_none(), "asked for more before finishing");
+            match worker.phase {
+                Phase::Working => {
+                    if let Some(node) = worker.scheduled.first() {
+                        return Next::Run(self.start(id, node));
+                    }
+                    if let Some(node) = self.keep_working(id) {
+                        return Next::Run(self.start(id, node));
+                    }
+                    self.update(id, |w| w.phase = Phase::Prep);
+                }
+                Phase::Idle | Phase::Prep => {
+                    if let Some(next) = self.recheck(id, &now) {
+                        return next;
+                    }
+                    self.update(id, |w| w.phase = Phase::Working);
+                }
+            }
+        }
+    }
+
+    /// The outer loop: `None` means start working.
+    fn recheck(&mut self, id: WorkerId, now: &impl Fn() -> Nanos) -> Option<Next> {
+        let worker = self.worker(id);
+        if worker.phase == Phase::Idle {
+            self.leave_idle(id);
+        }
+        if self.worker(id).die {
+            self.forget(id);
+            return Some(Next::Exit);
+        }
+        if !self.need_more_worker() {
+            self.enter_idle(id, now());
+            return Some(Next::Sleep { watch: self.work_waits() });
+        }
+        if policy::may_start_working(self.nr_idle) || self.manager.is_some() {
+            return None;
+        }
+        if now() < self.no_create_before {
+            // Creation has just failed. The kernel's manager would sleep; ours works without a standby,
+            // because nobody else may be left to make progress.
+            return None;
+        }
+        self.manager = Some(id);
+        Some(Next::Manage)
+    }
+
+    /// The inner loop: the next chain that is this worker's to run. A chain whose item another worker is
+    /// running goes to that worker instead (non-reentrance).
+    fn keep_working(&mut self, id: WorkerId) -> Option<Node> {
+        while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency) {
+            let node = self.worklist.first()?;
+            if self.assign(node, id) {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    /// KERNEL: `assign_work` — same. `true`: the chain is on `id`'s scheduled list.
+    #[inline]
+    fn assign(&mut self, node: Node, id: WorkerId) -> bool {
+        // SAFETY: `node` is linked on the worklist.
+        let (item, func, linked) = unsafe {
+            let item = WorkItem::of_node(node);
+            (item, item.as_ref().func(), item.as_ref().word().is_linked())
+        };
+        let to = self.find_executing(item.as_ptr() as usize, func).unwrap_or(id);
+        if linked || to != id {
+            self.schedule_chain(node, to);
+        } else {
+            // The common case, one item: it is unlinked here and re-linked nowhere, see `start`.
+            // SAFETY: linked, (locked) by `&mut self`.
+            unsafe { list::unlink(node) };
+        }
+        to == id
+    }
+
+    /// Moves a chain from the worklist to a worker's scheduled list. KERNEL: `move_linked_works` — same.
+    fn schedule_chain(&mut self, first: Node, to: WorkerId) {
+        let worker = self.workers.get_mut(to.0).expect("a worker that does not exist");
+        let mut node = first;
+        loop {
+            // SAFETY: `node` is linked on the worklist; (ring) gives its successor.
+            let (linked, next) = unsafe {
+                (WorkItem::of_node(node).as_ref().word().is_linked(), self.worklist.after(node))
+            };
+            // SAFETY: linked, (locked), (alive).
+            unsafe {
+                list::unlink(node);
+                worker.scheduled.push_back(node);
+            }
+            match next {
+                Some(next) if linked => node = next,
+                _ => return,
+            }
+        }
+    }
+
+    /// Claims `node` for `id`: from here on the item belongs to its function.
+    ///
+    /// KERNEL: `process_one_work` up to the unlock — same order: books, kick, then clear `PENDING`.
+    #[inline]
+    fn start(&mut self, id: WorkerId, node: Node) -> Claim {
+        // SAFETY: `node` belongs to an item that this pool still owns.
+        let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
+        // SAFETY: a single assigned item is unlinked already, a scheduled one is linked: see `assign`.
+        unsafe {
+            if list::is_linked(node) {
+                list::unlink(node);
+            }
+        }
+        // SAFETY: the item is alive until `start` below publishes it.
+        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
+        let at = word.pwq().expect("a listed item is not queued");
+        let addr = item.as_ptr() as usize;
+        self.hash_insert(id, addr);
+        let pwq = self.pwq(at.pwq);
+        pwq.stats.started += 1;
+        let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
+        self.update(id, |w| {
+            w.current = Some(Current {
+                addr,
+                func,
+                pwq: at.pwq,
+                color: word.color(),
+                inactive: word.is_inactive(),
+            });
+            w.seq += 1;
+            w.cpu_intensive = cpu_intensive;
+        });
+        let seq = self.worker(id).seq;
+        let kick = self.kick();
+        let idle = WorkWord::off_queue(self.config.id, self.config.bh);
+        // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed by `func`.
+        unsafe { item.as_ref() }.start(idle);
+        Claim { item: item.as_ptr(), func, wq, seq, kick }
+    }
+
+    /// The function of the claimed item returned (or unwound).
+    ///
+    /// KERNEL: `process_one_work` after the function — same; `pwq_dec_nr_in_flight` is last.
+    pub fn finish(&mut self, id: WorkerId) -> Effects {
+        let current = self.worker(id).current.take().expect("finished without running");
+        self.hash_remove(id, current.addr);
+        self.update(id, |w| {
+            w.cpu_intensive = false;
+            // The worker is back, whatever was reported of it: the books are right again.
+            w.sleeping = false;
+        });
+        self.pwq(current.pwq).stats.completed += 1;
+        self.dec_in_flight(current.pwq, current.color, current.inactive)
+    }
+
+    // ---- guests: workers of another pool that lend a hand ----------------------------------------------
+
+    /// Registers a worker of another pool. It never counts here: its own pool counts it.
+    #[must_use]
+    pub fn guest_enter(&mut self) -> WorkerId {
+        let id = WorkerId(self.workers.insert(crate::worker::Worker::new(true)));
+        self.worker(id).phase = Phase::Working;
+        id
+    }
+
+    /// The next item for a guest, while this pool cannot start it itself.
+    pub fn guest_next(&mut self, id: WorkerId) -> Option<Claim> {
+        if let Some(node) = self.worker(id).scheduled.first() {
+            return Some(self.start(id, node));
+        }
+        while self.work_waits() && self.nr_running >= self.config.concurrency {
+            let node = self.worklist.first()?;
+            if self.assign(node, id) {
+                return Some(self.start(id, node));
+            }
+        }
+        None
+    }
+
+    /// Whether nothing is scheduled that only this guest can run.
+    #[must_use]
+    pub fn guest_may_leave(&mut self, id: WorkerId) -> bool {
+        self.worker(id).scheduled.is_empty()
+    }
+
+    /// The guest goes home. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kick behind it.
+    pub fn guest_leave(&mut self, id: WorkerId) -> Kick {
+        debug_assert!(self.worker(id).current.is_none());
+        debug_assert!(self.worker(id).scheduled.is_empty());
+        self.workers.remove(id.0);
+        self.kick()
+    }
+}

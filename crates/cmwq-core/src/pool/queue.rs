@@ -1,0 +1,271 @@
+//! Into the pool: queueing, `max_active`, activation, and the books of a leaving item.
+
+use core::ptr::NonNull;
+
+use super::{Effects, Kick, PoolState};
+use crate::ids::{PwqId, PwqRef, WqKey};
+use crate::list;
+use crate::word::WorkWord;
+use crate::work::WorkItem;
+
+/// What became of an attempt to queue an item that seemed idle.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// This call queued it.
+    Queued(Kick),
+    /// The word changed meanwhile: [`WorkItem::claim`] it and decide again.
+    Changed,
+}
+
+impl PoolState {
+    /// Queues an item whose `PENDING` the caller owns.
+    ///
+    /// KERNEL: `__queue_work` from step 9 on, `insert_work` — same.
+    ///
+    /// # Safety
+    /// `item` must be valid and stay where it is until its function is entered or it is taken back; the
+    /// caller must own its `PENDING` bit.
+    #[inline]
+    pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
+        let word = self.admit(pwq);
+        // SAFETY: the caller promises a valid item.
+        unsafe { item.as_ref() }.set_queued(word);
+        // SAFETY: the caller owns the item and keeps it alive.
+        unsafe { self.insert(pwq, item, word) }
+    }
+
+    /// Queues an item in one step if its word is still `seen`, an idle word whose last pool is this one or
+    /// none. With another last pool the caller must own `PENDING` before it looks whether that pool runs the
+    /// item, or the item could be queued, started and finished there in between.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue), except for `PENDING`.
+    #[inline]
+    pub unsafe fn enqueue_idle(
+        &mut self,
+        pwq: PwqId,
+        item: NonNull<WorkItem>,
+        seen: WorkWord,
+    ) -> Enqueued {
+        debug_assert!(seen.pool().is_none_or(|pool| pool == self.config.id));
+        if self.pwq(pwq).node.is_some() {
+            // Giving a shared slot back could hand it to another pool; owning `PENDING` first avoids that.
+            return Enqueued::Changed;
+        }
+        let word = self.admit(pwq);
+        // SAFETY: the caller promises a valid item.
+        if unsafe { item.as_ref() }.queue_from_idle(seen, word) {
+            // SAFETY: the item is now ours.
+            return Enqueued::Queued(unsafe { self.insert(pwq, item, word) });
+        }
+        self.unadmit(pwq, word);
+        Enqueued::Changed
+    }
+
+    /// Takes a slot if order allows, and makes the word.
+    #[inline]
+    fn admit(&mut self, pwq: PwqId) -> WorkWord {
+        let at = self.pwq_ref(pwq);
+        let p = self.pwq(pwq);
+        let active = p.inactive.is_empty() && p.try_activate_one(at);
+        WorkWord::queued(at, p.work_color, !active)
+    }
+
+    #[cold]
+    fn unadmit(&mut self, pwq: PwqId, word: WorkWord) {
+        if word.is_inactive() {
+            return;
+        }
+        self.pwq(pwq).nr_active -= 1;
+    }
+
+    #[inline]
+    unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
+        let node = WorkItem::node(item);
+        // SAFETY: the item is owned by this call, so its link may be read.
+        debug_assert!(!unsafe { list::is_linked(node) }, "a queued item was queued again");
+        let p = self.pwq(pwq);
+        p.nr_in_flight[usize::from(word.color())] += 1;
+        if word.is_inactive() {
+            // SAFETY: (alive) by the caller's promise, (locked) by `&mut self`.
+            unsafe { p.inactive.push_back(node) };
+            return Kick::None;
+        }
+        // SAFETY: as above.
+        unsafe { self.worklist.push_back(node) };
+        self.kick()
+    }
+
+    /// Activates inactive items of a pwq as long as it gets slots.
+    pub(crate) fn activate_inactive(&mut self, pwq: PwqId) {
+        let at = self.pwq_ref(pwq);
+        loop {
+            let p = self.pwq(pwq);
+            if p.inactive.is_empty() || !p.try_activate_one(at) {
+                return;
+            }
+            self.activate_first(pwq);
+        }
+    }
+
+    /// Moves the first inactive item, with its barriers, to the worklist. The slot is already taken.
+    fn activate_first(&mut self, pwq: PwqId) {
+        let first = self.pwq(pwq).inactive.first().expect("nothing to activate");
+        // SAFETY: `first` is a linked item of this pool.
+        let item = unsafe { WorkItem::of_node(first).as_ref() };
+        item.update_queued(item.word().with_inactive(false));
+        // SAFETY: as above.
+        unsafe { self.move_chain_to_worklist(first) };
+    }
+
+    /// Moves `first` and what is glued to it to the end of the worklist.
+    ///
+    /// # Safety
+    /// `first` must be linked on a list of this pool.
+    pub(crate) unsafe fn move_chain_to_worklist(&mut self, first: list::Node) {
+        let mut node = first;
+        loop {
+            // `next` may be the sentinel of another list; it is used only if `linked` says it is an item.
+            // SAFETY: `node` is linked on a list of this pool; (ring) gives its successor.
+            let (linked, next) = unsafe {
+                (WorkItem::of_node(node).as_ref().word().is_linked(), self.worklist.after(node))
+            };
+            // SAFETY: linked, (locked) by `&mut self`, (alive).
+            unsafe {
+                list::unlink(node);
+                self.worklist.push_back(node);
+            }
+            match next {
+                Some(next) if linked => node = next,
+                _ => return,
+            }
+        }
+    }
+
+    /// The last step of an item that has left: slots, colours, flushes.
+    ///
+    /// KERNEL: `pwq_dec_nr_in_flight` — same, but a freed slot of the node is handed to another pool by the
+    /// returned effect instead of under two locks.
+    #[inline]
+    pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
+        let mut effects = Effects::NONE;
+        if !inactive {
+            effects.grant = self.dec_active(pwq);
+        }
+        let p = self.pwq(pwq);
+        let n = &mut p.nr_in_flight[usize::from(color)];
+        *n -= 1;
+        if *n == 0 && p.flush_color == Some(color) {
+            p.flush_color = None;
+            effects.flush_done = Some(p.wq);
+        }
+        effects
+    }
+
+    #[inline]
+    fn dec_active(&mut self, pwq: PwqId) -> Option<PwqRef> {
+        let p = self.pwq(pwq);
+        p.nr_active -= 1;
+        if p.node.is_some() {
+            return self.put_shared_slot(pwq);
+        }
+        if p.inactive.is_empty() {
+            return None;
+        }
+        self.activate_inactive(pwq);
+        None
+    }
+
+    #[cold]
+    fn put_shared_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
+        let p = self.pwqs.get(pwq.0)?;
+        let mut granted = p.node.as_ref()?.put()?;
+        // A slot that comes back to this pool is used at once; `grant` may pass it on.
+        while granted.pool == self.config.id {
+            granted = self.accept_slot(granted.pwq)?;
+        }
+        Some(granted)
+    }
+
+    /// A pwq of this pool was given a slot of its node (by [`NodeSlots::put`](crate::NodeSlots::put) or a
+    /// raised limit). Returns whom to wake, and the next pwq if the slot was not needed here any more.
+    ///
+    /// KERNEL: `node_activate_pending_pwq` — same fairness: one item, then to the end of the line.
+    pub fn grant(&mut self, pwq: PwqId) -> Effects {
+        let mut grant = self.accept_slot(pwq);
+        while let Some(next) = grant.filter(|next| next.pool == self.config.id) {
+            grant = self.accept_slot(next.pwq);
+        }
+        Effects { kick: self.kick(), flush_done: None, grant }
+    }
+
+    fn accept_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
+        let Some(p) = self.pwqs.get_mut(pwq.0) else {
+            debug_assert!(false, "a removed pwq waited for a slot");
+            return None;
+        };
+        p.node_waiting = false;
+        if p.inactive.is_empty() || p.plugged {
+            return p.node.as_ref()?.put();
+        }
+        p.nr_active += 1;
+        self.activate_first(pwq);
+        self.activate_inactive(pwq);
+        None
+    }
+
+    /// Changes `max_active` of a pwq with a limit of its own; inactive items start in order if it rose.
+    pub fn set_max_active(&mut self, pwq: PwqId, max_active: u32) -> Kick {
+        self.pwq(pwq).max_active = max_active;
+        self.activate_inactive(pwq);
+        self.kick()
+    }
+
+    /// Prepares a pwq for a flush; `true` if the flush has to wait for it.
+    ///
+    /// KERNEL: `flush_workqueue_prep_pwqs`, one pwq — same.
+    #[must_use]
+    pub fn flush_prep(&mut self, pwq: PwqId, flush: Option<u8>, work_color: Option<u8>) -> bool {
+        let p = self.pwq(pwq);
+        if let Some(color) = work_color {
+            p.work_color = color;
+        }
+        let Some(color) = flush else { return false };
+        debug_assert!(p.flush_color.is_none(), "two flushes wait for one pwq");
+        if p.nr_in_flight[usize::from(color)] == 0 {
+            return false;
+        }
+        p.flush_color = Some(color);
+        true
+    }
+
+    /// The queue of a pwq.
+    #[must_use]
+    pub fn pwq_wq(&self, pwq: PwqId) -> Option<WqKey> {
+        self.pwqs.get(pwq.0).map(|p| p.wq)
+    }
+}
+
+impl crate::pwq::Pwq {
+    /// Takes a slot for one item. KERNEL: `pwq_tryinc_nr_active` — same.
+    #[inline]
+    fn try_activate_one(&mut self, at: PwqRef) -> bool {
+        if self.plugged {
+            return false;
+        }
+        let got = match &self.node {
+            None => self.nr_active < self.max_active,
+            Some(_) if self.node_waiting => false,
+            Some(node) => {
+                let got = node.try_get(at);
+                self.node_waiting = !got;
+                got
+            }
+        };
+        if got {
+            self.nr_active += 1;
+        }
+        got
+    }
+}

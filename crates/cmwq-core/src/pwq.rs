@@ -1,0 +1,83 @@
+//! The pwq: where one workqueue meets one pool. Lives in the pool's table, under the pool's lock (L).
+
+use alloc::sync::Arc;
+
+use crate::active::NodeSlots;
+use crate::consts::WORK_NR_COLORS;
+use crate::ids::WqKey;
+use crate::list::List;
+
+/// What a new pwq is told about its workqueue.
+#[derive(Clone, Debug)]
+pub struct PwqConfig {
+    /// The workqueue.
+    pub wq: WqKey,
+    /// Limit of items admitted through this pwq; ignored when `node` is set.
+    pub max_active: u32,
+    /// The limit shared with other pools of the node, for unbound queues spread over several pods.
+    pub node: Option<Arc<dyn NodeSlots>>,
+    /// Items do not count in `nr_running` (`WQ_CPU_INTENSIVE`).
+    pub cpu_intensive: bool,
+    /// The queue's current work colour.
+    pub work_color: u8,
+}
+
+/// Counters of a pwq (`PWQ_STAT_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PwqStats {
+    /// Items whose function was entered.
+    pub started: u64,
+    /// Items whose function returned.
+    pub completed: u64,
+    /// Workers that were woken because a worker running this queue's item blocked.
+    pub cm_wakeup: u64,
+    /// Items taken back before they ran.
+    pub cancelled: u64,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Pwq {
+    pub(crate) wq: WqKey,
+    pub(crate) work_color: u8,
+    /// The colour being flushed, while a flush waits for this pwq.
+    pub(crate) flush_color: Option<u8>,
+    /// Queued or running items and barriers, by colour.
+    pub(crate) nr_in_flight: [u32; WORK_NR_COLORS as usize],
+    /// Items on the worklist, scheduled or running that hold a slot.
+    pub(crate) nr_active: u32,
+    pub(crate) max_active: u32,
+    pub(crate) node: Option<Arc<dyn NodeSlots>>,
+    /// In line for a slot of the node.
+    pub(crate) node_waiting: bool,
+    pub(crate) inactive: List,
+    pub(crate) cpu_intensive: bool,
+    /// Queues but never activates: an ordered queue's newer pwq while the older one drains.
+    pub(crate) plugged: bool,
+    pub(crate) stats: PwqStats,
+}
+
+impl Pwq {
+    pub(crate) fn new(config: PwqConfig) -> Self {
+        Self {
+            wq: config.wq,
+            work_color: config.work_color,
+            flush_color: None,
+            nr_in_flight: [0; WORK_NR_COLORS as usize],
+            nr_active: 0,
+            max_active: config.max_active,
+            node: config.node,
+            node_waiting: false,
+            inactive: List::new(),
+            cpu_intensive: config.cpu_intensive,
+            plugged: false,
+            stats: PwqStats::default(),
+        }
+    }
+
+    /// Nothing queued, running or waited for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.nr_in_flight.iter().all(|&n| n == 0)
+    }
+}

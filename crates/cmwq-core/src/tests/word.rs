@@ -1,0 +1,147 @@
+//! The work word against its bit table, and the item's transitions of it.
+
+use std::format;
+
+use super::support::{Rng, count, free_item, new_item, with_seeds, work};
+use crate::{PoolId, PwqId, PwqRef, WorkItem, WorkWord};
+
+const fn at(pool: u32, pwq: u32) -> PwqRef {
+    PwqRef { pool: PoolId(pool), pwq: PwqId(pwq) }
+}
+
+#[test]
+fn bits_are_where_the_table_says() {
+    // Queued: PENDING 0, INACTIVE 1, PWQ 2, LINKED 3, colour 4..8, pool 8..32, pwq 32..64.
+    let zero = at(0, 0);
+    assert_eq!(WorkWord::queued(zero, 0, false).bits(), 0b0101);
+    assert_eq!(WorkWord::queued(zero, 0, true).bits(), 0b0111);
+    assert_eq!(WorkWord::queued(zero, 0, false).with_linked(true).bits(), 0b1101);
+    assert_eq!(WorkWord::queued(zero, 15, false).bits(), 0xf5);
+    assert_eq!(WorkWord::queued(at(1, 0), 0, false).bits(), 0x105);
+    assert_eq!(WorkWord::queued(at(0, 1), 0, false).bits(), 0x1_0000_0005);
+    assert_eq!(
+        WorkWord::queued(at(0xab_cdef, 0x1234_5678), 0xa, true).bits(),
+        0x1234_5678_abcd_efa7
+    );
+    // Off queue: PENDING 0, BH 4, disable depth 5..21, pool 21..52.
+    assert_eq!(WorkWord::off_queue(PoolId(0), false).bits(), 0);
+    assert_eq!(WorkWord::off_queue(PoolId(0), true).bits(), 0x10);
+    assert_eq!(WorkWord::off_queue(PoolId(0), false).with_pending(true).bits(), 1);
+    assert_eq!(WorkWord::off_queue(PoolId(0), false).with_disable_depth(1).bits(), 0x20);
+    assert_eq!(WorkWord::off_queue(PoolId(0), false).with_disable_depth(0xffff).bits(), 0x1f_ffe0);
+    assert_eq!(WorkWord::off_queue(PoolId(1), false).bits(), 0x20_0000);
+    assert_eq!(WorkWord::INIT.bits(), 0x000f_ffff_ffe0_0000, "never queued: 31 ones at bit 21");
+}
+
+#[test]
+fn an_initial_word_is_idle_and_knows_no_pool() {
+    let word = WorkWord::INIT;
+    assert!(!word.is_pending() && !word.is_queued() && !word.is_bh());
+    assert_eq!((word.pool(), word.pwq(), word.disable_depth()), (None, None, 0));
+}
+
+fn random_at(rng: &mut Rng) -> PwqRef {
+    at(rng.below(1 << 24) as u32, rng.next() as u32)
+}
+
+#[test]
+fn a_queued_word_decodes_to_what_it_was_made_of() {
+    with_seeds(20, |rng| {
+        for _ in 0..100 {
+            let (at, color, inactive) = (random_at(rng), rng.below(16) as u8, rng.percent(50));
+            let linked = rng.percent(50);
+            let word = WorkWord::queued(at, color, inactive).with_linked(linked);
+            assert!(word.is_pending() && word.is_queued());
+            assert_eq!((word.pwq(), word.pool()), (Some(at), Some(at.pool)));
+            assert_eq!((word.color(), word.is_inactive()), (color, inactive));
+            assert_eq!(word.is_linked(), linked);
+            // An off-queue field must not be read out of the bits of a queued word.
+            assert_eq!((word.disable_depth(), word.is_bh()), (0, false));
+            // Each transition changes its own bit.
+            assert_eq!(word.with_inactive(!inactive).bits() ^ word.bits(), 0b10);
+            assert_eq!(word.with_linked(!linked).bits() ^ word.bits(), 0b1000);
+            assert_eq!(WorkWord::from_bits(word.bits()), word);
+        }
+    });
+}
+
+#[test]
+fn an_off_queue_word_decodes_to_what_it_was_made_of() {
+    with_seeds(20, |rng| {
+        for _ in 0..100 {
+            let (pool, bh) = (PoolId(rng.below(1 << 24) as u32), rng.percent(50));
+            let (depth, pending) = (rng.below(1 << 16) as u32, rng.percent(50));
+            let word =
+                WorkWord::off_queue(pool, bh).with_disable_depth(depth).with_pending(pending);
+            assert!(!word.is_queued() && !word.is_inactive() && !word.is_linked());
+            assert_eq!((word.is_pending(), word.is_bh()), (pending, bh));
+            assert_eq!((word.pool(), word.pwq()), (Some(pool), None));
+            assert_eq!(word.disable_depth(), depth);
+            assert_eq!(
+                word.with_disable_depth(0),
+                WorkWord::off_queue(pool, bh).with_pending(pending)
+            );
+        }
+    });
+}
+
+#[test]
+fn debug_decodes_the_word() {
+    let queued = WorkWord::queued(at(3, 7), 9, true).with_linked(true);
+    assert_eq!(
+        format!("{queued:?}"),
+        "WorkWord { pending: true, queued_on: PwqRef { pool: pool3, pwq: pwq7 }, \
+         inactive: true, linked: true, color: 9 }"
+    );
+    assert_eq!(
+        format!("{:?}", WorkWord::off_queue(PoolId(4), true).with_disable_depth(2)),
+        "WorkWord { pending: false, last_pool: Some(pool4), disable_depth: 2, bh: true }"
+    );
+    assert_eq!(
+        format!("{:?}", WorkWord::INIT),
+        "WorkWord { pending: false, last_pool: None, disable_depth: 0 }"
+    );
+}
+
+#[test]
+fn an_item_has_the_layout_of_a_work_struct() {
+    // data, entry.next, entry.prev, func: what C code that embeds one relies on.
+    assert_eq!((size_of::<WorkItem>(), align_of::<WorkItem>()), (32, 8));
+    let item = new_item(count);
+    assert_eq!(WorkItem::node(item).as_ptr() as usize - item.as_ptr() as usize, 8);
+    // SAFETY: the node is the item's.
+    assert_eq!(unsafe { WorkItem::of_node(WorkItem::node(item)) }, item);
+    // SAFETY: nothing refers to it.
+    unsafe { free_item(item) };
+}
+
+#[test]
+fn one_claim_wins_and_keeps_the_rest_of_the_word() {
+    let item = new_item(count);
+    let idle = WorkWord::off_queue(PoolId(6), true).with_disable_depth(1);
+    assert_eq!(work(item).claim(), WorkWord::INIT);
+    work(item).publish_idle(idle);
+    assert!(!work(item).is_pending());
+    assert_eq!(work(item).claim(), idle, "the winner learns the pool, the depth and BH");
+    assert_eq!(work(item).claim(), idle.with_pending(true), "the next one is refused");
+    assert_eq!(work(item).word(), idle.with_pending(true));
+    // SAFETY: nothing refers to it.
+    unsafe { free_item(item) };
+}
+
+#[test]
+fn idle_to_queued_needs_the_very_word_that_was_seen() {
+    let item = new_item(count);
+    let seen = work(item).word();
+    let queued = WorkWord::queued(at(1, 2), 3, false);
+    work(item).publish_idle({
+        assert!(!work(item).claim().is_pending());
+        WorkWord::INIT.with_disable_depth(1)
+    });
+    assert!(!work(item).queue_from_idle(seen, queued), "it was disabled meanwhile");
+    assert_eq!(work(item).word().disable_depth(), 1);
+    assert!(work(item).queue_from_idle(work(item).word(), queued));
+    assert_eq!(work(item).word(), queued);
+    // SAFETY: nothing refers to it.
+    unsafe { free_item(item) };
+}

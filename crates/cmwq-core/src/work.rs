@@ -1,0 +1,180 @@
+//! The work item itself, `struct work_struct`: a word, a link, a function.
+//!
+//! All writers of the word use an AcqRel read-modify-write, never a store: a queuer that finds `PENDING` set
+//! has released its stores *into the word*, and the chain of read-modify-writes carries them to the run. A
+//! plain store in between would cut the chain (and store-then-fence, the kernel's way, is not enough in the
+//! C11 model: loom finds the lost event; see `tests/loom.rs`).
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use crate::list::{ListHead, Node};
+use crate::sync::{AtomicU64, Ordering, acq_rel};
+use crate::word::WorkWord;
+
+/// The function of a work item (`work_func_t`). It gets the item, which it may free or queue again.
+pub type WorkFn = unsafe extern "C" fn(*mut WorkItem);
+
+/// `struct work_struct`: 32 bytes, embeddable anywhere, same member order as the kernel's.
+#[repr(C)]
+pub struct WorkItem {
+    data: AtomicU64,
+    entry: UnsafeCell<ListHead>,
+    func: WorkFn,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<WorkItem>() == 32);
+
+// SAFETY: `data` is atomic; `entry` is touched only by the owner of PENDING under a pool's lock (list
+// invariant (locked)); `func` is written only while the caller has the item to itself.
+unsafe impl Sync for WorkItem {}
+// SAFETY: as above; an idle item has no ties to a thread.
+unsafe impl Send for WorkItem {}
+
+impl WorkItem {
+    /// An idle item (`INIT_WORK`).
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn new(func: WorkFn) -> Self {
+        Self {
+            data: AtomicU64::new(WorkWord::INIT.bits()),
+            entry: UnsafeCell::new(ListHead::unlinked()),
+            func,
+        }
+    }
+
+    /// An idle item; loom's atomics cannot be made in a constant.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new(func: WorkFn) -> Self {
+        Self {
+            data: AtomicU64::new(WorkWord::INIT.bits()),
+            entry: UnsafeCell::new(ListHead::unlinked()),
+            func,
+        }
+    }
+
+    /// A snapshot of the word. Advisory unless the pool it names is locked.
+    #[inline]
+    #[must_use]
+    pub fn word(&self) -> WorkWord {
+        // ORDERING: no pairing: a snapshot is validated under the pool's lock or is a hint.
+        WorkWord::from_bits(self.data.load(Ordering::Relaxed))
+    }
+
+    /// `work_pending`: queued, armed on a timer, or in transit.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.word().is_pending()
+    }
+
+    /// The item's function.
+    #[inline]
+    #[must_use]
+    pub fn func(&self) -> WorkFn {
+        self.func
+    }
+
+    /// Sets `PENDING` and returns the word as it was: if that was not pending, the caller now owns queueing.
+    ///
+    /// KERNEL: `test_and_set_bit(WORK_STRUCT_PENDING_BIT)` — same.
+    #[inline]
+    #[must_use]
+    pub fn claim(&self) -> WorkWord {
+        // ORDERING: Release pairs with the Acquire of `start`: a run that begins after a refused claim sees
+        // the refused caller's stores. Acquire pairs with the Release of `start` and `publish_idle`.
+        let was = self.data.fetch_or(WorkWord::PENDING_MASK, acq_rel("claim"));
+        WorkWord::from_bits(was)
+    }
+
+    /// The owner of `PENDING` makes the item queued. Caller holds the pool's lock.
+    #[inline]
+    pub(crate) fn set_queued(&self, word: WorkWord) {
+        debug_assert!(word.is_pending() && word.is_queued());
+        // ORDERING: a read-modify-write whose Acquire pairs with the Release of refused `claim`s; the pool's
+        // lock hands their stores on to the run.
+        let was = self.data.swap(word.bits(), acq_rel("set_queued"));
+        debug_assert!(was & WorkWord::PENDING_MASK != 0, "queued without owning PENDING");
+    }
+
+    /// Idle to queued in one step, if the word is still `seen`. Caller holds the pool's lock.
+    #[inline]
+    pub(crate) fn queue_from_idle(&self, seen: WorkWord, word: WorkWord) -> bool {
+        debug_assert!(!seen.is_pending());
+        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run; the
+        // Release is not needed for the run (the pool's lock orders that) but keeps the chain of
+        // read-modify-writes unbroken.
+        self.data
+            .compare_exchange(
+                seen.bits(),
+                word.bits(),
+                acq_rel("queue_from_idle"),
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Changes flags of a queued item. Caller holds the pool's lock.
+    #[inline]
+    pub(crate) fn update_queued(&self, word: WorkWord) {
+        // The same chain argument as `set_queued`; the same site, since one model covers both.
+        self.data.swap(word.bits(), acq_rel("set_queued"));
+    }
+
+    /// Clears `PENDING` because the function is about to run. Caller holds the pool's lock.
+    ///
+    /// KERNEL: `set_work_pool_and_clear_pending` — differs: one AcqRel swap instead of write barrier, store,
+    /// full barrier.
+    #[inline]
+    pub(crate) fn start(&self, idle: WorkWord) {
+        debug_assert!(!idle.is_pending() && !idle.is_queued());
+        // ORDERING: Acquire pairs with the Release of refused `claim`s, whose stores this run must see;
+        // Release pairs with the Acquire of the `claim` that wins after this.
+        self.data.swap(idle.bits(), acq_rel("start"));
+    }
+
+    /// The owner of `PENDING` gives it up without queueing (cancelled, disabled, refused).
+    #[inline]
+    pub(crate) fn publish_idle(&self, idle: WorkWord) {
+        debug_assert!(!idle.is_queued());
+        // ORDERING: Release pairs with the Acquire of the next owner's `claim`; Acquire keeps what refused
+        // claimers stored in the chain.
+        self.data.swap(idle.bits(), acq_rel("publish_idle"));
+    }
+
+    /// The owner of `PENDING` gives it up; `word` is the idle word that was there when it was claimed.
+    ///
+    /// KERNEL: the end of `__cancel_work`, and of a refused `queue_work` — same.
+    pub fn release(&self, word: WorkWord) {
+        self.publish_idle(word.with_pending(false));
+    }
+
+    /// The node of `item`, with the provenance of the whole item.
+    #[inline]
+    pub(crate) fn node(item: NonNull<Self>) -> Node {
+        // SAFETY: stays inside the item.
+        unsafe { item.byte_add(offset_of!(Self, entry)).cast() }
+    }
+
+    /// The item of `node` (`container_of`).
+    ///
+    /// # Safety
+    /// `node` must come from [`node`](Self::node).
+    #[inline]
+    pub(crate) unsafe fn of_node(node: Node) -> NonNull<Self> {
+        // SAFETY: the caller promises that the node is a member of an item.
+        unsafe { node.byte_sub(offset_of!(Self, entry)).cast() }
+    }
+}
+
+impl fmt::Debug for WorkItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkItem")
+            .field("word", &self.word())
+            .field("func", &(self.func as *const ()))
+            .finish()
+    }
+}

@@ -1,0 +1,132 @@
+//! The worker's record in its pool, and what a worker may do next.
+
+use crate::ids::{Nanos, PwqId, WorkerId, WqKey};
+use crate::list::List;
+use crate::pool::Kick;
+use crate::work::{WorkFn, WorkItem};
+
+/// What the worker that asked must do now.
+#[must_use]
+#[derive(Debug)]
+pub enum Next {
+    /// Call the claimed item's function, then [`finish`](crate::PoolState::finish).
+    Run(Claim),
+    /// Be the manager: create a worker, then report
+    /// [`worker_created`](crate::PoolState::worker_created) or
+    /// [`create_failed`](crate::PoolState::create_failed) and ask again.
+    Manage,
+    /// Park until woken. `watch`: work waits although the worker may not start it, so somebody must notice
+    /// when a running worker blocks.
+    Sleep {
+        /// Arm the detection of blocking.
+        watch: bool,
+    },
+    /// Leave: the record is gone.
+    Exit,
+}
+
+/// The right to run one item, once. All that is needed after the function was entered is in the worker's
+/// record; `item` may be dangling by then.
+#[must_use]
+#[derive(Debug)]
+pub struct Claim {
+    /// To be passed to `func`, and not to be touched by anybody else.
+    pub item: *mut WorkItem,
+    /// The item's function.
+    pub func: WorkFn,
+    /// The workqueue it was queued on.
+    pub wq: WqKey,
+    /// Identifies this run of this worker in reports of blocking and resuming.
+    pub seq: u64,
+    /// Act on it after the lock is dropped and before the function is entered.
+    pub kick: Kick,
+}
+
+// SAFETY: a claim is only the address; whoever calls the function vouches for the item.
+unsafe impl Send for Claim {}
+
+/// Where a worker is in its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// On the idle list.
+    Idle,
+    /// Awake, but not counted in `nr_running` (`WORKER_PREP`).
+    Prep,
+    /// In the inner loop, counted unless sleeping or CPU-intensive.
+    Working,
+}
+
+/// What a worker runs, remembered because the item must not be touched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current {
+    pub(crate) addr: usize,
+    pub(crate) func: WorkFn,
+    pub(crate) pwq: PwqId,
+    pub(crate) color: u8,
+    pub(crate) inactive: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) phase: Phase,
+    /// Believed blocked since a report about run `seq`.
+    pub(crate) sleeping: bool,
+    pub(crate) cpu_intensive: bool,
+    /// Told to leave at its next look.
+    pub(crate) die: bool,
+    /// Already woken from idle; a second kick would be wasted.
+    pub(crate) woken: bool,
+    /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.
+    pub(crate) guest: bool,
+    pub(crate) current: Option<Current>,
+    pub(crate) scheduled: List,
+    pub(crate) seq: u64,
+    pub(crate) last_active: Nanos,
+    pub(crate) idle_prev: Option<WorkerId>,
+    pub(crate) idle_next: Option<WorkerId>,
+    pub(crate) hash_next: Option<WorkerId>,
+}
+
+impl Worker {
+    pub(crate) fn new(guest: bool) -> Self {
+        Self {
+            phase: Phase::Prep,
+            sleeping: false,
+            cpu_intensive: false,
+            die: false,
+            woken: false,
+            guest,
+            current: None,
+            scheduled: List::new(),
+            seq: 0,
+            last_active: 0,
+            idle_prev: None,
+            idle_next: None,
+            hash_next: None,
+        }
+    }
+
+    /// Whether it counts in `nr_running`.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.phase == Phase::Working && !self.sleeping && !self.cpu_intensive && !self.guest
+    }
+}
+
+/// What tools and detectors may know of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerView {
+    /// Which worker.
+    pub id: WorkerId,
+    /// On the idle list.
+    pub idle: bool,
+    /// Believed blocked.
+    pub sleeping: bool,
+    /// Counts in `nr_running`.
+    pub running: bool,
+    /// The run a report must name.
+    pub seq: u64,
+    /// The queue whose item it runs.
+    pub wq: Option<WqKey>,
+}
