@@ -1,0 +1,235 @@
+//! One closure as a work item: item, function, result and completion in one allocation.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use cmwq_core::WorkItem;
+
+use crate::current;
+use crate::delayed::DelayedItem;
+use crate::panic;
+use crate::park::Event;
+use crate::sync::{Arc, Mutex, lock};
+
+type Outcome<T> = Result<T, Box<dyn Any + Send>>;
+
+/// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the work item.
+#[repr(C)]
+struct Closure<I, F, T> {
+    item: I,
+    func: UnsafeCell<Option<F>>,
+    packet: Packet<T>,
+}
+
+/// What the closure's side leaves and the handle's side takes.
+struct Packet<T> {
+    outcome: UnsafeCell<Option<Outcome<T>>>,
+    done: Event,
+    waker: Mutex<Option<Waker>>,
+}
+
+// SAFETY: `func` is taken by the one run; `outcome` is written before `done` is set and taken by the one
+// handle after.
+unsafe impl<I: Sync, F: Send, T: Send> Sync for Closure<I, F, T> {}
+// SAFETY: as above.
+unsafe impl<I: Send, F: Send, T: Send> Send for Closure<I, F, T> {}
+
+/// A closure, seen by its handle.
+trait Joinable<T>: Send + Sync {
+    fn packet(&self) -> &Packet<T>;
+}
+
+impl<I: Send + Sync, F: Send, T: Send> Joinable<T> for Closure<I, F, T> {
+    fn packet(&self) -> &Packet<T> {
+        &self.packet
+    }
+}
+
+/// The function of a closure's item.
+unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+    // SAFETY: the item was queued with one strong reference, which this run takes over; it was queued
+    // through the pointer to the whole closure.
+    let closure = unsafe { Arc::from_raw(item.cast_const().cast::<Closure<I, F, T>>()) };
+    // SAFETY: an item of a closure runs once, so `func` is this run's.
+    let func = unsafe { (*closure.func.get()).take() };
+    let Some(func) = func else { return };
+    let outcome = catch_unwind(AssertUnwindSafe(func));
+    if Arc::strong_count(&closure) == 1 {
+        // Nobody will join: a panic goes to the handler, a value is dropped here.
+        crate::worker::guarded(move || panic::unjoined(outcome));
+        return;
+    }
+    // SAFETY: the handle looks at it only after `done` is set.
+    unsafe { *closure.packet.outcome.get() = Some(outcome) };
+    closure.packet.done.set();
+    let waker = lock(&closure.packet.waker).take();
+    if let Some(waker) = waker {
+        crate::worker::guarded(|| waker.wake());
+    }
+    // The handle may have gone meanwhile; then the value is dropped here, and must not unwind.
+    crate::worker::guarded(|| drop(closure));
+}
+
+impl<T> Packet<T> {
+    fn new() -> Self {
+        Self { outcome: UnsafeCell::new(None), done: Event::new(), waker: Mutex::new(None) }
+    }
+}
+
+/// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run takes over.
+pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = make(WorkItem::new(run::<WorkItem, F, T>), func);
+    (item.cast(), handle)
+}
+
+/// As [`item`], with a timer.
+pub(crate) fn delayed<F, T>(func: F) -> (NonNull<DelayedItem>, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = make(DelayedItem::new(run::<DelayedItem, F, T>), func);
+    (item.cast(), handle)
+}
+
+fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
+where
+    I: Send + Sync + 'static,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let closure =
+        Arc::new(Closure { item, func: UnsafeCell::new(Some(func)), packet: Packet::new() });
+    let raw = Arc::into_raw(Arc::clone(&closure)).cast_mut();
+    // SAFETY: an `Arc` is not null.
+    (unsafe { NonNull::new_unchecked(raw) }, JoinHandle { closure })
+}
+
+/// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
+///
+/// Dropping the handle lets the closure run on by itself. The handle is also a future, which does not need any
+/// particular executor.
+#[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
+pub struct JoinHandle<T> {
+    closure: Arc<dyn Joinable<T>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits until the closure has returned, and returns its value. All that the closure did is visible.
+    ///
+    /// Called from a work function, it counts as blocking at once: another worker takes over.
+    ///
+    /// # Errors
+    /// If the closure panicked, the panic's payload.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// assert_eq!(wq.queue(|| 6 * 7).join().unwrap(), 42);
+    /// assert!(wq.queue(|| panic!("no")).join().is_err());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn join(self) -> Result<T, JoinError> {
+        let packet = self.closure.packet();
+        if !packet.done.is_set() {
+            current::blocking(|| packet.done.wait(None));
+        }
+        self.take()
+    }
+
+    /// As [`join`](Self::join), but gives up after `timeout` and returns the handle.
+    ///
+    /// # Errors
+    /// The handle, if the closure has not returned yet.
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
+        let deadline = std::time::Instant::now() + timeout;
+        let packet = self.closure.packet();
+        current::blocking(|| {
+            while !packet.done.is_set() {
+                let left = deadline.saturating_duration_since(std::time::Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                packet.done.wait(Some(left));
+            }
+        });
+        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+    }
+
+    /// Whether the closure has returned or panicked.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.closure.packet().done.is_set()
+    }
+
+    fn take(&self) -> Result<T, JoinError> {
+        debug_assert!(self.is_finished());
+        // SAFETY: `done` is set, so the run has written its outcome and will not touch it again; this handle
+        // is the only taker.
+        let outcome = unsafe { (*self.closure.packet().outcome.get()).take() };
+        outcome.expect("joined twice").map_err(JoinError)
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let packet = self.closure.packet();
+        if !packet.done.is_set() {
+            *lock(&packet.waker) = Some(cx.waker().clone());
+            // The run sets `done` before it takes the waker: either it finds ours, or we find it done.
+            if !packet.done.is_set() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.take())
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("is_finished", &self.is_finished()).finish()
+    }
+}
+
+/// The closure panicked; this is what it panicked with.
+pub struct JoinError(Box<dyn Any + Send>);
+
+impl JoinError {
+    /// The panic's payload, for `std::panic::resume_unwind` or a downcast.
+    #[must_use]
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        self.0
+    }
+
+    /// The panic's message, if it has one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        panic::message(&*self.0)
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the work item panicked: {}", self.message().unwrap_or("(no message)"))
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JoinError").field(&self.message()).finish()
+    }
+}
+
+impl std::error::Error for JoinError {}

@@ -1,0 +1,54 @@
+//! Saying once what is degraded.
+//!
+//! A library should be quiet, and it should not hide that it works with one arm tied. So each kind of
+//! degradation is said once per process, on standard error, and kept for [`notices`].
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Something that does not work here, or works less well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Nice,
+    ThreadCreation,
+    SentinelRefused,
+    ProcMissing,
+    PerfBudget,
+    PinRefused,
+    MaxActive,
+    Params,
+    Name,
+    RealTime,
+}
+
+static SAID: AtomicU32 = AtomicU32::new(0);
+static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says `text` if nothing of this kind was said before.
+#[cold]
+pub(crate) fn once(kind: Notice, text: impl FnOnce() -> String) {
+    // ORDERING: no pairing: the bit only limits how often a message is printed.
+    if SAID.fetch_or(1 << kind as u32, Ordering::Relaxed) & (1 << kind as u32) == 0 {
+        always(text());
+    }
+}
+
+/// Says `text` each time.
+#[cold]
+pub(crate) fn always(text: String) {
+    let quiet = std::env::var_os("CMWQ_QUIET").is_some_and(|v| v != "0" && !v.is_empty());
+    if !quiet {
+        // Nothing can be done about a closed standard error.
+        let _ = writeln!(std::io::stderr().lock(), "cmwq: {text}");
+    }
+    if let Ok(mut texts) = TEXTS.lock() {
+        texts.push(text);
+    }
+}
+
+/// What was said so far: each degradation once, in order. For diagnosis and tests.
+#[must_use]
+pub fn notices() -> Vec<String> {
+    TEXTS.lock().map(|texts| texts.clone()).unwrap_or_default()
+}

@@ -1,0 +1,147 @@
+//! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
+
+use cmwq_core::consts;
+
+use crate::detect::Detect;
+use crate::notice::{self, Notice};
+use crate::topo::AffinityScope;
+
+/// All settings with their defaults.
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    /// Which CPUs share a pool of unbound and managed queues.
+    pub(crate) default_affinity_scope: AffinityScope,
+    /// Cores per shard of the `cache_shard` scope.
+    pub(crate) cache_shard_size: u32,
+    /// Power-efficient queues are unbound.
+    pub(crate) power_efficient: bool,
+    /// When surplus idle workers leave.
+    pub(crate) idle_timeout_ns: u64,
+    /// Busy workers per tolerated idle worker above two.
+    pub(crate) idle_ratio: u32,
+    /// Stack of a worker, in bytes.
+    pub(crate) stack_size: usize,
+    /// The source of detection, if not the best that works.
+    pub(crate) detect: Option<Detect>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            default_affinity_scope: AffinityScope::CacheShard,
+            cache_shard_size: 8,
+            power_efficient: false,
+            idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
+            idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
+            stack_size: 2 << 20,
+            detect: None,
+        }
+    }
+}
+
+const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
+     power_efficient=0|1 idle_timeout=SECONDS idle_ratio=N stack_size=KIB";
+
+impl Params {
+    /// Reads the environment. A bad value is refused with a message and its default kept.
+    pub(crate) fn from_env() -> Self {
+        let var = |name| std::env::var(name).ok();
+        let (params, complaints) =
+            Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref());
+        if !complaints.is_empty() {
+            notice::once(Notice::Params, || complaints.join("; "));
+        }
+        params
+    }
+
+    pub(crate) fn parse(params: Option<&str>, detect: Option<&str>) -> (Self, Vec<String>) {
+        let mut parsed = Self::default();
+        let mut complaints = Vec::new();
+        for setting in params.unwrap_or_default().split_whitespace() {
+            let setting = setting.strip_prefix("workqueue.").unwrap_or(setting);
+            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+            if let Err(wrong) = parsed.set(name, value) {
+                complaints.push(format!("CMWQ_PARAMS: {wrong}; the default is kept"));
+            }
+        }
+        if let Some(name) = detect.filter(|name| !name.is_empty()) {
+            match name.parse() {
+                Ok(detect) => parsed.detect = Some(detect),
+                Err(wrong) => complaints.push(format!("CMWQ_DETECT: {wrong}; the best is chosen")),
+            }
+        }
+        (parsed, complaints)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let bad = |accepted: &str| format!("{name}={value}: {name} takes {accepted}");
+        match name {
+            "default_affinity_scope" => {
+                let scope = AffinityScope::parse_setting(value).ok().flatten();
+                self.default_affinity_scope =
+                    scope.ok_or_else(|| bad("cpu, smt, cache, cache_shard, numa or system"))?;
+            }
+            "cache_shard_size" => {
+                let size: u32 = value.parse().map_err(|_| bad("a number of cores"))?;
+                self.cache_shard_size = size.max(1);
+            }
+            "power_efficient" => {
+                self.power_efficient = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
+            }
+            "idle_timeout" => {
+                let seconds: f64 = value.parse().map_err(|_| bad("seconds"))?;
+                if !(0.0..=1e9).contains(&seconds) {
+                    return Err(bad("seconds from 0 to 1e9"));
+                }
+                self.idle_timeout_ns = std::time::Duration::from_secs_f64(seconds).as_nanos() as u64;
+            }
+            "idle_ratio" => {
+                let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
+                self.idle_ratio = ratio.clamp(1, 1 << 16);
+            }
+            "stack_size" => {
+                let kib: usize = value.parse().map_err(|_| bad("KiB"))?;
+                if !(64..=1 << 20).contains(&kib) {
+                    return Err(bad("64 to 1048576 KiB"));
+                }
+                self.stack_size = kib << 10;
+            }
+            _ => return Err(format!("unknown parameter '{name}'; known: {NAMES}")),
+        }
+        Ok(())
+    }
+}
+
+fn parse_bool(value: &str) -> Option<bool> {
+    match value {
+        "1" | "y" | "Y" | "on" | "true" => Some(true),
+        "0" | "n" | "N" | "off" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_values_are_taken_and_bad_ones_named() {
+        let (params, complaints) = Params::parse(
+            Some("default_affinity_scope=numa workqueue.idle_timeout=0.5 cache_shard_size=many nonsense=1"),
+            Some("tick"),
+        );
+        assert_eq!(params.default_affinity_scope, AffinityScope::Numa);
+        assert_eq!(params.idle_timeout_ns, 500_000_000);
+        assert_eq!(params.cache_shard_size, 8, "a bad value keeps the default");
+        assert_eq!(params.detect, Some(Detect::Tick));
+        assert_eq!(complaints.len(), 2);
+        assert!(complaints[0].contains("takes a number of cores"), "{complaints:?}");
+        assert!(complaints[1].contains("unknown parameter 'nonsense'"), "{complaints:?}");
+    }
+
+    #[test]
+    fn default_is_refused_as_a_default() {
+        let (_, complaints) = Params::parse(Some("default_affinity_scope=default"), None);
+        assert_eq!(complaints.len(), 1);
+    }
+}

@@ -1,0 +1,349 @@
+//! The process's pools, and the way from a queue's wishes to them.
+//!
+//! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model checker make
+//! their own.
+
+use std::io;
+
+use cmwq_core::{PoolId, WqKey, policy};
+
+use crate::clock;
+use crate::detect::Detect;
+use crate::error::Error;
+use crate::limit::NodeLimits;
+use crate::params::Params;
+use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
+use crate::sense;
+use crate::sentinel::Sentinels;
+use crate::service::{self, Service};
+use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
+use crate::table::PoolTable;
+use crate::topo::{self, CpuSet, Pod};
+use crate::wq::{Kind, Spec, Wq};
+
+/// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
+const HIGHPRI_NICE: i32 = -20;
+
+/// What the process may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// CPUs of the affinity mask, ascending.
+    pub(crate) cpus: Vec<u32>,
+    /// Index into `cpus` by CPU number; CPUs that are not ours map to some that are.
+    index: Vec<usize>,
+    /// What the cgroup grants of them.
+    pub(crate) quota: Option<f64>,
+    /// The pods of the default scope.
+    pub(crate) pods: Vec<Pod>,
+    /// Pod by index of the CPU.
+    pod_of: Vec<usize>,
+}
+
+/// See the module header.
+pub(crate) struct Runtime {
+    pub(crate) params: Params,
+    pub(crate) detect: Detect,
+    pub(crate) machine: Machine,
+    pub(crate) service: Service,
+    pub(crate) sentinels: Sentinels,
+    pools: PoolTable,
+    registry: Mutex<Registry>,
+    /// Tests make thread creation fail.
+    no_threads: AtomicBool,
+}
+
+/// Lock: registry.
+#[derive(Debug, Default)]
+struct Registry {
+    pools: Vec<(PoolKey, &'static Pool)>,
+    wqs: Vec<Option<Arc<Wq>>>,
+    free_keys: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PoolKey {
+    kind: Kind,
+    /// CPU index or pod index.
+    place: usize,
+    nice: i32,
+}
+
+impl Machine {
+    fn read(params: &Params) -> Self {
+        let allowed = topo::allowed_cpus();
+        let topology = topo::Topology::read(topo::SYS_ROOT.as_ref(), &allowed);
+        let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref());
+        let pods =
+            topo::pods(params.default_affinity_scope, &topology, params.cache_shard_size);
+        Self::new(&allowed, quota, pods)
+    }
+
+    fn new(allowed: &CpuSet, quota: Option<f64>, mut pods: Vec<Pod>) -> Self {
+        let cpus: Vec<u32> = allowed.iter().collect();
+        let granted = topo::effective_cpus(cpus.len(), quota);
+        if pods.is_empty() || granted < cpus.len() {
+            // A quota is for all CPUs together, so one pod has to manage it.
+            pods = vec![Pod { cpus: allowed.clone(), node: None }];
+        }
+        let last = cpus.last().map_or(0, |last| *last as usize);
+        let index = (0..=last)
+            .map(|cpu| cpus.iter().position(|c| *c as usize == cpu).unwrap_or(cpu % cpus.len()))
+            .collect();
+        let pod_of = cpus
+            .iter()
+            .map(|cpu| pods.iter().position(|pod| pod.cpus.contains(*cpu)).unwrap_or(0))
+            .collect();
+        Self { cpus, index, quota, pods, pod_of }
+    }
+
+    /// CPUs' worth of time that the process may use.
+    pub(crate) fn granted(&self) -> u32 {
+        topo::effective_cpus(self.cpus.len(), self.quota) as u32
+    }
+
+    #[inline]
+    fn index_of(&self, cpu: Option<u32>) -> usize {
+        let cpu = cpu.or_else(sense::sched::current_cpu).unwrap_or(0) as usize;
+        self.index.get(cpu).copied().unwrap_or_else(|| cpu % self.cpus.len())
+    }
+}
+
+impl Runtime {
+    /// The process's runtime, made on first use.
+    ///
+    /// # Errors
+    /// If its service thread cannot be created; the next call tries again.
+    pub(crate) fn global() -> Result<&'static Self, Error> {
+        static GLOBAL: OnceLock<&'static Runtime> = OnceLock::new();
+        static MAKING: crate::sync::PlainMutex<()> = crate::sync::PlainMutex::new(());
+        if let Some(runtime) = GLOBAL.get() {
+            return Ok(runtime);
+        }
+        let _making = MAKING.lock();
+        if let Some(runtime) = GLOBAL.get() {
+            return Ok(runtime);
+        }
+        let params = Params::from_env();
+        let machine = Machine::read(&params);
+        let runtime = Self::start(params, machine)
+            .map_err(|error| Error::thread("cannot create the service thread", error))?;
+        Ok(GLOBAL.get_or_init(|| runtime))
+    }
+
+    /// Makes a runtime and starts its service. Runtimes live for ever.
+    pub(crate) fn start(params: Params, machine: Machine) -> io::Result<&'static Self> {
+        let detect = params.detect.unwrap_or_else(Detect::choose);
+        let sentinels = Sentinels::new(&machine.cpus.iter().copied().collect());
+        let runtime: &'static Self = Box::leak(Box::new(Self {
+            params,
+            detect,
+            machine,
+            service: Service::new(),
+            sentinels,
+            pools: PoolTable::new(),
+            registry: Mutex::new(Registry::default()),
+            no_threads: AtomicBool::new(false),
+        }));
+        Service::start(runtime)?;
+        Ok(runtime)
+    }
+
+    // ---- pools -----------------------------------------------------------------------------------------
+
+    #[inline]
+    pub(crate) fn pool(&self, id: PoolId) -> Option<&'static Pool> {
+        self.pools.get(id)
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &'static Pool> + '_ {
+        self.pools.iter()
+    }
+
+    /// How many ways into pools a queue of this kind has.
+    pub(crate) fn nr_slots(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Percpu => self.machine.cpus.len(),
+            Kind::Unbound | Kind::Managed => self.machine.pods.len(),
+            Kind::Ordered => 1,
+        }
+    }
+
+    /// Which of them leads to where `cpu`, or the calling thread, is.
+    #[inline]
+    pub(crate) fn slot(&self, kind: Kind, cpu: Option<u32>) -> usize {
+        let index = self.machine.index_of(cpu);
+        match kind {
+            Kind::Percpu => index,
+            Kind::Unbound | Kind::Managed => self.machine.pod_of[index],
+            Kind::Ordered => 0,
+        }
+    }
+
+    /// The pool behind a slot, made on first use with its first worker.
+    pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
+        let nice = if spec.highpri { HIGHPRI_NICE } else { 0 };
+        let key = PoolKey { kind: spec.kind, place: slot, nice };
+        let mut registry = lock(&self.registry);
+        if let Some((_, pool)) = registry.pools.iter().find(|(known, _)| *known == key) {
+            return pool;
+        }
+        let spec = self.pool_spec(key);
+        let pool = self.pools.push(|id| Pool::new(id, spec, self));
+        registry.pools.push((key, pool));
+        drop(registry);
+        pool.create_worker(Creator::Spare);
+        pool
+    }
+
+    fn pool_spec(&self, key: PoolKey) -> PoolSpec {
+        let machine = &self.machine;
+        let everywhere = || machine.cpus.iter().copied().collect();
+        let (kind, cpus, concurrency): (_, CpuSet, _) = match key.kind {
+            Kind::Percpu => {
+                let cpu = machine.cpus[key.place];
+                (PoolKind::Cpu(cpu), CpuSet::single(cpu), 1)
+            }
+            Kind::Unbound => {
+                (PoolKind::Unbound, machine.pods[key.place].cpus.clone(), policy::UNMANAGED)
+            }
+            Kind::Ordered => (PoolKind::Unbound, everywhere(), policy::UNMANAGED),
+            Kind::Managed => {
+                let cpus = machine.pods[key.place].cpus.clone();
+                let concurrency = (cpus.count() as u32).min(machine.granted()).max(1);
+                (PoolKind::Managed, cpus, concurrency)
+            }
+        };
+        PoolSpec { kind, nice: key.nice, cpus, concurrency }
+    }
+
+    /// How a queue's `max_active` is split over its slots.
+    pub(crate) fn limits(&self, spec: Spec) -> NodeLimits {
+        match spec.kind {
+            Kind::Percpu => NodeLimits::Each(spec.max_active),
+            Kind::Ordered => NodeLimits::Each(1),
+            Kind::Unbound | Kind::Managed => {
+                let pods = self.machine.pods.iter();
+                let pods: Vec<_> = pods.map(|pod| (pod.node, pod.cpus.count() as u32)).collect();
+                NodeLimits::split(spec.max_active, &pods)
+            }
+        }
+    }
+
+    /// Other managed pools of the same priority.
+    fn siblings(&self, pool: &'static Pool) -> impl Iterator<Item = &'static Pool> + '_ {
+        let is_sibling = move |other: &&'static Pool| {
+            other.spec.kind == PoolKind::Managed
+                && other.spec.nice == pool.spec.nice
+                && other.id != pool.id
+        };
+        self.pools().filter(is_sibling)
+    }
+
+    /// A pool of another pod that has more work than it may run.
+    pub(crate) fn busy_sibling(&self, pool: &'static Pool) -> Option<&'static Pool> {
+        if self.machine.pods.len() <= 1 {
+            return None;
+        }
+        self.siblings(pool).find(|other| other.is_watched())
+    }
+
+    /// Work waits in `pool` at capacity: wakes a worker of another pod that has a CPU to spare.
+    pub(crate) fn ask_idle_pods(&'static self, pool: &'static Pool) {
+        if pool.spec.kind != PoolKind::Managed || self.machine.pods.len() <= 1 {
+            return;
+        }
+        for pod in 0..self.machine.pods.len() {
+            let spec = Spec {
+                kind: Kind::Managed,
+                highpri: pool.spec.nice < 0,
+                cpu_intensive: false,
+                max_active: 1,
+            };
+            let other = self.pool_for(spec, pod);
+            if other.id == pool.id || !other.has_spare_hint() {
+                continue;
+            }
+            let mut guard = other.lock();
+            let kick = guard.core.kick_to_lend();
+            let todo = guard.todo(other, kick);
+            drop(guard);
+            other.act(todo);
+        }
+    }
+
+    /// No thread could be had. Said once; tried again later by the service.
+    pub(crate) fn creation_failed(&self, pool: &'static Pool, error: &io::Error) {
+        service::say_creation_failed(error);
+        let retry = pool.lock().core.create_retry_at();
+        self.service.retry_at(retry.unwrap_or_else(clock::now));
+    }
+
+    // ---- workqueues ------------------------------------------------------------------------------------
+
+    /// Registers a queue.
+    pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
+        let mut registry = lock(&self.registry);
+        let key = registry.free_keys.pop().unwrap_or_else(|| {
+            registry.wqs.push(None);
+            u32::try_from(registry.wqs.len() - 1).expect("more than 2^32 workqueues")
+        });
+        let wq = Arc::new(Wq::new(WqKey(key), name, spec, self));
+        registry.wqs[key as usize] = Some(Arc::clone(&wq));
+        wq
+    }
+
+    pub(crate) fn forget_wq(&self, key: WqKey) {
+        let mut registry = lock(&self.registry);
+        let wq = registry.wqs[key.0 as usize].take();
+        registry.free_keys.push(key.0);
+        drop(registry);
+        drop(wq);
+    }
+
+    pub(crate) fn wq(&self, key: WqKey) -> Option<Arc<Wq>> {
+        lock(&self.registry).wqs.get(key.0 as usize)?.clone()
+    }
+
+    pub(crate) fn wq_name(&self, key: WqKey) -> Option<String> {
+        self.wq(key).map(|wq| wq.name.to_string())
+    }
+
+    /// Takes a queue down whose last handle was dropped by one of the workers.
+    #[cold]
+    pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
+        let reaper = crate::system::unbound();
+        drop(reaper.queue(move || {
+            wq.destroy();
+            wq.runtime.forget_wq(wq.key);
+        }));
+    }
+
+    #[cold]
+    pub(crate) fn flush_pwq_done(&self, key: WqKey) {
+        if let Some(wq) = self.wq(key) {
+            wq.flush_pwq_done();
+        }
+    }
+
+    // ---- tests -----------------------------------------------------------------------------------------
+
+    /// Whether tests want thread creation to fail.
+    pub(crate) fn fault_no_threads(&self) -> bool {
+        // ORDERING: no pairing: a switch of tests.
+        self.no_threads.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_fault_no_threads(&self, fail: bool) {
+        self.no_threads.store(fail, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("detect", &self.detect)
+            .field("machine", &self.machine)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Closures that borrow: a scope that does not end before they have.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::closure::JoinHandle;
+use crate::current;
+use crate::park::Event;
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use crate::workqueue::Workqueue;
+
+/// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it may borrow.
+pub struct Scope<'scope, 'env: 'scope> {
+    wq: &'scope Workqueue,
+    books: Arc<Books>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Counts the scope itself and its items that have not finished.
+struct Books {
+    unfinished: AtomicUsize,
+    all_done: Event,
+    panicked: AtomicBool,
+}
+
+impl Books {
+    fn one_done(&self) {
+        // ORDERING: AcqRel pairs with itself: the last one sees, and passes on to the scope's end, what all did.
+        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.all_done.set();
+        }
+    }
+}
+
+impl Workqueue {
+    /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of them.
+    ///
+    /// # Panics
+    /// If `f` panics, after all closures have finished; and if a closure panicked that was not joined.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let words = ["to", "be"];
+    /// let mut lengths = [0; 2];
+    /// wq.scope(|s| {
+    ///     for (word, length) in words.iter().zip(&mut lengths) {
+    ///         s.queue(move || *length = word.len());
+    ///     }
+    /// });
+    /// assert_eq!(lengths, [2, 2]);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn scope<'env, F, R>(&self, f: F) -> R
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        let books = Arc::new(Books {
+            unfinished: AtomicUsize::new(1),
+            all_done: Event::new(),
+            panicked: AtomicBool::new(false),
+        });
+        let scope = Scope {
+            wq: self,
+            books: Arc::clone(&books),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        books.one_done();
+        if !books.all_done.is_set() {
+            current::blocking(|| books.all_done.wait(None));
+        }
+        match result {
+            Err(panic) => resume_unwind(panic),
+            // ORDERING: no pairing: ordered by `all_done`.
+            Ok(_) if books.panicked.load(Ordering::Relaxed) => panic!("a scoped work item panicked"),
+            Ok(value) => value,
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Queues a closure that may borrow what outlives the scope. See [`Workqueue::queue`].
+    pub fn queue<F, T>(&'scope self, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let slot = Arc::new(Slot { outcome: Mutex::new(None), done: Event::new() });
+        let books = Arc::clone(&self.books);
+        // ORDERING: no pairing: the scope itself is counted, so the count cannot reach zero meanwhile.
+        books.unfinished.fetch_add(1, Ordering::Relaxed);
+        let theirs = Arc::clone(&slot);
+        let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
+            let outcome = catch_unwind(AssertUnwindSafe(func));
+            *lock(&theirs.outcome) = Some(outcome);
+            theirs.done.set();
+            theirs.settle(&books);
+            // Nothing that borrows is left when the scope is told.
+            drop(theirs);
+            books.one_done();
+        });
+        // SAFETY: `scope` does not return before `one_done` was called for this closure, and everything that
+        // borrows has been dropped by then; only the lifetime is changed.
+        let body: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(body) };
+        let handle: JoinHandle<()> = self.wq.queue(body);
+        drop(handle);
+        ScopedJoinHandle { slot, scope: PhantomData }
+    }
+}
+
+struct Slot<T> {
+    outcome: Mutex<Option<Result<T, Box<dyn Any + Send>>>>,
+    done: Event,
+}
+
+impl<T> Slot<T> {
+    /// If nobody has or wants the outcome, it is dropped here, while what it borrows is there.
+    fn settle(self: &Arc<Self>, books: &Books) {
+        if Arc::strong_count(self) > 1 {
+            return;
+        }
+        if let Some(Err(_)) = lock(&self.outcome).take() {
+            // ORDERING: no pairing: ordered by `one_done`.
+            books.panicked.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Waits for a scoped closure and has its value. Dropping it leaves the closure to the end of the scope.
+pub struct ScopedJoinHandle<'scope, T> {
+    slot: Arc<Slot<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits until the closure has returned, and returns its value.
+    ///
+    /// # Errors
+    /// The panic's payload, if it panicked.
+    ///
+    /// # Panics
+    /// Never: an outcome is there once the closure is done, and only this takes it.
+    pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
+        if !self.slot.done.is_set() {
+            current::blocking(|| self.slot.done.wait(None));
+        }
+        lock(&self.slot.outcome).take().expect("a scoped item finished without an outcome")
+    }
+
+    /// Whether the closure has returned or panicked.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.slot.done.is_set()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // ORDERING: no pairing: for people.
+        let unfinished = self.books.unfinished.load(Ordering::Relaxed);
+        f.debug_struct("Scope").field("wq", self.wq).field("unfinished", &unfinished).finish()
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("is_finished", &self.is_finished()).finish()
+    }
+}

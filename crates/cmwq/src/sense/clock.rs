@@ -1,0 +1,50 @@
+//! How much CPU time a thread has used, asked from any thread.
+//!
+//! *Owns* nothing: a clock is a number that names a thread.
+//!
+//! It is the cheapest question there is about another thread, but answers only "has it run since I last asked?".
+//! Blocked and preempted look the same, so it is a filter before the dearer questions.
+
+use core::mem::MaybeUninit;
+use std::io;
+
+/// The CPU-time clock of a thread of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CpuClock {
+    id: libc::clockid_t,
+}
+
+impl CpuClock {
+    /// The clock of the calling thread.
+    ///
+    /// # Errors
+    /// If there are no such clocks.
+    pub(crate) fn of_current_thread() -> io::Result<Self> {
+        let mut id = MaybeUninit::uninit();
+        // SAFETY: the calling thread exists, and `id` is writable.
+        let errno = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), id.as_mut_ptr()) };
+        if errno != 0 {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        // SAFETY: the call succeeded, so it has written `id`.
+        Ok(Self { id: unsafe { id.assume_init() } })
+    }
+
+    /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended.
+    ///
+    /// The clock goes by the thread's number. Once the thread has ended a new thread may get that number, and the clock
+    /// is then that one's: who keeps a clock must know that its thread lives.
+    pub(crate) fn now_ns(self) -> Option<u64> {
+        let mut now = MaybeUninit::<libc::timespec>::uninit();
+        // SAFETY: `now` is writable. Any clock number may be asked for; those of no thread are refused.
+        let rc = unsafe { libc::clock_gettime(self.id, now.as_mut_ptr()) };
+        if rc != 0 {
+            return None;
+        }
+        // SAFETY: the call succeeded, so it has written `now`.
+        let now = unsafe { now.assume_init() };
+        let seconds = u64::try_from(now.tv_sec).ok()?;
+        let nanoseconds = u64::try_from(now.tv_nsec).ok()?;
+        Some(seconds * 1_000_000_000 + nanoseconds)
+    }
+}

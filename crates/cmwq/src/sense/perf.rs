@@ -1,0 +1,165 @@
+//! Switch records: the kernel notes each time a thread leaves or gets a CPU, and why.
+//!
+//! *Owns* an event descriptor and its two mapped pages.
+//!
+//! *Does not* consume records. The ring is mapped read-only, which makes the kernel overwrite the oldest record instead
+//! of stopping at a full ring. So there is no tail to advance, any number of threads may look at the newest record at
+//! any time, and nobody has to keep up.
+//!
+//! *Invariants*
+//! - `bare`: the event asks for nothing but switch records without payload, so the ring is an array of 8-byte words and
+//!   the newest record is the word before `data_head`.
+//!
+//! *Costs*: two pages of locked memory and one descriptor for each thread; each record interrupts the thread's CPU.
+
+use core::sync::atomic::{Ordering, fence};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::perf_abi::{
+    CONTEXT_SWITCH, EXCLUDE_HV, EXCLUDE_KERNEL, HEADER_SIZE, MISC_SWITCH_OUT,
+    MISC_SWITCH_OUT_PREEMPT, PERF_ATTR_SIZE, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC,
+    PERF_RECORD_SWITCH, PERF_TYPE_SOFTWARE, PerfEventAttr, RecordHeader, WATERMARK,
+};
+use super::perf_refusal::Refusal;
+use super::perf_ring::Ring;
+
+/// What a thread did last, as far as the scheduler is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// It got a CPU. Also what remains when the thread has ended.
+    Running,
+    /// It lost its CPU to another thread and would have gone on.
+    Preempted,
+    /// It gave up its CPU to wait for something.
+    Blocked,
+    /// Nothing was recorded yet: it has been running since the records were opened.
+    None,
+}
+
+/// The switch records of one thread.
+#[derive(Debug)]
+pub(crate) struct SwitchRecords {
+    fd: OwnedFd,
+    ring: Ring,
+}
+
+impl SwitchRecords {
+    /// Starts recording the calling thread.
+    ///
+    /// # Errors
+    /// If the kernel refuses; the error says what stands in the way.
+    pub(crate) fn open_current_thread() -> Result<Self, Refusal> {
+        let fd = open_event().map_err(Refusal::of_event)?;
+        let ring = Ring::map(&fd).map_err(Refusal::of_ring)?;
+        Ok(Self { fd, ring })
+    }
+
+    /// What the thread did last. May be asked from any thread while records are being written.
+    pub(crate) fn last(&self) -> Switch {
+        loop {
+            let head = self.ring.head();
+            // ORDERING: pairs with the write barrier by which the kernel publishes the record before `data_head`.
+            fence(Ordering::Acquire);
+            if head < HEADER_SIZE {
+                return Switch::None;
+            }
+            let word = self.ring.word_before(head);
+            // ORDERING: no pairing: orders the record before the second look at the head, as in a sequence lock.
+            fence(Ordering::Acquire);
+            // Going round again takes more than 500 switches between two loads of this thread.
+            if self.ring.is_intact(head) {
+                return decode(word);
+            }
+        }
+    }
+
+    /// A number that grows with every record: whether anything happened between two looks.
+    pub(crate) fn head(&self) -> u64 {
+        self.ring.head()
+    }
+
+    /// The descriptor to poll: readable when there are records that no poll has told of yet, hung up when the thread
+    /// has ended.
+    ///
+    /// A poll takes the news away, also from others who wait for the same descriptor: *one* watcher at a time. It also
+    /// tells of records that are long past, so a watcher arms by polling without waiting, asks [`Self::last`] whether
+    /// there is anything to wait for, and then sleeps.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// INVARIANT(bare): no sample type, no trailing identification, no other kind of record.
+fn open_event() -> io::Result<OwnedFd> {
+    // LIMIT: reading 64-bit words from read-only memory is atomic on 64-bit machines only.
+    if cfg!(not(target_pointer_width = "64")) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let attr = PerfEventAttr {
+        kind: PERF_TYPE_SOFTWARE,
+        size: PERF_ATTR_SIZE,
+        config: PERF_COUNT_SW_DUMMY,
+        flags: CONTEXT_SWITCH | EXCLUDE_KERNEL | EXCLUDE_HV | WATERMARK,
+        wakeup: 1,
+        ..PerfEventAttr::default()
+    };
+    const CURRENT_THREAD: libc::pid_t = 0;
+    const ANY_CPU: libc::c_int = -1;
+    const NO_GROUP: libc::c_int = -1;
+    // SAFETY: `attr` is a `perf_event_attr` of the size it states, readable during the call; the rest are numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            CURRENT_THREAD,
+            ANY_CPU,
+            NO_GROUP,
+            PERF_FLAG_FD_CLOEXEC as libc::c_ulong,
+        )
+    };
+    match libc::c_int::try_from(fd) {
+        // SAFETY: the kernel has just made this descriptor for us, so nobody else owns it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn decode(word: u64) -> Switch {
+    let record = RecordHeader::from_word(word);
+    if record.kind != PERF_RECORD_SWITCH || u64::from(record.size) != HEADER_SIZE {
+        // Not a record that was asked for; "unknown" is what no one acts on.
+        return Switch::None;
+    }
+    match (record.misc & MISC_SWITCH_OUT != 0, record.misc & MISC_SWITCH_OUT_PREEMPT != 0) {
+        (false, _) => Switch::Running,
+        (true, true) => Switch::Preempted,
+        (true, false) => Switch::Blocked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Switch, decode};
+
+    /// A record header as the kernel lays it out: type, then misc, then size.
+    fn word(kind: u32, misc: u16, size: u16) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&kind.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&misc.to_ne_bytes());
+        bytes[6..].copy_from_slice(&size.to_ne_bytes());
+        u64::from_ne_bytes(bytes)
+    }
+
+    #[test]
+    fn records_are_decoded() {
+        assert_eq!(decode(word(14, 0, 8)), Switch::Running);
+        assert_eq!(decode(word(14, 0x2000, 8)), Switch::Blocked);
+        assert_eq!(decode(word(14, 0x6000, 8)), Switch::Preempted);
+        // Bits that say in which mode the CPU was change nothing.
+        assert_eq!(decode(word(14, 0x2002, 8)), Switch::Blocked);
+        assert_eq!(decode(word(2, 0x2000, 8)), Switch::None);
+        assert_eq!(decode(word(14, 0x2000, 24)), Switch::None);
+        assert_eq!(decode(0), Switch::None);
+    }
+}

@@ -1,0 +1,116 @@
+//! What a thread asks for itself: scheduling class, CPUs, niceness, name, timer slack.
+//!
+//! *Does not* touch other threads; each function is about its caller, so a worker arranges itself when it starts.
+//!
+//! Names and classes are asked from the kernel itself where C libraries disagree about whether they are per process or
+//! per thread.
+
+use core::ffi::{c_int, c_long, c_ulong};
+use std::io;
+
+use crate::topo::CpuSet;
+
+/// The kernel's number of the calling thread.
+pub(crate) fn gettid() -> libc::pid_t {
+    // SAFETY: takes nothing and cannot fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    libc::pid_t::try_from(tid).unwrap_or_default()
+}
+
+/// The CPU that the calling thread was on a moment ago.
+pub(crate) fn current_cpu() -> Option<u32> {
+    // SAFETY: takes nothing.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).ok()
+}
+
+/// Lets the calling thread run only when nothing else on its CPU wants to (`SCHED_IDLE`).
+///
+/// There may be no way back: leaving the class takes `RLIMIT_NICE`.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn enter_idle_class() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    const CURRENT_THREAD: libc::pid_t = 0;
+    // Not by the C library's function of that name, which some libraries leave unimplemented.
+    // SAFETY: `param` is readable during the call; the rest are numbers.
+    check(unsafe {
+        let class = libc::SCHED_IDLE;
+        libc::syscall(libc::SYS_sched_setscheduler, CURRENT_THREAD, class, &raw const param)
+    })
+}
+
+/// Confines the calling thread to `cpus`.
+///
+/// # Errors
+/// If none of them can be used.
+pub(crate) fn pin_current(cpus: &CpuSet) -> io::Result<()> {
+    let words = cpus.to_kernel_words();
+    let size = size_of_val(words.as_slice());
+    // SAFETY: `words` is readable for the `size` bytes that the call is told.
+    let rc = unsafe { libc::sched_setaffinity(0, size, words.as_ptr().cast()) };
+    check(c_long::from(rc))
+}
+
+/// Sets the niceness of the calling thread alone, from -20 (favoured) to 19.
+///
+/// # Errors
+/// If the caller may not favour itself that much.
+pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
+    let tid = libc::id_t::try_from(gettid()).unwrap_or_default();
+    // SAFETY: takes numbers only.
+    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS as _, tid, nice) };
+    check(c_long::from(rc))
+}
+
+/// The longest name a thread can have, in bytes.
+pub(crate) const MAX_THREAD_NAME: usize = 15;
+
+/// Names the calling thread, with as much of `name` as fits.
+pub(crate) fn set_thread_name(name: &str) {
+    let mut text = [0u8; MAX_THREAD_NAME + 1];
+    let fitting = fitting_name(name);
+    text[..fitting.len()].copy_from_slice(fitting.as_bytes());
+    // SAFETY: `text` ends with a zero, being larger than what was copied into it, and is readable during the call.
+    let rc = unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
+    debug_assert_eq!(rc, 0, "naming fails for unreadable memory only");
+}
+
+/// As much of a name as a thread can have: cut between characters, and before a zero byte.
+pub(crate) fn fitting_name(name: &str) -> &str {
+    let name = name.split('\0').next().unwrap_or_default();
+    let mut len = name.len().min(MAX_THREAD_NAME);
+    while !name.is_char_boundary(len) {
+        len -= 1;
+    }
+    &name[..len]
+}
+
+/// Sets how late timers of the calling thread may be to save wake-ups. The usual slack is 50 000 ns; 0 would restore it.
+pub(crate) fn set_timer_slack_ns(slack_ns: u32) {
+    // SAFETY: takes numbers only.
+    let rc = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(slack_ns)) };
+    debug_assert_eq!(rc, 0, "any slack can be set");
+}
+
+fn check(rc: c_long) -> io::Result<()> {
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting_name;
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        assert_eq!(fitting_name("cmwq/0:1"), "cmwq/0:1");
+        assert_eq!(fitting_name("123456789012345"), "123456789012345");
+        assert_eq!(fitting_name("1234567890123456"), "123456789012345");
+        // The last character takes two bytes, of which only one would fit.
+        assert_eq!(fitting_name("12345678901234é"), "12345678901234");
+        assert_eq!(fitting_name("1234567890123é"), "1234567890123é");
+        assert_eq!(fitting_name("a\0b"), "a");
+        assert_eq!(fitting_name(""), "");
+    }
+}

@@ -1,0 +1,384 @@
+//! The service thread: whatever must happen at a time rather than on an event.
+//!
+//! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of failed
+//! creation, titles of idle workers. It sleeps without a deadline when there is none of these: a process whose
+//! queues are idle wakes nobody.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use cmwq_core::{Nanos, Timer, Wheel};
+
+use crate::clock;
+use crate::delayed;
+use crate::detect::Detect;
+use crate::notice::{self, Notice};
+use crate::park::{Parker, WAKE};
+use crate::pool::{Creator, Pool};
+use crate::runtime::Runtime;
+use crate::sense;
+use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::{park, verify};
+
+const NEVER: Nanos = Nanos::MAX;
+const SERVICE_STACK: usize = 256 << 10;
+
+/// The tick begins with this interval, and returns to it when a worker has started a new item.
+const TICK_MIN: Nanos = 250_000;
+/// The longest interval where the tick is the only source, and where it stands behind a better one.
+const TICK_MAX_ALONE: Nanos = 1_000_000;
+const TICK_MAX_BEHIND: Nanos = 4_000_000;
+/// A pool stays on the list for so many ticks after its last work stopped waiting.
+const QUIET_TICKS: u32 = 4;
+/// How long after a worker went idle its title says so.
+const SETTLE_AFTER: Nanos = 25_000_000;
+
+/// What the service thread shares with everybody else.
+#[derive(Debug)]
+pub(crate) struct Service {
+    parker: Parker,
+    /// Lock: timers.
+    wheel: Mutex<Wheel>,
+    /// Pools that were watched lately. Lock: its own, innermost.
+    ticking: Mutex<Vec<Ticking>>,
+    /// When the service thread will look again; who needs it sooner wakes it.
+    planned: AtomicU64,
+    cull_at: AtomicU64,
+    retry_at: AtomicU64,
+    settle_at: AtomicU64,
+    is_stopping: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Ticking {
+    pool: &'static Pool,
+    quiet: u32,
+}
+
+impl Service {
+    pub(crate) fn new() -> Self {
+        Self {
+            parker: Parker::new(),
+            wheel: Mutex::new(Wheel::new(clock::now())),
+            ticking: Mutex::new(Vec::new()),
+            planned: AtomicU64::new(0),
+            cull_at: AtomicU64::new(NEVER),
+            retry_at: AtomicU64::new(NEVER),
+            settle_at: AtomicU64::new(NEVER),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(runtime: &'static Runtime) -> std::io::Result<()> {
+        sync::spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
+    }
+
+    /// Asks the thread to leave.
+    pub(crate) fn stop(&self) {
+        // ORDERING: Release pairs with the Acquire in `Loop::run`.
+        self.is_stopping.store(true, Ordering::Release);
+        let _ = self.parker.unpark(WAKE);
+    }
+
+    /// Makes sure that the service looks at `at` or sooner.
+    #[inline]
+    fn need_by(&self, at: Nanos) {
+        // ORDERING: SeqCst pairs with the SeqCst in `Loop::sleep`: either the service sees the new deadline
+        // before it sleeps, or this sees for when it planned to wake.
+        if at < self.planned.load(Ordering::SeqCst) {
+            let _ = self.parker.unpark(WAKE);
+        }
+    }
+
+    /// Lowers a deadline to `at`.
+    fn lower(&self, deadline: &AtomicU64, at: Nanos) {
+        // ORDERING: SeqCst: see `need_by`.
+        if deadline.fetch_min(at, Ordering::SeqCst) > at {
+            self.need_by(at);
+        }
+    }
+
+    /// Surplus workers' time is up at `at`.
+    #[inline]
+    pub(crate) fn cull_at(&self, at: Option<Nanos>) {
+        if let Some(at) = at {
+            // ORDERING: no pairing: only a short cut.
+            if self.cull_at.load(Ordering::Relaxed) > at {
+                self.lower(&self.cull_at, at);
+            }
+        }
+    }
+
+    /// Creation failed; try again at `at`.
+    pub(crate) fn retry_at(&self, at: Nanos) {
+        self.lower(&self.retry_at, at);
+    }
+
+    /// A worker went idle under a title that says otherwise.
+    #[inline]
+    pub(crate) fn settle_titles_soon(&self) {
+        // ORDERING: no pairing: only a short cut.
+        if self.settle_at.load(Ordering::Relaxed) == NEVER {
+            self.lower(&self.settle_at, clock::now() + SETTLE_AFTER);
+        }
+    }
+
+    /// The pool's work waits at capacity: look at its workers at intervals.
+    pub(crate) fn start_ticking(&self, pool: &'static Pool) {
+        // ORDERING: AcqRel pairs with itself: one entry per pool.
+        if pool.is_ticking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        lock(&self.ticking).push(Ticking { pool, quiet: 0 });
+        self.need_by(clock::now() + TICK_MIN);
+    }
+
+    // ---- timers ----------------------------------------------------------------------------------------
+
+    /// Arms a timer.
+    ///
+    /// # Safety
+    /// As for [`Wheel::arm`].
+    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration) {
+        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        let at = clock::now().saturating_add(delay).min(1 << 62);
+        let mut wheel = lock(&self.wheel);
+        // SAFETY: passed on to the caller.
+        unsafe { wheel.arm(timer, at) };
+        let next = wheel.next_deadline();
+        drop(wheel);
+        // Whoever held the wheel's lock second knows of the other: we of the plan, or the service of the timer.
+        self.need_by(next.unwrap_or(NEVER));
+    }
+
+    /// Disarms a timer; `false`: it was not armed.
+    ///
+    /// # Safety
+    /// As for [`Wheel::cancel`].
+    pub(crate) unsafe fn disarm(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { lock(&self.wheel).cancel(timer) }
+    }
+}
+
+/// The thread's own state.
+struct Loop {
+    runtime: &'static Runtime,
+    service: &'static Service,
+    tick_at: Nanos,
+    interval: Nanos,
+    due: Vec<NonNull<Timer>>,
+    pools: Vec<&'static Pool>,
+}
+
+// SAFETY: the timers are taken off the wheel and handled by this thread within one round.
+unsafe impl Send for Loop {}
+
+impl Loop {
+    fn new(runtime: &'static Runtime) -> Self {
+        Self {
+            runtime,
+            service: &runtime.service,
+            tick_at: NEVER,
+            interval: TICK_MIN,
+            due: Vec::new(),
+            pools: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        if cfg!(not(any(loom, shuttle))) {
+            sense::sched::set_timer_slack_ns(1);
+        }
+        // ORDERING: Acquire pairs with the Release in `stop`.
+        while !self.service.is_stopping.load(Ordering::Acquire) {
+            let now = clock::now();
+            self.fire(now);
+            self.tick(now);
+            self.cull(now);
+            self.retry(now);
+            self.settle(now);
+            self.sleep();
+        }
+    }
+
+    fn sleep(&mut self) {
+        let service = self.service;
+        // ORDERING: SeqCst throughout: see `Service::need_by`. Announced as "now" while deadlines are being
+        // gathered, so that a deadline set meanwhile does not count on us; then the real plan, then one more
+        // look.
+        service.planned.store(NEVER, Ordering::SeqCst);
+        let at = self.deadline();
+        service.planned.store(at, Ordering::SeqCst);
+        let timeout = match at {
+            NEVER => None,
+            at => Some(Duration::from_nanos(at.saturating_sub(clock::now()))),
+        };
+        if timeout != Some(Duration::ZERO) {
+            service.parker.park(timeout);
+        }
+        service.planned.store(0, Ordering::SeqCst);
+    }
+
+    fn deadline(&mut self) -> Nanos {
+        let service = self.service;
+        if self.tick_at == NEVER && !lock(&service.ticking).is_empty() {
+            self.interval = TICK_MIN;
+            self.tick_at = clock::now() + self.interval;
+        }
+        let timer = lock(&service.wheel).next_deadline().unwrap_or(NEVER);
+        [&service.cull_at, &service.retry_at, &service.settle_at]
+            .map(|at| at.load(Ordering::SeqCst))
+            .into_iter()
+            .chain([self.tick_at, timer])
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    /// Queues the items whose time has come.
+    fn fire(&mut self, now: Nanos) {
+        let mut wheel = lock(&self.service.wheel);
+        while let Some(timer) = wheel.expire(now) {
+            self.due.push(timer);
+        }
+        drop(wheel);
+        for timer in self.due.drain(..) {
+            // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
+            unsafe { delayed::expired(timer) };
+        }
+    }
+
+    /// Looks at the running workers of pools whose work waits.
+    fn tick(&mut self, now: Nanos) {
+        if now < self.tick_at {
+            return;
+        }
+        self.pools.clear();
+        self.pools.extend(lock(&self.service.ticking).iter().map(|ticking| ticking.pool));
+        let mut found = 0;
+        for pool in &self.pools {
+            if self.runtime.detect == Detect::Sentinel {
+                self.runtime.sentinels.cover(pool);
+            }
+            found += self.tick_pool(pool);
+        }
+        self.drop_quiet();
+        let longest = match self.runtime.detect {
+            Detect::Perf | Detect::Sentinel => TICK_MAX_BEHIND,
+            Detect::Tick | Detect::Inline => TICK_MAX_ALONE,
+        };
+        self.interval =
+            if found > 0 { TICK_MIN } else { (self.interval * 3 / 2).min(longest) };
+        self.tick_at = if self.pools.is_empty() { NEVER } else { clock::now() + self.interval };
+    }
+
+    fn tick_pool(&self, pool: &'static Pool) -> usize {
+        if !pool.is_watched() || self.runtime.detect == Detect::Inline {
+            return 0;
+        }
+        let found = verify::look(pool, None, true);
+        if found.work_waits && self.runtime.detect == Detect::Sentinel {
+            // ORDERING: no pairing: a hint.
+            pool.trusts_sentinel.store(true, Ordering::Relaxed);
+            pool.arm_all_sentinels();
+        }
+        if found.work_waits {
+            self.runtime.ask_idle_pods(pool);
+        }
+        found.blocked
+    }
+
+    /// Takes pools off the list that had nothing waiting for a while.
+    fn drop_quiet(&mut self) {
+        let mut ticking = lock(&self.service.ticking);
+        ticking.retain_mut(|entry| {
+            if entry.pool.is_watched() {
+                entry.quiet = 0;
+                return true;
+            }
+            entry.quiet += 1;
+            if entry.quiet < QUIET_TICKS {
+                return true;
+            }
+            // ORDERING: AcqRel pairs with the swap in `start_ticking`. Whoever began to watch after our look
+            // above found the flag set and counts on us: look again after clearing it.
+            entry.pool.is_ticking.swap(false, Ordering::AcqRel);
+            if !entry.pool.is_watched() || entry.pool.is_ticking.swap(true, Ordering::AcqRel) {
+                return false;
+            }
+            entry.quiet = 0;
+            true
+        });
+        if ticking.is_empty() {
+            self.pools.clear();
+        }
+    }
+
+    /// Lets surplus idle workers leave.
+    fn cull(&mut self, now: Nanos) {
+        if now < self.service.cull_at.load(Ordering::SeqCst) {
+            return;
+        }
+        self.service.cull_at.store(NEVER, Ordering::SeqCst);
+        for pool in self.runtime.pools() {
+            loop {
+                let mut guard = pool.lock();
+                let leaving = guard.core.cull_one(now);
+                let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+                let next = guard.core.cull_at();
+                drop(guard);
+                let Some(berth) = berth else {
+                    self.service.cull_at(next);
+                    break;
+                };
+                berth.unpark(park::WAKE);
+            }
+        }
+    }
+
+    /// Tries again to create workers for pools that have work and nobody to come for it.
+    fn retry(&mut self, now: Nanos) {
+        if now < self.service.retry_at.load(Ordering::SeqCst) {
+            return;
+        }
+        self.service.retry_at.store(NEVER, Ordering::SeqCst);
+        for pool in self.runtime.pools() {
+            let guard = pool.lock();
+            let is_wanted = guard.core.may_create_from_outside();
+            drop(guard);
+            if is_wanted {
+                pool.create_worker(Creator::First);
+            }
+        }
+    }
+
+    fn settle(&mut self, now: Nanos) {
+        if now < self.service.settle_at.load(Ordering::SeqCst) {
+            return;
+        }
+        self.service.settle_at.store(NEVER, Ordering::SeqCst);
+        for pool in self.runtime.pools() {
+            let guard = pool.lock();
+            let idle = guard.core.workers().filter(|view| view.idle);
+            let stale: Vec<_> = idle
+                .filter_map(|view| guard.thread(view.id).cloned())
+                .filter(|thread| thread.title.is_busy())
+                .collect();
+            drop(guard);
+            for thread in stale {
+                thread.title.settle(self.runtime);
+            }
+        }
+    }
+}
+
+/// Said once when a thread could not be had.
+pub(crate) fn say_creation_failed(error: &std::io::Error) {
+    notice::once(Notice::ThreadCreation, || {
+        format!(
+            "a worker could not be created ({error}); the existing ones carry on and creation is tried again \
+             (raise RLIMIT_NPROC or the pids limit of the cgroup)"
+        )
+    });
+}

@@ -1,0 +1,49 @@
+//! The queues that every process has, as the kernel has its `system_*_wq`. Made on first use.
+//!
+//! Share them for a few short items. A program with many items, or items that wait for each other, makes its own
+//! queue: that costs next to nothing, since the workers are shared anyway.
+//!
+//! ```
+//! let answer = cmwq::system::managed().queue(|| 42);
+//! assert_eq!(answer.join().unwrap(), 42);
+//! ```
+
+use crate::sync::OnceLock;
+use crate::workqueue::{Builder, Workqueue};
+
+macro_rules! system_queues {
+    ($($(#[$doc:meta])* $name:ident = $label:literal $(, $alias:literal)? => $build:expr;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Panics
+            /// If it is the process's first use of this library and the service thread cannot be created. Make a
+            /// queue of your own to have that as an error.
+            $(#[doc(alias = $alias)])?
+            #[must_use]
+            pub fn $name() -> &'static Workqueue {
+                static QUEUE: OnceLock<Workqueue> = OnceLock::new();
+                let build: fn(Builder) -> Builder = $build;
+                QUEUE.get_or_init(|| match build(Workqueue::builder($label)).build() {
+                    Ok(queue) => queue,
+                    Err(error) => panic!("cannot make the system workqueue '{}': {error}", $label),
+                })
+            }
+        )*
+    };
+}
+
+system_queues! {
+    /// Managed: the queue of [`Workqueue::new`], shared by the process.
+    managed = "events_managed" => |b| b.managed();
+    /// Per-CPU: short items that want to stay on their CPU.
+    percpu = "events", "system_percpu_wq" => |b| b.percpu();
+    /// Per-CPU, served by workers of nice −20.
+    highpri = "events_highpri", "system_highpri_wq" => |b| b.percpu().highpri();
+    /// Per-CPU, for items that may take long. The same pools: it only keeps flushes of [`percpu`] short.
+    long = "events_long", "system_long_wq" => |b| b.percpu();
+    /// Unbound: items start at once, wherever there is a CPU.
+    unbound = "events_unbound", "system_dfl_wq" => |b| b.unbound().max_active(2048);
+    /// Per-CPU unless the parameter `power_efficient` is on, then unbound.
+    power_efficient = "events_power_efficient", "system_power_efficient_wq" => |b| b.power_efficient();
+}

@@ -1,0 +1,131 @@
+//! Looking who is blocked, and telling the core.
+//!
+//! A source of detection only says "look now". The look is made without the lock (it may read files); its
+//! result is applied under the lock with the number of the run it is about, so that a worker that has moved
+//! on meanwhile is not misjudged.
+
+use std::cell::RefCell;
+
+use cmwq_core::{Kick, WorkerId};
+
+use crate::pool::{Pool, Todo};
+use crate::sync::{Arc, Ordering};
+use crate::thread::{Seen, Thread};
+
+/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
+const SLEEPERS_PER_LOOK: usize = 8;
+
+struct Suspect {
+    id: WorkerId,
+    seq: u64,
+    sleeping: bool,
+    thread: Arc<Thread>,
+}
+
+thread_local! {
+    /// Kept from look to look, so that looking allocates nothing in the long run.
+    static SUSPECTS: RefCell<Vec<Suspect>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a round of looking found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Workers newly known to be blocked.
+    pub(crate) blocked: usize,
+    /// Workers whose run could be looked at and is running.
+    pub(crate) running: usize,
+    /// Work waits.
+    pub(crate) work_waits: bool,
+}
+
+/// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it asks for
+/// what to do next; a false alarm makes the sentinel wait for the tick.
+pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
+    let found = look(pool, Some(me), false);
+    // ORDERING: no pairing: a hint.
+    if found.blocked > 0 {
+        pool.trusts_sentinel.store(true, Ordering::Relaxed);
+    } else if found.work_waits {
+        pool.trusts_sentinel.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Looks at the pool's workers if work waits, and tells the core. `me`: an idle worker of this pool that will
+/// ask for work right afterwards and so need not be woken. Caller holds no core lock.
+pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Found {
+    SUSPECTS.with_borrow_mut(|suspects| {
+        suspects.clear();
+        let mut found = Found { work_waits: collect(pool, suspects), ..Found::default() };
+        if !found.work_waits {
+            return found;
+        }
+        suspects.retain(|suspect| suspect.is_worth_telling(patient, &mut found));
+        if !suspects.is_empty() {
+            let todo = apply(pool, suspects, me);
+            pool.act(todo);
+        }
+        suspects.clear();
+        found
+    })
+}
+
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
+    let mut guard = pool.lock();
+    if !guard.core.work_waits() {
+        guard.unwatch(pool);
+        return false;
+    }
+    let mut sleepers = 0;
+    for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
+        if view.sleeping {
+            sleepers += 1;
+            if sleepers > SLEEPERS_PER_LOOK {
+                continue;
+            }
+        }
+        let Some(thread) = guard.thread(view.id) else { continue };
+        suspects.push(Suspect {
+            id: view.id,
+            seq: view.seq,
+            sleeping: view.sleeping,
+            thread: Arc::clone(thread),
+        });
+    }
+    true
+}
+
+fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> Todo {
+    let mut guard = pool.lock();
+    for back in suspects.iter().filter(|suspect| suspect.sleeping) {
+        guard.core.worker_resumed(back.id, back.seq);
+    }
+    let mut wake = Kick::None;
+    for blocked in suspects.iter().filter(|suspect| !suspect.sleeping) {
+        // The core marks whom it wakes, so only the first kick can be a wake-up.
+        if let kick @ Kick::Wake(id) = guard.core.worker_blocked(blocked.id, blocked.seq)
+            && Some(id) != me
+        {
+            wake = kick;
+        }
+    }
+    guard.todo(pool, wake)
+}
+
+impl Suspect {
+    fn is_worth_telling(&self, patient: bool, found: &mut Found) -> bool {
+        if self.sleeping {
+            return self.thread.is_back(self.seq);
+        }
+        match self.thread.look(self.seq, patient) {
+            Seen::Blocked => {
+                found.blocked += 1;
+                true
+            }
+            Seen::Running => {
+                found.running += 1;
+                false
+            }
+            Seen::Unknown => false,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The worker thread: a short loop over what the core says.
+//!
+//! It owns no decision. Between two lock holds it does exactly one of: run a function, create a worker,
+//! sleep, leave. The life of an item here: [`Worker::run`] → `PoolState::next` claims it → unlock → wake whom
+//! the claim says → the function → lock → `PoolState::finish` → `next` under the same hold.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use cmwq_core::{Claim, Next, WorkerId};
+
+use crate::clock;
+use crate::current::{self, Context};
+use crate::detect::Detect;
+use crate::notice::{self, Notice};
+use crate::pool::{Creator, Locked, Pool, PoolKind, Todo};
+use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
+use crate::standby;
+use crate::sync::{self, Arc, MutexGuard};
+use crate::thread::{Senses, Thread};
+use crate::{park, verify};
+
+/// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
+pub(crate) fn spawn(
+    pool: &'static Pool,
+    id: WorkerId,
+    thread: Arc<Thread>,
+) -> io::Result<()> {
+    #[cfg(test)]
+    if pool.runtime.fault_no_threads() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let name = thread.title.base().to_owned();
+    sync::spawn(&name, pool.runtime.params.stack_size, move || Worker { pool, id, thread }.main())
+}
+
+struct Worker {
+    pool: &'static Pool,
+    id: WorkerId,
+    thread: Arc<Thread>,
+}
+
+impl Worker {
+    fn main(mut self) {
+        self.prepare();
+        let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
+        current::enter(&context);
+        self.thread.berth.parker.park(None);
+        self.run(&context);
+        current::leave();
+    }
+
+    /// Puts the thread where and how its pool wants it. What is refused is said once and done without.
+    fn prepare(&self) {
+        self.thread.title.set_tid();
+        let spec = &self.pool.spec;
+        if let Err(error) = sense::sched::pin_current(&spec.cpus) {
+            notice::once(Notice::PinRefused, || {
+                format!("workers cannot be pinned to CPUs {:?} ({error}); they run where the system puts them", spec.cpus)
+            });
+        }
+        if spec.nice != 0
+            && let Err(error) = sense::sched::set_nice_current(spec.nice)
+        {
+            notice::once(Notice::Nice, || {
+                format!(
+                    "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                    spec.nice
+                )
+            });
+        }
+        self.thread.set_senses(open_senses(self.pool.runtime.detect));
+    }
+
+    fn run(&mut self, context: &Context) {
+        let mut guard = self.pool.lock();
+        loop {
+            match guard.core.next(self.id, clock::now) {
+                Next::Run(claim) => guard = self.run_item(guard, context, claim),
+                Next::Manage => {
+                    drop(guard);
+                    self.pool.create_worker(Creator::Manager(self.id));
+                    guard = self.pool.lock();
+                }
+                Next::Sleep { watch } => {
+                    self.sleep(guard, context, watch);
+                    guard = self.pool.lock();
+                }
+                Next::Exit => {
+                    guard.set_thread(self.id, None);
+                    // Somebody else must watch, if this one did.
+                    let todo = if guard.core.work_waits() {
+                        guard.watch(self.pool, Some(&self.thread))
+                    } else {
+                        Todo::Nothing
+                    };
+                    drop(guard);
+                    self.pool.act(todo);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One item, from its claim to the books behind it.
+    fn run_item(
+        &mut self,
+        mut guard: MutexGuard<'static, Locked>,
+        context: &Context,
+        claim: Claim,
+    ) -> MutexGuard<'static, Locked> {
+        let todo = self.todo(&mut guard, &claim);
+        drop(guard);
+        self.pool.act(todo);
+        self.call(context, &claim, claim.seq);
+        let mut guard = self.pool.lock();
+        let effects = guard.core.finish(self.id);
+        if effects.flush_done.is_some() || effects.grant.is_some() {
+            drop(guard);
+            self.pool.act_effects(effects.flush_done, effects.grant);
+            guard = self.pool.lock();
+        }
+        guard
+    }
+
+    #[inline]
+    fn todo(&self, guard: &mut Locked, claim: &Claim) -> Todo {
+        if claim.kick == cmwq_core::Kick::Watch {
+            return guard.watch(self.pool, Some(&self.thread));
+        }
+        guard.todo(self.pool, claim.kick)
+    }
+
+    /// Calls the function. The item must not be touched afterwards.
+    #[inline]
+    fn call(&mut self, context: &Context, claim: &Claim, seq: u64) {
+        self.thread.title.running(self.pool.runtime, claim.wq);
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        context.begin(claim, seq);
+        self.thread.enter_function(seq, cpu);
+        // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
+        unsafe { (claim.func)(claim.item) };
+        self.thread.leave_function();
+        context.end();
+    }
+
+    /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
+    fn sleep(&mut self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
+        let mut is_standby = false;
+        if watch {
+            // The newest idle worker watches: it is the one that would be woken.
+            let todo = guard.watch(self.pool, Some(&self.thread));
+            is_standby = self.pool.is_standby(self.thread.berth);
+            guard.publish_running(self.pool);
+            let cull = guard.core.cull_at();
+            drop(guard);
+            if !is_standby || self.pool.runtime.detect != Detect::Perf {
+                self.pool.act(todo);
+            }
+            self.pool.runtime.service.cull_at(cull);
+        } else {
+            guard.unwatch(self.pool);
+            guard.publish_running(self.pool);
+            let cull = guard.core.cull_at();
+            drop(guard);
+            self.pool.runtime.service.cull_at(cull);
+            if self.pool.spec.kind == PoolKind::Managed && self.lend(context) {
+                return;
+            }
+        }
+        if self.thread.title.is_busy() {
+            self.pool.runtime.service.settle_titles_soon();
+        }
+        let tokens = if is_standby && self.pool.runtime.detect == Detect::Perf {
+            standby::wait(self.pool, &self.thread)
+        } else {
+            self.thread.berth.parker.park(None)
+        };
+        if tokens & park::CHECK != 0 {
+            verify::on_alarm(self.pool, self.id);
+        }
+    }
+
+    /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to do.
+    fn lend(&mut self, context: &Context) -> bool {
+        let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
+        self.pool.create_worker(Creator::Spare);
+        let mut home = self.pool.lock();
+        let lent = home.core.lend(self.id);
+        home.publish_running(self.pool);
+        drop(home);
+        let Some(mut seq) = lent else { return false };
+        let mut guard = busy.lock();
+        let guest = guard.core.guest_enter();
+        while let Some(claim) = guard.core.guest_next(guest) {
+            let todo = guard.todo(busy, claim.kick);
+            drop(guard);
+            busy.act(todo);
+            self.call(context, &claim, seq);
+            guard = busy.lock();
+            let effects = guard.core.finish(guest);
+            drop(guard);
+            busy.act_effects(effects.flush_done, effects.grant);
+            let mut home = self.pool.lock();
+            // Work of its own comes first.
+            let wanted_at_home = home.core.work_waits();
+            seq = home.core.lend_again(self.id);
+            drop(home);
+            guard = busy.lock();
+            if wanted_at_home && guard.core.guest_may_leave(guest) {
+                break;
+            }
+        }
+        let kick = guard.core.guest_leave(guest);
+        let todo = guard.todo(busy, kick);
+        drop(guard);
+        busy.act(todo);
+        self.pool.lock().core.lend_end(self.id);
+        true
+    }
+}
+
+/// Opens what this thread is to be looked at with. Each may be refused; the detectors do with what is there.
+fn open_senses(detect: Detect) -> Senses {
+    let mut senses = Senses::default();
+    if cfg!(any(loom, shuttle)) {
+        return senses;
+    }
+    if detect == Detect::Perf {
+        match SwitchRecords::open_current_thread() {
+            Ok(switches) => senses.switches = Some(switches),
+            Err(refusal) => notice::once(Notice::PerfBudget, || {
+                format!("no switch records for some workers ({refusal}); they are watched by the tick")
+            }),
+        }
+    }
+    senses.clock = CpuClock::of_current_thread().ok();
+    match StatFile::open(sense::sched::gettid()) {
+        Ok(stat) => senses.stat = Some(stat),
+        Err(error) => notice::once(Notice::ProcMissing, || {
+            format!("thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual")
+        }),
+    }
+    senses
+}
+
+/// Calls something of the user's that must not unwind into the worker.
+pub(crate) fn guarded(what: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(what));
+}
+
+/// How long a management loop may rest between two looks at a condition that somebody else changes.
+pub(crate) const SHORT_REST: Duration = Duration::from_millis(1);
