@@ -1,0 +1,13 @@
+//! The exit codes of every verb. Code 2, wrong usage, is given by clap.
+
+/// Everything asked for was done.
+pub(crate) const DONE: u8 = 0;
+
+/// Something failed, and a message said what; everything else was done.
+pub(crate) const FAILED: u8 = 1;
+
+/// The queue could not be started, or lost work: there is no result to rely on.
+pub(crate) const NO_RESULT: u8 = 3;
+
+/// The reader of standard output went away: what a shell reports for a process that SIGPIPE ended (128 + 13).
+pub(crate) const OUTPUT_CLOSED: u8 = 141;

@@ -1,0 +1,31 @@
+//! The `cmwq` command: one module per verb.
+//!
+//! A verb is a module with `Args` (what clap parses, and the help) and `run(&Args) -> ExitCode`, one variant of
+//! [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`] and [`message`].
+
+mod exit;
+mod message;
+mod sum;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Workqueues over shared worker pools that size themselves.
+#[derive(Debug, Parser)]
+#[command(name = "cmwq", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Sum(sum::Args),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().verb {
+        Verb::Sum(args) => sum::run(&args),
+    }
+}

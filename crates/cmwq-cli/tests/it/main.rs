@@ -1,0 +1,8 @@
+//! The `cmwq` command from outside.
+
+mod sum_failures;
+mod sum_json;
+mod sum_like_sha256sum;
+mod sum_terminal;
+mod support;
+mod usage;
