@@ -184,7 +184,7 @@ impl Wheel {
         if !self.expired.is_empty() {
             return Some(self.elapsed << TICK_SHIFT);
         }
-        self.next_slot().map(|(_, _, deadline)| deadline << TICK_SHIFT)
+        self.next_slot().map(|(_, _, deadline)| deadline.saturating_mul(TICK_NS))
     }
 
     /// # Safety
@@ -224,16 +224,16 @@ impl Wheel {
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let level = (0..LEVELS).find(|&level| self.occupied[level] != 0)?;
         let shift = SLOT_BITS * level as u32;
-        let here = (self.elapsed >> shift) as usize % SLOTS;
-        let ahead = self.occupied[level].rotate_right(here as u32).trailing_zeros();
-        let slot = (here + ahead as usize) % SLOTS;
+        // The slot at the hand itself comes last: what lies there is a whole round ahead.
+        let ahead = (self.elapsed >> shift) as usize % SLOTS + 1;
+        let skipped = self.occupied[level].rotate_right(ahead as u32).trailing_zeros();
+        let slot = (ahead + skipped as usize) % SLOTS;
         let round = REACH_OF[level];
         let mut deadline = (self.elapsed & !(round - 1)) + ((slot as u64) << shift);
-        if deadline < self.elapsed && slot != here {
-            // Only the top level wraps: what lies there is at most one round ahead.
+        if deadline <= self.elapsed {
+            // Only the top level wraps: what lies at its hand or behind it is a round ahead.
+            debug_assert_eq!(level, LEVELS - 1, "a slot was passed over");
             deadline += round;
-        } else if deadline < self.elapsed {
-            deadline = self.elapsed;
         }
         Some((level, slot, deadline))
     }

@@ -31,6 +31,7 @@ pub mod consts;
 mod delayed;
 pub mod flush;
 mod ids;
+mod inbox;
 pub mod list;
 pub mod policy;
 pub mod pool;
@@ -41,6 +42,8 @@ pub mod word;
 pub mod work;
 mod worker;
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -50,6 +53,7 @@ pub use cancel::Grab;
 pub use delayed::{TICK_NS, Timer, Wheel};
 pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
+pub use inbox::{Inbox, Transit};
 pub use pool::{Effects, Enqueued, Kick, PoolConfig, PoolState};
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;

@@ -29,6 +29,38 @@ impl ListHead {
     }
 }
 
+/// A link *in transit*: on no list, `next` is the neighbour in an inbox, `prev` is a number. Callers own the node.
+impl ListHead {
+    #[inline]
+    pub(crate) unsafe fn set_transit(node: *mut Self, next: *mut Self, number: u32) {
+        // SAFETY: the caller owns `node`.
+        unsafe { *node = Self { next, prev: ptr::without_provenance_mut(number as usize) } };
+    }
+
+    #[inline]
+    pub(crate) unsafe fn set_transit_next(node: *mut Self, next: *mut Self) {
+        // SAFETY: the caller owns `node`.
+        unsafe { (*node).next = next };
+    }
+
+    #[inline]
+    pub(crate) unsafe fn transit_next(node: *mut Self) -> *mut Self {
+        // SAFETY: the caller owns `node`.
+        unsafe { (*node).next }
+    }
+
+    /// Makes the node an unlinked one again and returns its number.
+    #[inline]
+    pub(crate) unsafe fn end_transit(node: *mut Self) -> u32 {
+        // SAFETY: the caller owns `node`.
+        unsafe {
+            let number = (*node).prev.addr() as u32;
+            *node = Self::unlinked();
+            number
+        }
+    }
+}
+
 impl Default for ListHead {
     fn default() -> Self {
         Self::unlinked()

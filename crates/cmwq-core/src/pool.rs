@@ -43,6 +43,18 @@ pub enum Kick {
     NeedFirst,
 }
 
+impl Kick {
+    /// The more urgent of two decisions of one lock hold, of which only the first can be a wake-up.
+    pub const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Wake(_), _) | (_, Self::None) => self,
+            (_, Self::Wake(_)) | (Self::None, _) => other,
+            (Self::NeedFirst, _) | (_, Self::NeedFirst) => Self::NeedFirst,
+            (Self::Watch, Self::Watch) => Self::Watch,
+        }
+    }
+}
+
 /// What an event demands of the driver, after the lock is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +186,13 @@ impl PoolState {
     #[must_use]
     pub fn need_more_worker(&self) -> bool {
         policy::need_more_worker(self.work_waits(), self.nr_running, self.config.concurrency)
+    }
+
+    /// Whether as many workers run as may.
+    #[inline]
+    #[must_use]
+    pub fn is_at_capacity(&self) -> bool {
+        self.nr_running >= self.config.concurrency
     }
 
     /// Whether another worker could run although none of this pool's items waits.

@@ -1,31 +1,92 @@
 //! The only module that names the atomics, and the only one that names orderings.
 //!
-//! Every ordering that correctness needs is a *site* with a name. Under `--cfg loom` the environment
-//! variable `CMWQ_WEAKEN=<site>` turns that one site into `Relaxed`; the mutation test runs the loom models
-//! once for each name in [`ORDERING_SITES`] and expects a failure each time, so an ordering that no model
-//! needs, or that no model tests, cannot stay unnoticed.
+//! Everything that correctness needs of an atomic operation is a *site* with a name: `claim.acquire` is the acquire
+//! half of `claim`, `set_queued.chain` its being a read-modify-write, `inbox_push.fence` the fence in `push`.
+//! Under `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away; the mutation test
+//! runs the loom models once for each name in [`ORDERING_SITES`] and expects a failure each time, so an
+//! ordering that no model needs, or that no model tests, cannot stay unnoticed.
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 
 /// The names of all ordering sites of this crate.
-pub const ORDERING_SITES: &[&str] =
-    &["claim", "set_queued", "queue_from_idle", "start", "publish_idle"];
+pub const ORDERING_SITES: &[&str] = &[
+    "claim.acquire",
+    "claim.release",
+    "claim_for.acquire",
+    "set_queued.chain",
+    "update_queued.chain",
+    "queue_from_idle.acquire",
+    "start.acquire",
+    "start.release",
+    "start.chain",
+    "publish_idle.acquire",
+    "publish_idle.release",
+    "inbox_push.release",
+    "inbox_push.fence",
+    "inbox_take.acquire",
+    "inbox_desaturate.fence",
+];
 
-/// `AcqRel`, unless the site is being weakened by the mutation test.
+/// Whether the mutation test takes `what` of `site` away.
 #[cfg(not(loom))]
 #[inline(always)]
-pub(crate) fn acq_rel(_site: &'static str) -> Ordering {
-    Ordering::AcqRel
+const fn is_weakened(_site: &str, _what: &str) -> bool {
+    false
 }
 
 #[cfg(loom)]
+fn is_weakened(site: &str, what: &str) -> bool {
+    static WEAKENED: std::sync::OnceLock<std::string::String> = std::sync::OnceLock::new();
+    let weakened = WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").unwrap_or_default());
+    weakened.split_once('.') == Some((site, what))
+}
+
+#[inline(always)]
 pub(crate) fn acq_rel(site: &'static str) -> Ordering {
-    debug_assert!(ORDERING_SITES.contains(&site));
-    match std::env::var("CMWQ_WEAKEN") {
-        Ok(weak) if weak == site => Ordering::Relaxed,
-        _ => Ordering::AcqRel,
+    if is_weakened(site, "acquire") {
+        Ordering::Release
+    } else if is_weakened(site, "release") {
+        Ordering::Acquire
+    } else {
+        Ordering::AcqRel
     }
+}
+
+#[inline(always)]
+pub(crate) fn acquire(site: &'static str) -> Ordering {
+    if is_weakened(site, "acquire") { Ordering::Relaxed } else { Ordering::Acquire }
+}
+
+#[inline(always)]
+pub(crate) fn release(site: &'static str) -> Ordering {
+    if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
+}
+
+/// A full fence.
+#[inline(always)]
+pub(crate) fn seq_cst_fence(site: &'static str) {
+    if !is_weakened(site, "fence") {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Replaces `word` by a read-modify-write, which continues the release sequences of those before it: who acquires a
+/// later value synchronises with them too. Weakened, it is a store and a full fence, as in the kernel.
+#[inline(always)]
+pub(crate) fn swap_in_chain(
+    word: &AtomicU64,
+    bits: u64,
+    order: Ordering,
+    site: &'static str,
+) -> u64 {
+    if is_weakened(site, "chain") {
+        let was = word.load(Ordering::Relaxed);
+        word.store(bits, Ordering::Release);
+        fence(Ordering::SeqCst);
+        return was;
+    }
+    word.swap(bits, order)
 }

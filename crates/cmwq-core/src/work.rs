@@ -1,17 +1,18 @@
 //! The work item itself, `struct work_struct`: a word, a link, a function.
 //!
-//! All writers of the word use an AcqRel read-modify-write, never a store: a queuer that finds `PENDING` set
-//! has released its stores *into the word*, and the chain of read-modify-writes carries them to the run. A
-//! plain store in between would cut the chain (and store-then-fence, the kernel's way, is not enough in the
-//! C11 model: loom finds the lost event; see `tests/loom.rs`).
+//! All writers of the word use a read-modify-write, never a store: a queuer that finds `PENDING` set has
+//! released its stores *into the word*, and the chain of read-modify-writes carries them to the run, whatever
+//! the ordering of those in between. A plain store in between would cut the chain (and store-then-fence, the
+//! kernel's way, is not enough in the C11 model: loom finds the lost event; see `models`).
 
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
+use crate::ids::PoolId;
 use crate::list::{ListHead, Node};
-use crate::sync::{AtomicU64, Ordering, acq_rel};
+use crate::sync::{AtomicU64, Ordering, acq_rel, acquire, swap_in_chain};
 use crate::word::WorkWord;
 
 /// The function of a work item (`work_func_t`). It gets the item, which it may free or queue again.
@@ -90,13 +91,28 @@ impl WorkItem {
         WorkWord::from_bits(was)
     }
 
+    /// Idle to in transit to `pool` in one step, if the word is still `seen`, an idle word that is not disabled and
+    /// whose last pool is `pool` or none: then the caller owns `PENDING`.
+    #[inline]
+    #[must_use]
+    pub fn claim_for(&self, seen: WorkWord, pool: PoolId) -> bool {
+        debug_assert!(!seen.is_pending() && seen.disable_depth() == 0);
+        let transit = WorkWord::off_queue(pool, seen.is_bh()).with_pending(true);
+        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle`, as for `claim`. The caller's
+        // own stores reach the run through the inbox or the pool's lock; a failure is followed by a `claim`,
+        // which has the Release.
+        self.data
+            .compare_exchange(seen.bits(), transit.bits(), acquire("claim_for"), Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// The owner of `PENDING` makes the item queued. Caller holds the pool's lock.
     #[inline]
     pub(crate) fn set_queued(&self, word: WorkWord) {
         debug_assert!(word.is_pending() && word.is_queued());
-        // ORDERING: a read-modify-write whose Acquire pairs with the Release of refused `claim`s; the pool's
-        // lock hands their stores on to the run.
-        let was = self.data.swap(word.bits(), acq_rel("set_queued"));
+        // ORDERING: Relaxed, but a link of the chain: the Acquire of `start` pairs with the Release of the
+        // `claim`s that were refused before this, because this continues their release sequences.
+        let was = swap_in_chain(&self.data, word.bits(), Ordering::Relaxed, "set_queued");
         debug_assert!(was & WorkWord::PENDING_MASK != 0, "queued without owning PENDING");
     }
 
@@ -104,14 +120,13 @@ impl WorkItem {
     #[inline]
     pub(crate) fn queue_from_idle(&self, seen: WorkWord, word: WorkWord) -> bool {
         debug_assert!(!seen.is_pending());
-        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run; the
-        // Release is not needed for the run (the pool's lock orders that) but keeps the chain of
-        // read-modify-writes unbroken.
+        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run. The caller's
+        // own stores reach the run through the pool's lock.
         self.data
             .compare_exchange(
                 seen.bits(),
                 word.bits(),
-                acq_rel("queue_from_idle"),
+                acquire("queue_from_idle"),
                 Ordering::Relaxed,
             )
             .is_ok()
@@ -120,8 +135,8 @@ impl WorkItem {
     /// Changes flags of a queued item. Caller holds the pool's lock.
     #[inline]
     pub(crate) fn update_queued(&self, word: WorkWord) {
-        // The same chain argument as `set_queued`; the same site, since one model covers both.
-        self.data.swap(word.bits(), acq_rel("set_queued"));
+        // ORDERING: as for `set_queued`.
+        swap_in_chain(&self.data, word.bits(), Ordering::Relaxed, "update_queued");
     }
 
     /// Clears `PENDING` because the function is about to run. Caller holds the pool's lock.
@@ -132,16 +147,18 @@ impl WorkItem {
     pub(crate) fn start(&self, idle: WorkWord) {
         debug_assert!(!idle.is_pending() && !idle.is_queued());
         // ORDERING: Acquire pairs with the Release of refused `claim`s, whose stores this run must see;
-        // Release pairs with the Acquire of the `claim` that wins after this.
-        self.data.swap(idle.bits(), acq_rel("start"));
+        // Release pairs with the Acquire of the `claim` that wins after this and of `claim_for` and
+        // `queue_from_idle`: the next owner may use the link, perhaps under another pool's lock.
+        swap_in_chain(&self.data, idle.bits(), acq_rel("start"), "start");
     }
 
     /// The owner of `PENDING` gives it up without queueing (cancelled, disabled, refused).
     #[inline]
     pub(crate) fn publish_idle(&self, idle: WorkWord) {
         debug_assert!(!idle.is_queued());
-        // ORDERING: Release pairs with the Acquire of the next owner's `claim`; Acquire keeps what refused
-        // claimers stored in the chain.
+        // ORDERING: Release pairs with the Acquire of the next owner's `claim`, `claim_for` or
+        // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: whoever turned callers away
+        // sees what they wanted done.
         self.data.swap(idle.bits(), acq_rel("publish_idle"));
     }
 

@@ -70,9 +70,7 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.core.worker_blocked(self.id, run.seq);
-        let todo = guard.todo(self.pool, kick);
-        drop(guard);
-        self.pool.act(todo);
+        self.pool.unlock(guard, kick);
     }
 
     fn unblock(&self) {
@@ -80,7 +78,7 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            self.pool.lock().core.worker_resumed(self.id, run.seq);
+            self.pool.lock_only().core.worker_resumed(self.id, run.seq);
         }
     }
 }

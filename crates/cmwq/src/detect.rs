@@ -37,6 +37,11 @@ impl Detect {
         }
     }
 
+    /// Whether idle-class sentinels give the alarm.
+    pub(crate) const fn has_sentinel(self) -> bool {
+        matches!(self, Self::Perf | Self::Sentinel)
+    }
+
     /// The best source that works here.
     pub(crate) fn choose() -> Self {
         if cfg!(any(loom, shuttle)) {

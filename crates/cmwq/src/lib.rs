@@ -49,7 +49,6 @@ mod scope;
 mod sense;
 mod sentinel;
 mod service;
-mod standby;
 mod sync;
 pub mod system;
 mod table;

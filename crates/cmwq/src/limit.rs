@@ -48,7 +48,12 @@ impl NodeLimits {
                 Some(_) => NodeState::share(max_active, min_active, cpus, total),
                 None => max_active,
             };
-            nodes.push((node, Arc::new(NodeLimit(Mutex::new(NodeState::new(share)))), share, members));
+            nodes.push((
+                node,
+                Arc::new(NodeLimit(Mutex::new(NodeState::new(share)))),
+                share,
+                members,
+            ));
         }
         let by_slot = pods.iter().filter_map(|(node, _)| {
             let (_, limit, share, members) = nodes.iter().find(|(known, ..)| known == node)?;

@@ -93,7 +93,8 @@ impl Params {
                 if !(0.0..=1e9).contains(&seconds) {
                     return Err(bad("seconds from 0 to 1e9"));
                 }
-                self.idle_timeout_ns = std::time::Duration::from_secs_f64(seconds).as_nanos() as u64;
+                self.idle_timeout_ns =
+                    std::time::Duration::from_secs_f64(seconds).as_nanos() as u64;
             }
             "idle_ratio" => {
                 let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
@@ -127,7 +128,9 @@ mod tests {
     #[test]
     fn good_values_are_taken_and_bad_ones_named() {
         let (params, complaints) = Params::parse(
-            Some("default_affinity_scope=numa workqueue.idle_timeout=0.5 cache_shard_size=many nonsense=1"),
+            Some(
+                "default_affinity_scope=numa workqueue.idle_timeout=0.5 cache_shard_size=many nonsense=1",
+            ),
             Some("tick"),
         );
         assert_eq!(params.default_affinity_scope, AffinityScope::Numa);

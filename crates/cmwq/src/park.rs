@@ -7,7 +7,6 @@
 //! |---|---|
 //! | 0 [`WAKE`] | kicked: there may be work, or it is time to leave |
 //! | 1 [`CHECK`] | the CPU went idle while work waits: verify who is blocked |
-//! | 30 `POLLING` | the owner sleeps in `poll`, to be woken through its event file |
 //! | 31 `PARKED` | the owner sleeps on the futex |
 
 use std::fmt;
@@ -20,7 +19,6 @@ pub(crate) const WAKE: u32 = 1 << 0;
 /// Asked to verify which workers are blocked.
 pub(crate) const CHECK: u32 = 1 << 1;
 const TOKENS: u32 = WAKE | CHECK;
-const POLLING: u32 = 1 << 30;
 const PARKED: u32 = 1 << 31;
 
 /// One sleeper, any number of wakers. Wakers may come at any time, also after the owner has gone: parkers are
@@ -28,16 +26,6 @@ const PARKED: u32 = 1 << 31;
 #[derive(Debug)]
 pub(crate) struct Parker {
     futex: Futex,
-}
-
-/// What a waker has to do besides leaving the token.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unparked {
-    /// Nothing: the owner was awake, or is woken.
-    Done,
-    /// The owner polls: signal its event file.
-    Signal,
 }
 
 impl Parker {
@@ -65,24 +53,14 @@ impl Parker {
         }
     }
 
-    /// Announces a sleep in `poll`. `false`: there is a token already.
-    pub(crate) fn begin_poll(&self) -> bool {
-        // ORDERING: no pairing: as in `park`.
-        self.futex.word.compare_exchange(0, POLLING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Leaves a token and wakes a futex sleeper.
-    pub(crate) fn unpark(&self, token: u32) -> Unparked {
+    /// Leaves a token, and wakes the owner if it sleeps.
+    pub(crate) fn unpark(&self, token: u32) {
         debug_assert!(token & TOKENS == token && token != 0);
         // ORDERING: Release pairs with the Acquire of `take`.
         let was = self.futex.word.fetch_or(token, ordering("unpark", Ordering::Release));
-        if was & TOKENS != 0 {
-            return Unparked::Done;
-        }
-        if was & PARKED != 0 {
+        if was & TOKENS == 0 && was & PARKED != 0 {
             self.futex.wake(1);
         }
-        if was & POLLING != 0 { Unparked::Signal } else { Unparked::Done }
     }
 }
 

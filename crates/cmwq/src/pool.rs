@@ -7,14 +7,16 @@
 //! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable.
 
 use std::fmt;
+use std::mem;
 use std::ptr;
 
-use cmwq_core::{Effects, Kick, PoolConfig, PoolId, PoolState, PwqRef, WorkerId, WqKey};
+use cmwq_core::{Effects, Inbox, Kick, PoolConfig, PoolId, PoolState, PwqRef, WorkerId, WqKey};
 
 use crate::clock;
-use crate::detect::Detect;
 use crate::runtime::Runtime;
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock,
+};
 use crate::thread::{Berth, Thread};
 use crate::topo::CpuSet;
 use crate::{park, sense, worker};
@@ -47,20 +49,30 @@ pub(crate) struct Locked {
     pub(crate) threads: Vec<Option<Arc<Thread>>>,
     /// Work waits that may not start now, and detectors know.
     watched: bool,
+    /// Copy of what the inbox was told.
+    saturated: bool,
+    /// What emptying the inbox demands; acted on by whoever did it.
+    pending_kick: Kick,
 }
+
+/// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
+const CALM_NS: u64 = 100_000;
 
 /// See the module header.
 pub(crate) struct Pool {
     pub(crate) id: PoolId,
     pub(crate) spec: PoolSpec,
     pub(crate) runtime: &'static Runtime,
+    /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody watching.
+    pub(crate) inbox: Inbox,
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
     watched: AtomicBool,
     /// The worker to send a [`park::CHECK`], or null. Read by the sentinel, which takes no lock.
     standby: AtomicPtr<Berth>,
-    /// The last sentinel's alarms were right: arm it again without waiting for the tick.
-    pub(crate) trusts_sentinel: AtomicBool,
+    /// False alarms come in quick succession: the sentinels wait for the tick.
+    pub(crate) is_calm: AtomicBool,
+    last_false_alarm: AtomicU64,
     /// On the service's list of ticking pools.
     pub(crate) is_ticking: AtomicBool,
     /// Copy of `nr_running` for other pods looking for a CPU to spare. A hint.
@@ -88,7 +100,6 @@ pub(crate) enum Todo {
     /// Watch for blocking workers. `begin`: nobody was watching.
     Watch {
         begin: bool,
-        poke: Option<&'static Berth>,
     },
     NeedFirst,
 }
@@ -102,22 +113,38 @@ impl Pool {
             id,
             spec,
             runtime,
+            inbox: Inbox::new(),
             state: Mutex::new(Locked {
                 core: PoolState::new(config),
                 threads: Vec::new(),
                 watched: false,
+                saturated: false,
+                pending_kick: Kick::None,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
-            trusts_sentinel: AtomicBool::new(true),
+            is_calm: AtomicBool::new(false),
+            last_false_alarm: AtomicU64::new(0),
             is_ticking: AtomicBool::new(false),
             running_hint: AtomicU32::new(0),
             next_worker_number: AtomicU32::new(0),
         }))
     }
 
+    /// The lock, with everything that was queued before in the core's lists. To be given back by
+    /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        let mut guard = self.lock_only();
+        if !self.inbox.is_empty() {
+            guard.empty_inbox(self);
+        }
+        guard
+    }
+
+    /// The lock alone: for a worker that has other work before what may be in the inbox.
+    #[inline]
+    pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
         lock(&self.state)
     }
 
@@ -138,8 +165,16 @@ impl Pool {
         let standby = self.standby.load(Ordering::Acquire);
         // SAFETY: null or a berth, and berths live for ever.
         if let Some(standby) = unsafe { standby.as_ref() } {
-            standby.unpark(park::CHECK);
+            standby.parker.unpark(park::CHECK);
         }
+    }
+
+    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox.
+    #[inline]
+    pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
+        let todo = guard.todo(self, kick);
+        drop(guard);
+        self.act(todo);
     }
 
     /// Acts on an outcome. Caller holds no core lock.
@@ -147,8 +182,8 @@ impl Pool {
     pub(crate) fn act(&'static self, todo: Todo) {
         match todo {
             Todo::Nothing => {}
-            Todo::Wake(berth) => berth.unpark(park::WAKE),
-            Todo::Watch { begin, poke } => self.begin_watch(begin, poke),
+            Todo::Wake(berth) => berth.parker.unpark(park::WAKE),
+            Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst => self.create_worker(Creator::First),
         }
     }
@@ -170,23 +205,15 @@ impl Pool {
             let Some(pool) = self.runtime.pool(to.pool) else { return };
             let mut guard = pool.lock();
             let Effects { kick, flush_done: _, grant: next } = guard.core.grant(to.pwq);
-            let todo = guard.todo(pool, kick);
-            drop(guard);
-            pool.act(todo);
+            pool.unlock(guard, kick);
             grant = next;
         }
     }
 
     #[cold]
-    fn begin_watch(&'static self, begin: bool, poke: Option<&'static Berth>) {
-        match self.runtime.detect {
-            Detect::Sentinel => self.arm_sentinel(begin),
-            Detect::Perf => {
-                if let Some(standby) = poke {
-                    standby.unpark(park::CHECK);
-                }
-            }
-            Detect::Tick | Detect::Inline => {}
+    fn begin_watch(&'static self, begin: bool) {
+        if self.runtime.detect.has_sentinel() {
+            self.arm_sentinel(begin);
         }
         if begin {
             self.runtime.service.start_ticking(self);
@@ -197,7 +224,7 @@ impl Pool {
     /// Arms the sentinel of the CPU this worker runs on, or those of all running workers' CPUs.
     fn arm_sentinel(&'static self, begin: bool) {
         // ORDERING: no pairing: a hint.
-        if !self.trusts_sentinel.load(Ordering::Relaxed) {
+        if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
         if !begin {
@@ -216,7 +243,7 @@ impl Pool {
             return;
         }
         let mut cpus = CpuSet::new();
-        let guard = self.lock();
+        let guard = self.lock_only();
         for view in guard.core.workers().filter(|view| view.running) {
             if let Some(thread) = guard.thread(view.id) {
                 cpus.insert(thread.cpu());
@@ -225,6 +252,21 @@ impl Pool {
         drop(guard);
         for cpu in cpus.iter() {
             self.runtime.sentinels.arm(cpu);
+        }
+    }
+
+    /// A sentinel ran although nobody was blocked: it got its small share beside a CPU hog, or this pool's workers
+    /// crowd on another CPU. In the first case the scheduler itself makes the next time rare, so it is armed again
+    /// at once; alarms in quick succession are the second case, and wait for the tick.
+    pub(crate) fn false_alarm(&'static self) {
+        let now = clock::now();
+        // ORDERING: no pairing: hints.
+        let last = self.last_false_alarm.swap(now, Ordering::Relaxed);
+        if now.saturating_sub(last) < CALM_NS {
+            self.is_calm.store(true, Ordering::Relaxed);
+            self.runtime.service.hurry();
+        } else {
+            self.arm_all_sentinels();
         }
     }
 
@@ -239,7 +281,7 @@ impl Pool {
         // ORDERING: no pairing: a counter for names.
         let number = self.next_worker_number.load(Ordering::Relaxed);
         let thread = Arc::new(Thread::new(self.worker_name(number)));
-        let mut guard = self.lock();
+        let mut guard = self.lock_only();
         let (is_wanted, by) = match by {
             Creator::Manager(id) => (true, Some(id)),
             Creator::First => (guard.core.may_create_from_outside(), None),
@@ -257,19 +299,17 @@ impl Pool {
         let spawned = worker::spawn(self, id, thread);
 
         let mut guard = self.lock();
-        let todo = match &spawned {
-            Ok(()) => {
-                let kick = guard.core.worker_created(id, by, clock::now());
-                guard.todo(self, kick)
-            }
-            Err(_) => {
-                guard.set_thread(id, None);
-                guard.core.create_failed(id, by, clock::now());
-                Todo::Nothing
-            }
+        let kick = if spawned.is_ok() {
+            let kick = guard.core.worker_created(id, by, clock::now());
+            // If there was nobody to stand by, now there is.
+            guard.refresh_standby(self);
+            kick
+        } else {
+            guard.set_thread(id, None);
+            guard.core.create_failed(id, by, clock::now());
+            Kick::None
         };
-        drop(guard);
-        self.act(todo);
+        self.unlock(guard, kick);
         if let Err(error) = spawned {
             self.runtime.creation_failed(self, &error);
         }
@@ -300,43 +340,89 @@ impl Locked {
         self.threads[index] = thread;
     }
 
-    /// Turns a decision into something that can be done without the lock.
+    /// Queues what is in the inbox. What that demands is in `pending_kick` until the next [`todo`](Self::todo).
+    #[inline]
+    pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
+        for (pwq, item) in pool.inbox.take() {
+            // SAFETY: whoever pushed the item owned its PENDING and keeps it alive.
+            let kick = unsafe { self.core.enqueue(pwq, item) };
+            self.pending_kick = self.pending_kick.or(kick);
+        }
+    }
+
+    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped by whoever may
+    /// have changed the number of running workers, or watching.
+    #[inline]
+    pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
+        let saturated = self.watched && self.core.is_at_capacity();
+        if saturated == self.saturated {
+            return;
+        }
+        self.saturated = saturated;
+        if saturated {
+            pool.inbox.saturate();
+            return;
+        }
+        pool.inbox.desaturate();
+        if !pool.inbox.is_empty() {
+            self.empty_inbox(pool);
+        }
+    }
+
+    /// Turns a decision into something that can be done without the lock. The last thing to do under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.settle_saturation(pool);
+        let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         match kick {
             Kick::None => Todo::Nothing,
             Kick::Wake(id) => match self.thread(id) {
                 Some(thread) => Todo::Wake(thread.berth),
                 None => Todo::Nothing,
             },
-            Kick::Watch => self.watch(pool, None),
+            Kick::Watch => {
+                let todo = self.watch(pool, false);
+                self.settle_saturation(pool);
+                todo
+            }
             Kick::NeedFirst => Todo::NeedFirst,
         }
     }
 
-    /// Work waits at capacity. Cheap when somebody watches already and `claimer`, the worker that has just
-    /// claimed an item (if that is why), is one he knows.
+    /// As [`todo`](Self::todo), for a worker that has just claimed an item: it is watched from now on, if anybody
+    /// watches, since more may be queued without a word while it runs.
     #[inline]
-    pub(crate) fn watch(&mut self, pool: &Pool, claimer: Option<&Thread>) -> Todo {
+    pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        match self.todo(pool, kick) {
+            Todo::Nothing if self.watched => self.watch(pool, true),
+            todo => todo,
+        }
+    }
+
+    /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed an item, or
+    /// is going idle, so that the standby may be another one now.
+    #[inline]
+    pub(crate) fn watch(&mut self, pool: &Pool, is_claimer: bool) -> Todo {
         let begin = !self.watched;
-        if !begin && claimer.is_none() {
+        if !begin && !is_claimer {
             return Todo::Nothing;
         }
-        self.watch_on(pool, begin, claimer)
-    }
-
-    fn watch_on(&mut self, pool: &Pool, begin: bool, claimer: Option<&Thread>) -> Todo {
         self.watched = true;
-        let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.berth);
-        let moved = pool.set_standby(standby);
+        self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, Ordering::Release);
-        let unknown = claimer.is_none_or(|thread| !thread.is_polled());
-        let poke = if begin || moved || unknown { standby } else { None };
-        Todo::Watch { begin, poke }
+        Todo::Watch { begin }
     }
 
-    /// Nothing waits, or nobody has to be watched: detectors may rest.
+    /// The idle workers changed while somebody watches.
+    pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
+        if self.watched {
+            let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.berth);
+            pool.set_standby(standby);
+        }
+    }
+
+    /// Nothing waits: detectors may rest. To be followed by [`todo`](Self::todo), for the inbox.
     pub(crate) fn unwatch(&mut self, pool: &Pool) {
         if self.watched {
             self.watched = false;
@@ -354,27 +440,21 @@ impl Locked {
 }
 
 impl Pool {
-    /// Caller holds the pool's lock. `true`: it is another one than before.
-    fn set_standby(&self, standby: Option<&'static Berth>) -> bool {
+    /// Caller holds the pool's lock.
+    fn set_standby(&self, standby: Option<&'static Berth>) {
         let new = standby.map_or(ptr::null_mut(), |berth| ptr::from_ref(berth).cast_mut());
         // ORDERING: no pairing for the load: written under the pool's lock only.
         if self.standby.load(Ordering::Relaxed) == new {
-            return false;
+            return;
         }
         // ORDERING: Release pairs with the Acquire in `alarm`.
         self.standby.store(new, Ordering::Release);
-        true
-    }
-
-    pub(crate) fn is_standby(&self, berth: &'static Berth) -> bool {
-        // ORDERING: no pairing: written under the pool's lock, which the caller holds.
-        ptr::eq(self.standby.load(Ordering::Relaxed), berth)
     }
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let guard = self.lock();
+        let guard = self.lock_only();
         f.debug_struct("Pool")
             .field("id", &self.id)
             .field("kind", &self.spec.kind)

@@ -73,8 +73,7 @@ impl Machine {
         let allowed = topo::allowed_cpus();
         let topology = topo::Topology::read(topo::SYS_ROOT.as_ref(), &allowed);
         let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref());
-        let pods =
-            topo::pods(params.default_affinity_scope, &topology, params.cache_shard_size);
+        let pods = topo::pods(params.default_affinity_scope, &topology, params.cache_shard_size);
         Self::new(&allowed, quota, pods)
     }
 
@@ -265,16 +264,14 @@ impl Runtime {
             }
             let mut guard = other.lock();
             let kick = guard.core.kick_to_lend();
-            let todo = guard.todo(other, kick);
-            drop(guard);
-            other.act(todo);
+            other.unlock(guard, kick);
         }
     }
 
     /// No thread could be had. Said once; tried again later by the service.
     pub(crate) fn creation_failed(&self, pool: &'static Pool, error: &io::Error) {
         service::say_creation_failed(error);
-        let retry = pool.lock().core.create_retry_at();
+        let retry = pool.lock_only().core.create_retry_at();
         self.service.retry_at(retry.unwrap_or_else(clock::now));
     }
 

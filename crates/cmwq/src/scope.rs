@@ -62,12 +62,8 @@ impl Workqueue {
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
         });
-        let scope = Scope {
-            wq: self,
-            books: Arc::clone(&books),
-            scope: PhantomData,
-            env: PhantomData,
-        };
+        let scope =
+            Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         books.one_done();
         if !books.all_done.is_set() {
@@ -76,7 +72,9 @@ impl Workqueue {
         match result {
             Err(panic) => resume_unwind(panic),
             // ORDERING: no pairing: ordered by `all_done`.
-            Ok(_) if books.panicked.load(Ordering::Relaxed) => panic!("a scoped work item panicked"),
+            Ok(_) if books.panicked.load(Ordering::Relaxed) => {
+                panic!("a scoped work item panicked")
+            }
             Ok(value) => value,
         }
     }

@@ -26,7 +26,7 @@ mod tests;
 
 pub(crate) use clock::CpuClock;
 pub(crate) use eventfd::EventFd;
-pub(crate) use perf::{Switch, SwitchRecords};
+pub(crate) use perf::{Switch, SwitchRecords, Watch};
 pub(crate) use perf_refusal::{Refusal, RefusalCause, probe as probe_perf};
 pub(crate) use poll::{Ready, poll_readable};
 pub(crate) use stat::{StatFile, ThreadState};

@@ -102,7 +102,8 @@ impl Sentinel {
     fn start(&'static self, cpu: u32) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
-        let started = sync::spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu));
+        let started =
+            sync::spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu));
         if let Err(error) = started {
             self.refused(cpu, &error);
         }
@@ -111,7 +112,9 @@ impl Sentinel {
     fn refused(&self, cpu: u32, error: &std::io::Error) {
         self.state.store(REFUSED, Ordering::Relaxed);
         notice::once(Notice::SentinelRefused, || {
-            format!("no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by the tick")
+            format!(
+                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by the tick"
+            )
         });
     }
 

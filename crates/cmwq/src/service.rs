@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{Nanos, Timer, Wheel};
+use cmwq_core::{Kick, Nanos, Timer, Wheel};
 
 use crate::clock;
 use crate::delayed;
@@ -28,6 +28,9 @@ const TICK_MIN: Nanos = 250_000;
 /// The longest interval where the tick is the only source, and where it stands behind a better one.
 const TICK_MAX_ALONE: Nanos = 1_000_000;
 const TICK_MAX_BEHIND: Nanos = 4_000_000;
+/// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs busy the
+/// sentinel comes late and the tick finds blocked workers, so it stays short there.
+const FRUITLESS_TICKS: u32 = 8;
 /// A pool stays on the list for so many ticks after its last work stopped waiting.
 const QUIET_TICKS: u32 = 4;
 /// How long after a worker went idle its title says so.
@@ -46,6 +49,8 @@ pub(crate) struct Service {
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     settle_at: AtomicU64,
+    /// The tick is to come soon again.
+    is_hurried: AtomicBool,
     is_stopping: AtomicBool,
 }
 
@@ -65,6 +70,7 @@ impl Service {
             cull_at: AtomicU64::new(NEVER),
             retry_at: AtomicU64::new(NEVER),
             settle_at: AtomicU64::new(NEVER),
+            is_hurried: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -78,7 +84,7 @@ impl Service {
     pub(crate) fn stop(&self) {
         // ORDERING: Release pairs with the Acquire in `Loop::run`.
         self.is_stopping.store(true, Ordering::Release);
-        let _ = self.parker.unpark(WAKE);
+        self.parker.unpark(WAKE);
     }
 
     /// Makes sure that the service looks at `at` or sooner.
@@ -87,7 +93,7 @@ impl Service {
         // ORDERING: SeqCst pairs with the SeqCst in `Loop::sleep`: either the service sees the new deadline
         // before it sleeps, or this sees for when it planned to wake.
         if at < self.planned.load(Ordering::SeqCst) {
-            let _ = self.parker.unpark(WAKE);
+            self.parker.unpark(WAKE);
         }
     }
 
@@ -134,6 +140,14 @@ impl Service {
         self.need_by(clock::now() + TICK_MIN);
     }
 
+    /// Something relies on the tick: let it come at its shortest interval.
+    pub(crate) fn hurry(&self) {
+        // ORDERING: SeqCst: see `need_by`.
+        if !self.is_hurried.swap(true, Ordering::SeqCst) {
+            self.need_by(clock::now() + TICK_MIN);
+        }
+    }
+
     // ---- timers ----------------------------------------------------------------------------------------
 
     /// Arms a timer.
@@ -168,6 +182,8 @@ struct Loop {
     service: &'static Service,
     tick_at: Nanos,
     interval: Nanos,
+    /// Ticks in a row that found nobody newly blocked.
+    fruitless: u32,
     due: Vec<NonNull<Timer>>,
     pools: Vec<&'static Pool>,
 }
@@ -182,6 +198,7 @@ impl Loop {
             service: &runtime.service,
             tick_at: NEVER,
             interval: TICK_MIN,
+            fruitless: 0,
             due: Vec::new(),
             pools: Vec::new(),
         }
@@ -227,6 +244,10 @@ impl Loop {
             self.interval = TICK_MIN;
             self.tick_at = clock::now() + self.interval;
         }
+        if service.is_hurried.swap(false, Ordering::SeqCst) && self.tick_at != NEVER {
+            self.interval = TICK_MIN;
+            self.tick_at = self.tick_at.min(clock::now() + TICK_MIN);
+        }
         let timer = lock(&service.wheel).next_deadline().unwrap_or(NEVER);
         [&service.cull_at, &service.retry_at, &service.settle_at]
             .map(|at| at.load(Ordering::SeqCst))
@@ -258,7 +279,7 @@ impl Loop {
         self.pools.extend(lock(&self.service.ticking).iter().map(|ticking| ticking.pool));
         let mut found = 0;
         for pool in &self.pools {
-            if self.runtime.detect == Detect::Sentinel {
+            if self.runtime.detect.has_sentinel() {
                 self.runtime.sentinels.cover(pool);
             }
             found += self.tick_pool(pool);
@@ -268,8 +289,14 @@ impl Loop {
             Detect::Perf | Detect::Sentinel => TICK_MAX_BEHIND,
             Detect::Tick | Detect::Inline => TICK_MAX_ALONE,
         };
-        self.interval =
-            if found > 0 { TICK_MIN } else { (self.interval * 3 / 2).min(longest) };
+        self.fruitless = if found > 0 { 0 } else { self.fruitless + 1 };
+        self.interval = if found > 0 {
+            TICK_MIN
+        } else if self.fruitless % FRUITLESS_TICKS == 0 {
+            (self.interval * 2).min(longest)
+        } else {
+            self.interval
+        };
         self.tick_at = if self.pools.is_empty() { NEVER } else { clock::now() + self.interval };
     }
 
@@ -278,9 +305,9 @@ impl Loop {
             return 0;
         }
         let found = verify::look(pool, None, true);
-        if found.work_waits && self.runtime.detect == Detect::Sentinel {
+        if found.work_waits && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
-            pool.trusts_sentinel.store(true, Ordering::Relaxed);
+            pool.is_calm.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
         if found.work_waits {
@@ -323,7 +350,7 @@ impl Loop {
         self.service.cull_at.store(NEVER, Ordering::SeqCst);
         for pool in self.runtime.pools() {
             loop {
-                let mut guard = pool.lock();
+                let mut guard = pool.lock_only();
                 let leaving = guard.core.cull_one(now);
                 let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
                 let next = guard.core.cull_at();
@@ -332,7 +359,7 @@ impl Loop {
                     self.service.cull_at(next);
                     break;
                 };
-                berth.unpark(park::WAKE);
+                berth.parker.unpark(park::WAKE);
             }
         }
     }
@@ -346,7 +373,7 @@ impl Loop {
         for pool in self.runtime.pools() {
             let guard = pool.lock();
             let is_wanted = guard.core.may_create_from_outside();
-            drop(guard);
+            pool.unlock(guard, Kick::None);
             if is_wanted {
                 pool.create_worker(Creator::First);
             }
@@ -359,7 +386,7 @@ impl Loop {
         }
         self.service.settle_at.store(NEVER, Ordering::SeqCst);
         for pool in self.runtime.pools() {
-            let guard = pool.lock();
+            let guard = pool.lock_only();
             let idle = guard.core.workers().filter(|view| view.idle);
             let stale: Vec<_> = idle
                 .filter_map(|view| guard.thread(view.id).cloned())

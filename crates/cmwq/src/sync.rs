@@ -15,7 +15,9 @@ mod imp {
 }
 #[cfg(shuttle)]
 mod imp {
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use shuttle::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    };
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 }
 
@@ -108,7 +110,12 @@ mod model {
     }
 
     impl Bucket {
-        pub(super) fn wait(&self, word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
+        pub(super) fn wait(
+            &self,
+            word: &AtomicU32,
+            expected: u32,
+            timeout: Option<Duration>,
+        ) -> bool {
             let guard = lock(&self.lock);
             if word.load(Ordering::Relaxed) != expected {
                 return true;

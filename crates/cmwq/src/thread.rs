@@ -2,18 +2,17 @@
 
 use std::fmt;
 
-use crate::park::{Parker, Unparked};
-use crate::sense::{CpuClock, EventFd, StatFile, Switch, SwitchRecords};
-use crate::title::Title;
+use crate::clock;
+use crate::park::Parker;
+use crate::sense::{CpuClock, StatFile, Switch, SwitchRecords};
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
+use crate::title::Title;
 
 /// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the sentinel) may hold
 /// one longer than its owner lives: at worst the next owner wakes for nothing.
 #[derive(Debug)]
 pub(crate) struct Berth {
     pub(crate) parker: Parker,
-    /// Wakes the owner from `poll`; made when it polls for the first time.
-    event: OnceLock<EventFd>,
 }
 
 static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
@@ -21,26 +20,7 @@ static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new()
 impl Berth {
     pub(crate) fn take() -> &'static Self {
         let free = FREE_BERTHS.lock().ok().and_then(|mut free| free.pop());
-        free.unwrap_or_else(|| {
-            Box::leak(Box::new(Self { parker: Parker::new(), event: OnceLock::new() }))
-        })
-    }
-
-    /// Leaves a token, and wakes the owner however it sleeps.
-    pub(crate) fn unpark(&self, token: u32) {
-        if self.parker.unpark(token) == Unparked::Signal
-            && let Some(event) = self.event.get()
-        {
-            event.signal();
-        }
-    }
-
-    /// The event file to poll beside other things; `None` if there are no file descriptors left.
-    pub(crate) fn event(&self) -> Option<&EventFd> {
-        if self.event.get().is_none() {
-            let _ = self.event.set(EventFd::new().ok()?);
-        }
-        self.event.get()
+        free.unwrap_or_else(|| Box::leak(Box::new(Self { parker: Parker::new() })))
     }
 }
 
@@ -53,6 +33,14 @@ pub(crate) enum Seen {
     Blocked,
     /// Not in the run one asked about, or it cannot be told.
     Unknown,
+}
+
+/// How a thread spent the time between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    Nothing,
+    Some,
+    All,
 }
 
 /// The ways to look at a thread, opened by the thread itself when it starts.
@@ -73,12 +61,11 @@ pub(crate) struct Thread {
     run: AtomicU64,
     /// The CPU on which that function was entered.
     cpu: AtomicU32,
-    /// The thread's CPU time when it was last looked at.
+    /// The thread's CPU time when it was last looked at, and when that was.
     looked_at: AtomicU64,
+    looked_when: AtomicU64,
     /// Looks in a row that found its CPU time standing still, for when nothing better than it can be had.
     still: AtomicU32,
-    /// A standby polls this thread's switch records. Written under the pool's lock.
-    polled: AtomicU32,
 }
 
 impl Thread {
@@ -90,8 +77,8 @@ impl Thread {
             run: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             looked_at: AtomicU64::new(0),
+            looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
-            polled: AtomicU32::new(0),
         }
     }
 
@@ -99,11 +86,7 @@ impl Thread {
         let _ = self.senses.set(senses);
     }
 
-    pub(crate) fn switches(&self) -> Option<&SwitchRecords> {
-        self.senses.get()?.switches.as_ref()
-    }
-
-    // ORDERING (all accesses of `run`, `cpu`, `looked_at`, `still`): no pairing: hints for detectors. What
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`): no pairing: hints for detectors. What
     // a detector concludes is applied under the pool's lock, with the run's number.
 
     #[inline]
@@ -125,14 +108,6 @@ impl Thread {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_polled(&self) -> bool {
-        self.polled.load(Ordering::Relaxed) != 0
-    }
-
-    pub(crate) fn set_polled(&self, polled: bool) {
-        self.polled.store(u32::from(polled), Ordering::Relaxed);
-    }
-
     /// Looks whether the thread, in run `seq`, is blocked. `patient`: the caller comes back at intervals, so
     /// the cheap look at the CPU time may spare the dearer one at the state.
     pub(crate) fn look(&self, seq: u64, patient: bool) -> Seen {
@@ -150,8 +125,8 @@ impl Thread {
             Some(Switch::Running | Switch::Preempted) => return Seen::Running,
             Some(Switch::None) | None => {}
         }
-        let moved = patient.then(|| self.has_run_since(senses)).flatten();
-        if moved == Some(true) {
+        let used = patient.then(|| self.used_since(senses)).flatten();
+        if used == Some(Used::All) {
             return Seen::Running;
         }
         match senses.stat.as_ref().map(StatFile::state) {
@@ -159,7 +134,7 @@ impl Thread {
             Some(Ok(_)) => Seen::Running,
             // Without /proc a thread whose CPU time stands still for several looks is taken for blocked. It
             // may only be starved of CPU; that costs one worker too many, for a while.
-            _ if moved == Some(false) => {
+            _ if used == Some(Used::Nothing) => {
                 let still = self.still.fetch_add(1, Ordering::Relaxed) + 1;
                 if still >= 3 { Seen::Blocked } else { Seen::Unknown }
             }
@@ -167,15 +142,18 @@ impl Thread {
         }
     }
 
-    /// Whether the thread used CPU since the last look; `None` if that cannot be told.
-    fn has_run_since(&self, senses: &Senses) -> Option<bool> {
-        let now = senses.clock?.now_ns()?;
-        let before = self.looked_at.swap(now, Ordering::Relaxed);
-        let moved = now != before;
-        if moved {
-            self.still.store(0, Ordering::Relaxed);
+    /// How much of the time since the last look the thread spent on a CPU; `None` if that cannot be told.
+    fn used_since(&self, senses: &Senses) -> Option<Used> {
+        let cpu_now = senses.clock?.now_ns()?;
+        let now = clock::now();
+        let used = cpu_now.saturating_sub(self.looked_at.swap(cpu_now, Ordering::Relaxed));
+        let passed = now.saturating_sub(self.looked_when.swap(now, Ordering::Relaxed));
+        if used == 0 {
+            return Some(Used::Nothing);
         }
-        Some(moved)
+        self.still.store(0, Ordering::Relaxed);
+        // A thread that had a CPU nearly all the time most probably has it now.
+        Some(if used >= passed - passed / 8 { Used::All } else { Used::Some })
     }
 
     /// Whether a thread that was seen blocked in run `seq` has come back.
@@ -186,7 +164,7 @@ impl Thread {
                 && matches!(switches.last(), Switch::Running | Switch::Preempted);
         }
         // One that did not run since the last look cannot be back.
-        if self.has_run_since(senses) == Some(false) {
+        if self.used_since(senses) == Some(Used::Nothing) {
             return false;
         }
         self.look(seq, false) == Seen::Running

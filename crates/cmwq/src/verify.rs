@@ -8,8 +8,8 @@ use std::cell::RefCell;
 
 use cmwq_core::{Kick, WorkerId};
 
-use crate::pool::{Pool, Todo};
-use crate::sync::{Arc, Ordering};
+use crate::pool::Pool;
+use crate::sync::Arc;
 use crate::thread::{Seen, Thread};
 
 /// How many of the workers believed blocked are looked at in one go, to see whether they are back.
@@ -39,14 +39,11 @@ pub(crate) struct Found {
 }
 
 /// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it asks for
-/// what to do next; a false alarm makes the sentinel wait for the tick.
+/// what to do next.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
-    // ORDERING: no pairing: a hint.
-    if found.blocked > 0 {
-        pool.trusts_sentinel.store(true, Ordering::Relaxed);
-    } else if found.work_waits {
-        pool.trusts_sentinel.store(false, Ordering::Relaxed);
+    if found.blocked == 0 && found.work_waits {
+        pool.false_alarm();
     }
 }
 
@@ -61,8 +58,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
         }
         suspects.retain(|suspect| suspect.is_worth_telling(patient, &mut found));
         if !suspects.is_empty() {
-            let todo = apply(pool, suspects, me);
-            pool.act(todo);
+            apply(pool, suspects, me);
         }
         suspects.clear();
         found
@@ -73,6 +69,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
     let mut guard = pool.lock();
     if !guard.core.work_waits() {
         guard.unwatch(pool);
+        pool.unlock(guard, Kick::None);
         return false;
     }
     let mut sleepers = 0;
@@ -91,10 +88,11 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
             thread: Arc::clone(thread),
         });
     }
+    pool.unlock(guard, Kick::None);
     true
 }
 
-fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> Todo {
+fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
         guard.core.worker_resumed(back.id, back.seq);
@@ -108,7 +106,7 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> Tod
             wake = kick;
         }
     }
-    guard.todo(pool, wake)
+    pool.unlock(guard, wake);
 }
 
 impl Suspect {

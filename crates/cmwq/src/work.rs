@@ -171,8 +171,8 @@ impl DelayedWork {
     #[doc(alias = "cancel_delayed_work")]
     pub fn cancel(&self) -> bool {
         let Some(runtime) = runtime() else { return false };
-        let cancelled = self.0.item.cancel_timer(runtime)
-            || wq::cancel_item(runtime, &self.0.item.item);
+        let cancelled =
+            self.0.item.cancel_timer(runtime) || wq::cancel_item(runtime, &self.0.item.item);
         if cancelled {
             // SAFETY: neither armed nor queued any more, so the reference lent for its run is ours.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };

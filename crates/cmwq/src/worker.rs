@@ -8,25 +8,20 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use cmwq_core::{Claim, Next, WorkerId};
+use cmwq_core::{Claim, Kick, Next, WorkerId};
 
 use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
-use crate::pool::{Creator, Locked, Pool, PoolKind, Todo};
+use crate::pool::{Creator, Locked, Pool, PoolKind};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
-use crate::standby;
 use crate::sync::{self, Arc, MutexGuard};
 use crate::thread::{Senses, Thread};
 use crate::{park, verify};
 
 /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
-pub(crate) fn spawn(
-    pool: &'static Pool,
-    id: WorkerId,
-    thread: Arc<Thread>,
-) -> io::Result<()> {
+pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
     #[cfg(test)]
     if pool.runtime.fault_no_threads() {
         return Err(io::ErrorKind::WouldBlock.into());
@@ -57,7 +52,10 @@ impl Worker {
         let spec = &self.pool.spec;
         if let Err(error) = sense::sched::pin_current(&spec.cpus) {
             notice::once(Notice::PinRefused, || {
-                format!("workers cannot be pinned to CPUs {:?} ({error}); they run where the system puts them", spec.cpus)
+                format!(
+                    "workers cannot be pinned to CPUs {:?} ({error}); they run where the system puts them",
+                    spec.cpus
+                )
             });
         }
         if spec.nice != 0
@@ -79,7 +77,7 @@ impl Worker {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_item(guard, context, claim),
                 Next::Manage => {
-                    drop(guard);
+                    self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
                     guard = self.pool.lock();
                 }
@@ -89,14 +87,8 @@ impl Worker {
                 }
                 Next::Exit => {
                     guard.set_thread(self.id, None);
-                    // Somebody else must watch, if this one did.
-                    let todo = if guard.core.work_waits() {
-                        guard.watch(self.pool, Some(&self.thread))
-                    } else {
-                        Todo::Nothing
-                    };
-                    drop(guard);
-                    self.pool.act(todo);
+                    guard.refresh_standby(self.pool);
+                    self.pool.unlock(guard, Kick::None);
                     return;
                 }
             }
@@ -104,32 +96,29 @@ impl Worker {
     }
 
     /// One item, from its claim to the books behind it.
+    #[inline]
     fn run_item(
         &mut self,
         mut guard: MutexGuard<'static, Locked>,
         context: &Context,
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
-        let todo = self.todo(&mut guard, &claim);
+        let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
         self.call(context, &claim, claim.seq);
-        let mut guard = self.pool.lock();
+        let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
         if effects.flush_done.is_some() || effects.grant.is_some() {
             drop(guard);
             self.pool.act_effects(effects.flush_done, effects.grant);
-            guard = self.pool.lock();
+            guard = self.pool.lock_only();
+        }
+        // What is in the inbox is younger than what is on the worklist.
+        if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
+            guard.empty_inbox(self.pool);
         }
         guard
-    }
-
-    #[inline]
-    fn todo(&self, guard: &mut Locked, claim: &Claim) -> Todo {
-        if claim.kick == cmwq_core::Kick::Watch {
-            return guard.watch(self.pool, Some(&self.thread));
-        }
-        guard.todo(self.pool, claim.kick)
     }
 
     /// Calls the function. The item must not be touched afterwards.
@@ -147,36 +136,23 @@ impl Worker {
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
     fn sleep(&mut self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
-        let mut is_standby = false;
+        // The newest idle worker stands by: it is the one that would be woken.
         if watch {
-            // The newest idle worker watches: it is the one that would be woken.
-            let todo = guard.watch(self.pool, Some(&self.thread));
-            is_standby = self.pool.is_standby(self.thread.berth);
-            guard.publish_running(self.pool);
-            let cull = guard.core.cull_at();
-            drop(guard);
-            if !is_standby || self.pool.runtime.detect != Detect::Perf {
-                self.pool.act(todo);
-            }
-            self.pool.runtime.service.cull_at(cull);
+            guard.refresh_standby(self.pool);
         } else {
             guard.unwatch(self.pool);
-            guard.publish_running(self.pool);
-            let cull = guard.core.cull_at();
-            drop(guard);
-            self.pool.runtime.service.cull_at(cull);
-            if self.pool.spec.kind == PoolKind::Managed && self.lend(context) {
-                return;
-            }
+        }
+        guard.publish_running(self.pool);
+        let cull = guard.core.cull_at();
+        self.pool.unlock(guard, if watch { Kick::Watch } else { Kick::None });
+        self.pool.runtime.service.cull_at(cull);
+        if !watch && self.pool.spec.kind == PoolKind::Managed && self.lend(context) {
+            return;
         }
         if self.thread.title.is_busy() {
             self.pool.runtime.service.settle_titles_soon();
         }
-        let tokens = if is_standby && self.pool.runtime.detect == Detect::Perf {
-            standby::wait(self.pool, &self.thread)
-        } else {
-            self.thread.berth.parker.park(None)
-        };
+        let tokens = self.thread.berth.parker.park(None);
         if tokens & park::CHECK != 0 {
             verify::on_alarm(self.pool, self.id);
         }
@@ -189,34 +165,30 @@ impl Worker {
         let mut home = self.pool.lock();
         let lent = home.core.lend(self.id);
         home.publish_running(self.pool);
-        drop(home);
+        self.pool.unlock(home, Kick::None);
         let Some(mut seq) = lent else { return false };
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         while let Some(claim) = guard.core.guest_next(guest) {
-            let todo = guard.todo(busy, claim.kick);
-            drop(guard);
-            busy.act(todo);
+            busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
             guard = busy.lock();
             let effects = guard.core.finish(guest);
-            drop(guard);
+            busy.unlock(guard, Kick::None);
             busy.act_effects(effects.flush_done, effects.grant);
             let mut home = self.pool.lock();
             // Work of its own comes first.
             let wanted_at_home = home.core.work_waits();
             seq = home.core.lend_again(self.id);
-            drop(home);
+            self.pool.unlock(home, Kick::None);
             guard = busy.lock();
             if wanted_at_home && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
         let kick = guard.core.guest_leave(guest);
-        let todo = guard.todo(busy, kick);
-        drop(guard);
-        busy.act(todo);
-        self.pool.lock().core.lend_end(self.id);
+        busy.unlock(guard, kick);
+        self.pool.lock_only().core.lend_end(self.id);
         true
     }
 }
@@ -231,7 +203,9 @@ fn open_senses(detect: Detect) -> Senses {
         match SwitchRecords::open_current_thread() {
             Ok(switches) => senses.switches = Some(switches),
             Err(refusal) => notice::once(Notice::PerfBudget, || {
-                format!("no switch records for some workers ({refusal}); they are watched by the tick")
+                format!(
+                    "no switch records for some workers ({refusal}); they are watched by the tick"
+                )
             }),
         }
     }
@@ -239,7 +213,9 @@ fn open_senses(detect: Detect) -> Senses {
     match StatFile::open(sense::sched::gettid()) {
         Ok(stat) => senses.stat = Some(stat),
         Err(error) => notice::once(Notice::ProcMissing, || {
-            format!("thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual")
+            format!(
+                "thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual"
+            )
         }),
     }
     senses

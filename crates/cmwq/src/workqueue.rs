@@ -148,8 +148,7 @@ impl Workqueue {
     {
         let (item, handle) = closure::delayed(func);
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queued =
-            unsafe { crate::delayed::DelayedItem::queue(item, &self.handle, cpu, delay) };
+        let queued = unsafe { crate::delayed::DelayedItem::queue(item, &self.handle, cpu, delay) };
         debug_assert!(queued, "a fresh item was pending");
         handle
     }

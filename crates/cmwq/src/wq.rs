@@ -9,7 +9,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 
 use cmwq_core::{
-    Enqueued, FlushState, FlushTarget, Grab, NodeSlots, PwqConfig, PwqId, PwqRef, Start,
+    Enqueued, FlushState, FlushTarget, Grab, Kick, NodeSlots, PwqConfig, PwqId, PwqRef, Start,
     WorkItem, WorkWord, WqKey,
 };
 
@@ -128,7 +128,7 @@ impl Wq {
         let pool = self.runtime.pool_for(self.spec, index);
         let limits = self.limits.get_or_init(|| self.runtime.limits(self.spec));
         let (max_active, node) = limits.of(index);
-        let pwq = pool.lock().core.add_pwq(PwqConfig {
+        let pwq = pool.lock_only().core.add_pwq(PwqConfig {
             wq: self.key,
             max_active,
             node: node.map(|node| node as Arc<dyn NodeSlots>),
@@ -157,17 +157,11 @@ impl Wq {
     pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> bool {
         // SAFETY: valid by the caller's promise.
         let seen = unsafe { item.as_ref() }.word();
-        let link = self.link(cpu);
-        let is_at_home = seen.pool().is_none_or(|pool| pool == link.pool.id);
+        let Link { pool, pwq } = *self.link(cpu);
+        let is_at_home = seen.pool().is_none_or(|last| last == pool.id);
         if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
-            let mut guard = link.pool.lock();
             // SAFETY: passed on to the caller.
-            if let Enqueued::Queued(kick) =
-                unsafe { guard.core.enqueue_idle(link.pwq, item, seen) }
-            {
-                let todo = guard.todo(link.pool, kick);
-                drop(guard);
-                link.pool.act(todo);
+            if unsafe { self.queue_at_home(pool, pwq, item, seen) } {
                 return true;
             }
         }
@@ -184,6 +178,40 @@ impl Wq {
         // SAFETY: PENDING is ours now.
         unsafe { self.queue_claimed(cpu, item) };
         true
+    }
+
+    /// Queues an item whose last pool is the chosen one. `false`: its word has changed meanwhile.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    #[inline]
+    unsafe fn queue_at_home(
+        &self,
+        pool: &'static Pool,
+        pwq: PwqId,
+        item: NonNull<WorkItem>,
+        seen: WorkWord,
+    ) -> bool {
+        if pool.inbox.is_saturated() {
+            // SAFETY: valid by the caller's promise.
+            if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
+                return false;
+            }
+            // SAFETY: PENDING is ours, and the word names the pool.
+            if !unsafe { pool.inbox.push(item, pwq) } {
+                pool.unlock(pool.lock(), Kick::None);
+            }
+            return true;
+        }
+        let mut guard = pool.lock();
+        // SAFETY: passed on to the caller.
+        let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
+        let (queued, kick) = match queued {
+            Enqueued::Queued(kick) => (true, kick),
+            Enqueued::Changed => (false, Kick::None),
+        };
+        pool.unlock(guard, kick);
+        queued
     }
 
     /// Queues an item whose PENDING the caller owns.
@@ -203,14 +231,14 @@ impl Wq {
             if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key) {
                 (pool, pwq) = (other, same);
                 guard = Some(locked);
+            } else {
+                other.unlock(locked, Kick::None);
             }
         }
         let mut guard = guard.unwrap_or_else(|| pool.lock());
         // SAFETY: PENDING is owned by the caller.
         let kick = unsafe { guard.core.enqueue(pwq, item) };
-        let todo = guard.todo(pool, kick);
-        drop(guard);
-        pool.act(todo);
+        pool.unlock(guard, kick);
     }
 
     /// Gives up the ownership of PENDING of an item that is not queued.
@@ -248,10 +276,9 @@ impl Wq {
         }
         let mut finished = Vec::new();
         let State { flush, links, .. } = &mut *state;
-        flush.cascade(
-            &mut |flush, color| self.prep_pwqs(links, flush, color),
-            |flusher| finished.push(flusher),
-        );
+        flush.cascade(&mut |flush, color| self.prep_pwqs(links, flush, color), |flusher| {
+            finished.push(flusher)
+        });
         let events: Vec<_> =
             state.flushers.iter().filter(|(id, _)| finished.contains(id)).cloned().collect();
         drop(state);
@@ -270,6 +297,7 @@ impl Wq {
             if guard.core.flush_prep(link.pwq, flush, color) {
                 self.nr_pwqs_to_flush.fetch_add(1, Ordering::AcqRel);
             }
+            pool.unlock(guard, Kick::None);
         }
         self.nr_pwqs_to_flush.fetch_sub(1, Ordering::AcqRel) != 1
     }
@@ -294,8 +322,12 @@ impl Wq {
     pub(crate) fn is_busy(&self) -> bool {
         let links = lock(&self.state).links.clone();
         links.iter().any(|link| {
-            let pool = self.runtime.pool(link.pool);
-            pool.and_then(|pool| pool.lock().core.pwq_load(link.pwq)).is_some_and(|load| load.2)
+            self.runtime.pool(link.pool).is_some_and(|pool| {
+                let guard = pool.lock();
+                let is_busy = guard.core.pwq_load(link.pwq).is_some_and(|load| load.2);
+                pool.unlock(guard, Kick::None);
+                is_busy
+            })
         })
     }
 
@@ -309,7 +341,7 @@ impl Wq {
         let mut state = lock(&self.state);
         for link in state.links.drain(..) {
             if let Some(pool) = self.runtime.pool(link.pool) {
-                let stats = pool.lock().core.remove_pwq(link.pwq);
+                let stats = pool.lock_only().core.remove_pwq(link.pwq);
                 debug_assert!(stats.is_some(), "a queue without handles got work");
             }
         }
@@ -335,11 +367,12 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
         let Some(pool) = runtime.pool(id) else { return false };
         let mut guard = pool.lock();
         if item.word().pool() != Some(id) {
+            pool.unlock(guard, Kick::None);
             continue;
         }
         // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
         let found = unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
-        drop(guard);
+        pool.unlock(guard, Kick::None);
         if found == FlushTarget::Idle {
             return false;
         }
@@ -353,26 +386,30 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
 pub(crate) fn cancel_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
     loop {
         let word = item.word();
-        let Some(pool) = word.pwq().and_then(|at| runtime.pool(at.pool)) else {
-            if !word.is_pending() {
-                return false;
-            }
-            // Somebody is between claiming and queueing it, or a timer has it; the owner may be preempted.
-            std::thread::sleep(crate::worker::SHORT_REST);
-            continue;
-        };
-        let mut guard = pool.lock();
-        // SAFETY: borrowed, hence valid.
-        let grab = unsafe { guard.core.try_grab(NonNull::from(item)) };
-        if let Grab::Taken(effects) = grab {
-            let todo = guard.todo(pool, effects.kick);
-            drop(guard);
+        if !word.is_pending() {
+            return false;
+        }
+        if let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) {
+            let mut guard = pool.lock();
+            // SAFETY: borrowed, hence valid.
+            let grab = unsafe { guard.core.try_grab(NonNull::from(item)) };
+            let Grab::Taken(effects) = grab else {
+                pool.unlock(guard, Kick::None);
+                rest();
+                continue;
+            };
+            pool.unlock(guard, effects.kick);
             item.release(item.word());
-            pool.act(todo);
             pool.act_effects(effects.flush_done, effects.grant);
             return true;
         }
+        rest();
     }
+}
+
+/// Somebody is between claiming an item and queueing it, or a timer has it. He may be preempted: no spinning.
+fn rest() {
+    std::thread::sleep(crate::worker::SHORT_REST);
 }
 
 impl State {

@@ -2,9 +2,9 @@
 
 use std::vec::Vec;
 
-use super::support::{Fixture, ItemPtr, Rng, pwq_config, steps, with_seeds, work};
+use super::support::{Crowd, Fixture, ItemPtr, Rng, pwq_config, steps, with_seeds, work};
 use crate::policy::UNMANAGED;
-use crate::{Kick, Next, PwqId, WorkerId};
+use crate::{Effects, Kick, PoolConfig, PoolId, PwqId, WorkerId};
 
 /// An unmanaged pool with that many idle workers and a pwq with that limit.
 fn pool_with_limit(max_active: u32, workers: usize) -> (Fixture, PwqId, Vec<WorkerId>) {
@@ -135,87 +135,38 @@ fn a_limit_of_zero_freezes_and_thaws_in_order() {
     assert!(is_parked(items[2]));
 }
 
-/// A pool in which somebody always comes when kicked, and what it should start next.
-struct Busy {
-    f: Fixture,
-    pwq: PwqId,
-    items: Vec<ItemPtr>,
-    started: usize,
-    busy: Vec<WorkerId>,
-}
-
-impl Busy {
-    fn act(&mut self, kick: Kick) {
-        if let Kick::Wake(id) = kick {
-            self.look(id);
-        }
-    }
-
-    fn look(&mut self, id: WorkerId) {
-        match self.f.next(id) {
-            Next::Run(claim) => {
-                assert_eq!(claim.item, self.items[self.started].as_ptr(), "out of order");
-                self.started += 1;
-                self.busy.push(id);
-                self.act(claim.kick);
-            }
-            Next::Manage => {
-                let new = self.f.worker_new();
-                let kick = self.f.born(new, Some(id));
-                self.look(id);
-                self.act(kick);
-            }
-            Next::Sleep { .. } | Next::Exit => {}
-        }
-    }
-
-    fn queue(&mut self) {
-        let item = self.f.item();
-        self.items.push(item);
-        let kick = self.f.queue(self.pwq, item);
-        self.act(kick);
-    }
-
-    fn set_limit(&mut self, limit: u32) {
-        let kick = self.f.set_max_active(self.pwq, limit);
-        self.f.check();
-        self.act(kick);
-    }
-
-    fn finish_one(&mut self, rng: &mut Rng) {
-        if !self.busy.is_empty() {
-            let id = self.busy.swap_remove(rng.below(self.busy.len()));
-            let _ = self.f.finish(id);
-            self.look(id);
-        }
-    }
-}
-
 /// Items start in queueing order, as many as the limit admits and not one more or less.
 #[test]
 fn order_and_limit_hold_under_random_changes() {
     with_seeds(20, |rng| {
-        let (f, pwq, _) = pool_with_limit(3, 2);
-        let mut run = Busy { f, pwq, items: Vec::new(), started: 0, busy: Vec::new() };
-        let mut limit = 3;
+        let mut pool = Crowd::new(PoolConfig::new(PoolId(0), UNMANAGED));
+        let (pwq, mut limit, mut items) = (pool.f.pwq(3), 3, Vec::new());
         for _ in 0..steps(500, 60) {
-            let before = run.busy.len();
+            let before = pool.busy.len();
             match rng.below(10) {
                 0 => {
                     limit = rng.below(6);
-                    run.set_limit(limit as u32);
+                    let kick = pool.f.set_max_active(pwq, limit as u32);
+                    pool.act(kick);
                 }
-                1..=5 => run.queue(),
-                _ => run.finish_one(rng),
+                1..=5 => items.push(pool.queue(pwq)),
+                _ => finish_one(&mut pool, rng),
             }
-            let unfinished = run.items.len() - run.started + run.busy.len();
-            assert!(run.busy.len() <= limit.max(before), "more than the limit run");
-            assert!(run.busy.len() >= limit.min(unfinished), "fewer than could run");
+            let unfinished = items.len() - pool.started.len() + pool.busy.len();
+            assert!(pool.busy.len() <= limit.max(before), "more than the limit run");
+            assert!(pool.busy.len() >= limit.min(unfinished), "fewer than could run");
         }
-        run.set_limit(100);
-        while !run.busy.is_empty() {
-            run.finish_one(rng);
+        let kick = pool.f.set_max_active(pwq, 100);
+        pool.act(kick);
+        while !pool.busy.is_empty() {
+            finish_one(&mut pool, rng);
         }
-        assert_eq!(run.started, run.items.len(), "every item ran");
+        assert_eq!(pool.started, items, "every item ran, in order");
     });
+}
+
+fn finish_one(pool: &mut Crowd, rng: &mut Rng) {
+    if let Some((_, item)) = rng.pick(&pool.busy) {
+        pool.finish(item, |effects| assert_eq!(effects, Effects::NONE));
+    }
 }

@@ -1,17 +1,15 @@
 //! The limit that the pools of one node share.
 
-use std::boxed::Box;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 use super::support::{
-    ItemPtr, Rng, count, free_item, new_item, pwq_config, steps, with_seeds, work,
+    Crowd, ItemPtr, Rng, count, free_item, new_item, pwq_config, steps, with_seeds, work,
 };
 use crate::consts::WQ_DFL_MIN_ACTIVE;
 use crate::policy::UNMANAGED;
 use crate::{
-    Effects, Grab, Kick, Next, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqId, PwqRef,
-    WorkerId,
+    Effects, Grab, Kick, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqId, PwqRef,
 };
 
 const fn at(pool: u32, pwq: u32) -> PwqRef {
@@ -124,94 +122,57 @@ impl NodeSlots for Shared {
 /// Unmanaged pools with a pwq each on one node, and a driver that acts on every outcome at once.
 struct Pools {
     node: Arc<Shared>,
-    pools: Vec<PoolState>,
+    pools: Vec<Crowd>,
     pwqs: Vec<PwqId>,
-    items: Vec<ItemPtr>,
-    /// Who runs which item.
-    busy: Vec<(usize, WorkerId, ItemPtr)>,
 }
 
 impl Pools {
-    fn new(n: u32, max: u32) -> Box<Self> {
+    fn new(n: u32, max: u32) -> Self {
         let node = Arc::new(Shared(Mutex::new(NodeState::new(max))));
-        let mut this =
-            Self { node, pools: Vec::new(), pwqs: Vec::new(), items: Vec::new(), busy: Vec::new() };
+        let mut this = Self { node, pools: Vec::new(), pwqs: Vec::new() };
         for id in 0..n {
-            let mut pool = PoolState::new(PoolConfig::new(PoolId(id), UNMANAGED));
+            let mut pool = Crowd::new(PoolConfig::new(PoolId(id), UNMANAGED));
             let mut config = pwq_config(1, 0);
             config.node = Some(Arc::clone(&this.node) as Arc<dyn NodeSlots>);
-            this.pwqs.push(pool.add_pwq(config));
-            let worker = pool.worker_new();
-            let _ = pool.worker_created(worker, None, 0);
+            this.pwqs.push(pool.f.add_pwq(config));
             this.pools.push(pool);
         }
-        Box::new(this)
+        this
     }
 
     fn queue(&mut self, pool: usize) -> ItemPtr {
-        let item = new_item(count);
-        self.items.push(item);
-        assert!(!work(item).claim().is_pending());
-        // SAFETY: freed only after the pools.
-        let kick = unsafe { self.pools[pool].enqueue(self.pwqs[pool], item) };
-        self.act(pool, kick);
-        item
-    }
-
-    fn act(&mut self, pool: usize, kick: Kick) {
-        self.pools[pool].check();
-        if let Kick::Wake(id) = kick {
-            self.look(pool, id);
-        }
-    }
-
-    fn look(&mut self, pool: usize, id: WorkerId) {
-        match self.pools[pool].next(id, || 0) {
-            Next::Run(claim) => {
-                let item = ItemPtr::new(claim.item).expect("an item");
-                self.busy.push((pool, id, item));
-                self.act(pool, claim.kick);
-            }
-            Next::Manage => {
-                let new = self.pools[pool].worker_new();
-                let kick = self.pools[pool].worker_created(new, Some(id), 0);
-                self.look(pool, id);
-                self.act(pool, kick);
-            }
-            Next::Sleep { .. } | Next::Exit => {}
-        }
+        self.pools[pool].queue(self.pwqs[pool])
     }
 
     fn grant(&mut self, mut grant: Option<PwqRef>) {
         while let Some(to) = grant {
-            let pool = to.pool.0 as usize;
-            let effects = self.pools[pool].grant(to.pwq);
+            let pool = &mut self.pools[to.pool.0 as usize];
+            let effects = pool.f.grant(to.pwq);
             grant = effects.grant;
-            self.act(pool, effects.kick);
+            pool.act(effects.kick);
         }
+    }
+
+    /// Finishes a running item without acting on what that demands.
+    fn finish_only(&mut self, item: ItemPtr) -> Effects {
+        let pool = self.pools.iter_mut().find(|pool| pool.is_running(item)).expect("not running");
+        let mut effects = Effects::NONE;
+        pool.finish(item, |e| effects = e);
+        effects
     }
 
     fn finish(&mut self, item: ItemPtr) {
-        let at = self.busy.iter().position(|&(_, _, i)| i == item).expect("not running");
-        let (pool, id, _) = self.busy.swap_remove(at);
-        let effects = self.pools[pool].finish(id);
+        let effects = self.finish_only(item);
         self.grant(effects.grant);
-        self.look(pool, id);
-        self.pools[pool].check();
     }
 
-    fn cancel(&mut self, item: ItemPtr) -> Option<Effects> {
-        for pool in 0..self.pools.len() {
-            // SAFETY: not freed yet.
-            let Grab::Taken(effects) = (unsafe { self.pools[pool].try_grab(item) }) else {
-                continue;
-            };
-            work(item).publish_idle(work(item).word().with_pending(false));
-            self.grant(effects.grant);
-            self.act(pool, effects.kick);
-            return Some(effects);
-        }
-        None
+    fn cancel(&mut self, item: ItemPtr) -> Effects {
+        let at = work(item).word().pwq().expect("not queued");
+        let pool = &mut self.pools[at.pool.0 as usize];
+        let effects = pool.f.cancel(item);
+        pool.act(effects.kick);
+        self.grant(effects.grant);
+        effects
     }
 
     fn set_max(&mut self, max: u32) {
@@ -223,27 +184,13 @@ impl Pools {
         }
     }
 
+    /// What runs, pool by pool.
     fn running(&self) -> Vec<ItemPtr> {
-        self.busy.iter().map(|&(_, _, item)| item).collect()
+        self.pools.iter().flat_map(|pool| &pool.busy).map(|&(_, item)| item).collect()
     }
 
     fn is_running(&self, item: ItemPtr) -> bool {
-        self.busy.iter().any(|&(_, _, i)| i == item)
-    }
-}
-
-impl Drop for Pools {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            core::mem::take(&mut self.pools).into_iter().for_each(core::mem::forget);
-            return;
-        }
-        assert!(self.pools.iter().all(|pool| !pool.work_waits()), "items were left behind");
-        self.pools.clear();
-        for &item in &self.items {
-            // SAFETY: the pools are gone.
-            unsafe { free_item(item) };
-        }
+        self.running().contains(&item)
     }
 }
 
@@ -279,11 +226,7 @@ fn waiting_pools_take_turns() {
 fn a_slot_comes_back_to_the_same_pool_without_a_detour() {
     let mut p = Pools::new(1, 1);
     let [a, b] = [0, 0].map(|pool| p.queue(pool));
-    let (pool, id, _) = p.busy.pop().expect("a runs");
-    assert!(p.pools[pool].is_executing(work(a)));
-    let effects = p.pools[pool].finish(id);
-    assert_eq!(effects.grant, None, "no other pool has to be locked");
-    p.look(pool, id);
+    assert_eq!(p.finish_only(a).grant, None, "no other pool has to be locked");
     assert_eq!(p.running(), [b]);
     p.finish(b);
 }
@@ -294,7 +237,7 @@ fn a_slot_for_a_pwq_that_needs_none_any_more_is_passed_on() {
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
     assert_eq!(p.running(), [a]);
     // Pool 1 stays in line, but what it waits for is cancelled.
-    assert!(p.cancel(b).is_some());
+    let _ = p.cancel(b);
     p.finish(a);
     assert_eq!(p.running(), [c], "through pool 1 to pool 2");
     p.finish(c);
@@ -309,7 +252,7 @@ fn a_slot_for_a_pwq_that_needs_none_any_more_is_passed_on() {
 fn a_pwq_in_line_keeps_its_place_when_its_items_change() {
     let mut p = Pools::new(3, 1);
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
-    assert!(p.cancel(b).is_some());
+    let _ = p.cancel(b);
     let late = p.queue(1);
     assert!(work(late).word().is_inactive());
     p.finish(a);
@@ -321,18 +264,13 @@ fn a_pwq_in_line_keeps_its_place_when_its_items_change() {
 #[test]
 fn cancelling_an_active_item_hands_its_slot_over() {
     let mut p = Pools::new(2, 2);
-    // Pool 0's only worker may not start a second item at once here, so keep one unstarted.
     let a = p.queue(0);
-    let queued = new_item(count);
-    p.items.push(queued);
-    assert!(!work(queued).claim().is_pending());
-    // SAFETY: freed only after the pools. Nobody is woken: it stays on the worklist.
-    let _ = unsafe { p.pools[0].enqueue(p.pwqs[0], queued) };
+    // Nobody is woken for this one, so it stays on the worklist.
+    let queued = p.pools[0].f.queue_new(p.pwqs[0]);
     assert!(!work(queued).word().is_inactive());
     let b = p.queue(1);
     assert!(!p.is_running(b), "both slots are taken");
-    let effects = p.cancel(queued).expect("it was queued");
-    assert_eq!(effects.grant, Some(at(1, p.pwqs[1].0)));
+    assert_eq!(p.cancel(queued).grant, Some(at(1, p.pwqs[1].0)));
     assert!(p.is_running(b));
     p.finish(a);
     p.finish(b);
@@ -344,8 +282,8 @@ fn a_removed_pwq_leaves_the_line() {
     // another in the same place would be given twice.
     let mut p = Pools::new(3, 1);
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
-    assert!(p.cancel(b).is_some());
-    assert!(p.pools[1].remove_pwq(p.pwqs[1]).is_some());
+    let _ = p.cancel(b);
+    assert!(p.pools[1].f.remove_pwq(p.pwqs[1]).is_some());
     p.finish(a);
     assert_eq!(p.running(), [c]);
     p.finish(c);
@@ -356,18 +294,15 @@ fn a_removed_pwq_leaves_the_line() {
 fn a_pwq_cannot_be_removed_while_a_slot_is_on_its_way() {
     let mut p = Pools::new(2, 1);
     let [a, b] = [0, 1].map(|pool| p.queue(pool));
-    let (_, id, _) = p.busy.pop().expect("a runs");
-    assert!(p.pools[0].is_executing(work(a)));
-    let effects = p.pools[0].finish(id);
-    p.look(0, id);
+    let effects = p.finish_only(a);
     // The driver of pool 0 has not told pool 1 yet, when what the slot is for is cancelled.
     let pwq = p.pwqs[1];
     assert_eq!(effects.grant, Some(at(1, pwq.0)));
-    assert!(p.cancel(b).is_some());
-    assert_eq!(p.pools[1].remove_pwq(pwq), None);
+    let _ = p.cancel(b);
+    assert_eq!(p.pools[1].f.remove_pwq(pwq), None);
     p.grant(effects.grant);
     assert_eq!(p.node.state().nr(), 0, "the slot went there and came back");
-    assert!(p.pools[1].remove_pwq(pwq).is_some());
+    assert!(p.pools[1].f.remove_pwq(pwq).is_some());
 }
 
 #[test]
@@ -406,7 +341,7 @@ fn raising_the_nodes_limit_starts_those_in_line() {
     let mut p = Pools::new(2, 1);
     let [a, b, c] = [0, 1, 0].map(|pool| p.queue(pool));
     p.set_max(3);
-    assert_eq!(p.running(), [a, b, c]);
+    assert_eq!(p.running(), [a, c, b], "two in pool 0, one in pool 1");
     for item in [a, b, c] {
         p.finish(item);
     }
@@ -416,11 +351,10 @@ fn raising_the_nodes_limit_starts_those_in_line() {
 #[test]
 fn an_idle_item_is_never_queued_in_one_step_on_a_shared_limit() {
     let mut p = Pools::new(1, 1);
-    let item = new_item(count);
-    p.items.push(item);
+    let item = p.pools[0].f.item();
     let seen = work(item).word();
     // SAFETY: freed only after the pools.
-    let outcome = unsafe { p.pools[0].enqueue_idle(p.pwqs[0], item, seen) };
+    let outcome = unsafe { p.pools[0].f.enqueue_idle(p.pwqs[0], item, seen) };
     assert_eq!(outcome, crate::Enqueued::Changed);
     assert!(!work(item).is_pending());
 }
@@ -432,12 +366,12 @@ fn the_limit_is_kept_and_used_under_random_load() {
         let mut max = 2;
         let mut waiting: Vec<ItemPtr> = Vec::new();
         for _ in 0..steps(400, 50) {
-            let before = p.busy.len();
+            let before = p.running().len();
             random_step(&mut p, rng, &mut max, &mut waiting);
             waiting.retain(|&item| work(item).is_pending());
-            assert!(p.busy.len() <= before.max(max), "the limit is kept");
-            assert!(p.busy.len() >= max.min(p.busy.len() + waiting.len()), "and used");
-            assert_eq!(p.node.state().nr() as usize, p.busy.len(), "each slot is somebody's");
+            assert!(p.running().len() <= before.max(max), "the limit is kept");
+            assert!(p.running().len() >= max.min(p.running().len() + waiting.len()), "and used");
+            assert_eq!(p.node.state().nr() as usize, p.running().len(), "each slot is somebody's");
         }
         p.set_max(1000);
         while let Some(item) = p.running().first().copied() {
@@ -455,7 +389,7 @@ fn random_step(p: &mut Pools, rng: &mut Rng, max: &mut usize, waiting: &mut Vec<
         }
         1 => {
             if let Some(item) = rng.pick(waiting) {
-                assert!(p.cancel(item).is_some());
+                let _ = p.cancel(item);
             }
         }
         2..=5 => {

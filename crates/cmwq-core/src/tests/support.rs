@@ -262,6 +262,66 @@ impl Drop for Fixture {
     }
 }
 
+/// A pool in which somebody always comes when kicked, so that everything that may start has started.
+pub(super) struct Crowd {
+    pub(super) f: Fixture,
+    /// Who runs what.
+    pub(super) busy: Vec<(WorkerId, ItemPtr)>,
+    /// Everything that was started, in order.
+    pub(super) started: Vec<ItemPtr>,
+}
+
+impl Crowd {
+    pub(super) fn new(config: PoolConfig) -> Self {
+        let (f, _) = Fixture::with(config, 1);
+        Self { f, busy: Vec::new(), started: Vec::new() }
+    }
+
+    pub(super) fn act(&mut self, kick: Kick) {
+        self.f.check();
+        if let Kick::Wake(id) = kick {
+            self.look(id);
+        }
+    }
+
+    fn look(&mut self, id: WorkerId) {
+        match self.f.next(id) {
+            Next::Run(claim) => {
+                let item = NonNull::new(claim.item).expect("an item");
+                self.started.push(item);
+                self.busy.push((id, item));
+                self.act(claim.kick);
+            }
+            Next::Manage => {
+                let new = self.f.worker_new();
+                let kick = self.f.born(new, Some(id));
+                self.look(id);
+                self.act(kick);
+            }
+            Next::Sleep { .. } | Next::Exit => {}
+        }
+    }
+
+    pub(super) fn queue(&mut self, pwq: PwqId) -> ItemPtr {
+        let item = self.f.item();
+        let kick = self.f.queue(pwq, item);
+        self.act(kick);
+        item
+    }
+
+    pub(super) fn is_running(&self, item: ItemPtr) -> bool {
+        self.busy.iter().any(|&(_, busy)| busy == item)
+    }
+
+    /// Finishes a running item; its worker looks for more only after `effects` were acted on.
+    pub(super) fn finish(&mut self, item: ItemPtr, effects: impl FnOnce(Effects)) {
+        let at = self.busy.iter().position(|&(_, busy)| busy == item).expect("not running");
+        let (id, _) = self.busy.swap_remove(at);
+        effects(self.f.finish(id));
+        self.look(id);
+    }
+}
+
 /// xorshift64*: enough for tests, and nothing to depend on.
 pub(super) struct Rng(u64);
 

@@ -2,8 +2,8 @@
 //!
 //! *Owns* the mapping: one control page and one page of records.
 //!
-//! *Does not* write to it: being mapped read-only is what keeps the kernel writing (see [`perf`](super::perf)). Reading
-//! read-only memory atomically is sound for relaxed loads of a machine word; callers add fences.
+//! *Does not* write to it: being mapped read-only is what keeps the kernel writing (see [`perf`](super::perf)). Only
+//! relaxed loads of a machine word may read such memory atomically, so it is the callers who add fences.
 //!
 //! *Invariants*
 //! - `mapped`: `base` is readable for `len` bytes while the value lives, and the ring of `ring_size` bytes that starts

@@ -5,7 +5,7 @@
 //! Names and classes are asked from the kernel itself where C libraries disagree about whether they are per process or
 //! per thread.
 
-use core::ffi::{c_int, c_long, c_ulong};
+use core::ffi::{c_long, c_ulong};
 use std::io;
 
 use crate::topo::CpuSet;
@@ -24,21 +24,43 @@ pub(crate) fn current_cpu() -> Option<u32> {
     u32::try_from(cpu).ok()
 }
 
-/// Lets the calling thread run only when nothing else on its CPU wants to (`SCHED_IDLE`).
-///
-/// There may be no way back: leaving the class takes `RLIMIT_NICE`.
+/// How the scheduler treats a thread beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// `SCHED_OTHER`, the usual.
+    Normal,
+    /// `SCHED_BATCH`: as normal, but being woken never pushes another thread off the CPU.
+    Batch,
+    /// `SCHED_IDLE`: runs when nothing else on the CPU wants to. There may be no way back without `RLIMIT_NICE`.
+    Idle,
+}
+
+/// Puts the calling thread into a class, at the niceness that it has.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub(crate) fn enter_idle_class() -> io::Result<()> {
+pub(crate) fn set_class_current(class: Class) -> io::Result<()> {
+    let policy = match class {
+        Class::Normal => libc::SCHED_OTHER,
+        Class::Batch => libc::SCHED_BATCH,
+        Class::Idle => libc::SCHED_IDLE,
+    };
     let param = libc::sched_param { sched_priority: 0 };
     const CURRENT_THREAD: libc::pid_t = 0;
     // Not by the C library's function of that name, which some libraries leave unimplemented.
     // SAFETY: `param` is readable during the call; the rest are numbers.
-    check(unsafe {
-        let class = libc::SCHED_IDLE;
-        libc::syscall(libc::SYS_sched_setscheduler, CURRENT_THREAD, class, &raw const param)
-    })
+    let rc = unsafe {
+        libc::syscall(libc::SYS_sched_setscheduler, CURRENT_THREAD, policy, &raw const param)
+    };
+    check(rc)
+}
+
+/// Lets the calling thread run only when nothing else on its CPU wants to; see [`Class::Idle`].
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn enter_idle_class() -> io::Result<()> {
+    set_class_current(Class::Idle)
 }
 
 /// Confines the calling thread to `cpus`.

@@ -1,3 +1,4 @@
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -5,7 +6,7 @@ use std::time::Duration;
 
 use super::subject::Subject;
 use super::{PATIENCE, eventually, skip};
-use crate::sense::{Switch, SwitchRecords, poll_readable, probe_perf};
+use crate::sense::{Ready, Switch, SwitchRecords, poll_readable, probe_perf};
 
 /// Whether switch records can be had; says why if not.
 fn can_record() -> bool {
@@ -16,9 +17,9 @@ fn open() -> SwitchRecords {
     SwitchRecords::open_current_thread().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Polls without waiting, so that only what happens from here on is news.
-fn forget_old_news(records: &SwitchRecords) {
-    poll_readable([records.fd()], Some(Duration::ZERO)).expect("poll");
+/// Polls for news without waiting for any.
+fn poll_now(fd: BorrowedFd<'_>) -> Ready {
+    poll_readable([fd], Some(Duration::ZERO)).expect("poll")[0]
 }
 
 #[test]
@@ -38,24 +39,45 @@ fn switches_are_seen_without_being_consumed() {
 }
 
 #[test]
-fn a_poll_returns_when_the_thread_blocks() {
+fn a_poll_returns_when_the_watched_thread_blocks() {
     if !can_record() {
         return;
     }
     let records = Subject::watched(open, |subject, records| {
         for _ in 0..100 {
             subject.spin();
-            forget_old_news(records);
-            assert_ne!(records.last(), Switch::Blocked);
+            let watch = records.watch().expect("the event is ours");
+            poll_now(watch.fd());
+            assert_ne!(watch.last(), Switch::Blocked);
             subject.block();
-            while records.last() != Switch::Blocked {
-                let [news] = poll_readable([records.fd()], Some(PATIENCE)).expect("poll");
+            while watch.last() != Switch::Blocked {
+                let [news] = poll_readable([watch.fd()], Some(PATIENCE)).expect("poll");
                 assert!(news.is_readable && !news.is_hung_up, "{news:?}");
             }
         }
     });
-    eventually("it hangs up", || {
-        poll_readable([records.fd()], Some(Duration::ZERO)).expect("poll")[0].is_hung_up
+    let watch = records.watch().expect("the event is ours");
+    eventually("it hangs up", || poll_now(watch.fd()).is_hung_up);
+}
+
+#[test]
+fn switches_make_no_news_while_nobody_watches() {
+    if !can_record() {
+        return;
+    }
+    Subject::watched(open, |subject, records| {
+        let watch = records.watch().expect("the event is ours");
+        subject.spin();
+        subject.block();
+        eventually("there is news", || poll_now(watch.fd()).is_readable);
+        drop(watch);
+        poll_now(records.bell_fd());
+        subject.spin();
+        let head = records.head();
+        subject.block();
+        eventually("it blocks", || records.last() == Switch::Blocked);
+        assert!(records.head() > head);
+        assert!(!poll_now(records.bell_fd()).is_any());
     });
 }
 

@@ -1,0 +1,3 @@
+module cmwq-bench/go-peer
+
+go 1.21

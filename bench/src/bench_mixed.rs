@@ -1,0 +1,201 @@
+//! Mixed load: items that burn CPU time and then block, many per CPU, all queued at once.
+//!
+//! The ideal keeps every CPU computing from the first item to the last and then waits for one last
+//! block. A pool of one thread per CPU leaves its CPUs idle while items block; a pool of one thread
+//! per item lets them fight for the CPUs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::child::Measured;
+use crate::cli::MixedOptions;
+use crate::gate::Gate;
+use crate::job::{Bench, Job};
+use crate::peers::{self, Peer};
+use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
+use crate::rounds::{Cell, Outcome, Rounds, Session};
+use crate::stats::Spread;
+use crate::sys::{self, ThreadCount};
+use crate::systems::System;
+
+const RUNS: usize = 5;
+const RUNS_FOREIGN: usize = 3;
+
+const ITEMS_PER_CPU: usize = 200;
+const BURN_US: u64 = 1000;
+const SLEEP_US: u64 = 5000;
+
+/// One round of one system.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Sample {
+    makespan_ns: f64,
+    /// Most items in their computing part at once.
+    max_computing: f64,
+    /// Threads that the process had before the pool was made.
+    base_threads: u64,
+}
+
+/// What every item of a round shares.
+struct Load {
+    burn: Duration,
+    computing: AtomicUsize,
+    max_computing: AtomicUsize,
+}
+
+impl Load {
+    fn compute(&self) {
+        let now = self.computing.fetch_add(1, Ordering::Relaxed) + 1;
+        self.max_computing.fetch_max(now, Ordering::Relaxed);
+        sys::burn(self.burn);
+        self.computing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs one round in this process.
+pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
+    let threads = ThreadCount::of("self")?;
+    let base_threads = threads.read().context("reading this process' number of threads")?;
+    let peer = P::start(job.cpus)?;
+    peers::warm_up(&peer, job.cpus);
+
+    let load: &'static Load = Box::leak(Box::new(Load {
+        burn: job.burn(),
+        computing: AtomicUsize::new(0),
+        max_computing: AtomicUsize::new(0),
+    }));
+    let gate = Gate::leaked(job.count);
+    let start = Instant::now();
+    for _ in 0..job.count {
+        peer.spawn_mixed(|| load.compute(), job.wait(), || gate.done());
+    }
+    gate.wait();
+    let makespan = start.elapsed();
+    let max_computing = load.max_computing.load(Ordering::Relaxed) as f64;
+    Ok(Sample { makespan_ns: sys::duration_ns(makespan) as f64, max_computing, base_threads })
+}
+
+/// Measures all chosen systems and makes the table.
+pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Section> {
+    let count = session.size(options.items_per_cpu, ITEMS_PER_CPU, ITEMS_PER_CPU) * session.cpus;
+    let job = Job {
+        burn_us: options.burn_us.unwrap_or(BURN_US),
+        wait_us: options.sleep_us.unwrap_or(SLEEP_US),
+        ..Job::new(Bench::Mixed, session.cpus, count)
+    };
+    let runs = if options.foreign { RUNS_FOREIGN } else { RUNS };
+    let rounds = Rounds { count_threads: true, foreign: options.foreign, ..session.rounds(runs) };
+    let ideal_ns = ideal_ns(&job);
+    let entrants = session.entrants(Bench::Mixed);
+    let cells = entrants.iter().map(|&(system, _)| Cell { system, job: job.clone() }).collect();
+    let outcomes = session.alternate::<Sample>(name(options.foreign), cells, rounds)?;
+
+    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, ideal_ns)).collect();
+    let ratios = ratios(&rows, ideal_ns, session.cpus, options.foreign);
+    Ok(Section {
+        name: name(options.foreign),
+        title: title(&job, rounds, ideal_ns),
+        columns: columns(options.foreign),
+        rows,
+        ratios,
+        notes: notes(options.foreign),
+    })
+}
+
+fn columns(foreign: bool) -> Vec<Column> {
+    let mut columns = vec![
+        Column::new("makespan", Unit::Time),
+        Column::new("x ideal", Unit::Plain),
+        Column::new("pool threads", Unit::Count),
+        Column::new("computing at once", Unit::Count),
+    ];
+    columns.extend(foreign.then(|| Column::new("foreign share", Unit::Plain)));
+    columns
+}
+
+fn notes(foreign: bool) -> Vec<String> {
+    let threads = "pool threads: most threads of the process, less those it had before the pool \
+                   was made (Go: all)";
+    let share = "foreign share: part of all CPU time that the busy loops kept; a pool that \
+                 computes in many threads at once is fast here by taking it from them";
+    std::iter::once(threads).chain(foreign.then_some(share)).map(str::to_owned).collect()
+}
+
+fn name(foreign: bool) -> &'static str {
+    if foreign { "mixed-foreign" } else { "mixed" }
+}
+
+fn title(job: &Job, rounds: Rounds, ideal_ns: f64) -> String {
+    let Job { count, burn_us, wait_us, cpus, .. } = job;
+    let beside = if rounds.foreign {
+        format!(
+            ", beside one foreign busy loop on each of {cpus} CPUs \
+             (started before and killed after each measurement)"
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "mixed: {count} items, each {} of CPU time and then {} blocked, on {cpus} CPUs{beside}; \
+         ideal {}; {} rounds",
+        Unit::Time.show(*burn_us as f64 * 1e3),
+        Unit::Time.show(*wait_us as f64 * 1e3),
+        Unit::Time.show(ideal_ns),
+        rounds.runs,
+    )
+}
+
+/// All CPUs compute until the last item has computed; that one blocks at the very end.
+fn ideal_ns(job: &Job) -> f64 {
+    let turns = job.count.div_ceil(job.cpus) as f64;
+    (turns * job.burn_us as f64 + job.wait_us as f64) * 1e3
+}
+
+fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
+    let figure = |value: &dyn Fn(&Measured<Sample>) -> f64| {
+        Spread::of(&outcome.samples.iter().map(value).collect::<Vec<_>>())
+    };
+    row_of(
+        outcome,
+        Bench::Mixed,
+        vec![
+            figure(&|one| one.sample.makespan_ns),
+            figure(&|one| one.sample.makespan_ns / ideal_ns),
+            figure(&|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
+            figure(&|one| one.sample.max_computing),
+            // Shown only in the table that has a column for it.
+            figure(&|one| one.foreign_share),
+        ],
+    )
+}
+
+fn ratios(rows: &[Row], ideal_ns: f64, cpus: usize, foreign: bool) -> Vec<Ratio> {
+    let ours = |column| Side::of(rows, System::Cmwq, column);
+    let mut ratios = Vec::new();
+    if !foreign {
+        let ideal = Side::named("ideal", ideal_ns);
+        ratios.extend(Ratio::new("makespan / ideal", Unit::Time, ours(0), Some(ideal)).goal(1.03));
+        let threads = Side::named("16 per 2 CPUs", 8.0 * cpus as f64);
+        ratios.extend(Ratio::new("threads", Unit::Count, ours(2), Some(threads)).goal(1.0));
+        let cpus = Side::named("CPUs", cpus as f64);
+        ratios.extend(Ratio::new("computing at once", Unit::Count, ours(3), Some(cpus)).goal(1.0));
+    }
+    let best = best_peer(rows, 0);
+    let against_best = Ratio::new("makespan / best peer", Unit::Time, ours(0), best);
+    ratios.extend(if foreign { against_best.goal(1.1) } else { against_best.value() });
+    ratios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ideal_computes_without_a_gap_and_blocks_once() {
+        let job = Job { burn_us: 1000, wait_us: 5000, ..Job::new(Bench::Mixed, 2, 400) };
+        assert_eq!(ideal_ns(&job), 205e6);
+        assert_eq!(ideal_ns(&Job { count: 401, ..job }), 206e6);
+    }
+}

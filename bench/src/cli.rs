@@ -1,0 +1,278 @@
+//! The command line.
+
+use std::io::Write as _;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, ensure};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use fastrand::Rng;
+
+use crate::external::External;
+use crate::job::{Bench, Job, value_name};
+use crate::machine::Machine;
+use crate::report::{Report, Section};
+use crate::rounds::Session;
+use crate::systems::System;
+use crate::{bench_block, bench_items, bench_mixed, bench_roundtrip, foreign, peers, sys};
+
+/// Measures cmwq and its peers side by side, in alternating rounds of one run.
+///
+/// Every measurement happens in a fresh child process. Within a round the systems take turns in a
+/// random order. Tables show medians over the rounds, with the range in brackets; every ratio is
+/// shown with both of its sides.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Common {
+    /// Rounds per benchmark, instead of each one's own default (3 to 9).
+    #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
+    /// Measure only these systems, separated by commas; see --list.
+    #[arg(long, global = true, value_delimiter = ',', hide_possible_values = true)]
+    peers: Vec<System>,
+    /// Print JSON instead of tables; times in nanoseconds, null for never.
+    #[arg(long, global = true)]
+    json: bool,
+    /// List the systems, how each is used, and whether it can be measured here; then stop.
+    #[arg(long, global = true)]
+    list: bool,
+    /// Seed for the order of the systems and the phases of trials; the default is taken from the
+    /// clock and printed.
+    #[arg(long, global = true)]
+    seed: Option<u64>,
+    /// Two rounds of smaller loads, and no foreign load in `all`: a rough look in well under a
+    /// minute.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Give up on a measurement that takes longer than this many seconds.
+    #[arg(long, global = true, default_value = "60")]
+    limit_s: NonZeroU64,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Items that compute and then block: makespan against the ideal, threads, items computing at
+    /// once.
+    Mixed(MixedOptions),
+    /// Time from a worker's block to the start of the next queued item.
+    Block(BlockOptions),
+    /// Cost of queueing and running an empty item: one producer, one per CPU, from inside the pool.
+    Items(ItemsOptions),
+    /// Queue one item and wait for it, beside a bare futex ping-pong.
+    Roundtrip(RoundtripOptions),
+    /// All of them, `mixed` also with foreign load; about five minutes on two CPUs.
+    All,
+    /// One measurement in this process.
+    #[command(hide = true)]
+    Child(ChildOptions),
+    /// A busy loop on one CPU.
+    #[command(hide = true, name = foreign::SPIN)]
+    Spin {
+        #[arg(long)]
+        cpu: usize,
+    },
+}
+
+/// Options of `mixed`; what is not given has the default that the help text names.
+#[derive(Args, Debug, Default)]
+pub(crate) struct MixedOptions {
+    /// Run one foreign busy loop, in a process of its own, on each CPU during every measurement.
+    #[arg(long)]
+    pub(crate) foreign: bool,
+    /// Items per CPU [default: 200].
+    #[arg(long)]
+    pub(crate) items_per_cpu: Option<NonZeroUsize>,
+    /// CPU time that each item burns, in microseconds [default: 1000].
+    #[arg(long)]
+    pub(crate) burn_us: Option<u64>,
+    /// How long each item then blocks, in microseconds [default: 5000].
+    #[arg(long)]
+    pub(crate) sleep_us: Option<u64>,
+}
+
+/// Options of `block`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct BlockOptions {
+    /// Trials per round [default: 200, with --quick 60].
+    #[arg(long)]
+    pub(crate) trials: Option<NonZeroUsize>,
+    /// How long blocked items wait for the next one to start, in milliseconds
+    /// [default: 1000, with --quick 300].
+    #[arg(long)]
+    pub(crate) give_up_ms: Option<u64>,
+}
+
+/// Options of `items`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ItemsOptions {
+    /// Items per measurement [default: 300000, with --quick 50000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
+}
+
+/// Options of `roundtrip`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct RoundtripOptions {
+    /// Round trips per measurement [default: 20000, with --quick 5000].
+    #[arg(long)]
+    pub(crate) trips: Option<NonZeroUsize>,
+}
+
+/// Options of the hidden `child`.
+#[derive(Args, Debug)]
+struct ChildOptions {
+    #[arg(long)]
+    peer: System,
+    #[command(flatten)]
+    job: Job,
+}
+
+/// Parses the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell if this fails too.
+            let _ = writeln!(std::io::stderr(), "cmwq-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let Cli { command, common } = cli;
+    if common.list {
+        return list(&common.peers);
+    }
+    match command {
+        None => Cli::command()
+            .error(ErrorKind::MissingSubcommand, "name a benchmark, `all`, or use --list")
+            .exit(),
+        Some(Command::Spin { cpu }) => foreign::spin(cpu),
+        Some(Command::Child(options)) => child(&options),
+        Some(benchmark) => compare(benchmark, &common),
+    }
+}
+
+fn child(options: &ChildOptions) -> Result<()> {
+    sys::die_with_parent()?;
+    let line = peers::measure(options.peer, &options.job)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    // Not by returning: some pools wait in their destructors, and nothing is measured any more.
+    std::process::exit(0)
+}
+
+fn compare(benchmark: Command, common: &Common) -> Result<()> {
+    let seed = common.seed.unwrap_or_else(seed_from_clock);
+    let machine = Machine::describe();
+    let mut session = Session {
+        systems: chosen(&common.peers),
+        runs: common.runs.map(usize::from),
+        quick: common.quick,
+        limit: Duration::from_secs(common.limit_s.get()),
+        cpus: machine.cpus,
+        external: External::default(),
+        rng: Rng::with_seed(seed),
+    };
+    let sections = sections(&mut session, benchmark)?;
+    ensure!(
+        sections.iter().any(|section| !section.rows.is_empty()),
+        "none of the systems named by --peers takes part in this benchmark"
+    );
+    let report = Report { machine, seed, sections };
+    let text =
+        if common.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
+    Ok(match benchmark {
+        Command::Mixed(options) => vec![bench_mixed::run(session, &options)?],
+        Command::Block(options) => vec![bench_block::run(session, &options)?],
+        Command::Items(options) => vec![bench_items::run(session, &options)?],
+        Command::Roundtrip(options) => vec![bench_roundtrip::run(session, &options)?],
+        Command::All => all(session)?,
+        Command::Child(_) | Command::Spin { .. } => Vec::new(),
+    })
+}
+
+fn all(session: &mut Session) -> Result<Vec<Section>> {
+    let mut sections = vec![bench_mixed::run(session, &MixedOptions::default())?];
+    if !session.quick {
+        let foreign = MixedOptions { foreign: true, ..MixedOptions::default() };
+        sections.push(bench_mixed::run(session, &foreign)?);
+    }
+    sections.push(bench_block::run(session, &BlockOptions::default())?);
+    sections.push(bench_items::run(session, &ItemsOptions::default())?);
+    sections.push(bench_roundtrip::run(session, &RoundtripOptions::default())?);
+    Ok(sections)
+}
+
+/// The systems named, or all of them; in table order, each once.
+fn chosen(named: &[System]) -> Vec<System> {
+    let is_chosen = |system: &&System| named.is_empty() || named.contains(system);
+    System::all().iter().filter(is_chosen).copied().collect()
+}
+
+fn list(named: &[System]) -> Result<()> {
+    let external = External::default();
+    let mut table = Table::new();
+    table.load_style(UTF8_BORDERS_ONLY).set_header(["system", "used as", "here", "takes part in"]);
+    let mut reasons = String::new();
+    for system in chosen(named) {
+        let part = Bench::value_variants().iter().filter(|&&bench| system.role(bench).is_some());
+        let part: Vec<String> = part.map(|&bench| value_name(bench)).collect();
+        let absent = external.absent(system);
+        let here = if absent.is_none() { "yes" } else { "no" };
+        table.add_row([&system.name(), system.how(), here, &part.join(" ")]);
+        reasons.extend(absent.map(|reason| format!("{}: {reason}\n", system.name())));
+    }
+    write!(std::io::stdout(), "{table}\n{reasons}")?;
+    Ok(())
+}
+
+/// Any number will do, as long as it is printed.
+fn seed_from_clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(now.subsec_nanos()) ^ now.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn named_systems_come_in_table_order_and_once() {
+        let named = [System::Rayon, System::Cmwq, System::Rayon];
+        assert_eq!(chosen(&named), [System::Cmwq, System::Rayon]);
+        assert_eq!(chosen(&[]), System::all());
+    }
+
+    #[test]
+    fn options_may_follow_the_benchmark() {
+        let cli = Cli::try_parse_from(["bench", "mixed", "--peers", "rayon,go", "--runs", "2"]);
+        let common = cli.unwrap().common;
+        assert_eq!((common.peers, common.runs), (vec![System::Rayon, System::Go], Some(2)));
+        assert!(Cli::try_parse_from(["bench", "mixed", "--runs", "0"]).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Peers in other languages: their sources travel inside this binary and are compiled when they are
+//! first wanted.
+//!
+//! A missing compiler or library is not an error of the run: the peer's row says what is absent.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::systems::System;
+
+const TBB_SOURCE: (&str, &str) = ("tbb.cpp", include_str!("../peers/tbb.cpp"));
+
+const GO_SOURCES: [(&str, &str); 7] = [
+    ("go.mod", include_str!("../peers/go/go.mod")),
+    ("main.go", include_str!("../peers/go/main.go")),
+    ("sys.go", include_str!("../peers/go/sys.go")),
+    ("mixed.go", include_str!("../peers/go/mixed.go")),
+    ("block.go", include_str!("../peers/go/block.go")),
+    ("items.go", include_str!("../peers/go/items.go")),
+    ("roundtrip.go", include_str!("../peers/go/roundtrip.go")),
+];
+
+/// The programs of the external peers, built at most once per run.
+#[derive(Debug, Default)]
+pub(crate) struct External {
+    tbb: OnceCell<Result<PathBuf, String>>,
+    go: OnceCell<Result<PathBuf, String>>,
+}
+
+impl External {
+    /// Why `system` cannot be measured here, if so. Builds it if that is what it takes to know.
+    pub(crate) fn absent(&self, system: System) -> Option<String> {
+        system.left_out().or_else(|| self.built(system)?.as_ref().err().cloned())
+    }
+
+    /// The program to run for `system`, `None` if it runs inside this one.
+    pub(crate) fn program(&self, system: System) -> Option<&Path> {
+        self.built(system)?.as_deref().ok()
+    }
+
+    fn built(&self, system: System) -> Option<&Result<PathBuf, String>> {
+        let describe = |error: anyhow::Error| format!("absent: {error:#}");
+        match system {
+            System::Tbb => Some(self.tbb.get_or_init(|| build_tbb().map_err(describe))),
+            System::Go | System::GoPark => {
+                Some(self.go.get_or_init(|| build_go().map_err(describe)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn build_tbb() -> Result<PathBuf> {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
+    let folder = build_folder("tbb")?;
+    let source = folder.join(TBB_SOURCE.0);
+    let program = folder.join("tbb-peer");
+    let changed = write_if_changed(&source, TBB_SOURCE.1)?;
+
+    let mut probe = Command::new(&compiler);
+    probe.args(["-std=c++20", "-fsyntax-only", "-x", "c++", "-include", "oneapi/tbb/task_arena.h"]);
+    let probed = output(probe.arg("/dev/null")).with_context(|| {
+        format!("no C++ compiler: `{compiler}` does not run (install g++, or set CXX)")
+    })?;
+    if !probed.status.success() {
+        bail!("no oneTBB headers (Debian, Ubuntu: libtbb-dev; Fedora: tbb-devel)");
+    }
+    if changed || !program.exists() {
+        let mut compile = Command::new(&compiler);
+        compile
+            .args(["-std=c++20", "-O2", "-pthread", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .arg("-ltbb");
+        succeed(&mut compile).context("compiling the oneTBB peer")?;
+    }
+    Ok(program)
+}
+
+fn build_go() -> Result<PathBuf> {
+    let folder = build_folder("go")?;
+    let program = folder.join("go-peer");
+    let mut changed = false;
+    for (name, text) in GO_SOURCES {
+        changed |= write_if_changed(&folder.join(name), text)?;
+    }
+    output(Command::new("go").arg("version")).context("`go` is not on PATH")?;
+    if changed || !program.exists() {
+        let mut compile = Command::new("go");
+        compile.args(["build", "-o"]).arg(&program).arg(".").current_dir(&folder);
+        // No module outside the standard library is used, so nothing is ever downloaded.
+        compile.env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=mod").env("GOWORK", "off");
+        succeed(&mut compile).context("compiling the Go peer")?;
+    }
+    Ok(program)
+}
+
+/// Beside this program, so that it goes away with the build directory.
+fn build_folder(name: &str) -> Result<PathBuf> {
+    let this = std::env::current_exe().context("finding this program's own file")?;
+    let folder = this.parent().unwrap_or(Path::new(".")).join("bench-peers").join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn write_if_changed(path: &Path, text: &str) -> Result<bool> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(false);
+    }
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    Ok(true)
+}
+
+fn output(command: &mut Command) -> Result<Output> {
+    Ok(command.stdin(Stdio::null()).output()?)
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = output(command)?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        // The first error says more than the first line, which is often only where it was included
+        // from.
+        let error = text.lines().find(|line| line.contains("error")).or(text.lines().next());
+        bail!("{}", error.unwrap_or("the compiler failed and gave no message"));
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! What one measurement is asked to do, as the command line of the process that does it.
+//!
+//! One flat set of `--name value` pairs for every benchmark: the child processes in Rust, C++ and
+//! Go all read the same.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// The four benchmarks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Bench {
+    /// Items that compute, then block.
+    Mixed,
+    /// From a block to the next item's start.
+    Block,
+    /// Queue, run, done: cost per item.
+    Items,
+    /// Queue one item and wait for it.
+    Roundtrip,
+}
+
+/// Where the items of [`Bench::Items`] come from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Producers {
+    /// One thread outside the pool.
+    One,
+    /// As many threads outside the pool as there are CPUs.
+    Many,
+    /// One item inside the pool.
+    Inside,
+}
+
+/// One measurement.
+#[derive(Args, Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Job {
+    /// The benchmark.
+    #[arg(long)]
+    pub(crate) bench: Bench,
+    /// Where items come from (items).
+    #[arg(long, default_value = "one")]
+    pub(crate) producers: Producers,
+    /// CPUs that the pool may use.
+    #[arg(long)]
+    pub(crate) cpus: usize,
+    /// Items, trials or trips.
+    #[arg(long)]
+    pub(crate) count: usize,
+    /// CPU time that an item burns, in microseconds (mixed, block).
+    #[arg(long, default_value_t = 0)]
+    pub(crate) burn_us: u64,
+    /// How long an item blocks (mixed) or at most blocks (block), in microseconds.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) wait_us: u64,
+    /// Seed of whatever is random in the measurement.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+impl Job {
+    /// A job without the optional parts.
+    pub(crate) fn new(bench: Bench, cpus: usize, count: usize) -> Self {
+        Self { bench, producers: Producers::One, cpus, count, burn_us: 0, wait_us: 0, seed: 0 }
+    }
+
+    pub(crate) fn burn(&self) -> Duration {
+        Duration::from_micros(self.burn_us)
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_micros(self.wait_us)
+    }
+
+    /// The arguments from which the child builds this job again.
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let pairs = [
+            ("--bench", value_name(self.bench)),
+            ("--producers", value_name(self.producers)),
+            ("--cpus", self.cpus.to_string()),
+            ("--count", self.count.to_string()),
+            ("--burn-us", self.burn_us.to_string()),
+            ("--wait-us", self.wait_us.to_string()),
+            ("--seed", self.seed.to_string()),
+        ];
+        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+}
+
+/// The name of a value as the command line spells it.
+pub(crate) fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |named| named.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Child {
+        #[command(flatten)]
+        job: Job,
+    }
+
+    #[test]
+    fn a_job_survives_the_command_line() {
+        let job = Job {
+            producers: Producers::Many,
+            burn_us: 7,
+            wait_us: 8,
+            seed: u64::MAX,
+            ..Job::new(Bench::Roundtrip, 3, 11)
+        };
+        let line = std::iter::once("child".to_owned()).chain(job.to_args());
+        assert_eq!(Child::try_parse_from(line).unwrap().job, job);
+    }
+}

@@ -1,0 +1,35 @@
+//! `cmwq-bench`: cmwq and its peers, measured side by side in one run.
+//!
+//! The parent process plans rounds and prints tables; every single measurement happens in a fresh
+//! child process, so that one system's idle threads, warm caches or leaked memory cannot help or
+//! hurt the next one.
+//!
+//! Reading order: [`systems`] (who takes part), [`peers`] (how each one is used), the four
+//! `bench_*` modules (what is measured), [`rounds`] and [`child`] (how rounds alternate),
+//! [`report`] (what is printed).
+
+#![forbid(unsafe_code)]
+
+mod bench_block;
+mod bench_items;
+mod bench_mixed;
+mod bench_roundtrip;
+mod child;
+mod cli;
+mod external;
+mod foreign;
+mod gate;
+mod job;
+mod machine;
+mod peers;
+mod report;
+mod rounds;
+mod stats;
+mod sys;
+mod systems;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

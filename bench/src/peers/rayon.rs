@@ -1,0 +1,23 @@
+//! rayon: a work-stealing pool of one thread per CPU.
+
+use anyhow::{Context as _, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::{Peer, Trips};
+
+/// `ThreadPool::spawn` for fire-and-forget items, `ThreadPool::install` to run one and wait for it.
+pub(crate) struct Rayon(ThreadPool);
+
+impl Peer for Rayon {
+    fn start(_cpus: usize) -> Result<Self> {
+        ThreadPoolBuilder::new().build().map(Self).context("starting rayon's thread pool")
+    }
+
+    fn spawn(&self, item: impl FnOnce() + Send + 'static) {
+        self.0.spawn(item);
+    }
+
+    fn round_trips(&self, trips: &mut Trips) {
+        trips.make(|| self.0.install(|| ()));
+    }
+}

@@ -1,0 +1,303 @@
+//! Tables for people, and the same numbers as JSON.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::job::Bench;
+use crate::machine::Machine;
+use crate::rounds::Outcome;
+use crate::stats::Spread;
+use crate::systems::{Role, System};
+
+/// What a number counts, and so how it is shown. All times are nanoseconds inside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unit {
+    #[serde(rename = "ns")]
+    Time,
+    Count,
+    #[serde(rename = "ratio")]
+    Plain,
+}
+
+impl Unit {
+    /// A number with its unit, three to four digits long.
+    pub(crate) fn show(self, value: f64) -> String {
+        if value.is_infinite() {
+            return "never".to_owned();
+        }
+        match self {
+            Self::Count => format!("{value:.0}"),
+            Self::Plain => format!("{value:.3}"),
+            Self::Time => {
+                let (scale, name) = scale_of(value);
+                format!("{} {name}", digits(value / scale))
+            }
+        }
+    }
+
+    /// A median with the range it came from, in one unit of time.
+    fn show_spread(self, spread: Spread) -> String {
+        let Spread { median, min, max } = spread;
+        if min == max || median.is_infinite() {
+            return self.show(median);
+        }
+        let (scale, suffix) = match self {
+            Self::Time => scale_of(median),
+            Self::Count | Self::Plain => (1.0, ""),
+        };
+        let plain = |value: f64| match self {
+            _ if value.is_infinite() => "never".to_owned(),
+            Self::Time => digits(value / scale),
+            Self::Count | Self::Plain => self.show(value),
+        };
+        let space = if suffix.is_empty() { "" } else { " " };
+        format!("{}{space}{suffix} ({}–{})", plain(median), plain(min), plain(max))
+    }
+}
+
+fn scale_of(ns: f64) -> (f64, &'static str) {
+    match ns {
+        _ if ns < 1e3 => (1.0, "ns"),
+        _ if ns < 1e6 => (1e3, "µs"),
+        _ if ns < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+fn digits(value: f64) -> String {
+    let decimals = match value {
+        _ if value >= 100.0 => 0,
+        _ if value >= 10.0 => 1,
+        _ => 2,
+    };
+    // Whole hundreds of milliseconds are where the interesting per cents are.
+    if (100.0..10_000.0).contains(&value) {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.decimals$}")
+    }
+}
+
+/// One column of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    title: String,
+    unit: Unit,
+}
+
+impl Column {
+    pub(crate) fn new(title: &str, unit: Unit) -> Self {
+        Self { title: title.to_owned(), unit }
+    }
+}
+
+/// One system's line of a table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    system: System,
+    role: Role,
+    figures: Vec<Option<Spread>>,
+    /// Why figures are missing.
+    problem: Option<String>,
+}
+
+/// The row of a measured cell.
+pub(crate) fn row_of<S>(outcome: &Outcome<S>, bench: Bench, figures: Vec<Option<Spread>>) -> Row {
+    let system = outcome.system;
+    let role = system.role(bench).unwrap_or(Role::Reference);
+    Row { system, role, figures, problem: outcome.problem.clone() }
+}
+
+/// One side of a ratio.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Side {
+    name: String,
+    value: f64,
+}
+
+impl Side {
+    pub(crate) fn named(name: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), value }
+    }
+
+    /// A system's median in a column, infinite if it never got there; `None` if it is absent.
+    pub(crate) fn of(rows: &[Row], system: System, column: usize) -> Option<Self> {
+        rows.iter().find(|row| row.system == system)?.side(column)
+    }
+}
+
+impl Row {
+    fn side(&self, column: usize) -> Option<Side> {
+        let median = self.figures.get(column)?.as_ref()?.median;
+        Some(Side { name: self.system.name(), value: median })
+    }
+}
+
+/// The lowest median of a column among the peers proper.
+pub(crate) fn best_peer(rows: &[Row], column: usize) -> Option<Side> {
+    rows.iter()
+        .filter(|row| row.role == Role::Peer)
+        .filter_map(|row| row.side(column))
+        .filter(|side| side.value.is_finite())
+        .min_by(|left, right| left.value.total_cmp(&right.value))
+}
+
+/// Two numbers of the same run, one divided by the other.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ratio {
+    what: String,
+    ours: Side,
+    theirs: Side,
+    unit: Unit,
+    ratio: f64,
+    /// The ratio to stay at or below, where the project has set itself one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    goal: Option<f64>,
+}
+
+/// A ratio that exists only if both of its sides were measured.
+#[derive(Debug)]
+pub(crate) struct MaybeRatio(Option<Ratio>);
+
+impl Ratio {
+    #[expect(clippy::new_ret_no_self, reason = "either side may not have been measured")]
+    pub(crate) fn new(
+        what: impl Into<String>,
+        unit: Unit,
+        ours: Option<Side>,
+        theirs: Option<Side>,
+    ) -> MaybeRatio {
+        // Ours may be infinite, which misses every goal; dividing by "never" would meet them all.
+        let theirs = theirs.filter(|theirs| theirs.value.is_finite());
+        MaybeRatio(ours.zip(theirs).map(|(ours, theirs)| {
+            let ratio = ours.value / theirs.value;
+            Self { what: what.into(), ours, theirs, unit, ratio, goal: None }
+        }))
+    }
+
+    fn line(&self) -> String {
+        let Self { what, ours, theirs, unit, ratio, goal } = self;
+        let mut line = format!(
+            "{what}: {} {} / {} {} = {ratio:.2}",
+            ours.name,
+            unit.show(ours.value),
+            theirs.name,
+            unit.show(theirs.value),
+        );
+        if let Some(goal) = goal {
+            let verdict = if ratio <= goal { "met" } else { "missed" };
+            // Writing to a String cannot fail.
+            let _ = write!(line, " (goal: at most {goal}, {verdict})");
+        }
+        line
+    }
+}
+
+impl MaybeRatio {
+    /// With a goal.
+    pub(crate) fn goal(self, goal: f64) -> Option<Ratio> {
+        self.0.map(|ratio| Ratio { goal: Some(goal), ..ratio })
+    }
+
+    /// Without one.
+    pub(crate) fn value(self) -> Option<Ratio> {
+        self.0
+    }
+}
+
+/// One benchmark's result.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) name: &'static str,
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) ratios: Vec<Ratio>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Section {
+    /// Title, table, ratios, notes.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![self.title.clone(), self.table().to_string()];
+        let problems = self.rows.iter().filter_map(|row| {
+            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.system.name()))
+        });
+        lines.extend(problems);
+        lines.extend(self.ratios.iter().map(Ratio::line));
+        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        lines.join("\n")
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY);
+        let titles = self.columns.iter().map(|column| column.title.clone());
+        table.set_header(std::iter::once("system".to_owned()).chain(titles));
+        for row in &self.rows {
+            let mark = if row.role == Role::Reference { " (reference)" } else { "" };
+            let figures = self.columns.iter().zip(&row.figures).map(|(column, figure)| {
+                figure.map_or_else(|| "–".to_owned(), |spread| column.unit.show_spread(spread))
+            });
+            table.add_row(std::iter::once(row.system.name() + mark).chain(figures));
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
+    }
+}
+
+impl Serialize for Section {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let figures = |row: &Row| -> Map<String, Value> {
+            let columns = self.columns.iter().zip(&row.figures);
+            columns.map(|(column, figure)| (column.title.clone(), json!(figure))).collect()
+        };
+        let row = |row: &Row| {
+            json!({
+                "system": row.system.name(),
+                "how": row.system.how(),
+                "role": row.role,
+                "figures": figures(row),
+                "problem": row.problem,
+            })
+        };
+        let units: Map<String, Value> =
+            self.columns.iter().map(|column| (column.title.clone(), json!(column.unit))).collect();
+        json!({
+            "benchmark": self.name,
+            "title": self.title,
+            "units": units,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "ratios": self.ratios,
+            "notes": self.notes,
+        })
+        .serialize(serializer)
+    }
+}
+
+/// Everything a run has to say.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    pub(crate) seed: u64,
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Report {
+    /// Text for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let head = format!("{}\nseed {}", self.machine.line(), self.seed);
+        let sections = self.sections.iter().map(Section::text);
+        std::iter::once(head).chain(sections).collect::<Vec<_>>().join("\n\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests;

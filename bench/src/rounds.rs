@@ -1,0 +1,166 @@
+//! Alternating rounds: every system once per round, in a new random order each time.
+//!
+//! A machine drifts (frequency, neighbours, caches); systems that are measured in turn drift
+//! together.
+
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use fastrand::Rng;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::de::DeserializeOwned;
+
+use crate::child::{self, Measured, Watch};
+use crate::external::External;
+use crate::foreign::Burners;
+use crate::job::{Bench, Job};
+use crate::sys;
+use crate::systems::{Role, System};
+
+/// Everything that the benchmarks of one run share.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The systems to measure, in table order.
+    pub(crate) systems: Vec<System>,
+    /// Overrides every benchmark's own number of rounds.
+    pub(crate) runs: Option<usize>,
+    /// Fewer rounds, smaller loads.
+    pub(crate) quick: bool,
+    /// How long one measurement may take.
+    pub(crate) limit: Duration,
+    /// CPUs that each pool may use.
+    pub(crate) cpus: usize,
+    pub(crate) external: External,
+    pub(crate) rng: Rng,
+}
+
+/// One row's worth of measurements to make.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) system: System,
+    pub(crate) job: Job,
+}
+
+/// What became of a [`Cell`].
+#[derive(Debug)]
+pub(crate) struct Outcome<S> {
+    pub(crate) system: System,
+    pub(crate) job: Job,
+    pub(crate) samples: Vec<Measured<S>>,
+    /// Why there are no (more) samples.
+    pub(crate) problem: Option<String>,
+}
+
+/// How a benchmark's rounds are run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    pub(crate) runs: usize,
+    pub(crate) count_threads: bool,
+    /// Whether foreign busy loops run beside every measurement.
+    pub(crate) foreign: bool,
+}
+
+/// Rounds of a quick run.
+const QUICK_RUNS: usize = 2;
+
+impl Session {
+    /// The number of rounds of a benchmark whose own default is `default`.
+    pub(crate) fn rounds(&self, default: usize) -> Rounds {
+        let runs = self.runs.unwrap_or(if self.quick { QUICK_RUNS } else { default });
+        Rounds { runs, count_threads: false, foreign: false }
+    }
+
+    /// The size of a load: as given, or the default for this kind of run.
+    pub(crate) fn size(&self, given: Option<NonZeroUsize>, default: usize, quick: usize) -> usize {
+        given.map_or(if self.quick { quick } else { default }, NonZeroUsize::get)
+    }
+
+    /// The chosen systems that take part in a benchmark, with their roles.
+    pub(crate) fn entrants(&self, bench: Bench) -> Vec<(System, Role)> {
+        let role = |&system: &System| Some((system, system.role(bench)?));
+        self.systems.iter().filter_map(role).collect()
+    }
+
+    /// Measures every cell `rounds.runs` times. A system that fails once is not tried again.
+    pub(crate) fn alternate<S: DeserializeOwned>(
+        &mut self,
+        label: &str,
+        cells: Vec<Cell>,
+        rounds: Rounds,
+    ) -> Result<Vec<Outcome<S>>> {
+        let progress = progress_bar(cells.len() * rounds.runs);
+        let mut outcomes: Vec<Outcome<S>> = cells
+            .into_iter()
+            .map(|Cell { system, job }| {
+                let problem = self.external.absent(system);
+                Outcome { system, job, samples: Vec::new(), problem }
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..outcomes.len()).collect();
+        for round in 1..=rounds.runs {
+            self.rng.shuffle(&mut order);
+            for &index in &order {
+                let outcome = &mut outcomes[index];
+                progress.set_message(format!(
+                    "{label} {round}/{}: {}",
+                    rounds.runs,
+                    outcome.system.name()
+                ));
+                if outcome.problem.is_none() {
+                    self.once(outcome, rounds)?;
+                }
+                progress.inc(1);
+            }
+        }
+        progress.finish_and_clear();
+        Ok(outcomes)
+    }
+
+    fn once<S: DeserializeOwned>(
+        &mut self,
+        outcome: &mut Outcome<S>,
+        rounds: Rounds,
+    ) -> Result<()> {
+        let job = Job { seed: self.rng.u64(..), ..outcome.job.clone() };
+        let mut command = self.command(outcome.system, &job)?;
+        let watch = Watch { limit: self.limit, count_threads: rounds.count_threads };
+        let burners = rounds.foreign.then(Burners::start).transpose()?;
+        let foreign_ns = || burners.as_ref().map_or(0.0, Burners::cpu_ns);
+        let (before_ns, start) = (foreign_ns(), Instant::now());
+        match child::run(&mut command, watch) {
+            Ok(measured) => {
+                let whole_ns = sys::duration_ns(start.elapsed()) as f64 * self.cpus as f64;
+                let foreign_share = (foreign_ns() - before_ns) / whole_ns;
+                outcome.samples.push(Measured { foreign_share, ..measured });
+            }
+            Err(error) => outcome.problem = Some(format!("failed: {error:#}")),
+        }
+        Ok(())
+    }
+
+    fn command(&self, system: System, job: &Job) -> Result<Command> {
+        let mut command = match self.external.program(system) {
+            Some(program) => Command::new(program),
+            None => {
+                let this = std::env::current_exe().context("finding this program's own file")?;
+                let mut command = Command::new(this);
+                command.arg("child");
+                command
+            }
+        };
+        command.args(["--peer", &system.name()]).args(job.to_args());
+        if let Some(detect) = system.detect() {
+            command.env("CMWQ_DETECT", detect);
+        }
+        Ok(command)
+    }
+}
+
+/// On a terminal only; it draws between measurements, never during one.
+fn progress_bar(length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length as u64).with_style(style)
+}

@@ -1,0 +1,160 @@
+//! Who takes part: the table of systems, how each one is used, and in which benchmarks.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::job::Bench;
+
+/// A system under test, in the one way of using it that its name stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum System {
+    Cmwq,
+    CmwqWork,
+    CmwqPercpu,
+    CmwqPerf,
+    CmwqSentinel,
+    CmwqTick,
+    CmwqInline,
+    Rayon,
+    Tokio,
+    TokioBlocking,
+    TokioInplace,
+    TokioAsync,
+    Blocking,
+    Crossbeam,
+    Tbb,
+    Go,
+    GoPark,
+    Futex,
+    FutexSame,
+    FutexApart,
+}
+
+/// What a row of a table is there for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// cmwq.
+    Ours,
+    /// A system that does the same job: candidates for "the best peer".
+    Peer,
+    /// Shown for orientation: it does another job, as its description says, and is not compared
+    /// with.
+    Reference,
+}
+
+impl System {
+    /// All of them, in the order of the tables.
+    pub(crate) fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// The name in tables and on the command line.
+    pub(crate) fn name(self) -> String {
+        crate::job::value_name(self)
+    }
+
+    /// How it is used, in one line.
+    pub(crate) fn how(self) -> &'static str {
+        match self {
+            Self::Cmwq => "Workqueue::new (managed), closures: queue(|| ..), join()",
+            Self::CmwqWork => "the same queue, embedded reusable Work items: queue_work, flush",
+            Self::CmwqPercpu => "per-CPU queue, closures; mixed deals them out by queue_on",
+            Self::CmwqPerf => "per-CPU queue, CMWQ_DETECT=perf",
+            Self::CmwqSentinel => "per-CPU queue, CMWQ_DETECT=sentinel",
+            Self::CmwqTick => "per-CPU queue, CMWQ_DETECT=tick",
+            Self::CmwqInline => "per-CPU queue, CMWQ_DETECT=inline, items call cmwq::blocking",
+            Self::Rayon => "ThreadPool::spawn; install for a round trip",
+            Self::Tokio => {
+                "multi-thread runtime, spawn; blocks inside the task, which its docs warn against"
+            }
+            Self::TokioBlocking => "spawn_blocking, the documented place for blocking calls",
+            Self::TokioInplace => "spawn, blocking calls announced by block_in_place",
+            Self::TokioAsync => "spawn, the wait rewritten as tokio::time::sleep: no thread blocks",
+            Self::Blocking => "unblock(..), detached or awaited",
+            Self::Crossbeam => "one thread per CPU behind an unbounded channel",
+            Self::Tbb => {
+                "oneTBB task_arena::enqueue with one worker per CPU; task_group::run inside"
+            }
+            Self::Go => "goroutines; the blocking call is a system call, as for files and cgo",
+            Self::GoPark => "goroutines, the wait rewritten as time.Sleep: no thread blocks",
+            Self::Futex => "two raw threads, two futex words: the floor of any sleeping hand-over",
+            Self::FutexSame => "the same, both threads pinned to one CPU",
+            Self::FutexApart => "the same, each thread pinned to a CPU of its own",
+        }
+    }
+
+    /// The role of this system's row in a benchmark, `None` where it does not take part.
+    pub(crate) fn role(self, bench: Bench) -> Option<Role> {
+        use Bench::{Block, Items, Mixed, Roundtrip};
+        use Role::{Ours, Peer, Reference};
+        match (self, bench) {
+            (Self::CmwqPerf | Self::CmwqSentinel | Self::CmwqTick | Self::CmwqInline, Block) => {
+                Some(Ours)
+            }
+            (Self::CmwqPerf | Self::CmwqSentinel | Self::CmwqTick | Self::CmwqInline, _) => None,
+            // In `block`, the per-CPU queue is entered once per detection source instead, and what
+            // an item is made of changes nothing.
+            (Self::CmwqPercpu | Self::CmwqWork, Block) => None,
+            (Self::Cmwq | Self::CmwqWork | Self::CmwqPercpu, _) => Some(Ours),
+            // Announcing a block changes nothing for items that do not block.
+            (Self::TokioInplace, Items | Roundtrip) => None,
+            (Self::TokioAsync | Self::GoPark, Mixed) => Some(Reference),
+            (Self::TokioAsync | Self::GoPark, _) => None,
+            (Self::Futex | Self::FutexSame | Self::FutexApart, Roundtrip) => Some(Reference),
+            (Self::Futex | Self::FutexSame | Self::FutexApart, _) => None,
+            // Caller and item share one thread, so nothing is handed over.
+            (Self::Go, Roundtrip) => Some(Reference),
+            _ => Some(Peer),
+        }
+    }
+
+    /// `CMWQ_DETECT` for this row, where the row stands for one way of noticing a block.
+    pub(crate) fn detect(self) -> Option<&'static str> {
+        match self {
+            Self::CmwqPerf => Some("perf"),
+            Self::CmwqSentinel => Some("sentinel"),
+            Self::CmwqTick => Some("tick"),
+            Self::CmwqInline => Some("inline"),
+            _ => None,
+        }
+    }
+
+    /// Why this build cannot measure the system, if so.
+    pub(crate) fn left_out(self) -> Option<String> {
+        let (built_in, feature) = match self {
+            Self::Rayon => (cfg!(feature = "rayon"), "rayon"),
+            Self::Tokio | Self::TokioBlocking | Self::TokioInplace | Self::TokioAsync => {
+                (cfg!(feature = "tokio"), "tokio")
+            }
+            Self::Blocking => (cfg!(feature = "blocking"), "blocking"),
+            Self::Crossbeam => (cfg!(feature = "crossbeam"), "crossbeam"),
+            Self::Tbb | Self::Go | Self::GoPark => (cfg!(feature = "external"), "external"),
+            _ => (true, ""),
+        };
+        (!built_in).then(|| format!("built without feature `{feature}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_is_described_and_takes_part_somewhere() {
+        for &system in System::all() {
+            let part = Bench::value_variants().iter().any(|&bench| system.role(bench).is_some());
+            assert!(part, "{} takes part in nothing", system.name());
+            assert!(!system.how().is_empty());
+        }
+    }
+
+    #[test]
+    fn every_benchmark_compares_us_with_peers() {
+        for &bench in Bench::value_variants() {
+            let roles: Vec<_> =
+                System::all().iter().filter_map(|system| system.role(bench)).collect();
+            assert!(roles.contains(&Role::Ours) && roles.contains(&Role::Peer), "{bench:?}");
+        }
+    }
+}

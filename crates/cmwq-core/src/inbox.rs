@@ -1,0 +1,157 @@
+//! The way into a pool without its lock, for when there is nothing to decide.
+//!
+//! While as many workers run as may and somebody watches them, queueing an item demands nothing of anybody: it only
+//! has to be found by the next worker that looks. Then the item is pushed here, by one atomic operation, and whoever
+//! holds the pool's lock next takes all items in one go, oldest first.
+//!
+//! An item in an inbox is *in transit*: its word has `PENDING` and, off-queue, the id of the pool it is going to, so that
+//! a canceller or flusher knows where to look. Its link is free, so it holds the next older item and the pwq.
+//!
+//! The pusher and the lock holder agree like this; with both fences, one of them sees the other:
+//!
+//! | pusher | holder that ends the saturation |
+//! |---|---|
+//! | 1. push the item | 1. say that the pool is not saturated |
+//! | 2. fence | 2. fence |
+//! | 3. is the pool still saturated? if not, take the lock | 3. is the inbox empty? if not, empty it |
+
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use crate::ids::PwqId;
+use crate::list::ListHead;
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, acquire, release, seq_cst_fence};
+use crate::work::WorkItem;
+
+/// See the module header.
+pub struct Inbox {
+    newest: AtomicPtr<ListHead>,
+    is_saturated: AtomicBool,
+}
+
+impl Inbox {
+    /// An empty inbox of a pool that is not saturated.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { newest: AtomicPtr::new(ptr::null_mut()), is_saturated: AtomicBool::new(false) }
+    }
+
+    /// Whether pushing may be enough. A hint: [`push`](Self::push) finds out.
+    #[inline]
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.is_saturated.load(Ordering::Relaxed)
+    }
+
+    /// Leaves an item for the next lock holder. `false`: the pool is not saturated any more, and the caller must take
+    /// the lock, empty the inbox and act on what that demands.
+    ///
+    /// # Safety
+    /// The caller must own the item's `PENDING` and have put the pool's id into its word; the item must stay where it
+    /// is until its function is entered or it is taken back.
+    #[inline]
+    #[must_use]
+    pub unsafe fn push(&self, item: NonNull<WorkItem>, pwq: PwqId) -> bool {
+        let node = WorkItem::node(item).as_ptr();
+        // ORDERING: no pairing for this load: the exchange checks it.
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller owns the item, hence its link.
+            unsafe { ListHead::set_transit(node, newest, pwq.0) };
+            // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the queuer did
+            // before are visible to who takes the item.
+            let pushed = self.newest.compare_exchange_weak(
+                newest,
+                node,
+                release("inbox_push"),
+                Ordering::Relaxed,
+            );
+            match pushed {
+                Ok(_) => break,
+                Err(now) => newest = now,
+            }
+        }
+        seq_cst_fence("inbox_push");
+        // ORDERING: the fence above pairs with the one in `desaturate`.
+        self.is_saturated.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is in transit. A hint, unless it follows [`desaturate`](Self::desaturate).
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        // ORDERING: no pairing: `take` acquires.
+        self.newest.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Says that pushing is enough. Caller holds the pool's lock, its workers are as many as may run and watched.
+    #[inline]
+    pub fn saturate(&self) {
+        // ORDERING: no pairing: who does not see it takes the lock.
+        self.is_saturated.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that pushing is not enough. Caller holds the pool's lock and must look at the inbox afterwards.
+    #[inline]
+    pub fn desaturate(&self) {
+        // ORDERING: the fence pairs with the one in `push`.
+        self.is_saturated.store(false, Ordering::Relaxed);
+        seq_cst_fence("inbox_desaturate");
+    }
+
+    /// Takes all items, oldest first. Caller holds the pool's lock and must enqueue them all.
+    #[inline]
+    #[must_use]
+    pub fn take(&self) -> Transit {
+        // ORDERING: Acquire pairs with the Release of `push`.
+        let mut node = self.newest.swap(ptr::null_mut(), acquire("inbox_take"));
+        let mut oldest = ptr::null_mut();
+        while !node.is_null() {
+            // SAFETY: pushed nodes are alive and ours now; their links are in transit form.
+            unsafe {
+                let older = ListHead::transit_next(node);
+                ListHead::set_transit_next(node, oldest);
+                oldest = node;
+                node = older;
+            }
+        }
+        Transit { next: oldest }
+    }
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox")
+            .field("is_empty", &self.is_empty())
+            .field("is_saturated", &self.is_saturated())
+            .finish()
+    }
+}
+
+/// Items taken from an inbox, oldest first.
+#[derive(Debug)]
+pub struct Transit {
+    next: *mut ListHead,
+}
+
+impl Iterator for Transit {
+    type Item = (PwqId, NonNull<WorkItem>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let node = NonNull::new(self.next)?;
+        // SAFETY: a node of the batch, alive and ours; it leaves as an unlinked node of an item.
+        unsafe {
+            self.next = ListHead::transit_next(node.as_ptr());
+            let pwq = ListHead::end_transit(node.as_ptr());
+            Some((PwqId(pwq), WorkItem::of_node(node)))
+        }
+    }
+}
