@@ -1,25 +1,34 @@
-//! The per-node limit of an unbound queue: `max_active` is for the whole system, split over NUMA nodes, and
-//! the pools of one node share that node's part (`wq_node_nr_active`).
+//! The per-node limit of an unbound queue: `max_active` is for the whole system, split over NUMA
+//! nodes, and the pools of one node share that node's part (`wq_node_nr_active`).
 //!
-//! Owns [`NodeState`], a lock domain of its own (the kernel's LN), taken inside a pool's lock. Where the
-//! kernel frees a slot and lets the waiter race for it, a slot here is *handed over*: [`NodeState::put`]
-//! returns the pwq that now owns the slot, so nothing can be lost between the two pools' locks.
+//! Owns [`NodeState`], a lock domain of its own (the kernel's LN), taken inside a pool's lock.
+//! Where the kernel frees a slot and lets the waiter race for it, a slot here is *handed over*:
+//! [`NodeState::put`] returns the pwq that now owns the slot, so nothing can be lost between the
+//! two pools' locks.
 
 use alloc::collections::VecDeque;
 use core::fmt;
 
 use crate::ids::PwqRef;
 
-/// How a pool reaches the limit it shares with other pools: the driver's lock around a [`NodeState`].
+/// How a pool reaches the limit it shares with other pools: the driver's lock around a
+/// [`NodeState`].
 pub trait NodeSlots: Send + Sync + fmt::Debug {
     /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned.
     fn try_get(&self, who: PwqRef) -> bool;
+    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
+    /// and the limit is not exceeded. `is_waiting`: that pwq is itself in line. Asking costs less
+    /// than giving the slot back.
+    fn may_keep(&self, is_waiting: bool) -> bool {
+        let _ = is_waiting;
+        false
+    }
     /// Gives a slot back; `Some(pwq)`: the slot now belongs to that pwq, see
     /// [`PoolState::grant`](crate::PoolState::grant).
     fn put(&self) -> Option<PwqRef>;
-    /// Takes `who` out of the line. `false`: it is not in it, because a slot was given to it that it does not
-    /// know of yet. An implementation that cannot do it may say `false`; then a pwq that waits for a slot it
-    /// no longer needs cannot be removed before it gets one.
+    /// Takes `who` out of the line. `false`: it is not in it, because a slot was given to it that
+    /// it does not know of yet. An implementation that cannot do it may say `false`; then a pwq
+    /// that waits for a slot it no longer needs cannot be removed before it gets one.
     fn leave(&self, _who: PwqRef) -> bool {
         false
     }
@@ -52,7 +61,8 @@ impl NodeState {
         self.max
     }
 
-    /// See [`NodeSlots::try_get`]. No queue jumping: while others wait, the caller waits behind them.
+    /// See [`NodeSlots::try_get`]. No queue jumping: while others wait, the caller waits behind
+    /// them.
     pub fn try_get(&mut self, who: PwqRef) -> bool {
         if self.pending.is_empty() && self.nr < self.max {
             self.nr += 1;
@@ -78,7 +88,8 @@ impl NodeState {
         true
     }
 
-    /// Changes the limit. The pwqs returned one by one by [`next_granted`](Self::next_granted) own slots.
+    /// Changes the limit. The pwqs returned one by one by [`next_granted`](Self::next_granted) own
+    /// slots.
     pub fn set_max(&mut self, max: u32) {
         self.max = max;
     }
@@ -94,7 +105,8 @@ impl NodeState {
         Some(who)
     }
 
-    /// The share of a node with `cpus` of `total` CPUs: proportional, rounded up, within `min..=max`.
+    /// The share of a node with `cpus` of `total` CPUs: proportional, rounded up, within
+    /// `min..=max`.
     ///
     /// KERNEL: `wq_update_node_max_active` — same, with 0 CPUs giving `min`.
     #[must_use]

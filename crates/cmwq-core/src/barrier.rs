@@ -21,15 +21,15 @@ pub enum FlushTarget {
 }
 
 impl PoolState {
-    /// Glues `barrier` to the last queueing of `target`: behind it if it is queued here, else to the worker that
-    /// runs it. The barrier carries the target's colour, so a flush of the queue waits for it too; it never
-    /// counts in `nr_active` and cannot be cancelled.
+    /// Glues `barrier` to the last queueing of `target`: behind it if it is queued here, else to
+    /// the worker that runs it. The barrier carries the target's colour, so a flush of the queue
+    /// waits for it too; it never counts in `nr_active` and cannot be cancelled.
     ///
     /// KERNEL: `start_flush_work`, `insert_wq_barrier` — same.
     ///
     /// # Safety
-    /// `target` must be valid. `barrier` must be valid, idle, owned by the caller, and stay where it is until
-    /// its function has run, if the result is not [`FlushTarget::Idle`].
+    /// `target` must be valid. `barrier` must be valid, idle, owned by the caller, and stay where
+    /// it is until its function has run, if the result is not [`FlushTarget::Idle`].
     pub unsafe fn insert_barrier(
         &mut self,
         target: NonNull<WorkItem>,
@@ -44,7 +44,8 @@ impl PoolState {
             barrier_ref
                 .set_queued(WorkWord::queued(at, word.color(), true).with_linked(word.is_linked()));
             target_ref.update_queued(word.with_linked(true));
-            // SAFETY: (queued): the target is linked here; the barrier is (alive) by the caller's promise.
+            // SAFETY: (queued): the target is linked here; the barrier is (alive) by the caller's
+            // promise.
             unsafe { list::insert_after(node, WorkItem::node(target)) };
             self.pwq_add_in_flight(at.pwq, word.color());
             return FlushTarget::Queued;

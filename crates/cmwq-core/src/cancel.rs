@@ -20,8 +20,9 @@ pub enum Grab {
 impl PoolState {
     /// Steals a queued item, active or not, scheduled or not. Its barriers stay and run without it.
     ///
-    /// KERNEL: `try_to_grab_pending` under the pool's lock — same, except that it kicks: Linux leaves what
-    /// the freed slot activated without waking a worker, which was seen to cost seconds.
+    /// KERNEL: `try_to_grab_pending` under the pool's lock — same, except that it kicks: Linux
+    /// leaves what the freed slot activated without waking a worker, which was seen to cost
+    /// seconds.
     ///
     /// # Safety
     /// `item` must be valid.

@@ -6,8 +6,9 @@ pub const WORK_NR_COLORS: u8 = 16;
 pub const WQ_MAX_ACTIVE: u32 = 2048;
 /// What `max_active` 0 means.
 pub const WQ_DFL_ACTIVE: u32 = 1024;
-/// Every node of an unbound queue may run at least this many items, or `max_active` if smaller, so that
-/// interdependent items on one queue do not starve each other because of where they were queued.
+/// Every node of an unbound queue may run at least this many items, or `max_active` if smaller, so
+/// that interdependent items on one queue do not starve each other because of where they were
+/// queued.
 pub const WQ_DFL_MIN_ACTIVE: u32 = 8;
 /// Idle workers above two are culled when there is more than one for every four busy ones.
 pub const MAX_IDLE_WORKERS_RATIO: u32 = 4;
@@ -19,6 +20,6 @@ pub const CREATE_COOLDOWN_NS: u64 = 1_000_000_000;
 pub const BUSY_WORKER_HASH_SIZE: usize = 64;
 /// Greatest depth to which a work item can be disabled; one more saturates.
 pub const WORK_DISABLE_MAX: u32 = (1 << 16) - 1;
-/// Pool ids fit the 24 bits that a queued work word has for them (the kernel has a pointer there and 31
-/// bits off-queue; ids let a stale word be resolved without RCU).
+/// Pool ids fit the 24 bits that a queued work word has for them (the kernel has a pointer there
+/// and 31 bits off-queue; ids let a stale word be resolved without RCU).
 pub const MAX_POOLS: u32 = (1 << 24) - 1;

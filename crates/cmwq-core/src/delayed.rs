@@ -1,9 +1,10 @@
 //! Timers for delayed work: an intrusive hierarchical timing wheel.
 //!
-//! Owns nothing but the wheel's slots; timers are embedded in their users' objects and linked while armed, so
-//! arming allocates nothing and both arming and cancelling are O(1). Seven levels of 64 slots: a timer hangs
-//! on the level of the highest bit in which its expiry differs from now, and moves down when its slot comes
-//! up, so expiry is exact to one tick at any distance. Never early: deadlines are rounded up to ticks.
+//! Owns nothing but the wheel's slots; timers are embedded in their users' objects and linked while
+//! armed, so arming allocates nothing and both arming and cancelling are O(1). Seven levels of 64
+//! slots: a timer hangs on the level of the highest bit in which its expiry differs from now, and
+//! moves down when its slot comes up, so expiry is exact to one tick at any distance. Never early:
+//! deadlines are rounded up to ticks.
 //!
 //! Lock: one lock of the driver around the whole wheel (TimerState).
 
@@ -113,7 +114,8 @@ impl Wheel {
         unsafe { self.link(timer) };
     }
 
-    /// Disarms a timer. `false`: it was not armed (never, or returned by [`expire`](Self::expire) already).
+    /// Disarms a timer. `false`: it was not armed (never, or returned by [`expire`](Self::expire)
+    /// already).
     ///
     /// # Safety
     /// `timer` must be valid and, if armed, armed on this wheel.
@@ -178,7 +180,8 @@ impl Wheel {
         }
     }
 
-    /// When [`expire`](Self::expire) should be called next; it may then return nothing, but has moved timers on.
+    /// When [`expire`](Self::expire) should be called next; it may then return nothing, but has
+    /// moved timers on.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         if !self.expired.is_empty() {
@@ -219,8 +222,8 @@ impl Wheel {
         }
     }
 
-    /// The first occupied slot in time: the lowest level that has one, because a level's slots all come
-    /// before the next level's.
+    /// The first occupied slot in time: the lowest level that has one, because a level's slots all
+    /// come before the next level's.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let level = (0..LEVELS).find(|&level| self.occupied[level] != 0)?;
         let shift = SLOT_BITS * level as u32;

@@ -1,12 +1,13 @@
 //! Flush colours: how `flush_workqueue` waits for everything queued before it and for nothing else.
 //!
-//! Owns [`FlushState`], which the kernel keeps under `wq->mutex` (WQ). Items carry the queue's *work colour*;
-//! a flush advances it, so that later items have another one, and waits until no pwq has items of the old
-//! colour in flight. Colours are a ring of sixteen, one of which is always free: fifteen flushes can be
-//! outstanding, further ones wait in `overflow` until the first finishes.
+//! Owns [`FlushState`], which the kernel keeps under `wq->mutex` (WQ). Items carry the queue's
+//! *work colour*; a flush advances it, so that later items have another one, and waits until no pwq
+//! has items of the old colour in flight. Colours are a ring of sixteen, one of which is always
+//! free: fifteen flushes can be outstanding, further ones wait in `overflow` until the first
+//! finishes.
 //!
-//! One flusher is *first*: it alone waits for pwqs. The others wait in `queue` for the first to hand over.
-//! The first flusher, when woken, runs [`FlushState::cascade`].
+//! One flusher is *first*: it alone waits for pwqs. The others wait in `queue` for the first to
+//! hand over. The first flusher, when woken, runs [`FlushState::cascade`].
 
 use alloc::collections::VecDeque;
 
@@ -18,9 +19,9 @@ pub const fn next_color(color: u8) -> u8 {
     (color + 1) % WORK_NR_COLORS
 }
 
-/// Arms the pwqs: `(flush, work_color)`. With `flush`, every pwq that has items of that colour in flight will
-/// report when it has none; with `work_color`, all pwqs take that colour for what is queued from now on.
-/// Returns whether any pwq will report.
+/// Arms the pwqs: `(flush, work_color)`. With `flush`, every pwq that has items of that colour in
+/// flight will report when it has none; with `work_color`, all pwqs take that colour for what is
+/// queued from now on. Returns whether any pwq will report.
 pub type Prep<'a> = &'a mut dyn FnMut(Option<u8>, Option<u8>) -> bool;
 
 /// What a flusher has to do.
@@ -104,8 +105,9 @@ impl<F: Copy + PartialEq> FlushState<F> {
         self.first
     }
 
-    /// The first flusher's colour is empty: complete those that waited for it too, admit the overflow, and make
-    /// the next flusher first. `complete` is called for each flusher that may return.
+    /// The first flusher's colour is empty: complete those that waited for it too, admit the
+    /// overflow, and make the next flusher first. `complete` is called for each flusher that may
+    /// return.
     ///
     /// KERNEL: `__flush_workqueue` after the wait — same.
     pub fn cascade(&mut self, prep: Prep<'_>, mut complete: impl FnMut(F)) {
@@ -134,7 +136,8 @@ impl<F: Copy + PartialEq> FlushState<F> {
             if prep(Some(self.flush_color), None) {
                 return;
             }
-            // That colour is empty already: it need not wait, and whoever shares it need not either.
+            // That colour is empty already: it need not wait, and whoever shares it need not
+            // either.
             self.first = None;
             complete(next);
         }

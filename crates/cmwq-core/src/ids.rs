@@ -20,8 +20,8 @@ macro_rules! id {
 }
 
 id!(
-    /// A worker pool. Ids come from a table that never shrinks, so the id left in an off-queue work word
-    /// can always be resolved, if only to find that the item is idle.
+    /// A worker pool. Ids come from a table that never shrinks, so the id left in an off-queue work
+    /// word can always be resolved, if only to find that the item is idle.
     PoolId, "pool"
 );
 id!(

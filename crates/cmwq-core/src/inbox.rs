@@ -1,11 +1,13 @@
 //! The way into a pool without its lock, for when there is nothing to decide.
 //!
-//! While as many workers run as may and somebody watches them, queueing an item demands nothing of anybody: it only
-//! has to be found by the next worker that looks. Then the item is pushed here, by one atomic operation, and whoever
-//! holds the pool's lock next takes all items in one go, oldest first.
+//! While as many workers run as may and somebody watches them, queueing an item demands nothing of
+//! anybody: it only has to be found by the next worker that looks. Then the item is pushed here, by
+//! one atomic operation, and whoever holds the pool's lock next takes all items in one go, oldest
+//! first.
 //!
-//! An item in an inbox is *in transit*: its word has `PENDING` and, off-queue, the id of the pool it is going to, so that
-//! a canceller or flusher knows where to look. Its link is free, so it holds the next older item and the pwq.
+//! An item in an inbox is *in transit*: its word has `PENDING` and, off-queue, the id of the pool
+//! it is going to, so that a canceller or flusher knows where to look. Its link is free, so it
+//! holds the next older item and the pwq.
 //!
 //! The pusher and the lock holder agree like this; with both fences, one of them sees the other:
 //!
@@ -20,20 +22,30 @@ use core::ptr::{self, NonNull};
 
 use crate::ids::PwqId;
 use crate::list::ListHead;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering, acquire, release, seq_cst_fence};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, acquire, release, seq_cst_fence};
 use crate::work::WorkItem;
 
 /// See the module header.
 pub struct Inbox {
     newest: AtomicPtr<ListHead>,
+    /// About how many items are in transit. Beside `newest`, which a pusher has in its cache
+    /// anyway.
+    depth: AtomicU32,
     is_saturated: AtomicBool,
 }
+
+/// LIMIT: more items than this are not left for one lock holder, who would keep everybody waiting.
+const DEPTH_MAX: u32 = 128;
 
 impl Inbox {
     /// An empty inbox of a pool that is not saturated.
     #[must_use]
     pub fn new() -> Self {
-        Self { newest: AtomicPtr::new(ptr::null_mut()), is_saturated: AtomicBool::new(false) }
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+            depth: AtomicU32::new(0),
+            is_saturated: AtomicBool::new(false),
+        }
     }
 
     /// Whether pushing may be enough. A hint: [`push`](Self::push) finds out.
@@ -44,12 +56,13 @@ impl Inbox {
         self.is_saturated.load(Ordering::Relaxed)
     }
 
-    /// Leaves an item for the next lock holder. `false`: the pool is not saturated any more, and the caller must take
-    /// the lock, empty the inbox and act on what that demands.
+    /// Leaves an item for the next lock holder. `false`: the pool is not saturated any more, or
+    /// many items are here; the caller must take the lock, empty the inbox and act on what that
+    /// demands.
     ///
     /// # Safety
-    /// The caller must own the item's `PENDING` and have put the pool's id into its word; the item must stay where it
-    /// is until its function is entered or it is taken back.
+    /// The caller must own the item's `PENDING` and have put the pool's id into its word; the item
+    /// must stay where it is until its function is entered or it is taken back.
     #[inline]
     #[must_use]
     pub unsafe fn push(&self, item: NonNull<WorkItem>, pwq: PwqId) -> bool {
@@ -59,8 +72,8 @@ impl Inbox {
         loop {
             // SAFETY: the caller owns the item, hence its link.
             unsafe { ListHead::set_transit(node, newest, pwq.0) };
-            // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the queuer did
-            // before are visible to who takes the item.
+            // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
+            // queuer did before are visible to who takes the item.
             let pushed = self.newest.compare_exchange_weak(
                 newest,
                 node,
@@ -72,9 +85,12 @@ impl Inbox {
                 Err(now) => newest = now,
             }
         }
+        // ORDERING: no pairing: a rough count.
+        let depth = self.depth.load(Ordering::Relaxed);
+        self.depth.store(depth.wrapping_add(1), Ordering::Relaxed);
         seq_cst_fence("inbox_push");
         // ORDERING: the fence above pairs with the one in `desaturate`.
-        self.is_saturated.load(Ordering::Relaxed)
+        self.is_saturated.load(Ordering::Relaxed) && depth < DEPTH_MAX
     }
 
     /// Whether nothing is in transit. A hint, unless it follows [`desaturate`](Self::desaturate).
@@ -85,14 +101,16 @@ impl Inbox {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Says that pushing is enough. Caller holds the pool's lock, its workers are as many as may run and watched.
+    /// Says that pushing is enough. Caller holds the pool's lock, its workers are as many as may
+    /// run and watched.
     #[inline]
     pub fn saturate(&self) {
         // ORDERING: no pairing: who does not see it takes the lock.
         self.is_saturated.store(true, Ordering::Relaxed);
     }
 
-    /// Says that pushing is not enough. Caller holds the pool's lock and must look at the inbox afterwards.
+    /// Says that pushing is not enough. Caller holds the pool's lock and must look at the inbox
+    /// afterwards.
     #[inline]
     pub fn desaturate(&self) {
         // ORDERING: the fence pairs with the one in `push`.
@@ -104,6 +122,8 @@ impl Inbox {
     #[inline]
     #[must_use]
     pub fn take(&self) -> Transit {
+        // ORDERING: no pairing: a rough count.
+        self.depth.store(0, Ordering::Relaxed);
         // ORDERING: Acquire pairs with the Release of `push`.
         let mut node = self.newest.swap(ptr::null_mut(), acquire("inbox_take"));
         let mut oldest = ptr::null_mut();

@@ -2,19 +2,19 @@
 //!
 //! Four principles hold everywhere in this crate:
 //!
-//! 1. **It decides and never acts.** Events go in (`enqueue`, `next`, `finish`, `worker_blocked`, …),
-//!    small `#[must_use]` outcomes come out ([`Kick`], [`Next`], [`Effects`]). It reads no clock,
-//!    spawns no thread, takes no lock, wakes nobody, logs nothing.
+//! 1. **It decides and never acts.** Events go in (`enqueue`, `next`, `finish`, `worker_blocked`,
+//!    …), small `#[must_use]` outcomes come out ([`Kick`], [`Next`], [`Effects`]). It reads no
+//!    clock, spawns no thread, takes no lock, wakes nobody, logs nothing.
 //! 2. **One struct per lock domain.** [`PoolState`] is what the kernel's pool lock protects,
-//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeState`] the per-node limit. A driver
-//!    wraps each in a lock, calls one method, drops the lock, then acts.
-//! 3. **No allocation on the item path.** Work items are intrusive ([`WorkItem`]); a pool's tables grow
-//!    only when a worker or a pool–workqueue pair is created.
-//! 4. **An item is never touched after its function has been entered.** The function may free it; what is
-//!    needed later is copied into the worker's record first.
+//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeState`] the per-node limit. A
+//!    driver wraps each in a lock, calls one method, drops the lock, then acts.
+//! 3. **No allocation on the item path.** Work items are intrusive ([`WorkItem`]); a pool's tables
+//!    grow only when a worker or a pool–workqueue pair is created.
+//! 4. **An item is never touched after its function has been entered.** The function may free it;
+//!    what is needed later is copied into the worker's record first.
 //!
-//! A kernel reader finds the usual names: `worklist`, `nr_running`, `nr_active`, `max_active`, pwq, flush
-//! colours, barriers, `need_more_worker`. [`policy`] holds the five predicates on one screen.
+//! A kernel reader finds the usual names: `worklist`, `nr_running`, `nr_active`, `max_active`, pwq,
+//! flush colours, barriers, `need_more_worker`. [`policy`] holds the five predicates on one screen.
 //!
 //! Reading order: [`word`] → [`work`] → [`policy`] → [`pool`] → `worker` → `pwq` → [`flush`].
 #![no_std]
@@ -44,7 +44,7 @@ mod worker;
 
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use active::{NodeSlots, NodeState};

@@ -4,16 +4,18 @@
 //!
 //! Named invariants, referred to by every `SAFETY` comment here and in the callers:
 //!
-//! - *(ring)* the sentinel and all linked nodes form one ring: `n.next.prev == n` and `n.prev.next == n`.
-//! - *(locked)* a linked node is read and written only under the lock of the pool whose list it is on.
+//! - *(ring)* the sentinel and all linked nodes form one ring: `n.next.prev == n` and `n.prev.next
+//!   == n`.
+//! - *(locked)* a linked node is read and written only under the lock of the pool whose list it is
+//!   on.
 //! - *(alive)* a node stays where it is, and alive, until it is unlinked.
 
 use alloc::boxed::Box;
 use core::fmt;
 use core::ptr::{self, NonNull};
 
-/// A link: `struct list_head`. An unlinked node has null pointers or points at itself (as the kernel's
-/// static initialisers leave it); both count as unlinked.
+/// A link: `struct list_head`. An unlinked node has null pointers or points at itself (as the
+/// kernel's static initialisers leave it); both count as unlinked.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ListHead {
@@ -29,7 +31,8 @@ impl ListHead {
     }
 }
 
-/// A link *in transit*: on no list, `next` is the neighbour in an inbox, `prev` is a number. Callers own the node.
+/// A link *in transit*: on no list, `next` is the neighbour in an inbox, `prev` is a number.
+/// Callers own the node.
 impl ListHead {
     #[inline]
     pub(crate) unsafe fn set_transit(node: *mut Self, next: *mut Self, number: u32) {
@@ -101,8 +104,8 @@ pub unsafe fn unlink(node: Node) {
 /// Links `node` right behind `at`.
 ///
 /// # Safety
-/// `at` must be linked (or be a list's sentinel) and *(locked)*; `node` must be valid, unlinked, and
-/// *(alive)* until it is unlinked.
+/// `at` must be linked (or be a list's sentinel) and *(locked)*; `node` must be valid, unlinked,
+/// and *(alive)* until it is unlinked.
 pub unsafe fn insert_after(node: Node, at: Node) {
     let (node, at) = (node.as_ptr(), at.as_ptr());
     // SAFETY: (ring) makes `at.next` valid, (locked) makes the writes exclusive.

@@ -1,12 +1,15 @@
-//! Loom models: every interleaving of two or three threads, and every value the memory model lets them read.
+//! Loom models: every interleaving of two or three threads, and every value the memory model lets
+//! them read.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p cmwq-core --lib --release`
 //!
-//! `word` has the promises of the work word by themselves, `pool` those of queueing through a pool's lock, `inbox`
-//! those of the way around it. `mutation` takes each ordering away in turn and expects some model to notice.
+//! `word` has the promises of the work word by themselves, `pool` those of queueing through a
+//! pool's lock, `inbox` those of the way around it. `mutation` takes each ordering away in turn and
+//! expects some model to notice.
 //!
-//! What callers do before they queue is an [`Event`]: a store that only the protocol can make visible. What the owner
-//! of `PENDING` alone may touch (the item's link is such a thing) is an [`Owned`]: loom reports unordered use.
+//! What callers do before they queue is an [`Event`]: a store that only the protocol can make
+//! visible. What the owner of `PENDING` alone may touch (the item's link is such a thing) is an
+//! [`Owned`]: loom reports unordered use.
 
 mod inbox;
 mod mutation;
@@ -16,12 +19,13 @@ mod word;
 use core::ptr::NonNull;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex, MutexGuard};
 
 use crate::policy::UNMANAGED;
-use crate::{Next, PoolConfig, PoolId, PoolState, PwqConfig, PwqId, WorkItem, WorkerId, WqKey};
+use crate::{
+    Inbox, Next, PoolConfig, PoolId, PoolState, PwqConfig, PwqId, WorkItem, WorkerId, WqKey,
+};
 
 /// What a queuer stores before it queues and the run must see.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ struct World {
     worker: WorkerId,
     item: WorkItem,
     event: Event,
-    owned: Owned,
+    inbox: Inbox,
 }
 
 impl World {
@@ -98,7 +102,7 @@ impl World {
             worker: ids[0],
             item: WorkItem::new(nothing),
             event: Event::new(),
-            owned: Owned::new(),
+            inbox: Inbox::new(),
         })
     }
 
@@ -113,18 +117,27 @@ impl World {
 
     /// The second half of `queue_work`, for the owner of `PENDING`.
     fn enqueue(&self, item: &WorkItem) {
-        let mut pool = self.pool.lock().unwrap();
         // SAFETY: items outlive the model's threads, and every model runs what it queued.
-        let _ = unsafe { pool.enqueue(self.pwq, NonNull::from(item)) };
+        let _ = unsafe { self.lock().enqueue(self.pwq, NonNull::from(item)) };
+    }
+
+    /// The pool's lock, with what was in the inbox on its lists.
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        let mut pool = self.pool.lock().unwrap();
+        for (pwq, item) in self.inbox.take() {
+            // SAFETY: who pushed it owned PENDING; as in `enqueue`.
+            let _ = unsafe { pool.enqueue(pwq, item) };
+        }
+        pool
     }
 
     /// The worker runs what it finds; `run` is called for each run, with its item.
     fn work(&self, mut run: impl FnMut(*mut WorkItem)) {
         loop {
-            let next = self.pool.lock().unwrap().next(self.worker, || 0);
+            let next = self.lock().next(self.worker, || 0);
             let Next::Run(claim) = next else { return };
             run(claim.item);
-            let _ = self.pool.lock().unwrap().finish(self.worker);
+            let _ = self.lock().finish(self.worker);
         }
     }
 

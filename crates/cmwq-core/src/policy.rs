@@ -1,9 +1,9 @@
 //! The five predicates that are the whole idea of concurrency management, on one screen.
 //!
-//! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1 (managed
-//! per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a *concurrency*: 1 for a
-//! per-CPU pool, the CPUs of its pod for a managed unbound pool, and [`UNMANAGED`] otherwise. With 1 and
-//! `UNMANAGED` they are exactly the kernel's.
+//! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1
+//! (managed per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
+//! *concurrency*: 1 for a per-CPU pool, the CPUs of its pod for a managed unbound pool, and
+//! [`UNMANAGED`] otherwise. With 1 and `UNMANAGED` they are exactly the kernel's.
 
 use crate::consts::MAX_IDLE_WORKERS_RATIO;
 
@@ -38,7 +38,8 @@ pub const fn need_to_create_worker(need_more_worker: bool, nr_idle: u32) -> bool
     need_more_worker && !may_start_working(nr_idle)
 }
 
-/// Idle workers may be culled. A manager counts as idle. KERNEL: `too_many_workers` — same; `ratio` 4.
+/// Idle workers may be culled. A manager counts as idle. KERNEL: `too_many_workers` — same; `ratio`
+/// 4.
 #[inline]
 #[must_use]
 pub const fn too_many_workers(nr_workers: u32, nr_idle: u32, managing: bool, ratio: u32) -> bool {

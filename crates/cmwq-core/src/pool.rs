@@ -1,16 +1,18 @@
 //! The worker pool: what the kernel's pool lock protects, as one value.
 //!
-//! Lock: L. A driver keeps a [`PoolState`] behind one lock and acts on the outcomes after dropping it.
+//! Lock: L. A driver keeps a [`PoolState`] behind one lock and acts on the outcomes after dropping
+//! it.
 //!
 //! Named invariants, checked by [`PoolState::check`]:
 //!
 //! - *(counted)* `nr_running` is the number of workers for which `Worker::is_counted` holds.
 //! - *(idle)* `nr_idle` is the length of the idle list; the most recently idled worker is its head.
-//! - *(standby)* before a worker starts an item, another one is idle or a manager is creating one, unless
-//!   creation has just failed (then working without a standby beats not working).
+//! - *(standby)* before a worker starts an item, another one is idle or a manager is creating one,
+//!   unless creation has just failed (then working without a standby beats not working).
 //! - *(queued)* see [`crate::word`].
 //!
-//! Split by topic: this file has the table and the books; `queue`, `next` and `events` have the protocols.
+//! Split by topic: this file has the table and the books; `queue`, `next` and `events` have the
+//! protocols.
 
 use alloc::vec::Vec;
 
@@ -63,7 +65,8 @@ pub struct Effects {
     pub kick: Kick,
     /// A flush of this queue waits for one pwq less.
     pub flush_done: Option<WqKey>,
-    /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its pool.
+    /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its
+    /// pool.
     pub grant: Option<PwqRef>,
 }
 
@@ -112,7 +115,8 @@ pub struct PoolState {
     worklist: List,
     nr_running: u32,
     nr_workers: u32,
-    /// Workers that were told to leave and have not left yet: nobody to count on, and not busy either.
+    /// Workers that were told to leave and have not left yet: nobody to count on, and not busy
+    /// either.
     nr_dying: u32,
     nr_idle: u32,
     idle_head: Option<WorkerId>,
@@ -195,6 +199,12 @@ impl PoolState {
         self.nr_running >= self.config.concurrency
     }
 
+    /// Whether more workers run than may, because some that were blocked are back.
+    #[must_use]
+    pub fn is_over_capacity(&self) -> bool {
+        self.nr_running > self.config.concurrency
+    }
+
     /// Whether another worker could run although none of this pool's items waits.
     #[must_use]
     pub fn has_spare_cpu(&self) -> bool {
@@ -213,8 +223,9 @@ impl PoolState {
         self.manager.is_some()
     }
 
-    /// Changes the concurrency: [`policy::UNMANAGED`] while the pool's CPU is gone (`POOL_DISASSOCIATED`), its own
-    /// again when the CPU is back. Nothing else has to change, because `nr_running` stays right.
+    /// Changes the concurrency: [`policy::UNMANAGED`] while the pool's CPU is gone
+    /// (`POOL_DISASSOCIATED`), its own again when the CPU is back. Nothing else has to change,
+    /// because `nr_running` stays right.
     pub fn set_concurrency(&mut self, concurrency: u32) -> Kick {
         self.config.concurrency = concurrency;
         self.kick()
@@ -232,8 +243,8 @@ impl PoolState {
         PwqId(self.pwqs.insert(Pwq::new(config)))
     }
 
-    /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a slot of the
-    /// node is on its way to it, see [`grant`](Self::grant): the slot must not be lost.
+    /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a
+    /// slot of the node is on its way to it, see [`grant`](Self::grant): the slot must not be lost.
     #[must_use]
     pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
         let p = self.pwqs.get(pwq.0)?;
@@ -281,7 +292,8 @@ impl PoolState {
         }
     }
 
-    // ---- the books -------------------------------------------------------------------------------------
+    // ---- the books
+    // -------------------------------------------------------------------------------------
 
     #[inline]
     fn worker(&mut self, id: WorkerId) -> &mut Worker {
@@ -368,7 +380,8 @@ impl PoolState {
         self.nr_idle -= 1;
     }
 
-    /// The worker that runs this address with this function. KERNEL: `find_worker_executing_work` — same.
+    /// The worker that runs this address with this function. KERNEL: `find_worker_executing_work` —
+    /// same.
     #[inline]
     fn find_executing(&self, addr: usize, func: WorkFn) -> Option<WorkerId> {
         let mut at = self.busy[bucket(addr)];
@@ -411,8 +424,8 @@ impl PoolState {
         unreachable!("a busy worker was not in its bucket");
     }
 
-    /// Checks every invariant that can be checked from inside. For tests and the simulator: linear in the
-    /// size of the pool.
+    /// Checks every invariant that can be checked from inside. For tests and the simulator: linear
+    /// in the size of the pool.
     ///
     /// # Panics
     /// If one does not hold.
@@ -465,8 +478,8 @@ impl PoolState {
         Some((id, current.pwq, current.color))
     }
 
-    /// The pwq on which an item that this pool is running must be queued again, if it is of the same queue:
-    /// non-reentrance. KERNEL: the last-pool redirect of `__queue_work` — same.
+    /// The pwq on which an item that this pool is running must be queued again, if it is of the
+    /// same queue: non-reentrance. KERNEL: the last-pool redirect of `__queue_work` — same.
     #[must_use]
     pub fn executing_on(&self, addr: usize, func: WorkFn, wq: WqKey) -> Option<PwqId> {
         let (_, pwq, _) = self.executing(addr, func)?;

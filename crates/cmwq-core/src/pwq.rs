@@ -1,4 +1,5 @@
-//! The pwq: where one workqueue meets one pool. Lives in the pool's table, under the pool's lock (L).
+//! The pwq: where one workqueue meets one pool. Lives in the pool's table, under the pool's lock
+//! (L).
 
 use alloc::sync::Arc;
 

@@ -1,15 +1,20 @@
 //! The only module that names the atomics, and the only one that names orderings.
 //!
-//! Everything that correctness needs of an atomic operation is a *site* with a name: `claim.acquire` is the acquire
-//! half of `claim`, `set_queued.chain` its being a read-modify-write, `inbox_push.fence` the fence in `push`.
-//! Under `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away; the mutation test
-//! runs the loom models once for each name in [`ORDERING_SITES`] and expects a failure each time, so an
-//! ordering that no model needs, or that no model tests, cannot stay unnoticed.
+//! Everything that correctness needs of an atomic operation is a *site* with a name:
+//! `claim.acquire` is the acquire half of `claim`, `set_queued.chain` its being a
+//! read-modify-write, `inbox_push.fence` the fence in `push`. Under `--cfg loom` the environment
+//! variable `CMWQ_WEAKEN=<site>` takes that one thing away; the mutation test runs the loom models
+//! once for each name in [`ORDERING_SITES`] and expects a failure each time, so an ordering that no
+//! model needs, or that no model tests, cannot stay unnoticed.
 
-#[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence,
+};
 
 /// The names of all ordering sites of this crate.
 pub const ORDERING_SITES: &[&str] = &[
@@ -73,8 +78,9 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
     }
 }
 
-/// Replaces `word` by a read-modify-write, which continues the release sequences of those before it: who acquires a
-/// later value synchronises with them too. Weakened, it is a store and a full fence, as in the kernel.
+/// Replaces `word` by a read-modify-write, which continues the release sequences of those before
+/// it: who acquires a later value synchronises with them too. Weakened, it is a store and a full
+/// fence, as in the kernel.
 #[inline(always)]
 pub(crate) fn swap_in_chain(
     word: &AtomicU64,

@@ -1,7 +1,7 @@
 //! The work word: the one 64-bit value in which a work item says where it is and who owns it.
 //!
-//! The layout is the kernel's for the low bits, so that a kernel reader can decode a dump; the high bits
-//! hold ids instead of a pointer, so that a stale word can be resolved without RCU.
+//! The layout is the kernel's for the low bits, so that a kernel reader can decode a dump; the high
+//! bits hold ids instead of a pointer, so that a stale word can be resolved without RCU.
 //!
 //! | bits | queued (`PWQ` set) | off queue |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | 21..52 | – | last pool id, all ones = never queued |
 //! | 32..64 | pwq index in the pool | – |
 //!
-//! Invariant *(queued)*: "`PWQ` names pool P, and I hold P's lock" implies that the item is on a list of P,
-//! because both transitions happen under that lock.
+//! Invariant *(queued)*: "`PWQ` names pool P, and I hold P's lock" implies that the item is on a
+//! list of P, because both transitions happen under that lock.
 
 use core::fmt;
 
@@ -37,7 +37,8 @@ const OFFQ_DISABLE_MASK: u64 = 0xffff << OFFQ_DISABLE_SHIFT;
 const OFFQ_POOL_SHIFT: u32 = 21;
 const OFFQ_POOL_NONE: u64 = 0x7fff_ffff;
 
-/// A snapshot of a work word. Transitions are pure; [`WorkItem`](crate::WorkItem) applies them atomically.
+/// A snapshot of a work word. Transitions are pure; [`WorkItem`](crate::WorkItem) applies them
+/// atomically.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct WorkWord(u64);
 

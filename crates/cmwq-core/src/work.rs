@@ -1,9 +1,10 @@
 //! The work item itself, `struct work_struct`: a word, a link, a function.
 //!
-//! All writers of the word use a read-modify-write, never a store: a queuer that finds `PENDING` set has
-//! released its stores *into the word*, and the chain of read-modify-writes carries them to the run, whatever
-//! the ordering of those in between. A plain store in between would cut the chain (and store-then-fence, the
-//! kernel's way, is not enough in the C11 model: loom finds the lost event; see `models`).
+//! All writers of the word use a read-modify-write, never a store: a queuer that finds `PENDING`
+//! set has released its stores *into the word*, and the chain of read-modify-writes carries them to
+//! the run, whatever the ordering of those in between. A plain store in between would cut the chain
+//! (and store-then-fence, the kernel's way, is not enough in the C11 model: loom finds the lost
+//! event; see `models`).
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -26,11 +27,11 @@ pub struct WorkItem {
     func: WorkFn,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<WorkItem>() == 32);
 
-// SAFETY: `data` is atomic; `entry` is touched only by the owner of PENDING under a pool's lock (list
-// invariant (locked)); `func` is written only while the caller has the item to itself.
+// SAFETY: `data` is atomic; `entry` is touched only by the owner of PENDING under a pool's lock
+// (list invariant (locked)); `func` is written only while the caller has the item to itself.
 unsafe impl Sync for WorkItem {}
 // SAFETY: as above; an idle item has no ties to a thread.
 unsafe impl Send for WorkItem {}
@@ -79,28 +80,30 @@ impl WorkItem {
         self.func
     }
 
-    /// Sets `PENDING` and returns the word as it was: if that was not pending, the caller now owns queueing.
+    /// Sets `PENDING` and returns the word as it was: if that was not pending, the caller now owns
+    /// queueing.
     ///
     /// KERNEL: `test_and_set_bit(WORK_STRUCT_PENDING_BIT)` — same.
     #[inline]
     #[must_use]
     pub fn claim(&self) -> WorkWord {
-        // ORDERING: Release pairs with the Acquire of `start`: a run that begins after a refused claim sees
-        // the refused caller's stores. Acquire pairs with the Release of `start` and `publish_idle`.
+        // ORDERING: Release pairs with the Acquire of `start`: a run that begins after a refused
+        // claim sees the refused caller's stores. Acquire pairs with the Release of `start` and
+        // `publish_idle`.
         let was = self.data.fetch_or(WorkWord::PENDING_MASK, acq_rel("claim"));
         WorkWord::from_bits(was)
     }
 
-    /// Idle to in transit to `pool` in one step, if the word is still `seen`, an idle word that is not disabled and
-    /// whose last pool is `pool` or none: then the caller owns `PENDING`.
+    /// Idle to in transit to `pool` in one step, if the word is still `seen`, an idle word that is
+    /// not disabled and whose last pool is `pool` or none: then the caller owns `PENDING`.
     #[inline]
     #[must_use]
     pub fn claim_for(&self, seen: WorkWord, pool: PoolId) -> bool {
         debug_assert!(!seen.is_pending() && seen.disable_depth() == 0);
         let transit = WorkWord::off_queue(pool, seen.is_bh()).with_pending(true);
-        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle`, as for `claim`. The caller's
-        // own stores reach the run through the inbox or the pool's lock; a failure is followed by a `claim`,
-        // which has the Release.
+        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle`, as for `claim`.
+        // The caller's own stores reach the run through the inbox or the pool's lock; a failure is
+        // followed by a `claim`, which has the Release.
         self.data
             .compare_exchange(seen.bits(), transit.bits(), acquire("claim_for"), Ordering::Relaxed)
             .is_ok()
@@ -110,8 +113,9 @@ impl WorkItem {
     #[inline]
     pub(crate) fn set_queued(&self, word: WorkWord) {
         debug_assert!(word.is_pending() && word.is_queued());
-        // ORDERING: Relaxed, but a link of the chain: the Acquire of `start` pairs with the Release of the
-        // `claim`s that were refused before this, because this continues their release sequences.
+        // ORDERING: Relaxed, but a link of the chain: the Acquire of `start` pairs with the Release
+        // of the `claim`s that were refused before this, because this continues their release
+        // sequences.
         let was = swap_in_chain(&self.data, word.bits(), Ordering::Relaxed, "set_queued");
         debug_assert!(was & WorkWord::PENDING_MASK != 0, "queued without owning PENDING");
     }
@@ -120,8 +124,8 @@ impl WorkItem {
     #[inline]
     pub(crate) fn queue_from_idle(&self, seen: WorkWord, word: WorkWord) -> bool {
         debug_assert!(!seen.is_pending());
-        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run. The caller's
-        // own stores reach the run through the pool's lock.
+        // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run.
+        // The caller's own stores reach the run through the pool's lock.
         self.data
             .compare_exchange(
                 seen.bits(),
@@ -141,14 +145,15 @@ impl WorkItem {
 
     /// Clears `PENDING` because the function is about to run. Caller holds the pool's lock.
     ///
-    /// KERNEL: `set_work_pool_and_clear_pending` — differs: one AcqRel swap instead of write barrier, store,
-    /// full barrier.
+    /// KERNEL: `set_work_pool_and_clear_pending` — differs: one AcqRel swap instead of write
+    /// barrier, store, full barrier.
     #[inline]
     pub(crate) fn start(&self, idle: WorkWord) {
         debug_assert!(!idle.is_pending() && !idle.is_queued());
-        // ORDERING: Acquire pairs with the Release of refused `claim`s, whose stores this run must see;
-        // Release pairs with the Acquire of the `claim` that wins after this and of `claim_for` and
-        // `queue_from_idle`: the next owner may use the link, perhaps under another pool's lock.
+        // ORDERING: Acquire pairs with the Release of refused `claim`s, whose stores this run must
+        // see; Release pairs with the Acquire of the `claim` that wins after this and of
+        // `claim_for` and `queue_from_idle`: the next owner may use the link, perhaps under another
+        // pool's lock.
         swap_in_chain(&self.data, idle.bits(), acq_rel("start"), "start");
     }
 
@@ -157,12 +162,13 @@ impl WorkItem {
     pub(crate) fn publish_idle(&self, idle: WorkWord) {
         debug_assert!(!idle.is_queued());
         // ORDERING: Release pairs with the Acquire of the next owner's `claim`, `claim_for` or
-        // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: whoever turned callers away
-        // sees what they wanted done.
+        // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: whoever turned
+        // callers away sees what they wanted done.
         self.data.swap(idle.bits(), acq_rel("publish_idle"));
     }
 
-    /// The owner of `PENDING` gives it up; `word` is the idle word that was there when it was claimed.
+    /// The owner of `PENDING` gives it up; `word` is the idle word that was there when it was
+    /// claimed.
     ///
     /// KERNEL: the end of `__cancel_work`, and of a refused `queue_work` — same.
     pub fn release(&self, word: WorkWord) {

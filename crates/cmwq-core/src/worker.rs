@@ -15,8 +15,8 @@ pub enum Next {
     /// [`worker_created`](crate::PoolState::worker_created) or
     /// [`create_failed`](crate::PoolState::create_failed) and ask again.
     Manage,
-    /// Park until woken. `watch`: work waits although the worker may not start it, so somebody must notice
-    /// when a running worker blocks.
+    /// Park until woken. `watch`: work waits although the worker may not start it, so somebody must
+    /// notice when a running worker blocks.
     Sleep {
         /// Arm the detection of blocking.
         watch: bool,
@@ -25,8 +25,8 @@ pub enum Next {
     Exit,
 }
 
-/// The right to run one item, once. All that is needed after the function was entered is in the worker's
-/// record; `item` may be dangling by then.
+/// The right to run one item, once. All that is needed after the function was entered is in the
+/// worker's record; `item` may be dangling by then.
 #[must_use]
 #[derive(Debug)]
 pub struct Claim {

@@ -20,7 +20,8 @@ use crate::sync::{Arc, Mutex, lock};
 
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the work item.
+/// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the
+/// work item.
 #[repr(C)]
 struct Closure<I, F, T> {
     item: I,
@@ -35,8 +36,8 @@ struct Packet<T> {
     waker: Mutex<Option<Waker>>,
 }
 
-// SAFETY: `func` is taken by the one run; `outcome` is written before `done` is set and taken by the one
-// handle after.
+// SAFETY: `func` is taken by the one run; `outcome` is written before `done` is set and taken by
+// the one handle after.
 unsafe impl<I: Sync, F: Send, T: Send> Sync for Closure<I, F, T> {}
 // SAFETY: as above.
 unsafe impl<I: Send, F: Send, T: Send> Send for Closure<I, F, T> {}
@@ -54,8 +55,8 @@ impl<I: Send + Sync, F: Send, T: Send> Joinable<T> for Closure<I, F, T> {
 
 /// The function of a closure's item.
 unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
-    // SAFETY: the item was queued with one strong reference, which this run takes over; it was queued
-    // through the pointer to the whole closure.
+    // SAFETY: the item was queued with one strong reference, which this run takes over; it was
+    // queued through the pointer to the whole closure.
     let closure = unsafe { Arc::from_raw(item.cast_const().cast::<Closure<I, F, T>>()) };
     // SAFETY: an item of a closure runs once, so `func` is this run's.
     let func = unsafe { (*closure.func.get()).take() };
@@ -83,7 +84,8 @@ impl<T> Packet<T> {
     }
 }
 
-/// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run takes over.
+/// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run
+/// takes over.
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -118,15 +120,16 @@ where
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
-/// Dropping the handle lets the closure run on by itself. The handle is also a future, which does not need any
-/// particular executor.
+/// Dropping the handle lets the closure run on by itself. The handle is also a future, which does
+/// not need any particular executor.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
     closure: Arc<dyn Joinable<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits until the closure has returned, and returns its value. All that the closure did is visible.
+    /// Waits until the closure has returned, and returns its value. All that the closure did is
+    /// visible.
     ///
     /// Called from a work function, it counts as blocking at once: another worker takes over.
     ///
@@ -174,8 +177,8 @@ impl<T> JoinHandle<T> {
 
     fn take(&self) -> Result<T, JoinError> {
         debug_assert!(self.is_finished());
-        // SAFETY: `done` is set, so the run has written its outcome and will not touch it again; this handle
-        // is the only taker.
+        // SAFETY: `done` is set, so the run has written its outcome and will not touch it again;
+        // this handle is the only taker.
         let outcome = unsafe { (*self.closure.packet().outcome.get()).take() };
         outcome.expect("joined twice").map_err(JoinError)
     }
@@ -188,7 +191,8 @@ impl<T> Future for JoinHandle<T> {
         let packet = self.closure.packet();
         if !packet.done.is_set() {
             *lock(&packet.waker) = Some(cx.waker().clone());
-            // The run sets `done` before it takes the waker: either it finds ours, or we find it done.
+            // The run sets `done` before it takes the waker: either it finds ours, or we find it
+            // done.
             if !packet.done.is_set() {
                 return Poll::Pending;
             }

@@ -26,22 +26,23 @@ struct Run {
     blocking: u32,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
 }
 
 /// Makes `context` the calling thread's, until [`leave`].
 pub(crate) fn enter(context: &Context) {
-    CURRENT.set(context);
+    CURRENT.with(|current| current.set(context));
 }
 
 pub(crate) fn leave() {
-    CURRENT.set(ptr::null());
+    CURRENT.with(|current| current.set(ptr::null()));
 }
 
 fn with<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     let context = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: set by `enter` to a context on this thread's stack that outlives the matching `leave`.
+    // SAFETY: set by `enter` to a context on this thread's stack that outlives the matching
+    // `leave`.
     unsafe { context.as_ref() }.map(f)
 }
 
@@ -70,6 +71,7 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.core.worker_blocked(self.id, run.seq);
+        let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
 
@@ -88,22 +90,19 @@ pub(crate) fn current_wq() -> Option<WqKey> {
     with(|context| context.run.get().map(|run| run.wq)).flatten()
 }
 
-/// The item that the calling thread runs. Only its address means anything: the function may have freed it.
+/// The item that the calling thread runs. Only its address means anything: the function may have
+/// freed it.
 pub(crate) fn current_item() -> Option<*const WorkItem> {
     with(|context| context.run.get().map(|run| run.item)).flatten()
 }
 
-/// The number, within its pool, of the worker that the calling thread is.
-pub(crate) fn current_worker() -> Option<(u32, u32)> {
-    with(|context| (context.pool.id.0, context.id.0))
-}
-
-/// Tells the pool that the calling worker is about to block, runs `f`, and tells it that the worker is back.
+/// Tells the pool that the calling worker is about to block, runs `f`, and tells it that the worker
+/// is back.
 ///
-/// Workers that block are noticed anyway, within microseconds where the system allows; this makes it
-/// immediate and independent of what the system allows. Use it around waits that are known to be long, or
-/// where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work function it only calls `f`.
-/// Sections nest.
+/// Workers that block are noticed anyway, within microseconds where the system allows; this makes
+/// it immediate and independent of what the system allows. Use it around waits that are known to be
+/// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
+/// function it only calls `f`. Sections nest.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::new("io")?;

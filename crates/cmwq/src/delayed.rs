@@ -39,13 +39,14 @@ impl DelayedItem {
         }
     }
 
-    /// Queues the item on `wq` after `delay`; 0 queues at once, without the timer. `false`: it was pending.
+    /// Queues the item on `wq` after `delay`; 0 queues at once, without the timer. `false`: it was
+    /// pending.
     ///
     /// KERNEL: `queue_delayed_work_on` — same.
     ///
     /// # Safety
-    /// `this` must be valid with the provenance of the object that holds it, and stay where it is until its
-    /// function is entered, if the result is `true`.
+    /// `this` must be valid with the provenance of the object that holds it, and stay where it is
+    /// until its function is entered, if the result is `true`.
     pub(crate) unsafe fn queue(
         this: NonNull<Self>,
         wq: &Handle,
@@ -99,7 +100,8 @@ impl DelayedItem {
 /// The timer of a delayed item expired: queues the item. KERNEL: `delayed_work_timer_fn` — same.
 ///
 /// # Safety
-/// `timer` must be a member of a valid [`DelayedItem`] that was armed, and was taken off the wheel just now.
+/// `timer` must be a member of a valid [`DelayedItem`] that was armed, and was taken off the wheel
+/// just now.
 pub(crate) unsafe fn expired(timer: NonNull<Timer>) {
     // SAFETY: a member of a delayed item by the caller's promise.
     let this = unsafe { timer.byte_sub(offset_of!(DelayedItem, timer)).cast::<DelayedItem>() };

@@ -5,16 +5,17 @@ use std::str::FromStr;
 
 use crate::sense;
 
-/// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*: flushes, joins,
-/// [`blocking`](crate::blocking)), which always works. Chosen at start-up by trying; `CMWQ_DETECT` overrides.
+/// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*:
+/// flushes, joins, [`blocking`](crate::blocking)), which always works. Chosen at start-up by
+/// trying; `CMWQ_DETECT` overrides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Detect {
-    /// Context-switch records of each worker, by `perf_event_open`; exact. Needs `perf_event_paranoid` ≤ 2 and a
-    /// seccomp profile that allows the call. A tick stands by.
+    /// Context-switch records of each worker, by `perf_event_open`; exact. Needs
+    /// `perf_event_paranoid` ≤ 2 and a seccomp profile that allows the call. A tick stands by.
     Perf,
-    /// An idle-class thread per CPU that gets the CPU exactly when nothing else wants it. Needs nothing. A tick
-    /// stands by, for CPUs that other programs keep busy.
+    /// An idle-class thread per CPU that gets the CPU exactly when nothing else wants it. Needs
+    /// nothing. A tick stands by, for CPUs that other programs keep busy.
     Sentinel,
     /// Only looking at the states of running workers, at intervals, while work waits.
     Tick,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 
-/// Why a workqueue could not be made. Only construction and calls to the operating system can fail; queueing
-/// cannot.
+/// Why a workqueue could not be made. Only construction and calls to the operating system can fail;
+/// queueing cannot.
 pub struct Error(Box<Inner>);
 
 struct Inner {

@@ -1,9 +1,10 @@
-//! The Linux kernel's concurrency-managed workqueues, for any Linux process: a thread pool nobody has to size.
+//! The Linux kernel's concurrency-managed workqueues, for any Linux process: a thread pool nobody
+//! has to size.
 //!
-//! Queue functions; shared worker pools run them. The pools keep *just enough* workers runnable: one per CPU, and
-//! the moment the last running one **blocks** (a lock, a file, a sleep, a page fault; nobody has to say so), the next
-//! item starts on another worker. No CPU idles while work waits, no pool is oversubscribed, nothing deadlocks
-//! because "the pool" is asleep.
+//! Queue functions; shared worker pools run them. The pools keep *just enough* workers runnable:
+//! one per CPU, and the moment the last running one **blocks** (a lock, a file, a sleep, a page
+//! fault; nobody has to say so), the next item starts on another worker. No CPU idles while work
+//! waits, no pool is oversubscribed, nothing deadlocks because "the pool" is asleep.
 //!
 //! ```
 //! let wq = cmwq::Workqueue::new("hello")?;
@@ -18,32 +19,40 @@
 //! # Ok::<(), cmwq::Error>(())
 //! ```
 //!
-//! - [`Workqueue`]: closures with a [`JoinHandle`], reusable [`Work`] and [`DelayedWork`], [`scope`](Workqueue::scope)
-//!   for closures that borrow, [`flush`](Workqueue::flush).
+//! - [`Workqueue`]: closures with a [`JoinHandle`], reusable [`Work`] and [`DelayedWork`],
+//!   [`scope`](Workqueue::scope) for closures that borrow, [`flush`](Workqueue::flush).
 //! - [`system`]: the queues every process has.
 //! - [`blocking`]: to say that one is about to block, where that is known.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
 //!
 //! # What it does to a process
 //!
-//! Threads are created as items need them and leave when they have been idle for 300 s; a process whose queues are
-//! idle has no wake-ups. Worker threads have all of the creating thread's signal mask. A panic in a function never takes a
-//! worker or another item with it. Settings come from the environment: `CMWQ_PARAMS` and `CMWQ_DETECT`, and
-//! `CMWQ_QUIET=1` silences the notices about what is degraded. After `fork`, use it in the parent only.
+//! Threads are created as items need them and leave when they have been idle for 300 s; a process
+//! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
+//! mask. A panic in a function never takes a worker or another item with it. Settings come from the
+//! environment: `CMWQ_PARAMS` and `CMWQ_DETECT`, and `CMWQ_QUIET=1` silences the notices about what
+//! is degraded. After `fork`, use it in the parent only.
 
 mod clock;
 mod closure;
+mod countdown;
+mod crew;
 mod current;
 mod delayed;
 mod detect;
-mod doctor;
+pub mod doctor;
 mod error;
 mod limit;
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 mod notice;
 mod panic;
 mod params;
 mod park;
+mod plan;
+mod pods;
 mod pool;
+mod published;
 mod runtime;
 mod scope;
 mod sense;

@@ -1,28 +1,103 @@
-//! `max_active` of unbound and managed queues: one limit for the system, split over NUMA nodes, shared by the pods
-//! of a node.
+//! `max_active` of unbound and managed queues: one limit for the system, split over NUMA nodes,
+//! shared by the pods of a node.
 
 use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
 
-use crate::sync::{Arc, Mutex, lock};
+use std::collections::VecDeque;
 
-/// A node's share. Lock: LN, inside of a pool's.
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering, lock, seq_cst_fence};
+
+/// A node's share: a count that is taken and given back without a lock while nobody waits for it,
+/// and a line of those who wait. Lock: LN, inside of a pool's.
+///
+/// | taker | giver |
+/// |---|---|
+/// | 1. stand in line, say that somebody waits | 1. give the slot back |
+/// | 2. fence | 2. fence |
+/// | 3. try once more to take a slot | 3. does somebody wait? then hand him a slot |
 #[derive(Debug)]
-pub(crate) struct NodeLimit(Mutex<NodeState>);
+pub(crate) struct NodeLimit {
+    nr: AtomicU32,
+    max: u32,
+    nr_waiting: AtomicU32,
+    line: Mutex<VecDeque<PwqRef>>,
+}
+
+impl NodeLimit {
+    pub(crate) fn new(max: u32) -> Self {
+        Self {
+            nr: AtomicU32::new(0),
+            max,
+            nr_waiting: AtomicU32::new(0),
+            line: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    fn take(&self) -> bool {
+        // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
+        let taken = self.nr.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| {
+            (nr < self.max).then_some(nr + 1)
+        });
+        taken.is_ok()
+    }
+
+    #[cold]
+    fn wait(&self, who: PwqRef) -> bool {
+        let mut line = lock(&self.line);
+        line.push_back(who);
+        // ORDERING: the fence pairs with the one in `put`.
+        self.nr_waiting.fetch_add(1, Ordering::Relaxed);
+        seq_cst_fence("limit_wait");
+        if line.len() > 1 || !self.take() {
+            return false;
+        }
+        line.pop_back();
+        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    #[cold]
+    fn hand_over(&self) -> Option<PwqRef> {
+        let mut line = lock(&self.line);
+        if line.is_empty() || !self.take() {
+            return None;
+        }
+        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        line.pop_front()
+    }
+}
 
 impl NodeSlots for NodeLimit {
     fn try_get(&self, who: PwqRef) -> bool {
-        lock(&self.0).try_get(who)
+        // No queue jumping: while others wait, one waits behind them.
+        // ORDERING: no pairing: a hint; `wait` decides under the lock.
+        let nobody_waits = self.nr_waiting.load(Ordering::Relaxed) == 0;
+        (nobody_waits && self.take()) || self.wait(who)
+    }
+
+    fn may_keep(&self, is_waiting: bool) -> bool {
+        // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
+        // late.
+        self.nr_waiting.load(Ordering::Relaxed) <= u32::from(is_waiting)
+            && self.nr.load(Ordering::Relaxed) <= self.max
     }
 
     fn put(&self) -> Option<PwqRef> {
-        lock(&self.0).put()
+        // ORDERING: the fence pairs with the one in `wait`.
+        self.nr.fetch_sub(1, Ordering::Relaxed);
+        seq_cst_fence("limit_put");
+        if self.nr_waiting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.hand_over()
     }
 }
 
 /// The limits of one queue, by slot.
 #[derive(Debug)]
 pub(crate) enum NodeLimits {
-    /// Every slot has the whole limit to itself: per-CPU and ordered queues, and machines with one pod.
+    /// Every slot has the whole limit to itself: per-CPU and ordered queues, and machines with one
+    /// pod.
     Each(u32),
     /// By slot: the slot's node has this share, and the slot shares it with others, or not.
     ByNode(Vec<(u32, Option<Arc<NodeLimit>>)>),
@@ -48,12 +123,7 @@ impl NodeLimits {
                 Some(_) => NodeState::share(max_active, min_active, cpus, total),
                 None => max_active,
             };
-            nodes.push((
-                node,
-                Arc::new(NodeLimit(Mutex::new(NodeState::new(share)))),
-                share,
-                members,
-            ));
+            nodes.push((node, Arc::new(NodeLimit::new(share)), share, members));
         }
         let by_slot = pods.iter().filter_map(|(node, _)| {
             let (_, limit, share, members) = nodes.iter().find(|(known, ..)| known == node)?;

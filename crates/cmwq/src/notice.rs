@@ -1,7 +1,7 @@
 //! Saying once what is degraded.
 //!
-//! A library should be quiet, and it should not hide that it works with one arm tied. So each kind of
-//! degradation is said once per process, on standard error, and kept for [`notices`].
+//! A library should be quiet, and it should not hide that it works with one arm tied. So each kind
+//! of degradation is said once per process, on standard error, and kept for [`notices`].
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -16,10 +16,8 @@ pub(crate) enum Notice {
     ProcMissing,
     PerfBudget,
     PinRefused,
-    MaxActive,
     Params,
     Name,
-    RealTime,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,5 @@
-//! Panics in work functions: caught at the item's boundary, delivered or handled, never lost with a worker.
+//! Panics in work functions: caught at the item's boundary, delivered or handled, never lost with a
+//! worker.
 
 use std::any::Any;
 
@@ -8,9 +9,9 @@ type Handler = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
 
 static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 
-/// Sets what is called with the payload of a panic that nobody will join: in a [`Work`](crate::Work) function,
-/// or in a closure whose handle was dropped. Without a handler, nothing is done beyond the message that Rust's
-/// panic hook has printed by then.
+/// Sets what is called with the payload of a panic that nobody will join: in a
+/// [`Work`](crate::Work) function, or in a closure whose handle was dropped. Without a handler,
+/// nothing is done beyond the message that Rust's panic hook has printed by then.
 ///
 /// The handler runs on the worker. If it panics itself, that panic is swallowed.
 pub fn set_panic_handler(handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) {

@@ -45,13 +45,17 @@ const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|syste
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
     pub(crate) fn from_env() -> Self {
-        let var = |name| std::env::var(name).ok();
-        let (params, complaints) =
-            Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref());
+        let (params, complaints) = Self::try_env();
         if !complaints.is_empty() {
             notice::once(Notice::Params, || complaints.join("; "));
         }
         params
+    }
+
+    /// What the environment says, and what is wrong with it.
+    pub(crate) fn try_env() -> (Self, Vec<String>) {
+        let var = |name| std::env::var(name).ok();
+        Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref())
     }
 
     pub(crate) fn parse(params: Option<&str>, detect: Option<&str>) -> (Self, Vec<String>) {

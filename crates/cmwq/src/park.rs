@@ -1,7 +1,8 @@
 //! How a worker sleeps and is woken: a word of *tokens*, and an event that happens once.
 //!
-//! A token says why one is woken. It stays until it is taken, so a wake-up that comes before the sleep is
-//! not lost, and a second wake-up with the same token costs one atomic operation and no system call.
+//! A token says why one is woken. It stays until it is taken, so a wake-up that comes before the
+//! sleep is not lost, and a second wake-up with the same token costs one atomic operation and no
+//! system call.
 //!
 //! | bit | meaning |
 //! |---|---|
@@ -12,7 +13,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::sync::{Futex, Ordering, ordering};
+use crate::sync::{Futex, Ordering, acquire, release};
 
 /// Kicked.
 pub(crate) const WAKE: u32 = 1 << 0;
@@ -21,8 +22,9 @@ pub(crate) const CHECK: u32 = 1 << 1;
 const TOKENS: u32 = WAKE | CHECK;
 const PARKED: u32 = 1 << 31;
 
-/// One sleeper, any number of wakers. Wakers may come at any time, also after the owner has gone: parkers are
-/// recycled, never freed, so a late token wakes the next owner for nothing, which it can bear.
+/// One sleeper, any number of wakers. Wakers may come at any time, also after the owner has gone:
+/// parkers are recycled, never freed, so a late token wakes the next owner for nothing, which it
+/// can bear.
 #[derive(Debug)]
 pub(crate) struct Parker {
     futex: Futex,
@@ -35,14 +37,16 @@ impl Parker {
 
     /// Takes the tokens that are there, without sleeping.
     pub(crate) fn take(&self) -> u32 {
-        // ORDERING: Acquire pairs with the Release of `unpark`: what the waker did before is visible.
-        self.futex.word.swap(0, ordering("park_take", Ordering::Acquire)) & TOKENS
+        // ORDERING: Acquire pairs with the Release of `unpark`: what the waker did before is
+        // visible.
+        self.futex.word.swap(0, acquire("park_take")) & TOKENS
     }
 
     /// Sleeps until there is a token, and takes it. 0: the time was up.
     pub(crate) fn park(&self, timeout: Option<Duration>) -> u32 {
         loop {
-            // ORDERING: no pairing: entering the sleep publishes nothing; `take` acquires afterwards.
+            // ORDERING: no pairing: entering the sleep publishes nothing; `take` acquires
+            // afterwards.
             let empty =
                 self.futex.word.compare_exchange(0, PARKED, Ordering::Relaxed, Ordering::Relaxed);
             let timed_out = empty.is_ok() && !self.futex.wait(PARKED, timeout);
@@ -57,7 +61,7 @@ impl Parker {
     pub(crate) fn unpark(&self, token: u32) {
         debug_assert!(token & TOKENS == token && token != 0);
         // ORDERING: Release pairs with the Acquire of `take`.
-        let was = self.futex.word.fetch_or(token, ordering("unpark", Ordering::Release));
+        let was = self.futex.word.fetch_or(token, release("unpark"));
         if was & TOKENS == 0 && was & PARKED != 0 {
             self.futex.wake(1);
         }
@@ -79,13 +83,13 @@ impl Event {
 
     pub(crate) fn is_set(&self) -> bool {
         // ORDERING: Acquire pairs with the Release of `set`.
-        self.futex.word.load(Ordering::Acquire) & HAPPENED != 0
+        self.futex.word.load(acquire("event_is_set")) & HAPPENED != 0
     }
 
     /// Lets all waiters go, now and later. The caller must keep the event alive during the call.
     pub(crate) fn set(&self) {
         // ORDERING: Release pairs with the Acquire of `is_set` and `wait`.
-        if self.futex.word.swap(HAPPENED, Ordering::Release) & WAITERS != 0 {
+        if self.futex.word.swap(HAPPENED, release("event_set")) & WAITERS != 0 {
             self.futex.wake(u32::MAX >> 1);
         }
     }
@@ -94,7 +98,7 @@ impl Event {
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         loop {
             // ORDERING: Acquire pairs with the Release of `set`.
-            let was = self.futex.word.fetch_or(WAITERS, Ordering::Acquire);
+            let was = self.futex.word.fetch_or(WAITERS, acquire("event_wait"));
             if was & HAPPENED != 0 {
                 return true;
             }

@@ -1,8 +1,8 @@
 //! A worker pool with its lock: the core's decisions on one side, threads on the other.
 //!
-//! Owns [`Locked`], the pool's lock domain (L): the core's [`PoolState`] and the handles of its workers'
-//! threads. The pattern of every function here and in `worker`: lock, ask the core, turn the outcome into a
-//! [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
+//! Owns [`Locked`], the pool's lock domain (L): the core's [`PoolState`] and the handles of its
+//! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
+//! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
 //!
 //! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable.
 
@@ -13,6 +13,8 @@ use std::ptr;
 use cmwq_core::{Effects, Inbox, Kick, PoolConfig, PoolId, PoolState, PwqRef, WorkerId, WqKey};
 
 use crate::clock;
+use crate::detect::Detect;
+use crate::pods::Pods;
 use crate::runtime::Runtime;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock,
@@ -53,6 +55,15 @@ pub(crate) struct Locked {
     saturated: bool,
     /// What emptying the inbox demands; acted on by whoever did it.
     pending_kick: Kick,
+    /// Workers leave as soon as they are idle.
+    is_closing: bool,
+    /// Counted as a pod with a CPU to spare.
+    is_spare: bool,
+    /// A worker was called to be lent and has not come yet.
+    is_called: bool,
+    /// Workers that run items of other pods now. They block like any other, so they are watched
+    /// here.
+    pub(crate) nr_lent: u32,
 }
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
@@ -63,7 +74,8 @@ pub(crate) struct Pool {
     pub(crate) id: PoolId,
     pub(crate) spec: PoolSpec,
     pub(crate) runtime: &'static Runtime,
-    /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody watching.
+    /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody
+    /// watching.
     pub(crate) inbox: Inbox,
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
@@ -75,8 +87,10 @@ pub(crate) struct Pool {
     last_false_alarm: AtomicU64,
     /// On the service's list of ticking pools.
     pub(crate) is_ticking: AtomicBool,
-    /// Copy of `nr_running` for other pods looking for a CPU to spare. A hint.
-    running_hint: AtomicU32,
+    /// The managed pods that help each other, and which of them this is.
+    pub(crate) pods: Option<(&'static Pods, usize)>,
+    /// Copy of `Locked::is_spare` for other pods. A hint.
+    is_spare: AtomicBool,
     next_worker_number: AtomicU32,
 }
 
@@ -105,11 +119,16 @@ pub(crate) enum Todo {
 }
 
 impl Pool {
-    pub(crate) fn new(id: PoolId, spec: PoolSpec, runtime: &'static Runtime) -> &'static Self {
+    pub(crate) fn new(
+        id: PoolId,
+        spec: PoolSpec,
+        pods: Option<(&'static Pods, usize)>,
+        runtime: &'static Runtime,
+    ) -> Box<Self> {
         let mut config = PoolConfig::new(id, spec.concurrency);
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
-        Box::leak(Box::new(Self {
+        Box::new(Self {
             id,
             spec,
             runtime,
@@ -120,15 +139,20 @@ impl Pool {
                 watched: false,
                 saturated: false,
                 pending_kick: Kick::None,
+                is_closing: false,
+                is_spare: true,
+                is_called: false,
+                nr_lent: 0,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
             is_calm: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
             is_ticking: AtomicBool::new(false),
-            running_hint: AtomicU32::new(0),
+            pods,
+            is_spare: AtomicBool::new(true),
             next_worker_number: AtomicU32::new(0),
-        }))
+        })
     }
 
     /// The lock, with everything that was queued before in the core's lists. To be given back by
@@ -154,9 +178,26 @@ impl Pool {
         self.watched.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_spare_hint(&self) -> bool {
+    /// Another pod has a CPU to spare.
+    #[inline]
+    pub(crate) fn may_be_helped(&self) -> bool {
+        self.pods.is_some_and(|(pods, _)| pods.any_spare())
+    }
+
+    /// This pod has a CPU to spare. A hint.
+    pub(crate) fn is_spare(&self) -> bool {
         // ORDERING: no pairing: a hint.
-        self.running_hint.load(Ordering::Relaxed) < self.spec.concurrency
+        self.is_spare.load(Ordering::Relaxed)
+    }
+
+    /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
+    pub(crate) fn call_to_lend(&'static self) -> bool {
+        let mut guard = self.lock();
+        let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
+        let called = kick != Kick::None;
+        guard.is_called |= called;
+        self.unlock(guard, kick);
+        called
     }
 
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
@@ -215,8 +256,10 @@ impl Pool {
         if self.runtime.detect.has_sentinel() {
             self.arm_sentinel(begin);
         }
-        if begin {
+        if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
+        }
+        if self.may_be_helped() {
             self.runtime.ask_idle_pods(self);
         }
     }
@@ -227,7 +270,7 @@ impl Pool {
         if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
-        if !begin {
+        if self.spec.cpus.count() > 1 && !begin {
             if let Some(cpu) = sense::sched::current_cpu() {
                 self.runtime.sentinels.arm(cpu);
             }
@@ -238,8 +281,10 @@ impl Pool {
 
     /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
     pub(crate) fn arm_all_sentinels(&'static self) {
-        if let PoolKind::Cpu(cpu) = self.spec.kind {
-            self.runtime.sentinels.arm(cpu);
+        if self.spec.cpus.count() == 1 {
+            if let Some(cpu) = self.spec.cpus.first() {
+                self.runtime.sentinels.arm(cpu);
+            }
             return;
         }
         let mut cpus = CpuSet::new();
@@ -255,9 +300,10 @@ impl Pool {
         }
     }
 
-    /// A sentinel ran although nobody was blocked: it got its small share beside a CPU hog, or this pool's workers
-    /// crowd on another CPU. In the first case the scheduler itself makes the next time rare, so it is armed again
-    /// at once; alarms in quick succession are the second case, and wait for the tick.
+    /// A sentinel ran although nobody was blocked: it got its small share beside a CPU hog, or this
+    /// pool's workers crowd on another CPU. In the first case the scheduler itself makes the next
+    /// time rare, so it is armed again at once; alarms in quick succession are the second case, and
+    /// wait for the tick.
     pub(crate) fn false_alarm(&'static self) {
         let now = clock::now();
         // ORDERING: no pairing: hints.
@@ -270,10 +316,12 @@ impl Pool {
         }
     }
 
-    // ---- creation --------------------------------------------------------------------------------------
+    // ---- creation
+    // --------------------------------------------------------------------------------------
 
-    /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller holds no
-    /// core lock. On failure nothing is lost: the pool works with what it has, and the service tries again.
+    /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
+    /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
+    /// service tries again.
     ///
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
@@ -309,9 +357,40 @@ impl Pool {
             guard.core.create_failed(id, by, clock::now());
             Kick::None
         };
+        let is_closing = guard.is_closing;
         self.unlock(guard, kick);
+        if is_closing {
+            self.dismiss_idle();
+        }
         if let Err(error) = spawned {
             self.runtime.creation_failed(self, &error);
+        }
+    }
+
+    // ---- the end
+    // ---------------------------------------------------------------------------------------
+
+    /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
+    #[cold]
+    pub(crate) fn close(&self) {
+        self.lock_only().is_closing = true;
+        self.dismiss_idle();
+    }
+
+    /// Sends the idle workers of a closed pool away.
+    #[cold]
+    pub(crate) fn dismiss_idle(&self) {
+        loop {
+            let mut guard = self.lock_only();
+            debug_assert!(
+                guard.is_closing && !guard.core.work_waits(),
+                "work waits in a closed pool"
+            );
+            let leaving = guard.core.dismiss_one();
+            let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+            drop(guard);
+            let Some(berth) = berth else { return };
+            berth.parker.unpark(park::WAKE);
         }
     }
 
@@ -332,6 +411,11 @@ impl Locked {
         self.threads.get(id.0 as usize)?.as_ref()
     }
 
+    /// Whether whoever is idle is to leave.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
     pub(crate) fn set_thread(&mut self, id: WorkerId, thread: Option<Arc<Thread>>) {
         let index = id.0 as usize;
         if self.threads.len() <= index {
@@ -340,7 +424,8 @@ impl Locked {
         self.threads[index] = thread;
     }
 
-    /// Queues what is in the inbox. What that demands is in `pending_kick` until the next [`todo`](Self::todo).
+    /// Queues what is in the inbox. What that demands is in `pending_kick` until the next
+    /// [`todo`](Self::todo).
     #[inline]
     pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
         for (pwq, item) in pool.inbox.take() {
@@ -350,11 +435,11 @@ impl Locked {
         }
     }
 
-    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped by whoever may
-    /// have changed the number of running workers, or watching.
+    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped
+    /// by whoever may have changed the number of running workers, or watching.
     #[inline]
     pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
-        let saturated = self.watched && self.core.is_at_capacity();
+        let saturated = self.watched && self.core.is_at_capacity() && !pool.may_be_helped();
         if saturated == self.saturated {
             return;
         }
@@ -369,9 +454,11 @@ impl Locked {
         }
     }
 
-    /// Turns a decision into something that can be done without the lock. The last thing to do under it.
+    /// Turns a decision into something that can be done without the lock. The last thing to do
+    /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.settle_spare(pool);
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         match kick {
@@ -389,8 +476,8 @@ impl Locked {
         }
     }
 
-    /// As [`todo`](Self::todo), for a worker that has just claimed an item: it is watched from now on, if anybody
-    /// watches, since more may be queued without a word while it runs.
+    /// As [`todo`](Self::todo), for a worker that has just claimed an item: it is watched from now
+    /// on, if anybody watches, since more may be queued without a word while it runs.
     #[inline]
     pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
         match self.todo(pool, kick) {
@@ -399,12 +486,12 @@ impl Locked {
         }
     }
 
-    /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed an item, or
-    /// is going idle, so that the standby may be another one now.
+    /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed
+    /// an item, or is going idle, so that the standby may be another one now.
     #[inline]
     pub(crate) fn watch(&mut self, pool: &Pool, is_claimer: bool) -> Todo {
         let begin = !self.watched;
-        if !begin && !is_claimer {
+        if !begin && !is_claimer && !pool.may_be_helped() {
             return Todo::Nothing;
         }
         self.watched = true;
@@ -431,11 +518,37 @@ impl Locked {
         }
     }
 
-    /// Keeps the hint for other pods. Only pools with siblings need it.
+    /// Keeps the board of the pods.
     #[inline]
-    pub(crate) fn publish_running(&self, pool: &Pool) {
-        // ORDERING: no pairing: a hint.
-        pool.running_hint.store(self.core.nr_running(), Ordering::Relaxed);
+    fn settle_spare(&mut self, pool: &Pool) {
+        let Some((pods, _)) = pool.pods else { return };
+        let is_spare = !self.is_called && self.core.has_spare_cpu();
+        if is_spare != self.is_spare {
+            self.is_spare = is_spare;
+            // ORDERING: no pairing: a hint.
+            pool.is_spare.store(is_spare, Ordering::Relaxed);
+            pods.count(is_spare);
+        }
+    }
+
+    /// Whether anybody has to be watched: work waits here, or a worker is lent, whose CPU others
+    /// could use.
+    pub(crate) fn has_to_watch(&self) -> bool {
+        self.core.work_waits() || self.nr_lent > 0
+    }
+
+    /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
+    /// who looks for work in other pods.
+    pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
+        if kick == Kick::None && pool.pods.is_some() && self.nr_lent > 0 {
+            return self.core.kick_to_lend();
+        }
+        kick
+    }
+
+    /// The worker that was called is here, or another one that will look around.
+    pub(crate) fn answer_call(&mut self) {
+        self.is_called = false;
     }
 }
 

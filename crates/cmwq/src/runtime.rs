@@ -1,28 +1,42 @@
 //! The process's pools, and the way from a queue's wishes to them.
 //!
-//! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model checker make
-//! their own.
+//! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model
+//! checker make their own.
 
 use std::io;
 
-use cmwq_core::{PoolId, WqKey, policy};
+use cmwq_core::{Kick, PoolId, WqKey, policy};
 
 use crate::clock;
+use crate::closure;
+use crate::crew::Crew;
 use crate::detect::Detect;
-use crate::error::Error;
 use crate::limit::NodeLimits;
 use crate::params::Params;
+use crate::pods::Pods;
 use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::sense;
 use crate::sentinel::Sentinels;
 use crate::service::{self, Service};
-use crate::sync::{Arc, AtomicBool, Mutex, OnceLock, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::table::PoolTable;
 use crate::topo::{self, CpuSet, Pod};
 use crate::wq::{Kind, Spec, Wq};
 
+#[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
+mod global;
+mod shutdown;
+
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
-const HIGHPRI_NICE: i32 = -20;
+pub(crate) const HIGHPRI_NICE: i32 = -20;
+
+/// The queue that takes other queues down.
+const REAPER: Spec = Spec {
+    kind: Kind::Unbound,
+    highpri: false,
+    cpu_intensive: false,
+    max_active: cmwq_core::consts::WQ_MAX_ACTIVE,
+};
 
 /// What the process may use.
 #[derive(Clone, Debug)]
@@ -33,8 +47,10 @@ pub(crate) struct Machine {
     index: Vec<usize>,
     /// What the cgroup grants of them.
     pub(crate) quota: Option<f64>,
-    /// The pods of the default scope.
+    /// The pods of unbound queues: the default scope's.
     pub(crate) pods: Vec<Pod>,
+    /// The pods of managed queues: one per CPU, or one in all under a quota.
+    pub(crate) managed_pods: Vec<Pod>,
     /// Pod by index of the CPU.
     pod_of: Vec<usize>,
 }
@@ -46,7 +62,10 @@ pub(crate) struct Runtime {
     pub(crate) machine: Machine,
     pub(crate) service: Service,
     pub(crate) sentinels: Sentinels,
+    pub(crate) crew: Crew,
     pools: PoolTable,
+    /// The managed pods of normal and of high priority.
+    managed: [Pods; 2],
     registry: Mutex<Registry>,
     /// Tests make thread creation fail.
     no_threads: AtomicBool,
@@ -58,6 +77,10 @@ struct Registry {
     pools: Vec<(PoolKey, &'static Pool)>,
     wqs: Vec<Option<Arc<Wq>>>,
     free_keys: Vec<u32>,
+    /// See [`Runtime::destroy_later`].
+    reaper: Option<Arc<Wq>>,
+    /// Pools made from now on are closed.
+    is_closing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,17 +95,24 @@ impl Machine {
     fn read(params: &Params) -> Self {
         let allowed = topo::allowed_cpus();
         let topology = topo::Topology::read(topo::SYS_ROOT.as_ref(), &allowed);
-        let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref());
+        let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref()).map(|quota| quota.cpus);
         let pods = topo::pods(params.default_affinity_scope, &topology, params.cache_shard_size);
-        Self::new(&allowed, quota, pods)
+        let managed = topo::pods(topo::AffinityScope::Cpu, &topology, 1);
+        Self::new(&allowed, quota, pods, managed)
     }
 
-    fn new(allowed: &CpuSet, quota: Option<f64>, mut pods: Vec<Pod>) -> Self {
+    pub(crate) fn new(
+        allowed: &CpuSet,
+        quota: Option<f64>,
+        mut pods: Vec<Pod>,
+        mut managed_pods: Vec<Pod>,
+    ) -> Self {
         let cpus: Vec<u32> = allowed.iter().collect();
         let granted = topo::effective_cpus(cpus.len(), quota);
         if pods.is_empty() || granted < cpus.len() {
             // A quota is for all CPUs together, so one pod has to manage it.
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
+            managed_pods.clone_from(&pods);
         }
         let last = cpus.last().map_or(0, |last| *last as usize);
         let index = (0..=last)
@@ -92,7 +122,7 @@ impl Machine {
             .iter()
             .map(|cpu| pods.iter().position(|pod| pod.cpus.contains(*cpu)).unwrap_or(0))
             .collect();
-        Self { cpus, index, quota, pods, pod_of }
+        Self { cpus, index, quota, pods, managed_pods, pod_of }
     }
 
     /// CPUs' worth of time that the process may use.
@@ -108,53 +138,41 @@ impl Machine {
 }
 
 impl Runtime {
-    /// The process's runtime, made on first use.
-    ///
-    /// # Errors
-    /// If its service thread cannot be created; the next call tries again.
-    pub(crate) fn global() -> Result<&'static Self, Error> {
-        static GLOBAL: OnceLock<&'static Runtime> = OnceLock::new();
-        static MAKING: crate::sync::PlainMutex<()> = crate::sync::PlainMutex::new(());
-        if let Some(runtime) = GLOBAL.get() {
-            return Ok(runtime);
-        }
-        let _making = MAKING.lock();
-        if let Some(runtime) = GLOBAL.get() {
-            return Ok(runtime);
-        }
-        let params = Params::from_env();
-        let machine = Machine::read(&params);
-        let runtime = Self::start(params, machine)
-            .map_err(|error| Error::thread("cannot create the service thread", error))?;
-        Ok(GLOBAL.get_or_init(|| runtime))
-    }
-
     /// Makes a runtime and starts its service. Runtimes live for ever.
     pub(crate) fn start(params: Params, machine: Machine) -> io::Result<&'static Self> {
+        let runtime = Box::leak(Self::assemble(params, machine));
+        Service::start(runtime)?;
+        Ok(runtime)
+    }
+
+    /// A runtime without threads.
+    pub(crate) fn assemble(params: Params, machine: Machine) -> Box<Self> {
         let detect = params.detect.unwrap_or_else(Detect::choose);
+        let nr_managed = machine.managed_pods.len();
         let sentinels = Sentinels::new(&machine.cpus.iter().copied().collect());
-        let runtime: &'static Self = Box::leak(Box::new(Self {
+        Box::new(Self {
             params,
             detect,
             machine,
             service: Service::new(),
             sentinels,
+            crew: Crew::new(),
             pools: PoolTable::new(),
+            managed: [(); 2].map(|()| Pods::new(nr_managed)),
             registry: Mutex::new(Registry::default()),
             no_threads: AtomicBool::new(false),
-        }));
-        Service::start(runtime)?;
-        Ok(runtime)
+        })
     }
 
-    // ---- pools -----------------------------------------------------------------------------------------
+    // ---- pools
+    // -----------------------------------------------------------------------------------------
 
     #[inline]
-    pub(crate) fn pool(&self, id: PoolId) -> Option<&'static Pool> {
+    pub(crate) fn pool(&'static self, id: PoolId) -> Option<&'static Pool> {
         self.pools.get(id)
     }
 
-    pub(crate) fn pools(&self) -> impl Iterator<Item = &'static Pool> + '_ {
+    pub(crate) fn pools(&'static self) -> impl Iterator<Item = &'static Pool> {
         self.pools.iter()
     }
 
@@ -162,7 +180,8 @@ impl Runtime {
     pub(crate) fn nr_slots(&self, kind: Kind) -> usize {
         match kind {
             Kind::Percpu => self.machine.cpus.len(),
-            Kind::Unbound | Kind::Managed => self.machine.pods.len(),
+            Kind::Unbound => self.machine.pods.len(),
+            Kind::Managed => self.machine.managed_pods.len(),
             Kind::Ordered => 1,
         }
     }
@@ -173,7 +192,9 @@ impl Runtime {
         let index = self.machine.index_of(cpu);
         match kind {
             Kind::Percpu => index,
-            Kind::Unbound | Kind::Managed => self.machine.pod_of[index],
+            Kind::Unbound => self.machine.pod_of[index],
+            Kind::Managed if self.machine.managed_pods.len() > 1 => index,
+            Kind::Managed => 0,
             Kind::Ordered => 0,
         }
     }
@@ -187,10 +208,20 @@ impl Runtime {
             return pool;
         }
         let spec = self.pool_spec(key);
-        let pool = self.pools.push(|id| Pool::new(id, spec, self));
+        let pods = (key.kind == Kind::Managed && self.machine.managed_pods.len() > 1)
+            .then(|| (&self.managed[usize::from(nice < 0)], key.place));
+        let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
+        if let Some((pods, place)) = pods {
+            pods.add(place, pool);
+        }
         registry.pools.push((key, pool));
+        let is_closing = registry.is_closing;
         drop(registry);
-        pool.create_worker(Creator::Spare);
+        if is_closing {
+            pool.close();
+        } else {
+            pool.create_worker(Creator::Spare);
+        }
         pool
     }
 
@@ -207,7 +238,7 @@ impl Runtime {
             }
             Kind::Ordered => (PoolKind::Unbound, everywhere(), policy::UNMANAGED),
             Kind::Managed => {
-                let cpus = machine.pods[key.place].cpus.clone();
+                let cpus = machine.managed_pods[key.place].cpus.clone();
                 let concurrency = (cpus.count() as u32).min(machine.granted()).max(1);
                 (PoolKind::Managed, cpus, concurrency)
             }
@@ -221,50 +252,42 @@ impl Runtime {
             Kind::Percpu => NodeLimits::Each(spec.max_active),
             Kind::Ordered => NodeLimits::Each(1),
             Kind::Unbound | Kind::Managed => {
-                let pods = self.machine.pods.iter();
+                let machine = &self.machine;
+                let managed = spec.kind == Kind::Managed;
+                let pods = if managed { &machine.managed_pods } else { &machine.pods }.iter();
                 let pods: Vec<_> = pods.map(|pod| (pod.node, pod.cpus.count() as u32)).collect();
                 NodeLimits::split(spec.max_active, &pods)
             }
         }
     }
 
-    /// Other managed pools of the same priority.
-    fn siblings(&self, pool: &'static Pool) -> impl Iterator<Item = &'static Pool> + '_ {
-        let is_sibling = move |other: &&'static Pool| {
-            other.spec.kind == PoolKind::Managed
-                && other.spec.nice == pool.spec.nice
-                && other.id != pool.id
-        };
-        self.pools().filter(is_sibling)
+    /// A managed pool of another pod that has more work than it may run.
+    pub(crate) fn busy_sibling(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
+        let (pods, place) = pool.pods?;
+        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
+        let watched = others.filter_map(|other| pods.get(other)).filter(|other| other.is_watched());
+        watched.into_iter().find(|other| {
+            let guard = other.lock();
+            let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
+            other.unlock(guard, Kick::None);
+            has_backlog
+        })
     }
 
-    /// A pool of another pod that has more work than it may run.
-    pub(crate) fn busy_sibling(&self, pool: &'static Pool) -> Option<&'static Pool> {
-        if self.machine.pods.len() <= 1 {
-            return None;
-        }
-        self.siblings(pool).find(|other| other.is_watched())
-    }
-
-    /// Work waits in `pool` at capacity: wakes a worker of another pod that has a CPU to spare.
+    /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
+    #[cold]
     pub(crate) fn ask_idle_pods(&'static self, pool: &'static Pool) {
-        if pool.spec.kind != PoolKind::Managed || self.machine.pods.len() <= 1 {
-            return;
-        }
-        for pod in 0..self.machine.pods.len() {
-            let spec = Spec {
-                kind: Kind::Managed,
-                highpri: pool.spec.nice < 0,
-                cpu_intensive: false,
-                max_active: 1,
-            };
-            let other = self.pool_for(spec, pod);
-            if other.id == pool.id || !other.has_spare_hint() {
-                continue;
+        let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_spare()) else { return };
+        for step in 1..pods.len() {
+            let other = (place + step) % pods.len();
+            let other = pods.get(other).unwrap_or_else(|| {
+                let highpri = pool.spec.nice < 0;
+                let kind = Kind::Managed;
+                self.pool_for(Spec { kind, highpri, cpu_intensive: false, max_active: 1 }, other)
+            });
+            if other.is_spare() && other.call_to_lend() {
+                return;
             }
-            let mut guard = other.lock();
-            let kick = guard.core.kick_to_lend();
-            other.unlock(guard, kick);
         }
     }
 
@@ -275,11 +298,15 @@ impl Runtime {
         self.service.retry_at(retry.unwrap_or_else(clock::now));
     }
 
-    // ---- workqueues ------------------------------------------------------------------------------------
+    // ---- workqueues
+    // ------------------------------------------------------------------------------------
 
     /// Registers a queue.
     pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
-        let mut registry = lock(&self.registry);
+        self.register(&mut lock(&self.registry), name, spec)
+    }
+
+    fn register(&'static self, registry: &mut Registry, name: &str, spec: Spec) -> Arc<Wq> {
         let key = registry.free_keys.pop().unwrap_or_else(|| {
             registry.wqs.push(None);
             u32::try_from(registry.wqs.len() - 1).expect("more than 2^32 workqueues")
@@ -308,11 +335,14 @@ impl Runtime {
     /// Takes a queue down whose last handle was dropped by one of the workers.
     #[cold]
     pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
-        let reaper = crate::system::unbound();
-        drop(reaper.queue(move || {
+        let (item, handle) = closure::item(move || {
             wq.destroy();
-            wq.runtime.forget_wq(wq.key);
-        }));
+            self.forget_wq(wq.key);
+        });
+        drop(handle);
+        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+        let queued = unsafe { self.reaper().queue_item(None, item) };
+        debug_assert!(queued, "a fresh item was pending");
     }
 
     #[cold]
@@ -322,7 +352,8 @@ impl Runtime {
         }
     }
 
-    // ---- tests -----------------------------------------------------------------------------------------
+    // ---- tests
+    // -----------------------------------------------------------------------------------------
 
     /// Whether tests want thread creation to fail.
     pub(crate) fn fault_no_threads(&self) -> bool {

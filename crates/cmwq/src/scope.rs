@@ -6,12 +6,14 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::closure::JoinHandle;
+use crate::countdown::Countdown;
 use crate::current;
 use crate::park::Event;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::workqueue::Workqueue;
 
-/// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it may borrow.
+/// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
+/// may borrow.
 pub struct Scope<'scope, 'env: 'scope> {
     wq: &'scope Workqueue,
     books: Arc<Books>,
@@ -21,25 +23,26 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 /// Counts the scope itself and its items that have not finished.
 struct Books {
-    unfinished: AtomicUsize,
+    unfinished: Countdown,
     all_done: Event,
     panicked: AtomicBool,
 }
 
 impl Books {
     fn one_done(&self) {
-        // ORDERING: AcqRel pairs with itself: the last one sees, and passes on to the scope's end, what all did.
-        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.unfinished.done() {
             self.all_done.set();
         }
     }
 }
 
 impl Workqueue {
-    /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of them.
+    /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of
+    /// them.
     ///
     /// # Panics
-    /// If `f` panics, after all closures have finished; and if a closure panicked that was not joined.
+    /// If `f` panics, after all closures have finished; and if a closure panicked that was not
+    /// joined.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
@@ -58,7 +61,7 @@ impl Workqueue {
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
         let books = Arc::new(Books {
-            unfinished: AtomicUsize::new(1),
+            unfinished: Countdown::new(),
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
         });
@@ -89,8 +92,7 @@ impl<'scope> Scope<'scope, '_> {
     {
         let slot = Arc::new(Slot { outcome: Mutex::new(None), done: Event::new() });
         let books = Arc::clone(&self.books);
-        // ORDERING: no pairing: the scope itself is counted, so the count cannot reach zero meanwhile.
-        books.unfinished.fetch_add(1, Ordering::Relaxed);
+        books.unfinished.add();
         let theirs = Arc::clone(&slot);
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(func));
@@ -101,8 +103,8 @@ impl<'scope> Scope<'scope, '_> {
             drop(theirs);
             books.one_done();
         });
-        // SAFETY: `scope` does not return before `one_done` was called for this closure, and everything that
-        // borrows has been dropped by then; only the lifetime is changed.
+        // SAFETY: `scope` does not return before `one_done` was called for this closure, and
+        // everything that borrows has been dropped by then; only the lifetime is changed.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(body) };
         let handle: JoinHandle<()> = self.wq.queue(body);
         drop(handle);
@@ -128,7 +130,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// Waits for a scoped closure and has its value. Dropping it leaves the closure to the end of the scope.
+/// Waits for a scoped closure and has its value. Dropping it leaves the closure to the end of the
+/// scope.
 pub struct ScopedJoinHandle<'scope, T> {
     slot: Arc<Slot<T>>,
     scope: PhantomData<&'scope ()>,
@@ -158,8 +161,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // ORDERING: no pairing: for people.
-        let unfinished = self.books.unfinished.load(Ordering::Relaxed);
+        let unfinished = self.books.unfinished.left();
         f.debug_struct("Scope").field("wq", self.wq).field("unfinished", &unfinished).finish()
     }
 }

@@ -1,32 +1,32 @@
-//! Thin owners of the system interfaces that tell what threads are doing, and that put threads where they belong.
+//! Thin owners of the system interfaces that tell what threads are doing, and that put threads
+//! where they belong.
 //!
 //! *Owns* file descriptors and mappings, each closed or unmapped when its value is dropped.
 //!
-//! *Does not* decide anything: which source is used when, and what follows from what it says, is the detector's affair.
-//! Nothing here takes a lock. Once a source is open, asking it allocates nothing either, so the idle-class sentinel may.
+//! *Does not* decide anything: which source is used when, and what follows from what it says, is
+//! the detector's affair. Nothing here takes a lock. Once a source is open, asking it allocates
+//! nothing either, so the idle-class sentinel may.
 //!
-//! What the sources say is history by the time it is read. A wrong or late answer costs latency, never correctness.
+//! What the sources say is history by the time it is read. A wrong or late answer costs latency,
+//! never correctness.
 //!
-//! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread now), [`clock`] (has it
-//! run since?), [`sched`] (classes, CPUs, names), then the ways to wait: [`futex`], [`eventfd`], [`poll`].
+//! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread
+//! now), [`clock`] (has it run since?), [`sched`] (classes, CPUs, names), and [`futex`] (waiting).
 
 mod clock;
-mod eventfd;
 pub(crate) mod futex;
 mod perf;
 mod perf_abi;
 mod perf_refusal;
 mod perf_ring;
-mod poll;
+#[cfg_attr(any(loom, shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
 mod stat;
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub(crate) use clock::CpuClock;
-pub(crate) use eventfd::EventFd;
-pub(crate) use perf::{Switch, SwitchRecords, Watch};
+pub(crate) use perf::{Switch, SwitchRecords};
 pub(crate) use perf_refusal::{Refusal, RefusalCause, probe as probe_perf};
-pub(crate) use poll::{Ready, poll_readable};
 pub(crate) use stat::{StatFile, ThreadState};

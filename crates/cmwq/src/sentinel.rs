@@ -1,14 +1,16 @@
 //! The idle-class sentinel: a thread per CPU that runs exactly when nothing else on that CPU can.
 //!
-//! It is armed while work waits. When it gets the CPU, the CPU has just gone idle although work waits: it
-//! sends the pool's standby to verify, and parks. Rules, each paid for in measurements: it holds **no lock** (a
-//! preempted idle-class holder would stop the pool for as long as the CPU is busy), allocates nothing, decides
-//! nothing (under a CPU hog it gets a small share too, so it may be wrong), and never spins.
+//! It is armed while work waits. When it gets the CPU, the CPU has just gone idle although work
+//! waits: it sends the pool's standby to verify, and parks. Rules, each paid for in measurements:
+//! it holds **no lock** (a preempted idle-class holder would stop the pool for as long as the CPU
+//! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
+//! may be wrong), and never spins.
 
+use crate::crew::Crew;
 use crate::notice::{self, Notice};
 use crate::pool::{Pool, PoolKind};
 use crate::sense;
-use crate::sync::{self, AtomicPtr, AtomicU32, Futex, Ordering, PlainMutex};
+use crate::sync::{AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock};
 use crate::topo::CpuSet;
 
 /// All sentinels, by CPU number.
@@ -16,21 +18,22 @@ use crate::topo::CpuSet;
 pub(crate) struct Sentinels {
     cpus: Box<[Sentinel]>,
     /// Serialises starting threads and publishing pools.
-    setup: PlainMutex<()>,
+    setup: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Sentinel {
     armed: Futex,
     state: AtomicU32,
-    /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are leaked: a pool is
-    /// added a few times in a process's life.
+    /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
+    /// leaked: a pool is added a few times in a process's life.
     pools: AtomicPtr<Vec<&'static Pool>>,
 }
 
 const OFF: u32 = 0;
 const ON: u32 = 1;
 const REFUSED: u32 = 2;
+const LEAVING: u32 = 3;
 
 const SENTINEL_STACK: usize = 64 << 10;
 
@@ -42,10 +45,11 @@ impl Sentinels {
             state: AtomicU32::new(OFF),
             pools: AtomicPtr::new(std::ptr::null_mut()),
         };
-        Self { cpus: (0..count).map(new).collect(), setup: PlainMutex::new(()) }
+        Self { cpus: (0..count).map(new).collect(), setup: Mutex::new(()) }
     }
 
-    /// Lets the CPU's sentinel run when the CPU has nothing else to do. One load if it is armed already.
+    /// Lets the CPU's sentinel run when the CPU has nothing else to do. One load if it is armed
+    /// already.
     #[inline]
     pub(crate) fn arm(&self, cpu: u32) {
         let Some(sentinel) = self.cpus.get(cpu as usize) else { return };
@@ -57,10 +61,23 @@ impl Sentinels {
         }
     }
 
-    /// Makes sure that the CPUs of `pool` have sentinels that know it. Creates threads: not for hot paths.
+    /// Lets all sentinels go, and starts no more.
+    pub(crate) fn stop(&self) {
+        let _setup = lock(&self.setup);
+        for sentinel in &self.cpus {
+            // ORDERING: no pairing of its own: ordered by `armed`.
+            sentinel.state.store(LEAVING, Ordering::Relaxed);
+            // ORDERING: Release pairs with the Acquire in `main`.
+            sentinel.armed.word.swap(1, Ordering::Release);
+            sentinel.armed.wake(1);
+        }
+    }
+
+    /// Makes sure that the CPUs of `pool` have sentinels that know it. Creates threads: not for hot
+    /// paths.
     #[cold]
     pub(crate) fn cover(&'static self, pool: &'static Pool) {
-        let Ok(_setup) = self.setup.lock() else { return };
+        let _setup = lock(&self.setup);
         let cpus = match pool.spec.kind {
             PoolKind::Cpu(cpu) => CpuSet::single(cpu),
             PoolKind::Managed => pool.spec.cpus.clone(),
@@ -74,7 +91,7 @@ impl Sentinels {
             sentinel.add(pool);
             // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
             if sentinel.state.load(Ordering::Relaxed) == OFF {
-                sentinel.start(cpu);
+                sentinel.start(cpu, &pool.runtime.crew);
             }
         }
     }
@@ -99,11 +116,11 @@ impl Sentinel {
         self.pools.store(Box::into_raw(Box::new(pools)), Ordering::Release);
     }
 
-    fn start(&'static self, cpu: u32) {
+    fn start(&'static self, cpu: u32, crew: &'static Crew) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
         let started =
-            sync::spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu));
+            crew.spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu));
         if let Err(error) = started {
             self.refused(cpu, &error);
         }
@@ -129,6 +146,10 @@ impl Sentinel {
             // ORDERING: Acquire pairs with the Release in `arm`, for the hints of the pools.
             while self.armed.word.swap(0, Ordering::Acquire) == 0 {
                 self.armed.wait(0, None);
+            }
+            // ORDERING: no pairing of its own: ordered by `armed`.
+            if self.state.load(Ordering::Relaxed) == LEAVING {
+                return;
             }
             for pool in self.pools() {
                 if pool.is_watched() {

@@ -1,8 +1,8 @@
 //! The service thread: whatever must happen at a time rather than on an event.
 //!
-//! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of failed
-//! creation, titles of idle workers. It sleeps without a deadline when there is none of these: a process whose
-//! queues are idle wakes nobody.
+//! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
+//! failed creation, titles of idle workers. It sleeps without a deadline when there is none of
+//! these: a process whose queues are idle wakes nobody.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -13,39 +13,40 @@ use crate::clock;
 use crate::delayed;
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
-use crate::park::{Parker, WAKE};
+use crate::plan::{NEVER, Plan};
 use crate::pool::{Creator, Pool};
 use crate::runtime::Runtime;
 use crate::sense;
-use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::{park, verify};
 
-const NEVER: Nanos = Nanos::MAX;
 const SERVICE_STACK: usize = 256 << 10;
 
 /// The tick begins with this interval, and returns to it when a worker has started a new item.
 const TICK_MIN: Nanos = 250_000;
+/// The interval after a tick that found a blocked worker: nothing better told of it, so the tick
+/// matters.
+const TICK_BUSY: Nanos = 100_000;
 /// The longest interval where the tick is the only source, and where it stands behind a better one.
 const TICK_MAX_ALONE: Nanos = 1_000_000;
 const TICK_MAX_BEHIND: Nanos = 4_000_000;
-/// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs busy the
-/// sentinel comes late and the tick finds blocked workers, so it stays short there.
+/// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs
+/// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
 const FRUITLESS_TICKS: u32 = 8;
 /// A pool stays on the list for so many ticks after its last work stopped waiting.
 const QUIET_TICKS: u32 = 4;
-/// How long after a worker went idle its title says so.
+/// How long after a worker turned to something else its name says so.
 const SETTLE_AFTER: Nanos = 25_000_000;
 
 /// What the service thread shares with everybody else.
 #[derive(Debug)]
 pub(crate) struct Service {
-    parker: Parker,
+    /// When the thread will look again; who needs it sooner wakes it.
+    plan: Plan,
     /// Lock: timers.
     wheel: Mutex<Wheel>,
     /// Pools that were watched lately. Lock: its own, innermost.
     ticking: Mutex<Vec<Ticking>>,
-    /// When the service thread will look again; who needs it sooner wakes it.
-    planned: AtomicU64,
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     settle_at: AtomicU64,
@@ -63,10 +64,9 @@ struct Ticking {
 impl Service {
     pub(crate) fn new() -> Self {
         Self {
-            parker: Parker::new(),
+            plan: Plan::new(),
             wheel: Mutex::new(Wheel::new(clock::now())),
             ticking: Mutex::new(Vec::new()),
-            planned: AtomicU64::new(0),
             cull_at: AtomicU64::new(NEVER),
             retry_at: AtomicU64::new(NEVER),
             settle_at: AtomicU64::new(NEVER),
@@ -77,32 +77,14 @@ impl Service {
 
     /// Starts the thread.
     pub(crate) fn start(runtime: &'static Runtime) -> std::io::Result<()> {
-        sync::spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
+        runtime.crew.spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
     }
 
     /// Asks the thread to leave.
     pub(crate) fn stop(&self) {
-        // ORDERING: Release pairs with the Acquire in `Loop::run`.
-        self.is_stopping.store(true, Ordering::Release);
-        self.parker.unpark(WAKE);
-    }
-
-    /// Makes sure that the service looks at `at` or sooner.
-    #[inline]
-    fn need_by(&self, at: Nanos) {
-        // ORDERING: SeqCst pairs with the SeqCst in `Loop::sleep`: either the service sees the new deadline
-        // before it sleeps, or this sees for when it planned to wake.
-        if at < self.planned.load(Ordering::SeqCst) {
-            self.parker.unpark(WAKE);
-        }
-    }
-
-    /// Lowers a deadline to `at`.
-    fn lower(&self, deadline: &AtomicU64, at: Nanos) {
-        // ORDERING: SeqCst: see `need_by`.
-        if deadline.fetch_min(at, Ordering::SeqCst) > at {
-            self.need_by(at);
-        }
+        // ORDERING: no pairing of its own: who takes the token of the wake-up sees it.
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.plan.wake();
     }
 
     /// Surplus workers' time is up at `at`.
@@ -111,22 +93,22 @@ impl Service {
         if let Some(at) = at {
             // ORDERING: no pairing: only a short cut.
             if self.cull_at.load(Ordering::Relaxed) > at {
-                self.lower(&self.cull_at, at);
+                self.plan.lower(&self.cull_at, at);
             }
         }
     }
 
     /// Creation failed; try again at `at`.
     pub(crate) fn retry_at(&self, at: Nanos) {
-        self.lower(&self.retry_at, at);
+        self.plan.lower(&self.retry_at, at);
     }
 
-    /// A worker went idle under a title that says otherwise.
+    /// A worker's name is wrong.
     #[inline]
     pub(crate) fn settle_titles_soon(&self) {
         // ORDERING: no pairing: only a short cut.
         if self.settle_at.load(Ordering::Relaxed) == NEVER {
-            self.lower(&self.settle_at, clock::now() + SETTLE_AFTER);
+            self.plan.lower(&self.settle_at, clock::now() + SETTLE_AFTER);
         }
     }
 
@@ -137,18 +119,19 @@ impl Service {
             return;
         }
         lock(&self.ticking).push(Ticking { pool, quiet: 0 });
-        self.need_by(clock::now() + TICK_MIN);
+        self.plan.need_by(clock::now() + TICK_MIN);
     }
 
     /// Something relies on the tick: let it come at its shortest interval.
     pub(crate) fn hurry(&self) {
-        // ORDERING: SeqCst: see `need_by`.
-        if !self.is_hurried.swap(true, Ordering::SeqCst) {
-            self.need_by(clock::now() + TICK_MIN);
+        // ORDERING: no pairing of its own: see `Plan`.
+        if !self.is_hurried.swap(true, Ordering::Relaxed) {
+            self.plan.need_by_unlocked(clock::now() + TICK_MIN);
         }
     }
 
-    // ---- timers ----------------------------------------------------------------------------------------
+    // ---- timers
+    // ----------------------------------------------------------------------------------------
 
     /// Arms a timer.
     ///
@@ -162,8 +145,9 @@ impl Service {
         unsafe { wheel.arm(timer, at) };
         let next = wheel.next_deadline();
         drop(wheel);
-        // Whoever held the wheel's lock second knows of the other: we of the plan, or the service of the timer.
-        self.need_by(next.unwrap_or(NEVER));
+        // Whoever held the wheel's lock second knows of the other: we of the plan, or the service
+        // of the timer.
+        self.plan.need_by(next.unwrap_or(NEVER));
     }
 
     /// Disarms a timer; `false`: it was not armed.
@@ -208,34 +192,16 @@ impl Loop {
         if cfg!(not(any(loom, shuttle))) {
             sense::sched::set_timer_slack_ns(1);
         }
-        // ORDERING: Acquire pairs with the Release in `stop`.
-        while !self.service.is_stopping.load(Ordering::Acquire) {
+        // ORDERING: no pairing of its own: see `stop`.
+        while !self.service.is_stopping.load(Ordering::Relaxed) {
             let now = clock::now();
             self.fire(now);
             self.tick(now);
             self.cull(now);
             self.retry(now);
             self.settle(now);
-            self.sleep();
+            self.service.plan.sleep(|| self.deadline());
         }
-    }
-
-    fn sleep(&mut self) {
-        let service = self.service;
-        // ORDERING: SeqCst throughout: see `Service::need_by`. Announced as "now" while deadlines are being
-        // gathered, so that a deadline set meanwhile does not count on us; then the real plan, then one more
-        // look.
-        service.planned.store(NEVER, Ordering::SeqCst);
-        let at = self.deadline();
-        service.planned.store(at, Ordering::SeqCst);
-        let timeout = match at {
-            NEVER => None,
-            at => Some(Duration::from_nanos(at.saturating_sub(clock::now()))),
-        };
-        if timeout != Some(Duration::ZERO) {
-            service.parker.park(timeout);
-        }
-        service.planned.store(0, Ordering::SeqCst);
     }
 
     fn deadline(&mut self) -> Nanos {
@@ -244,13 +210,14 @@ impl Loop {
             self.interval = TICK_MIN;
             self.tick_at = clock::now() + self.interval;
         }
-        if service.is_hurried.swap(false, Ordering::SeqCst) && self.tick_at != NEVER {
+        // ORDERING (here and below): no pairing of their own: see `Plan`.
+        if service.is_hurried.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
             self.interval = TICK_MIN;
             self.tick_at = self.tick_at.min(clock::now() + TICK_MIN);
         }
         let timer = lock(&service.wheel).next_deadline().unwrap_or(NEVER);
         [&service.cull_at, &service.retry_at, &service.settle_at]
-            .map(|at| at.load(Ordering::SeqCst))
+            .map(|at| at.load(Ordering::Relaxed))
             .into_iter()
             .chain([self.tick_at, timer])
             .min()
@@ -291,7 +258,7 @@ impl Loop {
         };
         self.fruitless = if found > 0 { 0 } else { self.fruitless + 1 };
         self.interval = if found > 0 {
-            TICK_MIN
+            TICK_BUSY
         } else if self.fruitless % FRUITLESS_TICKS == 0 {
             (self.interval * 2).min(longest)
         } else {
@@ -301,7 +268,7 @@ impl Loop {
     }
 
     fn tick_pool(&self, pool: &'static Pool) -> usize {
-        if !pool.is_watched() || self.runtime.detect == Detect::Inline {
+        if !pool.is_watched() {
             return 0;
         }
         let found = verify::look(pool, None, true);
@@ -328,8 +295,8 @@ impl Loop {
             if entry.quiet < QUIET_TICKS {
                 return true;
             }
-            // ORDERING: AcqRel pairs with the swap in `start_ticking`. Whoever began to watch after our look
-            // above found the flag set and counts on us: look again after clearing it.
+            // ORDERING: AcqRel pairs with the swap in `start_ticking`. Whoever began to watch after
+            // our look above found the flag set and counts on us: look again after clearing it.
             entry.pool.is_ticking.swap(false, Ordering::AcqRel);
             if !entry.pool.is_watched() || entry.pool.is_ticking.swap(true, Ordering::AcqRel) {
                 return false;
@@ -344,10 +311,10 @@ impl Loop {
 
     /// Lets surplus idle workers leave.
     fn cull(&mut self, now: Nanos) {
-        if now < self.service.cull_at.load(Ordering::SeqCst) {
+        if now < self.service.cull_at.load(Ordering::Relaxed) {
             return;
         }
-        self.service.cull_at.store(NEVER, Ordering::SeqCst);
+        self.service.cull_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             loop {
                 let mut guard = pool.lock_only();
@@ -366,10 +333,10 @@ impl Loop {
 
     /// Tries again to create workers for pools that have work and nobody to come for it.
     fn retry(&mut self, now: Nanos) {
-        if now < self.service.retry_at.load(Ordering::SeqCst) {
+        if now < self.service.retry_at.load(Ordering::Relaxed) {
             return;
         }
-        self.service.retry_at.store(NEVER, Ordering::SeqCst);
+        self.service.retry_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             let guard = pool.lock();
             let is_wanted = guard.core.may_create_from_outside();
@@ -381,19 +348,15 @@ impl Loop {
     }
 
     fn settle(&mut self, now: Nanos) {
-        if now < self.service.settle_at.load(Ordering::SeqCst) {
+        if now < self.service.settle_at.load(Ordering::Relaxed) {
             return;
         }
-        self.service.settle_at.store(NEVER, Ordering::SeqCst);
+        self.service.settle_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             let guard = pool.lock_only();
-            let idle = guard.core.workers().filter(|view| view.idle);
-            let stale: Vec<_> = idle
-                .filter_map(|view| guard.thread(view.id).cloned())
-                .filter(|thread| thread.title.is_busy())
-                .collect();
+            let threads: Vec<_> = guard.threads.iter().flatten().cloned().collect();
             drop(guard);
-            for thread in stale {
+            for thread in threads {
                 thread.title.settle(self.runtime);
             }
         }

@@ -1,7 +1,7 @@
 //! The queues that every process has, as the kernel has its `system_*_wq`. Made on first use.
 //!
-//! Share them for a few short items. A program with many items, or items that wait for each other, makes its own
-//! queue: that costs next to nothing, since the workers are shared anyway.
+//! Share them for a few short items. A program with many items, or items that wait for each other,
+//! makes its own queue: that costs next to nothing, since the workers are shared anyway.
 //!
 //! ```
 //! let answer = cmwq::system::managed().queue(|| 42);
@@ -17,8 +17,8 @@ macro_rules! system_queues {
             $(#[$doc])*
             ///
             /// # Panics
-            /// If it is the process's first use of this library and the service thread cannot be created. Make a
-            /// queue of your own to have that as an error.
+            /// If it is the process's first use of this library and the service thread cannot be
+            /// created. Make a queue of your own to have that as an error.
             $(#[doc(alias = $alias)])?
             #[must_use]
             pub fn $name() -> &'static Workqueue {
@@ -40,7 +40,8 @@ system_queues! {
     percpu = "events", "system_percpu_wq" => |b| b.percpu();
     /// Per-CPU, served by workers of nice −20.
     highpri = "events_highpri", "system_highpri_wq" => |b| b.percpu().highpri();
-    /// Per-CPU, for items that may take long. The same pools: it only keeps flushes of [`percpu`] short.
+    /// Per-CPU, for items that may take long. The same pools: it only keeps flushes of [`percpu`]
+    /// short.
     long = "events_long", "system_long_wq" => |b| b.percpu();
     /// Unbound: items start at once, wherever there is a CPU.
     unbound = "events_unbound", "system_dfl_wq" => |b| b.unbound().max_active(2048);

@@ -2,77 +2,64 @@
 //!
 //! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
 
-use std::ptr;
-
 use cmwq_core::PoolId;
 
 use crate::pool::Pool;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering, ordering};
+use crate::published::Published;
+use crate::sync::{AtomicU32, Ordering, acquire, release};
 
+#[cfg(not(any(loom, shuttle)))]
 const CHUNK: usize = 256;
 /// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
+#[cfg(not(any(loom, shuttle)))]
 const CHUNKS: usize = 256;
+// A model makes a table for each execution, and has a few pools.
+#[cfg(any(loom, shuttle))]
+const CHUNK: usize = 2;
+#[cfg(any(loom, shuttle))]
+const CHUNKS: usize = 4;
 
-type Chunk = [AtomicPtr<Pool>; CHUNK];
+pub(crate) type PoolTable = Table<Pool>;
 
 /// See the module header.
 #[derive(Debug)]
-pub(crate) struct PoolTable {
-    chunks: [AtomicPtr<Chunk>; CHUNKS],
+pub(crate) struct Table<T> {
+    chunks: [Published<Chunk<T>>; CHUNKS],
     len: AtomicU32,
 }
 
-impl PoolTable {
+type Chunk<T> = [Published<T>; CHUNK];
+
+impl<T> Table<T> {
     pub(crate) fn new() -> Self {
-        Self {
-            chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            len: AtomicU32::new(0),
-        }
+        Self { chunks: std::array::from_fn(|_| Published::nothing()), len: AtomicU32::new(0) }
     }
 
-    /// The pool with this id.
+    /// The entry with this id.
     #[inline]
-    pub(crate) fn get(&self, id: PoolId) -> Option<&'static Pool> {
+    pub(crate) fn get(&self, id: PoolId) -> Option<&T> {
         let index = id.0 as usize;
-        // ORDERING: Acquire pairs with the Release in `push`.
-        let chunk = self.chunks.get(index / CHUNK)?.load(ordering("published", Ordering::Acquire));
-        // SAFETY: null or a leaked chunk.
-        let chunk = unsafe { chunk.as_ref() }?;
-        // ORDERING: as above.
-        let pool = chunk[index % CHUNK].load(ordering("published", Ordering::Acquire));
-        // SAFETY: null or a leaked pool.
-        unsafe { pool.as_ref() }
+        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK].get()
     }
 
-    /// Adds the pool that `make` makes for the next id. Calls must not overlap.
-    pub(crate) fn push(&self, make: impl FnOnce(PoolId) -> &'static Pool) -> &'static Pool {
+    /// Adds what `make` makes for the next id. Calls must not overlap.
+    pub(crate) fn push(&self, make: impl FnOnce(PoolId) -> Box<T>) -> &T {
         // ORDERING: no pairing: calls do not overlap.
         let index = self.len.load(Ordering::Relaxed) as usize;
         assert!(index < CHUNK * CHUNKS, "more than {} worker pools", CHUNK * CHUNKS);
         let slot = &self.chunks[index / CHUNK];
-        // ORDERING: as above.
-        let mut chunk = slot.load(Ordering::Relaxed);
-        if chunk.is_null() {
-            let fresh: Box<Chunk> =
-                Box::new(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())));
-            chunk = Box::into_raw(fresh);
-            // ORDERING: Release pairs with the Acquire in `get`.
-            slot.store(chunk, ordering("publish", Ordering::Release));
-        }
-        let pool = make(PoolId(index as u32));
-        // SAFETY: a leaked chunk.
-        let entry = unsafe { &(&*chunk)[index % CHUNK] };
-        // ORDERING: Release pairs with the Acquire in `get`.
-        entry.store(ptr::from_ref(pool).cast_mut(), ordering("publish", Ordering::Release));
+        let fresh = || Box::new(std::array::from_fn(|_| Published::nothing()));
+        let chunk = slot.get().unwrap_or_else(|| slot.publish(fresh()));
+        let entry = chunk[index % CHUNK].publish(make(PoolId(index as u32)));
         // ORDERING: Release pairs with the Acquire in `iter`.
-        self.len.store(index as u32 + 1, Ordering::Release);
-        pool
+        self.len.store(index as u32 + 1, release("table_push"));
+        entry
     }
 
-    /// All pools.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Pool> + '_ {
+    /// All entries.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         // ORDERING: Acquire pairs with the Release in `push`.
-        let len = self.len.load(Ordering::Acquire);
+        let len = self.len.load(acquire("table_iter"));
         (0..len).filter_map(|id| self.get(PoolId(id)))
     }
 }

@@ -8,8 +8,8 @@ use crate::sense::{CpuClock, StatFile, Switch, SwitchRecords};
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
 use crate::title::Title;
 
-/// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the sentinel) may hold
-/// one longer than its owner lives: at worst the next owner wakes for nothing.
+/// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the
+/// sentinel) may hold one longer than its owner lives: at worst the next owner wakes for nothing.
 #[derive(Debug)]
 pub(crate) struct Berth {
     pub(crate) parker: Parker,
@@ -56,15 +56,16 @@ pub(crate) struct Thread {
     pub(crate) berth: &'static Berth,
     pub(crate) title: Title,
     senses: OnceLock<Senses>,
-    /// The run whose function the thread is in; 0 outside functions. What happens outside them (waiting for a
-    /// pool's lock, say) is not blocking in the sense of concurrency management.
+    /// The run whose function the thread is in; 0 outside functions. What happens outside them
+    /// (waiting for a pool's lock, say) is not blocking in the sense of concurrency management.
     run: AtomicU64,
     /// The CPU on which that function was entered.
     cpu: AtomicU32,
     /// The thread's CPU time when it was last looked at, and when that was.
     looked_at: AtomicU64,
     looked_when: AtomicU64,
-    /// Looks in a row that found its CPU time standing still, for when nothing better than it can be had.
+    /// Looks in a row that found its CPU time standing still, for when nothing better than it can
+    /// be had.
     still: AtomicU32,
 }
 
@@ -86,8 +87,8 @@ impl Thread {
         let _ = self.senses.set(senses);
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`): no pairing: hints for detectors. What
-    // a detector concludes is applied under the pool's lock, with the run's number.
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`): no pairing: hints for
+    // detectors. What a detector concludes is applied under the pool's lock, with the run's number.
 
     #[inline]
     pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
@@ -108,8 +109,8 @@ impl Thread {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the thread, in run `seq`, is blocked. `patient`: the caller comes back at intervals, so
-    /// the cheap look at the CPU time may spare the dearer one at the state.
+    /// Looks whether the thread, in run `seq`, is blocked. `patient`: the caller comes back at
+    /// intervals, so the cheap look at the CPU time may spare the dearer one at the state.
     pub(crate) fn look(&self, seq: u64, patient: bool) -> Seen {
         if !self.is_in_run(seq) {
             return Seen::Unknown;
@@ -132,8 +133,8 @@ impl Thread {
         match senses.stat.as_ref().map(StatFile::state) {
             Some(Ok(state)) if state.is_blocked() => Seen::Blocked,
             Some(Ok(_)) => Seen::Running,
-            // Without /proc a thread whose CPU time stands still for several looks is taken for blocked. It
-            // may only be starved of CPU; that costs one worker too many, for a while.
+            // Without /proc a thread whose CPU time stands still for several looks is taken for
+            // blocked. It may only be starved of CPU; that costs one worker too many, for a while.
             _ if used == Some(Used::Nothing) => {
                 let still = self.still.fetch_add(1, Ordering::Relaxed) + 1;
                 if still >= 3 { Seen::Blocked } else { Seen::Unknown }
@@ -142,7 +143,8 @@ impl Thread {
         }
     }
 
-    /// How much of the time since the last look the thread spent on a CPU; `None` if that cannot be told.
+    /// How much of the time since the last look the thread spent on a CPU; `None` if that cannot be
+    /// told.
     fn used_since(&self, senses: &Senses) -> Option<Used> {
         let cpu_now = senses.clock?.now_ns()?;
         let now = clock::now();

@@ -1,9 +1,10 @@
 //! The name a worker's thread shows in `ps -L` and `top -H`.
 //!
-//! The kernel composes `kworker/0:1+desc` when somebody reads it. A process must set the name, a system call, so
-//! here it is set only when it changes: when a worker turns to another queue. What an idle worker did last is
-//! shown as `kworker/0:1-desc`; the service thread sees to that a little later, so that the short naps of a busy
-//! worker cost nothing.
+//! The kernel composes `kworker/0:1+desc` when somebody reads it. A process must set the name, a
+//! system call, so here the worker only notes what it is doing, and the service thread sets the
+//! names that have become wrong, a little later: `kworker/0:1+desc` for a worker that runs an item
+//! of queue `desc`, `kworker/0:1-desc` for one that did last and is idle. Short items and short
+//! naps of a busy worker cost nothing.
 
 use std::fs;
 
@@ -13,20 +14,24 @@ use crate::runtime::Runtime;
 use crate::sense;
 use crate::sync::{AtomicU32, Ordering};
 
-const PLAIN: u32 = u32::MAX;
+/// No queue.
+const NONE: u32 = u32::MAX;
 
 /// One worker's title.
 #[derive(Debug)]
 pub(crate) struct Title {
     base: String,
     tid: AtomicU32,
-    /// The queue whose name is shown behind a `+`, or `PLAIN`.
+    /// The queue whose item the worker runs, or `NONE`.
+    doing: AtomicU32,
+    /// The queue that the name shows behind a `+`, or `NONE`.
     shown: AtomicU32,
 }
 
 impl Title {
     pub(crate) fn new(base: String) -> Self {
-        Self { base, tid: AtomicU32::new(0), shown: AtomicU32::new(PLAIN) }
+        let none = || AtomicU32::new(NONE);
+        Self { base, tid: AtomicU32::new(0), doing: none(), shown: none() }
     }
 
     pub(crate) fn base(&self) -> &str {
@@ -40,39 +45,28 @@ impl Title {
         self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
     }
 
-    /// An item of `wq` is about to run. By the thread itself.
+    /// Notes that an item of `wq` is about to run, or none. `true`: the name is wrong now.
     #[inline]
-    pub(crate) fn running(&self, runtime: &'static Runtime, wq: WqKey) {
-        if self.shown.load(Ordering::Relaxed) != wq.0 {
-            self.show(runtime, wq);
-        }
+    pub(crate) fn note(&self, wq: Option<WqKey>) -> bool {
+        let doing = wq.map_or(NONE, |wq| wq.0);
+        self.doing.store(doing, Ordering::Relaxed);
+        self.shown.load(Ordering::Relaxed) != doing
     }
 
-    #[cold]
-    fn show(&self, runtime: &'static Runtime, wq: WqKey) {
-        self.shown.store(wq.0, Ordering::Relaxed);
-        let desc = runtime.wq_name(wq).unwrap_or_default();
-        sense::sched::set_thread_name(&format!("{}+{desc}", self.base));
-    }
-
-    /// Whether it still says `+` although the worker may have become idle.
-    #[inline]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.shown.load(Ordering::Relaxed) != PLAIN
-    }
-
-    /// The worker has been idle for a while. By the service thread.
+    /// Sets the name if it is wrong. By the service thread.
     pub(crate) fn settle(&self, runtime: &'static Runtime) {
-        let wq = self.shown.swap(PLAIN, Ordering::Relaxed);
+        let doing = self.doing.load(Ordering::Relaxed);
+        let shown = self.shown.swap(doing, Ordering::Relaxed);
         let tid = self.tid.load(Ordering::Relaxed);
-        if wq == PLAIN || tid == 0 {
+        if doing == shown || tid == 0 {
             return;
         }
+        let (sign, wq) = if doing == NONE { ('-', shown) } else { ('+', doing) };
         let desc = runtime.wq_name(WqKey(wq)).unwrap_or_default();
-        // Without /proc the title stays as it is.
+        // Without /proc the name stays as it is.
         let _ = fs::write(
             format!("/proc/self/task/{tid}/comm"),
-            sense::sched::fitting_name(&format!("{}-{desc}", self.base)),
+            sense::sched::fitting_name(&format!("{}{sign}{desc}", self.base)),
         );
     }
 }

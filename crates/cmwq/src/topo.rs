@@ -1,22 +1,28 @@
 //! Where this process may run, and what the CPUs it may run on share.
 //!
-//! *Owns* nothing: every function reads the system once and returns a value. Callers decide when to read again.
+//! *Owns* nothing: every function reads the system once and returns a value. Callers decide when to
+//! read again.
 //!
-//! *Does not* fail on a strange machine. Files that are missing or unreadable make the picture coarser (one cache, one
-//! node, cores without siblings); they never make it an error or a panic. Nothing here starts a thread or takes a lock.
+//! *Does not* fail on a strange machine. Files that are missing or unreadable make the picture
+//! coarser (one cache, one node, cores without siblings); they never make it an error or a panic.
+//! Nothing here starts a thread or takes a lock.
 //!
-//! Everything that reads files takes the root of the tree as a parameter, so that the tests run on recorded trees of
-//! machines that nobody here owns.
+//! Everything that reads files takes the root of the tree as a parameter, so that the tests run on
+//! recorded trees of machines that nobody here owns.
 //!
-//! *Reading order*: [`cpuset`] (a set of CPU numbers), [`system`] (which CPUs there are), [`topology`] (what they
-//! share), [`scope`] (grouping them into pods), [`quota`] (how many of them the cgroup really grants).
+//! *Reading order*: [`cpuset`] (a set of CPU numbers), [`system`] (which CPUs there are),
+//! [`topology`] (what they share), [`scope`] (grouping them into pods), [`cgroup`] (where the
+//! process's limits are), [`quota`] (how many CPUs it really grants), [`task_limit`] (how many
+//! threads).
 
+mod cgroup;
+mod cgroup_mounts;
 mod cpuset;
 mod cpuset_text;
 mod quota;
-mod quota_mounts;
 mod scope;
 mod system;
+mod task_limit;
 mod topology;
 
 #[cfg(test)]
@@ -24,8 +30,9 @@ mod tests;
 
 pub use cpuset::CpuSet;
 pub use cpuset_text::ParseCpuSetError;
-pub(crate) use quota::{cpu_quota, effective_cpus};
+pub(crate) use quota::{CpuQuota, cpu_quota, effective_cpus};
 pub use scope::{AffinityScope, ParseScopeError};
 pub(crate) use scope::{Pod, pods};
 pub(crate) use system::{SYS_ROOT, allowed_cpus, isolated_cpus, online_cpus, possible_cpus};
+pub(crate) use task_limit::{TaskLimit, task_limit};
 pub(crate) use topology::{Cpu, Topology};

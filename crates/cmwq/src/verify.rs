@@ -1,8 +1,8 @@
 //! Looking who is blocked, and telling the core.
 //!
-//! A source of detection only says "look now". The look is made without the lock (it may read files); its
-//! result is applied under the lock with the number of the run it is about, so that a worker that has moved
-//! on meanwhile is not misjudged.
+//! A source of detection only says "look now". The look is made without the lock (it may read
+//! files); its result is applied under the lock with the number of the run it is about, so that a
+//! worker that has moved on meanwhile is not misjudged.
 
 use std::cell::RefCell;
 
@@ -22,7 +22,7 @@ struct Suspect {
     thread: Arc<Thread>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     /// Kept from look to look, so that looking allocates nothing in the long run.
     static SUSPECTS: RefCell<Vec<Suspect>> = const { RefCell::new(Vec::new()) };
 }
@@ -38,8 +38,8 @@ pub(crate) struct Found {
     pub(crate) work_waits: bool,
 }
 
-/// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it asks for
-/// what to do next.
+/// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it
+/// asks for what to do next.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
     if found.blocked == 0 && found.work_waits {
@@ -47,10 +47,11 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     }
 }
 
-/// Looks at the pool's workers if work waits, and tells the core. `me`: an idle worker of this pool that will
-/// ask for work right afterwards and so need not be woken. Caller holds no core lock.
+/// Looks at the pool's workers if work waits, and tells the core. `me`: an idle worker of this pool
+/// that will ask for work right afterwards and so need not be woken. Caller holds no core lock.
 pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Found {
-    SUSPECTS.with_borrow_mut(|suspects| {
+    SUSPECTS.with(|suspects| {
+        let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
         let mut found = Found { work_waits: collect(pool, suspects), ..Found::default() };
         if !found.work_waits {
@@ -67,7 +68,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
 
 fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
     let mut guard = pool.lock();
-    if !guard.core.work_waits() {
+    if !guard.has_to_watch() {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
         return false;
@@ -106,6 +107,7 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
             wake = kick;
         }
     }
+    let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
     pool.unlock(guard, wake);
 }
 

@@ -1,4 +1,5 @@
-//! Reusable work items with pending-once semantics: the kernel's `work_struct` and `delayed_work`, made safe.
+//! Reusable work items with pending-once semantics: the kernel's `work_struct` and `delayed_work`,
+//! made safe.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,12 +18,12 @@ use crate::wq::{self, Handle};
 
 /// An item that can be queued again and again, without an allocation each time.
 ///
-/// It is *pending* from the moment it is queued until its function is entered. Queueing a pending item does
-/// nothing and says so; queueing one whose function is running makes it run once more afterwards. Its function
-/// never runs twice at once, as long as it is queued on one queue.
+/// It is *pending* from the moment it is queued until its function is entered. Queueing a pending
+/// item does nothing and says so; queueing one whose function is running makes it run once more
+/// afterwards. Its function never runs twice at once, as long as it is queued on one queue.
 ///
-/// Clones are the same item. What was written before [`queue_work`](crate::Workqueue::queue_work) returned
-/// `true`, or `false` because it was pending, is visible to the run that follows.
+/// Clones are the same item. What was written before [`queue_work`](crate::Workqueue::queue_work)
+/// returned `true`, or `false` because it was pending, is visible to the run that follows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,7 +57,8 @@ struct Embedded<I> {
 }
 
 unsafe extern "C" fn run<I>(item: *mut WorkItem) {
-    // SAFETY: queued with one strong reference, which this run takes over, through the pointer to the whole.
+    // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
+    // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(&work.func)) {
         guarded(|| panic::handle(&*payload));
@@ -105,14 +107,15 @@ impl Work {
 
     /// Waits until the last queueing has finished; `false`: there was nothing to wait for.
     ///
-    /// Called from a work function it counts as blocking at once. From the item's own function it would wait for
-    /// itself: don't.
+    /// Called from a work function it counts as blocking at once. From the item's own function it
+    /// would wait for itself: don't.
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
         runtime().is_some_and(|runtime| wq::flush_item(runtime, &self.0.item))
     }
 
-    /// Takes it off its queue: `true`, it was pending and will not run. Does not wait for a run in progress.
+    /// Takes it off its queue: `true`, it was pending and will not run. Does not wait for a run in
+    /// progress.
     #[doc(alias = "cancel_work")]
     pub fn cancel(&self) -> bool {
         let cancelled = runtime().is_some_and(|runtime| wq::cancel_item(runtime, &self.0.item));
@@ -125,7 +128,8 @@ impl Work {
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
         if self.is_pending() {
-            // Owning no reference for a run that is not ours is cheaper; the claim makes our stores visible.
+            // Owning no reference for a run that is not ours is cheaper; the claim makes our stores
+            // visible.
             if self.0.item.claim().is_pending() {
                 return false;
             }
@@ -196,7 +200,8 @@ impl DelayedWork {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WorkId(usize);
 
-/// The item that the calling thread is running, if it is a worker running one. KERNEL: `current_work` — same.
+/// The item that the calling thread is running, if it is a worker running one. KERNEL:
+/// `current_work` — same.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::new("doc")?;

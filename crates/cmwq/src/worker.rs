@@ -1,8 +1,9 @@
 //! The worker thread: a short loop over what the core says.
 //!
-//! It owns no decision. Between two lock holds it does exactly one of: run a function, create a worker,
-//! sleep, leave. The life of an item here: [`Worker::run`] → `PoolState::next` claims it → unlock → wake whom
-//! the claim says → the function → lock → `PoolState::finish` → `next` under the same hold.
+//! It owns no decision. Between two lock holds it does exactly one of: run a function, create a
+//! worker, sleep, leave. The life of an item here: [`Worker::run`] → `PoolState::next` claims it →
+//! unlock → wake whom the claim says → the function → lock → `PoolState::finish` → `next` under the
+//! same hold.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,9 +15,9 @@ use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
-use crate::pool::{Creator, Locked, Pool, PoolKind};
+use crate::pool::{Creator, Locked, Pool};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
-use crate::sync::{self, Arc, MutexGuard};
+use crate::sync::{Arc, MutexGuard};
 use crate::thread::{Senses, Thread};
 use crate::{park, verify};
 
@@ -27,7 +28,8 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let name = thread.title.base().to_owned();
-    sync::spawn(&name, pool.runtime.params.stack_size, move || Worker { pool, id, thread }.main())
+    let stack = pool.runtime.params.stack_size;
+    pool.runtime.crew.spawn(&name, stack, move || Worker { pool, id, thread }.main())
 }
 
 struct Worker {
@@ -37,7 +39,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn main(mut self) {
+    fn main(self) {
         self.prepare();
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
@@ -46,7 +48,8 @@ impl Worker {
         current::leave();
     }
 
-    /// Puts the thread where and how its pool wants it. What is refused is said once and done without.
+    /// Puts the thread where and how its pool wants it. What is refused is said once and done
+    /// without.
     fn prepare(&self) {
         self.thread.title.set_tid();
         let spec = &self.pool.spec;
@@ -71,7 +74,7 @@ impl Worker {
         self.thread.set_senses(open_senses(self.pool.runtime.detect));
     }
 
-    fn run(&mut self, context: &Context) {
+    fn run(&self, context: &Context) {
         let mut guard = self.pool.lock();
         loop {
             match guard.core.next(self.id, clock::now) {
@@ -98,7 +101,7 @@ impl Worker {
     /// One item, from its claim to the books behind it.
     #[inline]
     fn run_item(
-        &mut self,
+        &self,
         mut guard: MutexGuard<'static, Locked>,
         context: &Context,
         claim: Claim,
@@ -123,34 +126,41 @@ impl Worker {
 
     /// Calls the function. The item must not be touched afterwards.
     #[inline]
-    fn call(&mut self, context: &Context, claim: &Claim, seq: u64) {
-        self.thread.title.running(self.pool.runtime, claim.wq);
+    fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+        if self.thread.title.note(Some(claim.wq)) {
+            self.pool.runtime.service.settle_titles_soon();
+        }
         let cpu = sense::sched::current_cpu().unwrap_or(0);
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
-        // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
         unsafe { (claim.func)(claim.item) };
         self.thread.leave_function();
         context.end();
     }
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
-    fn sleep(&mut self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
+    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
         // The newest idle worker stands by: it is the one that would be woken.
-        if watch {
+        let has_to_watch = guard.has_to_watch();
+        if has_to_watch {
             guard.refresh_standby(self.pool);
         } else {
             guard.unwatch(self.pool);
         }
-        guard.publish_running(self.pool);
-        let cull = guard.core.cull_at();
-        self.pool.unlock(guard, if watch { Kick::Watch } else { Kick::None });
+        guard.answer_call();
+        let (cull, is_closing) = (guard.core.cull_at(), guard.is_closing());
+        self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
-        if !watch && self.pool.spec.kind == PoolKind::Managed && self.lend(context) {
+        if !watch && self.pool.pods.is_some() && self.lend(context) {
             return;
         }
-        if self.thread.title.is_busy() {
+        if self.thread.title.note(None) {
             self.pool.runtime.service.settle_titles_soon();
+        }
+        if is_closing {
+            self.pool.dismiss_idle();
         }
         let tokens = self.thread.berth.parker.park(None);
         if tokens & park::CHECK != 0 {
@@ -158,15 +168,28 @@ impl Worker {
         }
     }
 
-    /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to do.
-    fn lend(&mut self, context: &Context) -> bool {
+    /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
+    /// do.
+    fn lend(&self, context: &Context) -> bool {
         let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
         self.pool.create_worker(Creator::Spare);
         let mut home = self.pool.lock();
         let lent = home.core.lend(self.id);
-        home.publish_running(self.pool);
+        home.nr_lent += u32::from(lent.is_some());
+        // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
+        self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
+        let Some(seq) = lent else { return false };
+        self.serve(context, busy, seq);
+        let mut home = self.pool.lock();
+        home.core.lend_end(self.id);
+        home.nr_lent -= 1;
         self.pool.unlock(home, Kick::None);
-        let Some(mut seq) = lent else { return false };
+        true
+    }
+
+    /// Runs items of another pool as its guest, until there are none or this worker's own pool has
+    /// work.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         while let Some(claim) = guard.core.guest_next(guest) {
@@ -177,23 +200,23 @@ impl Worker {
             busy.unlock(guard, Kick::None);
             busy.act_effects(effects.flush_done, effects.grant);
             let mut home = self.pool.lock();
-            // Work of its own comes first.
-            let wanted_at_home = home.core.work_waits();
             seq = home.core.lend_again(self.id);
+            // Work of its own comes first, and so does the limit: another may have replaced it
+            // while it was blocked.
+            let is_wanted = home.core.work_waits() || home.core.is_over_capacity();
             self.pool.unlock(home, Kick::None);
             guard = busy.lock();
-            if wanted_at_home && guard.core.guest_may_leave(guest) {
+            if is_wanted && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
-        self.pool.lock_only().core.lend_end(self.id);
-        true
     }
 }
 
-/// Opens what this thread is to be looked at with. Each may be refused; the detectors do with what is there.
+/// Opens what this thread is to be looked at with. Each may be refused; the detectors do with what
+/// is there.
 fn open_senses(detect: Detect) -> Senses {
     let mut senses = Senses::default();
     if cfg!(any(loom, shuttle)) {

@@ -14,8 +14,8 @@ use crate::wq::{Handle, Kind, Spec};
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
-/// Clones are the same queue. When the last clone is dropped, the queue waits for its items and goes; dropped from
-/// inside one of its own items, it goes when that item and the others are done.
+/// Clones are the same queue. When the last clone is dropped, the queue waits for its items and
+/// goes; dropped from inside one of its own items, it goes when that item and the others are done.
 ///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
@@ -24,8 +24,8 @@ use crate::wq::{Handle, Kind, Spec};
 /// | [`Builder::unbound`] | one per pod | at once, up to `max_active` |
 /// | [`Builder::ordered`] | one | the one before has finished |
 ///
-/// A worker *runs* until it blocks, in whatever way: a lock, a file, a page fault, a sleep. That is noticed within
-/// microseconds, and the next item starts on another worker.
+/// A worker *runs* until it blocks, in whatever way: a lock, a file, a page fault, a sleep. That is
+/// noticed within microseconds, and the next item starts on another worker.
 #[derive(Clone)]
 #[doc(alias = "workqueue_struct")]
 pub struct Workqueue {
@@ -61,10 +61,11 @@ impl Workqueue {
         &self.handle.name
     }
 
-    /// Queues a closure. Never blocks for work to be done, never fails: without a thread to run it, it waits.
+    /// Queues a closure. Never blocks for work to be done, never fails: without a thread to run it,
+    /// it waits.
     ///
-    /// Items of one queue start in the order in which they were queued, as far as they go to the same pool. On a
-    /// per-CPU queue that is the calling CPU's.
+    /// Items of one queue start in the order in which they were queued, as far as they go to the
+    /// same pool. On a per-CPU queue that is the calling CPU's.
     ///
     /// ```
     /// # let wq = cmwq::Workqueue::new("doc")?;
@@ -81,8 +82,8 @@ impl Workqueue {
         self.queue_closure(None, func)
     }
 
-    /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if that one is
-    /// not, or no longer, ours to use); on others it only chooses the pod.
+    /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if
+    /// that one is not, or no longer, ours to use); on others it only chooses the pod.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("pinned").percpu().build()?;
@@ -110,9 +111,11 @@ impl Workqueue {
         handle
     }
 
-    /// Queues a closure when `delay` has passed: not before, and usually within a millisecond after.
+    /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
+    /// after.
     ///
-    /// The queue stays in being until then, also without other handles. With a zero delay it is queued at once.
+    /// The queue stays in being until then, also without other handles. With a zero delay it is
+    /// queued at once.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -165,14 +168,16 @@ impl Workqueue {
         work.queue_on(&self.handle, Some(cpu_number(cpu)))
     }
 
-    /// Queues a reusable item when `delay` has passed. `false`: it was pending already, and its delay is unchanged.
+    /// Queues a reusable item when `delay` has passed. `false`: it was pending already, and its
+    /// delay is unchanged.
     ///
     /// KERNEL: `queue_delayed_work` — same.
     pub fn queue_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
         work.queue_on(&self.handle, None, delay)
     }
 
-    /// As [`queue_delayed_work`](Self::queue_delayed_work), for a CPU as in [`queue_on`](Self::queue_on).
+    /// As [`queue_delayed_work`](Self::queue_delayed_work), for a CPU as in
+    /// [`queue_on`](Self::queue_on).
     pub fn queue_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
         work.queue_on(&self.handle, Some(cpu_number(cpu)), delay)
     }
@@ -182,11 +187,11 @@ impl Workqueue {
         work.flush()
     }
 
-    /// Waits until everything that was queued before this call has finished. Not for what is queued meanwhile, so
-    /// it returns under continuous load; not for armed timers.
+    /// Waits until everything that was queued before this call has finished. Not for what is queued
+    /// meanwhile, so it returns under continuous load; not for armed timers.
     ///
-    /// Called from a work function of another queue it counts as blocking at once. From one of its own items it
-    /// would wait for itself: don't.
+    /// Called from a work function of another queue it counts as blocking at once. From one of its
+    /// own items it would wait for itself: don't.
     ///
     /// KERNEL: `flush_workqueue` — same.
     ///
@@ -252,13 +257,15 @@ impl Builder {
         self
     }
 
-    /// Items run on the CPU that queued them, or the one named; one *running* worker per CPU (`WQ_PERCPU`).
+    /// Items run on the CPU that queued them, or the one named; one *running* worker per CPU
+    /// (`WQ_PERCPU`).
     #[doc(alias = "WQ_PERCPU")]
     pub fn percpu(self) -> Self {
         self.kind(Kind::Percpu)
     }
 
-    /// Items start at once, up to `max_active`, on any CPU of the pod; no concurrency management (`WQ_UNBOUND`).
+    /// Items start at once, up to `max_active`, on any CPU of the pod; no concurrency management
+    /// (`WQ_UNBOUND`).
     #[doc(alias = "WQ_UNBOUND")]
     pub fn unbound(self) -> Self {
         self.kind(Kind::Unbound)
@@ -275,16 +282,16 @@ impl Builder {
         self.kind(Kind::Ordered)
     }
 
-    /// Served by workers of nice −20 where permitted, in pools of their own; where not permitted that is said once,
-    /// and the pools are still their own (`WQ_HIGHPRI`).
+    /// Served by workers of nice −20 where permitted, in pools of their own; where not permitted
+    /// that is said once, and the pools are still their own (`WQ_HIGHPRI`).
     #[doc(alias = "WQ_HIGHPRI")]
     pub fn highpri(mut self) -> Self {
         self.highpri = true;
         self
     }
 
-    /// Items do not keep others from starting; their own start is still managed (`WQ_CPU_INTENSIVE`). Means nothing
-    /// for unbound and ordered queues.
+    /// Items do not keep others from starting; their own start is still managed
+    /// (`WQ_CPU_INTENSIVE`). Means nothing for unbound and ordered queues.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self) -> Self {
         self.cpu_intensive = true;
@@ -298,8 +305,8 @@ impl Builder {
         self
     }
 
-    /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for others. 0 stands for
-    /// 1024; above 2048 is said and clamped. An ordered queue has 1.
+    /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for
+    /// others. 0 stands for 1024; above 2048 is said and clamped. An ordered queue has 1.
     pub fn max_active(mut self, max_active: u32) -> Self {
         self.max_active = max_active;
         self
@@ -308,9 +315,9 @@ impl Builder {
     /// Makes the queue.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, kinds that exclude each other, or a limit
-    /// on an ordered queue; [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if the runtime's service thread
-    /// cannot be created.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, kinds that exclude each
+    /// other, or a limit on an ordered queue; [`ThreadCreation`](crate::ErrorKind::ThreadCreation)
+    /// if the runtime's service thread cannot be created.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("disk").unbound().max_active(4).build()?;

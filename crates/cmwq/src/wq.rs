@@ -1,24 +1,27 @@
 //! A workqueue: a cheap front-end that leads to pools.
 //!
-//! An idle queue has a name, flags and one pointer; what it needs per pool (a [`Link`] to its pwq there) is made
-//! when the first item goes that way. Queueing reads one published pointer and takes one lock.
+//! An idle queue has a name, flags and one pointer; what it needs per pool (a [`Link`] to its pwq
+//! there) is made when the first item goes that way. Queueing reads one published pointer and takes
+//! one lock.
 //!
 //! Lock: WQ ([`State`]), outside of the pools' locks.
 
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use cmwq_core::{
     Enqueued, FlushState, FlushTarget, Grab, Kick, NodeSlots, PwqConfig, PwqId, PwqRef, Start,
     WorkItem, WorkWord, WqKey,
 };
 
+use crate::countdown::Countdown;
 use crate::current;
 use crate::limit::NodeLimits;
 use crate::park::Event;
 use crate::pool::Pool;
+use crate::published::Published;
 use crate::runtime::Runtime;
-use crate::sync::{Arc, AtomicPtr, AtomicU32, Mutex, OnceLock, Ordering, lock, ordering};
+use crate::sync::{self, Arc, Mutex, OnceLock, lock};
 
 /// What kind of pools a queue leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +55,10 @@ pub(crate) struct Wq {
     pub(crate) spec: Spec,
     pub(crate) runtime: &'static Runtime,
     /// One slot per CPU or pod; allocated with the first item.
-    slots: OnceLock<Box<[AtomicPtr<Link>]>>,
+    slots: OnceLock<Box<[Published<Link>]>>,
     limits: OnceLock<NodeLimits>,
     state: Mutex<State>,
-    nr_pwqs_to_flush: AtomicU32,
+    pwqs_to_flush: Countdown,
 }
 
 /// Lock: WQ.
@@ -95,7 +98,7 @@ impl Wq {
                 next_flusher: 0,
                 links: Vec::new(),
             }),
-            nr_pwqs_to_flush: AtomicU32::new(0),
+            pwqs_to_flush: Countdown::at_end(),
         }
     }
 
@@ -104,25 +107,19 @@ impl Wq {
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
         let slots = self.slots.get_or_init(|| {
             let count = self.runtime.nr_slots(self.spec.kind);
-            (0..count).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
+            (0..count).map(|_| Published::nothing()).collect()
         });
         let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
-        // ORDERING: Acquire pairs with the Release in `make_link`.
-        let link = slots[index].load(ordering("published", Ordering::Acquire));
-        // SAFETY: null or a link that lives as long as the queue.
-        match unsafe { link.as_ref() } {
+        match slots[index].get() {
             Some(link) => link,
             None => self.make_link(&slots[index], index),
         }
     }
 
     #[cold]
-    fn make_link(&self, slot: &AtomicPtr<Link>, index: usize) -> &Link {
+    fn make_link<'a>(&self, slot: &'a Published<Link>, index: usize) -> &'a Link {
         let mut state = lock(&self.state);
-        // ORDERING: no pairing: links are made under the queue's lock.
-        let made = slot.load(Ordering::Relaxed);
-        // SAFETY: null or a link that lives as long as the queue.
-        if let Some(link) = unsafe { made.as_ref() } {
+        if let Some(link) = slot.get() {
             return link;
         }
         let pool = self.runtime.pool_for(self.spec, index);
@@ -136,23 +133,20 @@ impl Wq {
             work_color: state.flush.work_color(),
         });
         state.links.push(PwqRef { pool: pool.id, pwq });
-        let link = Box::into_raw(Box::new(Link { pool, pwq }));
-        // ORDERING: Release pairs with the Acquire in `link`.
-        slot.store(link, ordering("publish", Ordering::Release));
-        // SAFETY: just made.
-        unsafe { &*link }
+        slot.publish(Box::new(Link { pool, pwq }))
     }
 
-    // ---- queueing --------------------------------------------------------------------------------------
+    // ---- queueing
+    // --------------------------------------------------------------------------------------
 
     /// Queues an item. `false`: it was pending already, or is disabled.
     ///
-    /// KERNEL: `queue_work_on`, `__queue_work` — same; an idle item whose last pool is the chosen one is
-    /// claimed and queued by one atomic operation under the pool's lock.
+    /// KERNEL: `queue_work_on`, `__queue_work` — same; an idle item whose last pool is the chosen
+    /// one is claimed and queued by one atomic operation under the pool's lock.
     ///
     /// # Safety
-    /// `item` must be valid with the provenance of the object that holds it, and stay where it is until its
-    /// function is entered, if the result is `true`.
+    /// `item` must be valid with the provenance of the object that holds it, and stay where it is
+    /// until its function is entered, if the result is `true`.
     #[inline]
     pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> bool {
         // SAFETY: valid by the caller's promise.
@@ -247,7 +241,8 @@ impl Wq {
         item.release(word);
     }
 
-    // ---- waiting ---------------------------------------------------------------------------------------
+    // ---- waiting
+    // ---------------------------------------------------------------------------------------
 
     /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
     pub(crate) fn flush(&self) {
@@ -289,23 +284,24 @@ impl Wq {
 
     /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
     fn prep_pwqs(&self, links: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
-        // ORDERING: AcqRel throughout: the count pairs with itself in `flush_pwq_done`.
-        self.nr_pwqs_to_flush.store(1, Ordering::Release);
+        // Without a colour to flush only that of new items changes, and a flush may be counting.
+        if flush.is_some() {
+            self.pwqs_to_flush.restart();
+        }
         for link in links {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             let mut guard = pool.lock();
             if guard.core.flush_prep(link.pwq, flush, color) {
-                self.nr_pwqs_to_flush.fetch_add(1, Ordering::AcqRel);
+                self.pwqs_to_flush.add();
             }
             pool.unlock(guard, Kick::None);
         }
-        self.nr_pwqs_to_flush.fetch_sub(1, Ordering::AcqRel) != 1
+        flush.is_some() && !self.pwqs_to_flush.done()
     }
 
     /// One pwq has nothing of the flushed colour left.
     pub(crate) fn flush_pwq_done(&self) {
-        // ORDERING: AcqRel: see `prep_pwqs`.
-        if self.nr_pwqs_to_flush.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if !self.pwqs_to_flush.done() {
             return;
         }
         let state = lock(&self.state);
@@ -345,15 +341,6 @@ impl Wq {
                 debug_assert!(stats.is_some(), "a queue without handles got work");
             }
         }
-        drop(state);
-        for slot in self.slots.get().into_iter().flatten() {
-            // ORDERING: no pairing: no handle is left that could read it.
-            let link = slot.swap(ptr::null_mut(), Ordering::Relaxed);
-            if !link.is_null() {
-                // SAFETY: made by `Box::into_raw` in `make_link`, and nobody has the queue any more.
-                drop(unsafe { Box::from_raw(link) });
-            }
-        }
     }
 }
 
@@ -381,8 +368,8 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
     }
 }
 
-/// Takes a queued item back: `true` if it was queued. It is idle then, and does not wait for a run in progress.
-/// KERNEL: `cancel_work` — same, for items without a timer.
+/// Takes a queued item back: `true` if it was queued. It is idle then, and does not wait for a run
+/// in progress. KERNEL: `cancel_work` — same, for items without a timer.
 pub(crate) fn cancel_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
     loop {
         let word = item.word();
@@ -407,9 +394,10 @@ pub(crate) fn cancel_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
     }
 }
 
-/// Somebody is between claiming an item and queueing it, or a timer has it. He may be preempted: no spinning.
+/// Somebody is between claiming an item and queueing it, or a timer has it. He may be preempted: no
+/// spinning.
 fn rest() {
-    std::thread::sleep(crate::worker::SHORT_REST);
+    sync::sleep(crate::worker::SHORT_REST);
 }
 
 impl State {

@@ -37,7 +37,8 @@ fn take(s: &Shared) -> std::vec::Vec<u32> {
     s.inbox.take().map(|(pwq, _)| pwq.0).collect()
 }
 
-/// Either the pusher is told to take the lock, or the holder that ends the saturation finds the item.
+/// Either the pusher is told to take the lock, or the holder that ends the saturation finds the
+/// item.
 #[test]
 fn no_item_is_left_in_the_inbox() {
     loom::model(|| {

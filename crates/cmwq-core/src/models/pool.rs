@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{World, nothing};
-use crate::{Enqueued, Grab, WorkItem};
+use crate::{Enqueued, Grab, PoolId, WorkItem};
 
 /// Stores the event and queues the item, in another thread.
 fn queuer(world: &Arc<World>) -> thread::JoinHandle<bool> {
@@ -74,6 +74,23 @@ fn a_refused_queuers_event_survives_activation() {
     });
 }
 
+/// The queuer is refused while the item is in transit; the holder of the lock makes it queued.
+#[test]
+fn a_refused_queuers_event_survives_the_inbox() {
+    loom::model(|| {
+        let world = World::new();
+        world.inbox.saturate();
+        let seen = world.item.word();
+        assert!(world.item.claim_for(seen, PoolId(0)));
+        let queuer = queuer(&world);
+        // SAFETY: owned; the item will be run.
+        assert!(unsafe { world.inbox.push(NonNull::from(&world.item), world.pwq) });
+        let seen = world.work_and_watch();
+        queuer.join().unwrap();
+        event_is_seen(&world, seen);
+    });
+}
+
 /// Two queuers at once, one of which owns `PENDING`: both events are seen.
 #[test]
 fn the_winners_and_the_losers_events_are_seen() {
@@ -96,7 +113,7 @@ fn a_refused_queuers_event_survives_a_change_of_owner() {
         assert!(world.queue());
         let queuer = queuer(&world);
         // SAFETY: the item is alive.
-        let grab = unsafe { world.pool.lock().unwrap().try_grab(NonNull::from(&world.item)) };
+        let grab = unsafe { world.lock().try_grab(NonNull::from(&world.item)) };
         assert!(matches!(grab, Grab::Taken(_)));
         world.enqueue(&world.item);
         let seen = world.work_and_watch();
@@ -114,7 +131,7 @@ fn one_step_queueing_and_claims_make_one_run_each() {
         let seen = world.item.word();
         let mut mine = false;
         if !seen.is_pending() {
-            let mut pool = world.pool.lock().unwrap();
+            let mut pool = world.lock();
             // SAFETY: the item is alive and will be run.
             let outcome = unsafe { pool.enqueue_idle(world.pwq, NonNull::from(&world.item), seen) };
             mine = matches!(outcome, Enqueued::Queued(_));
@@ -138,8 +155,7 @@ fn an_item_is_either_cancelled_or_run() {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 // SAFETY: the item is alive.
-                let grab =
-                    unsafe { world.pool.lock().unwrap().try_grab(NonNull::from(&world.item)) };
+                let grab = unsafe { world.lock().try_grab(NonNull::from(&world.item)) };
                 let taken = matches!(grab, Grab::Taken(_));
                 if taken {
                     world.item.release(world.item.word());

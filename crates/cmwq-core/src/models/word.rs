@@ -133,8 +133,38 @@ fn the_next_owner_finds_the_link_as_the_canceller_left_it() {
     });
 }
 
-/// Whoever holds `PENDING` without queueing turns callers away. They rely on it that what they stored is seen by
-/// somebody; if there is to be no run, then by the one that refused them.
+/// The owner and the worker rewrite the word after the caller was refused. Whatever they write, and
+/// if they write it relaxed, the run must synchronise with the refused caller.
+fn hears_a_refused_caller(rewrite: fn(&WorkItem)) {
+    loom::model(move || {
+        let s = shared();
+        assert!(!s.item.claim().is_pending());
+        let refused = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || {
+                s.event.set();
+                s.item.claim().is_pending()
+            })
+        };
+        rewrite(&s.item);
+        s.item.start(IDLE);
+        let seen = s.event.is_set();
+        assert!(seen || !refused.join().unwrap(), "a refused caller's event was lost");
+    });
+}
+
+#[test]
+fn a_run_hears_who_was_refused_before_set_queued() {
+    hears_a_refused_caller(|item| item.set_queued(queued()));
+}
+
+#[test]
+fn a_run_hears_who_was_refused_before_update_queued() {
+    hears_a_refused_caller(|item| item.update_queued(queued()));
+}
+
+/// Whoever holds `PENDING` without queueing turns callers away. They rely on it that what they
+/// stored is seen by somebody; if there is to be no run, then by the one that refused them.
 #[test]
 fn whoever_gives_pending_up_sees_what_those_it_turned_away_stored() {
     loom::model(|| {

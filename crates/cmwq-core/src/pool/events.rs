@@ -6,18 +6,19 @@ use crate::policy;
 use crate::worker::{Next, Phase, Worker};
 
 impl PoolState {
-    /// Registers a worker before its thread exists. It is neither idle nor running until its thread asks
-    /// for [`next`](Self::next) the first time. Allocates.
+    /// Registers a worker before its thread exists. It is neither idle nor running until its thread
+    /// asks for [`next`](Self::next) the first time. Allocates.
     #[must_use]
     pub fn worker_new(&mut self) -> WorkerId {
         self.nr_workers += 1;
         WorkerId(self.workers.insert(Worker::new(false)))
     }
 
-    /// The registered worker's thread runs, and `manager`, if a worker of this pool created it, is relieved.
+    /// The registered worker's thread runs, and `manager`, if a worker of this pool created it, is
+    /// relieved.
     ///
-    /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts the item.
-    /// KERNEL: end of `create_worker` and `manage_workers` — same.
+    /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts
+    /// the item. KERNEL: end of `create_worker` and `manage_workers` — same.
     pub fn worker_created(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
         self.no_create_before = 0;
         if self.manager == manager {
@@ -30,9 +31,10 @@ impl PoolState {
 
     /// No thread could be had for the registered worker `id`.
     ///
-    /// KERNEL: `maybe_create_worker`'s failure — differs: the kernel's manager sleeps for the cooldown and
-    /// retries; ours keeps working without a standby and the next attempt is made after the cooldown,
-    /// because in a process the pool's only worker may be the only one that can make progress.
+    /// KERNEL: `maybe_create_worker`'s failure — differs: the kernel's manager sleeps for the
+    /// cooldown and retries; ours keeps working without a standby and the next attempt is made
+    /// after the cooldown, because in a process the pool's only worker may be the only one that can
+    /// make progress.
     pub fn create_failed(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
         self.workers.remove(id.0);
         self.nr_workers -= 1;
@@ -48,7 +50,8 @@ impl PoolState {
         (self.no_create_before != 0).then_some(self.no_create_before)
     }
 
-    /// Whether work waits that nobody will come for: no idle worker, nobody running, nobody creating.
+    /// Whether work waits that nobody will come for: no idle worker, nobody running, nobody
+    /// creating.
     #[must_use]
     pub fn need_to_create_worker(&self) -> bool {
         policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)
@@ -60,8 +63,8 @@ impl PoolState {
         self.manager.is_none() && self.need_to_create_worker()
     }
 
-    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an earlier
-    /// run is ignored, a wrong one costs an extra running worker until the item ends.
+    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an
+    /// earlier run is ignored, a wrong one costs an extra running worker until the item ends.
     ///
     /// KERNEL: `wq_worker_sleeping` — same.
     pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
@@ -78,7 +81,8 @@ impl PoolState {
         kick
     }
 
-    /// Worker `id`, reported blocked in run `seq`, was seen running again. KERNEL: `wq_worker_running` — same.
+    /// Worker `id`, reported blocked in run `seq`, was seen running again. KERNEL:
+    /// `wq_worker_running` — same.
     pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) {
         if self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping) {
             self.update(id, |w| w.sleeping = false);
@@ -91,8 +95,9 @@ impl PoolState {
         self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
     }
 
-    /// Idle worker `id` wants to serve another pool as a guest there. `Some(seq)`: it may, and counts as running
-    /// here in run `seq`. Not without another idle worker, which must stay as standby, and not if work waits.
+    /// Idle worker `id` wants to serve another pool as a guest there. `Some(seq)`: it may, and
+    /// counts as running here in run `seq`. Not without another idle worker, which must stay as
+    /// standby, and not if work waits.
     #[must_use]
     pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
         if !self.has_spare_cpu() || self.nr_idle < 2 || self.worker(id).phase != Phase::Idle {
@@ -149,7 +154,8 @@ impl PoolState {
         Some(oldest.last_active.saturating_add(self.config.idle_timeout))
     }
 
-    /// Tells the oldest surplus idle worker to leave, if its time is up: wake it. Call until `None`.
+    /// Tells the oldest surplus idle worker to leave, if its time is up: wake it. Call until
+    /// `None`.
     ///
     /// KERNEL: `idle_cull_fn` — same.
     #[must_use]

@@ -11,14 +11,15 @@ use crate::work::WorkItem;
 use crate::worker::{Claim, Current, Next, Phase};
 
 impl PoolState {
-    /// What worker `id` must do now. Called by the worker itself: when it starts, when it was woken, after
-    /// [`finish`](Self::finish), after it created a worker. `now` is read only when the worker goes idle or
-    /// thinks of creating another.
+    /// What worker `id` must do now. Called by the worker itself: when it starts, when it was
+    /// woken, after [`finish`](Self::finish), after it created a worker. `now` is read only when
+    /// the worker goes idle or thinks of creating another.
     ///
     /// KERNEL: `worker_thread` — same decisions in the same order.
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
         if self.worker(id).sleeping {
-            // Reported between `finish` and now. Whoever asks is running, and must count for what it runs next.
+            // Reported between `finish` and now. Whoever asks is running, and must count for what
+            // it runs next.
             self.update(id, |w| w.sleeping = false);
         }
         loop {
@@ -62,16 +63,16 @@ impl PoolState {
             return None;
         }
         if now() < self.no_create_before {
-            // Creation has just failed. The kernel's manager would sleep; ours works without a standby,
-            // because nobody else may be left to make progress.
+            // Creation has just failed. The kernel's manager would sleep; ours works without a
+            // standby, because nobody else may be left to make progress.
             return None;
         }
         self.manager = Some(id);
         Some(Next::Manage)
     }
 
-    /// The inner loop: the next chain that is this worker's to run. A chain whose item another worker is
-    /// running goes to that worker instead (non-reentrance).
+    /// The inner loop: the next chain that is this worker's to run. A chain whose item another
+    /// worker is running goes to that worker instead (non-reentrance).
     fn keep_working(&mut self, id: WorkerId) -> Option<Node> {
         while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency) {
             let node = self.worklist.first()?;
@@ -101,7 +102,8 @@ impl PoolState {
         to == id
     }
 
-    /// Moves a chain from the worklist to a worker's scheduled list. KERNEL: `move_linked_works` — same.
+    /// Moves a chain from the worklist to a worker's scheduled list. KERNEL: `move_linked_works` —
+    /// same.
     fn schedule_chain(&mut self, first: Node, to: WorkerId) {
         let worker = self.workers.get_mut(to.0).expect("a worker that does not exist");
         let mut node = first;
@@ -129,7 +131,8 @@ impl PoolState {
     fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
-        // SAFETY: a single assigned item is unlinked already, a scheduled one is linked: see `assign`.
+        // SAFETY: a single assigned item is unlinked already, a scheduled one is linked: see
+        // `assign`.
         unsafe {
             if list::is_linked(node) {
                 list::unlink(node);
@@ -157,7 +160,8 @@ impl PoolState {
         let seq = self.worker(id).seq;
         let kick = self.kick();
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
-        // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed by `func`.
+        // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
+        // by `func`.
         unsafe { item.as_ref() }.start(idle);
         Claim { item: item.as_ptr(), func, wq, seq, kick }
     }
@@ -177,7 +181,8 @@ impl PoolState {
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }
 
-    // ---- guests: workers of another pool that lend a hand ----------------------------------------------
+    // ---- guests: workers of another pool that lend a hand
+    // ----------------------------------------------
 
     /// Registers a worker of another pool. It never counts here: its own pool counts it.
     #[must_use]
@@ -207,7 +212,8 @@ impl PoolState {
         self.worker(id).scheduled.is_empty()
     }
 
-    /// The guest goes home. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kick behind it.
+    /// The guest goes home. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kick
+    /// behind it.
     pub fn guest_leave(&mut self, id: WorkerId) -> Kick {
         debug_assert!(self.worker(id).current.is_none());
         debug_assert!(self.worker(id).scheduled.is_empty());

@@ -24,8 +24,8 @@ impl PoolState {
     /// KERNEL: `__queue_work` from step 9 on, `insert_work` — same.
     ///
     /// # Safety
-    /// `item` must be valid and stay where it is until its function is entered or it is taken back; the
-    /// caller must own its `PENDING` bit.
+    /// `item` must be valid and stay where it is until its function is entered or it is taken back;
+    /// the caller must own its `PENDING` bit.
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
         let word = self.admit(pwq);
@@ -35,9 +35,9 @@ impl PoolState {
         unsafe { self.insert(pwq, item, word) }
     }
 
-    /// Queues an item in one step if its word is still `seen`, an idle word whose last pool is this one or
-    /// none. With another last pool the caller must own `PENDING` before it looks whether that pool runs the
-    /// item, or the item could be queued, started and finished there in between.
+    /// Queues an item in one step if its word is still `seen`, an idle word whose last pool is this
+    /// one or none. With another last pool the caller must own `PENDING` before it looks whether
+    /// that pool runs the item, or the item could be queued, started and finished there in between.
     ///
     /// # Safety
     /// As for [`enqueue`](Self::enqueue), except for `PENDING`.
@@ -50,7 +50,8 @@ impl PoolState {
     ) -> Enqueued {
         debug_assert!(seen.pool().is_none_or(|pool| pool == self.config.id));
         if self.pwq(pwq).node.is_some() {
-            // Giving a shared slot back could hand it to another pool; owning `PENDING` first avoids that.
+            // Giving a shared slot back could hand it to another pool; owning `PENDING` first
+            // avoids that.
             return Enqueued::Changed;
         }
         let word = self.admit(pwq);
@@ -109,7 +110,8 @@ impl PoolState {
         }
     }
 
-    /// Moves the first inactive item, with its barriers, to the worklist. The slot is already taken.
+    /// Moves the first inactive item, with its barriers, to the worklist. The slot is already
+    /// taken.
     fn activate_first(&mut self, pwq: PwqId) {
         let first = self.pwq(pwq).inactive.first().expect("nothing to activate");
         // SAFETY: `first` is a linked item of this pool.
@@ -126,8 +128,8 @@ impl PoolState {
     pub(crate) unsafe fn move_chain_to_worklist(&mut self, first: list::Node) {
         let mut node = first;
         loop {
-            // `next` may be the sentinel of another list; it is used only if `linked` says it is an item.
-            // SAFETY: `node` is linked on a list of this pool; (ring) gives its successor.
+            // `next` may be the sentinel of another list; it is used only if `linked` says it is an
+            // item. SAFETY: `node` is linked on a list of this pool; (ring) gives its successor.
             let (linked, next) = unsafe {
                 (WorkItem::of_node(node).as_ref().word().is_linked(), self.worklist.after(node))
             };
@@ -145,8 +147,8 @@ impl PoolState {
 
     /// The last step of an item that has left: slots, colours, flushes.
     ///
-    /// KERNEL: `pwq_dec_nr_in_flight` — same, but a freed slot of the node is handed to another pool by the
-    /// returned effect instead of under two locks.
+    /// KERNEL: `pwq_dec_nr_in_flight` — same, but a freed slot of the node is handed to another
+    /// pool by the returned effect instead of under two locks.
     #[inline]
     pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
         let mut effects = Effects::NONE;
@@ -167,8 +169,13 @@ impl PoolState {
     fn dec_active(&mut self, pwq: PwqId) -> Option<PwqRef> {
         let p = self.pwq(pwq);
         p.nr_active -= 1;
-        if p.node.is_some() {
-            return self.put_shared_slot(pwq);
+        if let Some(node) = &p.node {
+            if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
+                return self.put_shared_slot(pwq);
+            }
+            p.nr_active += 1;
+            self.activate_first(pwq);
+            return None;
         }
         if p.inactive.is_empty() {
             return None;
@@ -188,8 +195,9 @@ impl PoolState {
         Some(granted)
     }
 
-    /// A pwq of this pool was given a slot of its node (by [`NodeSlots::put`](crate::NodeSlots::put) or a
-    /// raised limit). Returns whom to wake, and the next pwq if the slot was not needed here any more.
+    /// A pwq of this pool was given a slot of its node (by
+    /// [`NodeSlots::put`](crate::NodeSlots::put) or a raised limit). Returns whom to wake, and the
+    /// next pwq if the slot was not needed here any more.
     ///
     /// KERNEL: `node_activate_pending_pwq` — same fairness: one item, then to the end of the line.
     pub fn grant(&mut self, pwq: PwqId) -> Effects {
@@ -215,7 +223,8 @@ impl PoolState {
         None
     }
 
-    /// Changes `max_active` of a pwq with a limit of its own; inactive items start in order if it rose.
+    /// Changes `max_active` of a pwq with a limit of its own; inactive items start in order if it
+    /// rose.
     pub fn set_max_active(&mut self, pwq: PwqId, max_active: u32) -> Kick {
         self.pwq(pwq).max_active = max_active;
         self.activate_inactive(pwq);

@@ -34,7 +34,8 @@ fn an_active_item_frees_its_slot() {
 
 #[test]
 fn what_a_freed_slot_activates_is_not_left_waiting() {
-    // The cancelled item waited for a busy worker, so nobody else is on the way. Linux forgets to wake one.
+    // The cancelled item waited for a busy worker, so nobody else is on the way. Linux forgets to
+    // wake one.
     let (mut f, w) = Fixture::new(UNMANAGED, 4);
     let pwq = f.pwq(2);
     let item = f.queue_new(pwq);

@@ -200,7 +200,8 @@ fn finishing_corrects_the_books() {
 
 #[test]
 fn a_report_between_two_runs_does_not_outlast_them() {
-    // The report names the run that has just ended, and arrives before the worker asks for the next.
+    // The report names the run that has just ended, and arrives before the worker asks for the
+    // next.
     let (mut f, pwq, [_, b]) = Fixture::per_cpu();
     let (first, second) = (f.queue_new(pwq), f.queue_new(pwq));
     let _ = f.runs(b, first);

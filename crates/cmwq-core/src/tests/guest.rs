@@ -151,7 +151,8 @@ fn a_guest_completes_flushes() {
     let _ = f.guest_leave(guest);
 }
 
-// ---- the lender's side ---------------------------------------------------------------------------------
+// ---- the lender's side
+// ---------------------------------------------------------------------------------
 
 #[test]
 fn a_lent_worker_counts_as_running_at_home() {

@@ -144,15 +144,28 @@ unsafe fn insert_into_own_ring(node: Node) {
 }
 
 #[test]
-#[should_panic(expected = "broken list after 1 nodes")]
 fn assert_valid_notices_a_broken_ring() {
-    let (first, second) = (new_node(), new_node());
-    let mut list = core::mem::ManuallyDrop::new(List::new());
-    // SAFETY: the ring is broken on purpose; the nodes are leaked.
+    let nodes = [(); 2].map(|()| new_node());
+    let mut list = List::new();
+    // SAFETY: freed after they were unlinked.
     unsafe {
-        list.push_back(first);
-        list.push_back(second);
-        second.cast::<[Node; 2]>().write([second, second]);
+        list.push_back(nodes[0]);
+        list.push_back(nodes[1]);
     }
-    list.assert_valid();
+    // SAFETY: `struct list_head` is two pointers.
+    let links = unsafe { nodes[1].cast::<[Node; 2]>().read() };
+    // SAFETY: broken on purpose, and mended below.
+    unsafe { nodes[1].cast::<[Node; 2]>().write([nodes[1]; 2]) };
+    let found = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| list.assert_valid()));
+    // SAFETY: as it was; then unlinked and no longer referred to.
+    unsafe {
+        nodes[1].cast::<[Node; 2]>().write(links);
+        for node in nodes {
+            unlink(node);
+            free_node(node);
+        }
+    }
+    let panic = found.expect_err("the ring is broken");
+    let message = panic.downcast_ref::<std::string::String>().expect("a formatted message");
+    assert_eq!(message, "broken list after 1 nodes");
 }

@@ -16,7 +16,8 @@ const fn at(pool: u32, pwq: u32) -> PwqRef {
     PwqRef { pool: PoolId(pool), pwq: PwqId(pwq) }
 }
 
-// ---- the node alone ------------------------------------------------------------------------------------
+// ---- the node alone
+// ------------------------------------------------------------------------------------
 
 #[test]
 fn a_slot_is_handed_to_whoever_waits_longest() {
@@ -69,7 +70,8 @@ fn who_leaves_the_line_gets_no_slot() {
 
 #[test]
 fn the_share_of_a_node_is_proportional_within_bounds() {
-    // (max_active, min_active, CPUs of the node, CPUs in all) and clamp(ceil(max * cpus / total), min, max).
+    // (max_active, min_active, CPUs of the node, CPUs in all) and clamp(ceil(max * cpus / total),
+    // min, max).
     let table = [
         ((16, 8, 2, 4), 8),
         ((64, 8, 2, 4), 32),
@@ -94,7 +96,8 @@ fn the_share_of_a_node_is_proportional_within_bounds() {
     assert_eq!(WQ_DFL_MIN_ACTIVE, 8);
 }
 
-// ---- pools on a node -----------------------------------------------------------------------------------
+// ---- pools on a node
+// -----------------------------------------------------------------------------------
 
 #[derive(Debug)]
 struct Shared(Mutex<NodeState>);
@@ -278,8 +281,8 @@ fn cancelling_an_active_item_hands_its_slot_over() {
 
 #[test]
 fn a_removed_pwq_leaves_the_line() {
-    // Its place in the line names it; a slot granted to a removed pwq would be lost, and one granted to
-    // another in the same place would be given twice.
+    // Its place in the line names it; a slot granted to a removed pwq would be lost, and one
+    // granted to another in the same place would be given twice.
     let mut p = Pools::new(3, 1);
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
     let _ = p.cancel(b);

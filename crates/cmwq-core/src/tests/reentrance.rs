@@ -76,7 +76,8 @@ fn other_items_with_the_same_function_are_not_held_up() {
     assert_eq!(f.nr_running(), 2);
 }
 
-/// Makes the item at the same address another one, as an allocator would after the function freed it.
+/// Makes the item at the same address another one, as an allocator would after the function freed
+/// it.
 fn recycle(item: super::support::ItemPtr, func: crate::WorkFn) {
     // SAFETY: on no list, and nobody looks at it right now.
     unsafe { item.write(crate::WorkItem::new(func)) };
@@ -107,7 +108,8 @@ fn a_recycled_address_with_the_same_function_is_still_serialised() {
     let item = f.item_with(count);
     let _ = f.queue(pwq, item);
     let _ = f.runs(w[3], item);
-    recycle(item, count);
+    // The very pointer: compilers may give a function several addresses.
+    recycle(item, work(item).func());
     assert!(f.is_executing(work(item)));
     let _ = f.queue(pwq, item);
     assert!(!f.sleeps(w[2]));
@@ -135,8 +137,9 @@ fn a_driver_can_ask_where_a_running_item_must_be_queued() {
 
 #[test]
 fn many_running_items_are_all_found() {
-    // More than there are buckets, so that some share one, and removed in another order than inserted.
-    let n = 100;
+    // More than there are buckets, so that some share one, and removed in another order than
+    // inserted.
+    let n = if cfg!(miri) { 12 } else { 100 };
     let (mut f, w) = Fixture::new(UNMANAGED, n + 1);
     let pwq = f.pwq(1000);
     let items: std::vec::Vec<_> = (0..n).map(|_| f.queue_new(pwq)).collect();

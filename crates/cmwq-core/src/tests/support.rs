@@ -262,7 +262,8 @@ impl Drop for Fixture {
     }
 }
 
-/// A pool in which somebody always comes when kicked, so that everything that may start has started.
+/// A pool in which somebody always comes when kicked, so that everything that may start has
+/// started.
 pub(super) struct Crowd {
     pub(super) f: Fixture,
     /// Who runs what.

@@ -79,7 +79,8 @@ impl Timers {
         assert!(armed.eq(self.due.iter().map(|&(_, timer)| timer).collect::<BTreeSet<_>>()));
     }
 
-    /// Follows `next_deadline` until nothing is armed, as a driver does. Returns how often it woke up.
+    /// Follows `next_deadline` until nothing is armed, as a driver does. Returns how often it woke
+    /// up.
     fn drain(&mut self) -> usize {
         let mut wake_ups = 0;
         while let Some(next) = self.wheel.next_deadline() {

@@ -2,8 +2,9 @@
 //!
 //! *Owns* nothing: a clock is a number that names a thread.
 //!
-//! It is the cheapest question there is about another thread, but answers only "has it run since I last asked?".
-//! Blocked and preempted look the same, so it is a filter before the dearer questions.
+//! It is the cheapest question there is about another thread, but answers only "has it run since I
+//! last asked?". Blocked and preempted look the same, so it is a filter before the dearer
+//! questions.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -32,11 +33,12 @@ impl CpuClock {
 
     /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended.
     ///
-    /// The clock goes by the thread's number. Once the thread has ended a new thread may get that number, and the clock
-    /// is then that one's: who keeps a clock must know that its thread lives.
+    /// The clock goes by the thread's number. Once the thread has ended a new thread may get that
+    /// number, and the clock is then that one's: who keeps a clock must know that its thread lives.
     pub(crate) fn now_ns(self) -> Option<u64> {
         let mut now = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: `now` is writable. Any clock number may be asked for; those of no thread are refused.
+        // SAFETY: `now` is writable. Any clock number may be asked for; those of no thread are
+        // refused.
         let rc = unsafe { libc::clock_gettime(self.id, now.as_mut_ptr()) };
         if rc != 0 {
             return None;

@@ -1,6 +1,7 @@
 //! Sleeping until a word of memory is said to have changed, and saying so.
 //!
-//! *Owns* nothing: the word is the caller's, and so is its protocol. Only threads of this process are concerned.
+//! *Owns* nothing: the word is the caller's, and so is its protocol. Only threads of this process
+//! are concerned.
 //!
 //! *Kernel*: `futex(2)`.
 
@@ -25,12 +26,14 @@ pub(crate) enum WaitResult {
 
 /// Sleeps as long as `word` holds `expected`, until woken, or for as long as `timeout`.
 ///
-/// Checking the word and falling asleep are one step for every [`wake`] that follows a change of the word.
+/// Checking the word and falling asleep are one step for every [`wake`] that follows a change of
+/// the word.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> WaitResult {
     let timeout = timeout.map(to_timespec);
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     let op: c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: `word` is an aligned 32-bit word and `timeout` is null or a readable `timespec`, both during the call.
+    // SAFETY: `word` is an aligned 32-bit word and `timeout` is null or a readable `timespec`, both
+    // during the call.
     let rc = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, timeout) };
     if rc == 0 {
         return WaitResult::Woken;
@@ -57,7 +60,7 @@ pub(crate) fn wake(word: &AtomicU32, count: u32) -> usize {
 }
 
 /// A duration as system calls take it; longer than they can take is as long as they can.
-pub(super) fn to_timespec(duration: Duration) -> libc::timespec {
+fn to_timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
         // Below a thousand million, which every type that this field has holds.

@@ -1,4 +1,5 @@
-//! The part of the kernel's performance event interface that switch records need: names and numbers, no behaviour.
+//! The part of the kernel's performance event interface that switch records need: names and
+//! numbers, no behaviour.
 //!
 //! *Kernel*: `perf_event_open(2)`.
 
@@ -9,8 +10,6 @@ pub(super) const PERF_TYPE_SOFTWARE: u32 = 1;
 /// `config` of the software event that counts nothing and is there for its records.
 pub(super) const PERF_COUNT_SW_DUMMY: u64 = 9;
 
-/// `flags`: the event stands still until it is enabled.
-pub(super) const DISABLED: u64 = 1 << 0;
 /// `flags`: leave out what happens in the kernel, without which an unprivileged caller is refused.
 pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
 /// `flags`: leave out what happens in the hypervisor.
@@ -22,11 +21,6 @@ pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
 
 /// Flag of the system call: close the descriptor on `exec`.
 pub(super) const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
-
-/// Request that lets an event run.
-pub(super) const PERF_EVENT_IOC_ENABLE: libc::Ioctl = libc::_IO(b'$' as u32, 0);
-/// Request that makes an event stand still.
-pub(super) const PERF_EVENT_IOC_DISABLE: libc::Ioctl = libc::_IO(b'$' as u32, 1);
 
 /// `type` of a switch record.
 pub(super) const PERF_RECORD_SWITCH: u32 = 14;

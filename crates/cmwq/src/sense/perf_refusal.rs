@@ -1,6 +1,7 @@
-//! Why switch records can not be had, and what would help.
+//! Why switch records cannot be had, and what would help.
 //!
-//! *Does not* try anything but reading one setting; [`probe`] tries, by opening and closing what a worker would open.
+//! *Does not* try anything but reading one setting; [`probe`] tries, by opening and closing what a
+//! worker would open.
 
 use core::error::Error;
 use core::fmt;
@@ -12,12 +13,12 @@ use super::perf::SwitchRecords;
 /// Tries to record the calling thread.
 ///
 /// # Errors
-/// If it can not be done.
+/// If it cannot be done.
 pub(crate) fn probe() -> Result<(), Refusal> {
     SwitchRecords::open_current_thread().map(drop)
 }
 
-/// Why a thread's switches can not be recorded. Prints as an explanation with advice.
+/// Why a thread's switches cannot be recorded. Prints as an explanation with advice.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     cause: RefusalCause,
@@ -27,7 +28,8 @@ pub(crate) struct Refusal {
 /// What stands in the way of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
-    /// The setting `kernel.perf_event_paranoid`, which has this value, asks for more privilege than we have.
+    /// The setting `kernel.perf_event_paranoid`, which has this value, asks for more privilege than
+    /// we have.
     Paranoid(i32),
     /// A system call filter, as containers have, or a security module.
     Forbidden,
@@ -58,12 +60,51 @@ impl Refusal {
     }
 }
 
+impl RefusalCause {
+    /// What is in the way, in words.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Paranoid(level) => format!("kernel.perf_event_paranoid is {level}"),
+            Self::Forbidden => {
+                "a system call filter or security module forbids perf_event_open".to_owned()
+            }
+            Self::Absent => "this kernel does not offer it".to_owned(),
+            Self::Descriptors => "no file descriptors are left".to_owned(),
+            Self::LockedMemory => "no more memory may be locked".to_owned(),
+            Self::Other => "perf_event_open failed".to_owned(),
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn advice(self) -> String {
+        match self {
+            Self::Paranoid(_) => format!(
+                "set it to {MAX_PARANOID} or less \
+                 (sysctl kernel.perf_event_paranoid={MAX_PARANOID}) or grant CAP_PERFMON"
+            ),
+            Self::Forbidden => {
+                "in a container, use a seccomp profile that allows it or grant CAP_PERFMON"
+                    .to_owned()
+            }
+            Self::Absent => {
+                "it takes a 64-bit Linux 4.3 or later with CONFIG_PERF_EVENTS".to_owned()
+            }
+            Self::Descriptors => "raise the limit (ulimit -n)".to_owned(),
+            Self::LockedMemory => {
+                "raise kernel.perf_event_mlock_kb or the limit (ulimit -l)".to_owned()
+            }
+            Self::Other => "perf_event_open(2) tells what the error means".to_owned(),
+        }
+    }
+}
+
 /// The strictest `perf_event_paranoid` at which a thread without privilege may record itself.
 const MAX_PARANOID: i32 = 2;
 
 fn event_cause(errno: Option<i32>, paranoid: Option<i32>) -> RefusalCause {
     match (errno, paranoid) {
-        // The kernel's own answer to too little privilege. Filters are set to answer EPERM or ENOSYS.
+        // The kernel's own answer to too little privilege. Filters are set to answer EPERM or
+        // ENOSYS.
         (Some(libc::EACCES), Some(level)) if level > MAX_PARANOID => RefusalCause::Paranoid(level),
         (Some(libc::EACCES | libc::EPERM), _) => RefusalCause::Forbidden,
         // A kernel that has the setting has the call, so somebody else denies it.
@@ -72,7 +113,7 @@ fn event_cause(errno: Option<i32>, paranoid: Option<i32>) -> RefusalCause {
             RefusalCause::Absent
         }
         (Some(libc::EMFILE | libc::ENFILE), _) => RefusalCause::Descriptors,
-        // The one error without a number: this program can not read records on 32-bit machines.
+        // The one error without a number: this program cannot read records on 32-bit machines.
         (None, _) => RefusalCause::Absent,
         _ => RefusalCause::Other,
     }
@@ -93,31 +134,8 @@ fn read_paranoid() -> Option<i32> {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("context switches cannot be recorded: ")?;
-        match self.cause {
-            RefusalCause::Paranoid(level) => write!(
-                f,
-                "kernel.perf_event_paranoid is {level}; set it to {MAX_PARANOID} or less \
-                 (sysctl kernel.perf_event_paranoid={MAX_PARANOID}) or grant CAP_PERFMON"
-            )?,
-            RefusalCause::Forbidden => f.write_str(
-                "a system call filter or security module forbids perf_event_open; in a container, \
-                 use a seccomp profile that allows it or grant CAP_PERFMON",
-            )?,
-            RefusalCause::Absent => f.write_str(
-                "this kernel does not offer it; it takes a 64-bit Linux 4.3 or later with \
-                 CONFIG_PERF_EVENTS",
-            )?,
-            RefusalCause::Descriptors => {
-                f.write_str("no file descriptors are left; raise the limit (ulimit -n)")?;
-            }
-            RefusalCause::LockedMemory => f.write_str(
-                "no more memory may be locked; raise kernel.perf_event_mlock_kb or the limit \
-                 (ulimit -l)",
-            )?,
-            RefusalCause::Other => f.write_str("perf_event_open failed")?,
-        }
-        write!(f, " ({})", self.source)
+        let (reason, advice, source) = (self.cause.reason(), self.cause.advice(), &self.source);
+        write!(f, "context switches cannot be recorded: {reason}; {advice} ({source})")
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! *Owns* the mapping: one control page and one page of records.
 //!
-//! *Does not* write to it: being mapped read-only is what keeps the kernel writing (see [`perf`](super::perf)). Only
-//! relaxed loads of a machine word may read such memory atomically, so it is the callers who add fences.
+//! *Does not* write to it: being mapped read-only is what keeps the kernel writing (see
+//! [`perf`](super::perf)). Only relaxed loads of a machine word may read such memory atomically, so
+//! it is the callers who add fences.
 //!
 //! *Invariants*
-//! - `mapped`: `base` is readable for `len` bytes while the value lives, and the ring of `ring_size` bytes that starts
-//!   `ring_offset` into it lies inside and is aligned to 8 bytes; `ring_size` is a power of two.
+//! - `mapped`: `base` is readable for `len` bytes while the value lives, and the ring of
+//!   `ring_size` bytes that starts `ring_offset` into it lies inside and is aligned to 8 bytes;
+//!   `ring_size` is a power of two.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +27,8 @@ pub(super) struct Ring {
     ring_size: u64,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and all access to it is by atomic loads.
+// SAFETY: the mapping belongs to the process, not to a thread, and all access to it is by atomic
+// loads.
 unsafe impl Send for Ring {}
 // SAFETY: as for `Send`; there is no way to write through a `&Ring`.
 unsafe impl Sync for Ring {}
@@ -60,9 +63,10 @@ impl Ring {
         self.word(self.ring_offset + position as usize)
     }
 
-    /// Whether what stood before `head` can not have been overwritten yet.
+    /// Whether what stood before `head` cannot have been overwritten yet.
     pub(super) fn is_intact(&self, head: u64) -> bool {
-        // The kernel writes a record before it moves the head, so the one that it may be writing counts too.
+        // The kernel writes a record before it moves the head, so the one that it may be writing
+        // counts too.
         self.head().wrapping_sub(head) < self.ring_size - HEADER_SIZE
     }
 
@@ -81,8 +85,9 @@ impl Ring {
 
     fn word(&self, offset: usize) -> u64 {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
-        // SAFETY: by the invariant `mapped` this is aligned, readable and never unmapped while `self` is borrowed.
-        // The kernel writes it in whole words, and a relaxed load of that size may read read-only memory.
+        // SAFETY: by the invariant `mapped` this is aligned, readable and never unmapped while
+        // `self` is borrowed. The kernel writes it in whole words, and a relaxed load of that size
+        // may read read-only memory.
         let word = unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() };
         // ORDERING: no pairing: the callers fence where they need an order.
         word.load(Ordering::Relaxed)
@@ -91,7 +96,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours (invariant `mapped`) and no reference into it outlives a method call.
+        // SAFETY: the mapping is ours (invariant `mapped`) and no reference into it outlives a
+        // method call.
         let rc = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert_eq!(rc, 0, "the kernel gave us this mapping");
     }
@@ -100,6 +106,7 @@ impl Drop for Ring {
 fn page_size() -> usize {
     // SAFETY: asks for a constant.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // LIMIT: 4096 is the smallest page there is; a mapping of another size would be refused, not misread.
+    // LIMIT: 4096 is the smallest page there is; a mapping of another size would be refused, not
+    // misread.
     usize::try_from(size).unwrap_or(4096)
 }

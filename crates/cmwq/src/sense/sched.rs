@@ -1,9 +1,10 @@
 //! What a thread asks for itself: scheduling class, CPUs, niceness, name, timer slack.
 //!
-//! *Does not* touch other threads; each function is about its caller, so a worker arranges itself when it starts.
+//! *Does not* touch other threads; each function is about its caller, so a worker arranges itself
+//! when it starts.
 //!
-//! Names and classes are asked from the kernel itself where C libraries disagree about whether they are per process or
-//! per thread.
+//! Names and classes are asked from the kernel itself where C libraries disagree about whether they
+//! are per process or per thread.
 
 use core::ffi::{c_long, c_ulong};
 use std::io;
@@ -24,43 +25,22 @@ pub(crate) fn current_cpu() -> Option<u32> {
     u32::try_from(cpu).ok()
 }
 
-/// How the scheduler treats a thread beside others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// `SCHED_OTHER`, the usual.
-    Normal,
-    /// `SCHED_BATCH`: as normal, but being woken never pushes another thread off the CPU.
-    Batch,
-    /// `SCHED_IDLE`: runs when nothing else on the CPU wants to. There may be no way back without `RLIMIT_NICE`.
-    Idle,
-}
-
-/// Puts the calling thread into a class, at the niceness that it has.
+/// Lets the calling thread run only when nothing else on its CPU wants to (`SCHED_IDLE`).
+///
+/// There may be no way back: leaving the class takes `RLIMIT_NICE`.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub(crate) fn set_class_current(class: Class) -> io::Result<()> {
-    let policy = match class {
-        Class::Normal => libc::SCHED_OTHER,
-        Class::Batch => libc::SCHED_BATCH,
-        Class::Idle => libc::SCHED_IDLE,
-    };
+pub(crate) fn enter_idle_class() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: 0 };
     const CURRENT_THREAD: libc::pid_t = 0;
     // Not by the C library's function of that name, which some libraries leave unimplemented.
     // SAFETY: `param` is readable during the call; the rest are numbers.
     let rc = unsafe {
-        libc::syscall(libc::SYS_sched_setscheduler, CURRENT_THREAD, policy, &raw const param)
+        let class = libc::SCHED_IDLE;
+        libc::syscall(libc::SYS_sched_setscheduler, CURRENT_THREAD, class, &raw const param)
     };
     check(rc)
-}
-
-/// Lets the calling thread run only when nothing else on its CPU wants to; see [`Class::Idle`].
-///
-/// # Errors
-/// If the kernel refuses.
-pub(crate) fn enter_idle_class() -> io::Result<()> {
-    set_class_current(Class::Idle)
 }
 
 /// Confines the calling thread to `cpus`.
@@ -94,7 +74,8 @@ pub(crate) fn set_thread_name(name: &str) {
     let mut text = [0u8; MAX_THREAD_NAME + 1];
     let fitting = fitting_name(name);
     text[..fitting.len()].copy_from_slice(fitting.as_bytes());
-    // SAFETY: `text` ends with a zero, being larger than what was copied into it, and is readable during the call.
+    // SAFETY: `text` ends with a zero, being larger than what was copied into it, and is readable
+    // during the call.
     let rc = unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
     debug_assert_eq!(rc, 0, "naming fails for unreadable memory only");
 }
@@ -109,7 +90,8 @@ pub(crate) fn fitting_name(name: &str) -> &str {
     &name[..len]
 }
 
-/// Sets how late timers of the calling thread may be to save wake-ups. The usual slack is 50 000 ns; 0 would restore it.
+/// Sets how late timers of the calling thread may be to save wake-ups. The usual slack is 50 000
+/// ns; 0 would restore it.
 pub(crate) fn set_timer_slack_ns(slack_ns: u32) {
     // SAFETY: takes numbers only.
     let rc = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(slack_ns)) };

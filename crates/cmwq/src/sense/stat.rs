@@ -1,6 +1,7 @@
 //! The state of a thread, as procfs shows it.
 //!
-//! *Owns* a descriptor that is opened once and read again and again, which costs a third of opening it each time.
+//! *Owns* a descriptor that is opened once and read again and again, which costs a third of opening
+//! it each time.
 //!
 //! *Does not* allocate when asked: the answer is read into the stack.
 //!
@@ -54,7 +55,8 @@ pub(crate) struct StatFile {
 impl StatFile {
     /// Opens the file of the thread `tid`.
     ///
-    /// The file stays with that thread: should its number be reused, this one still says [`ThreadState::Gone`].
+    /// The file stays with that thread: should its number be reused, this one still says
+    /// [`ThreadState::Gone`].
     ///
     /// # Errors
     /// If there is no such thread, or no procfs.
@@ -68,7 +70,8 @@ impl StatFile {
     /// # Errors
     /// If procfs does not answer, or not in a way that can be understood.
     pub(crate) fn state(&self) -> io::Result<ThreadState> {
-        // LIMIT: number, name and state take at most 10 + 64 + 6 bytes; what is cut off is not looked at.
+        // LIMIT: number, name and state take at most 10 + 64 + 6 bytes; what is cut off is not
+        // looked at.
         let mut text = [0; 128];
         loop {
             return match self.file.read_at(&mut text, 0) {
@@ -81,7 +84,8 @@ impl StatFile {
     }
 }
 
-/// Finds the state in `NUMBER (NAME) STATE …`, where the name may hold anything, parentheses included.
+/// Finds the state in `NUMBER (NAME) STATE …`, where the name may hold anything, parentheses
+/// included.
 fn parse_state(text: &[u8]) -> Option<ThreadState> {
     let name_end = text.iter().rposition(|byte| *byte == b')')?;
     match text.get(name_end + 1..)? {

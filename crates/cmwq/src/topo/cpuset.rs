@@ -5,7 +5,8 @@
 //! *Does not* know which CPUs exist: any number below [`CpuSet::MAX_CPUS`] may be a member.
 //!
 //! *Invariants*
-//! - `trimmed`: the last word is never zero, so equal sets are equal words and the derived `Eq` and `Hash` are right.
+//! - `trimmed`: the last word is never zero, so equal sets are equal words and the derived `Eq` and
+//!   `Hash` are right.
 
 use core::ffi::c_ulong;
 use core::fmt;
@@ -31,7 +32,8 @@ pub struct CpuSet {
 
 impl CpuSet {
     /// CPU numbers are below this.
-    // LIMIT: eight times the largest kernel configuration; keeps a mistyped list ("0-4000000000") from taking memory.
+    // LIMIT: eight times the largest kernel configuration; keeps a mistyped list ("0-4000000000")
+    // from taking memory.
     pub const MAX_CPUS: u32 = 65_536;
 
     /// The empty set.

@@ -1,6 +1,7 @@
 //! The two ways in which the kernel writes a set of CPUs: lists (`0-3,8`) and masks (`1,0000010f`).
 //!
-//! *Does not* read files. Surrounding white space, such as the newline that ends every sysfs file, is accepted.
+//! *Does not* read files. Surrounding white space, such as the newline that ends every sysfs file,
+//! is accepted.
 
 use core::error::Error;
 use core::fmt;
@@ -31,8 +32,8 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// Reads a hexadecimal CPU mask as the kernel writes it: groups of up to 8 digits, the highest CPUs first
-    /// (`ff,00000000` is CPUs 32-39).
+    /// Reads a hexadecimal CPU mask as the kernel writes it: groups of up to 8 digits, the highest
+    /// CPUs first (`ff,00000000` is CPUs 32-39).
     ///
     /// # Errors
     /// If the text is something else, or names a CPU that is not below [`CpuSet::MAX_CPUS`].

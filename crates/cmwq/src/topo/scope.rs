@@ -2,8 +2,9 @@
 //!
 //! *Owns* nothing: pods are computed from a [`Topology`].
 //!
-//! *Kernel*: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`. Differs: pods are built over the CPUs that
-//! this process may use instead of all possible ones, so the cores of a cache are counted among those.
+//! *Kernel*: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`. Differs: pods are built
+//! over the CPUs that this process may use instead of all possible ones, so the cores of a cache
+//! are counted among those.
 
 use core::error::Error;
 use core::fmt;
@@ -48,8 +49,8 @@ impl AffinityScope {
         }
     }
 
-    /// Reads a workqueue's setting: the name of a scope, or `default` (returned as `None`) for whatever the default
-    /// scope is at the time.
+    /// Reads a workqueue's setting: the name of a scope, or `default` (returned as `None`) for
+    /// whatever the default scope is at the time.
     ///
     /// # Errors
     /// If it is neither.
@@ -105,7 +106,8 @@ pub(crate) struct Pod {
 
 /// Groups the CPUs of `topology` into pods, ordered by their lowest CPU.
 ///
-/// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is taken for 1.
+/// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is
+/// taken for 1.
 pub(crate) fn pods(scope: AffinityScope, topology: &Topology, shard_size: u32) -> Vec<Pod> {
     let cpus = topology.cpus();
     match scope {
@@ -140,8 +142,8 @@ fn group<K: PartialEq>(cpus: &[Cpu], key: impl Fn(&Cpu) -> K) -> Vec<Pod> {
 
 /// For every core: the core that leads its shard.
 ///
-/// A cache with `n` cores has `n / shard_size` shards, rounded to nearest and at least one; the cores that do not
-/// divide evenly go one each to its first shards.
+/// A cache with `n` cores has `n / shard_size` shards, rounded to nearest and at least one; the
+/// cores that do not divide evenly go one each to its first shards.
 fn shard_leaders(cpus: &[Cpu], shard_size: u32) -> BTreeMap<u32, u32> {
     let shard_size = shard_size.max(1) as usize;
     let mut leaders = BTreeMap::new();

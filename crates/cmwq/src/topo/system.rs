@@ -14,8 +14,9 @@ pub(crate) const SYS_ROOT: &str = "/sys";
 
 /// The CPUs that the calling thread may run on, as narrowed by `taskset`, cpusets and hotplug.
 ///
-/// A new thread inherits the mask of the one that starts it, so this is asked before any worker is pinned. If the
-/// kernel refuses to say, it is every online CPU, or CPU 0 when even those are not known: never the empty set.
+/// A new thread inherits the mask of the one that starts it, so this is asked before any worker is
+/// pinned. If the kernel refuses to say, it is every online CPU, or CPU 0 when even those are not
+/// known: never the empty set.
 pub(crate) fn allowed_cpus() -> CpuSet {
     affinity_of_current_thread()
         .ok()
@@ -34,7 +35,8 @@ pub(crate) fn possible_cpus(sys: &Path) -> Option<CpuSet> {
     read_list(&sys.join("devices/system/cpu/possible"))
 }
 
-/// The CPUs that the administrator keeps free of unbound work (`isolcpus=`, isolated cpuset partitions).
+/// The CPUs that the administrator keeps free of unbound work (`isolcpus=`, isolated cpuset
+/// partitions).
 pub(crate) fn isolated_cpus(sys: &Path) -> CpuSet {
     read_list(&sys.join("devices/system/cpu/isolated")).unwrap_or_default()
 }
@@ -49,14 +51,15 @@ pub(super) fn read_number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Asks with growing buffers, because the kernel refuses one that is smaller than its own mask and does not tell how
-/// large that is.
+/// Asks with growing buffers, because the kernel refuses one that is smaller than its own mask and
+/// does not tell how large that is.
 fn affinity_of_current_thread() -> io::Result<CpuSet> {
     let mut nr_cpus = 1024;
     loop {
         let mut words: Vec<c_ulong> = vec![0; nr_cpus / c_ulong::BITS as usize];
         let size = size_of_val(words.as_slice());
-        // SAFETY: `words` is writable for the `size` bytes that the call is told, and all bit patterns are valid.
+        // SAFETY: `words` is writable for the `size` bytes that the call is told, and all bit
+        // patterns are valid.
         let rc = unsafe { libc::sched_getaffinity(0, size, words.as_mut_ptr().cast()) };
         if rc == 0 {
             return Ok(CpuSet::from_kernel_words(&words));

@@ -4,4 +4,5 @@ mod cpuset;
 mod fixture;
 mod quota;
 mod scope;
+mod task_limit;
 mod topology;

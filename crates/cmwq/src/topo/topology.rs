@@ -1,13 +1,15 @@
 //! What CPUs share: a core, a last-level cache, a NUMA node.
 //!
-//! *Owns* a sorted list of the CPUs it was asked about; nothing outside of that list is ever mentioned.
+//! *Owns* a sorted list of the CPUs it was asked about; nothing outside of that list is ever
+//! mentioned.
 //!
 //! *Invariants*
 //! - `sorted`: CPUs are in ascending order.
 //! - `leader`: the number of a core or cache is the number of the lowest listed CPU in it.
 //! - `nested`: siblings of a core share its cache, whatever the files say.
 //!
-//! *Kernel*: `Documentation/ABI/stable/sysfs-devices-system-cpu`, `Documentation/admin-guide/cputopology.rst`.
+//! *Kernel*: `Documentation/ABI/stable/sysfs-devices-system-cpu`,
+//! `Documentation/admin-guide/cputopology.rst`.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +41,8 @@ pub(crate) struct Topology {
 impl Topology {
     /// Reads what the `allowed` CPUs share from the sysfs mounted at `sys`.
     ///
-    /// Where files are missing, each CPU is a core of its own, CPUs of a node have one cache, and there is one node.
+    /// Where files are missing, each CPU is a core of its own, CPUs of a node have one cache, and
+    /// there is one node.
     pub(crate) fn read(sys: &Path, allowed: &CpuSet) -> Self {
         let nodes = read_nodes(&sys.join("devices/system/node"));
         let mut topology = Self::default();
@@ -69,7 +72,8 @@ impl Topology {
             nodes => nodes.iter().find(|(_, cpus)| cpus.contains(id)).map(|(node, _)| *node),
         };
         let core = match read_siblings(&dir).and_then(|s| s.and(allowed).first()) {
-            // INVARIANT(leader): a lower sibling leads, or whoever leads that one if the files disagree.
+            // INVARIANT(leader): a lower sibling leads, or whoever leads that one if the files
+            // disagree.
             Some(lowest) => self.cpu(lowest).map_or(id, |cpu| cpu.core),
             None => id,
         };
@@ -121,7 +125,8 @@ fn read_llc_sharing(cpu_dir: &Path) -> Option<CpuSet> {
     best.map(|(_, sharing)| sharing)
 }
 
-/// The NUMA nodes and their CPUs, by ascending node number; empty if the kernel has no notion of them.
+/// The NUMA nodes and their CPUs, by ascending node number; empty if the kernel has no notion of
+/// them.
 fn read_nodes(dir: &Path) -> Vec<(u32, CpuSet)> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut nodes: Vec<_> = entries.flatten().filter_map(|e| read_node(&e.path())).collect();

@@ -93,7 +93,9 @@ impl Pair {
             }
             let op = [Self::look, Self::finish, Self::create, Self::guest, Self::lend];
             op[rng.below(op.len())](self, rng);
-            self.compare();
+            if !cfg!(miri) {
+                self.compare();
+            }
             self.nothing_stalls();
         }
         assert!(!is_busy(self), "something never ends");

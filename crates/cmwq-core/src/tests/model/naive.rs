@@ -1,5 +1,5 @@
-//! A worker pool as one would explain it on a blackboard: numbered items, plain lists, everything counted by
-//! looking. Slow, and short enough to be believed.
+//! A worker pool as one would explain it on a blackboard: numbered items, plain lists, everything
+//! counted by looking. Slow, and short enough to be believed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
@@ -157,7 +157,8 @@ impl Naive {
         (worker.at, worker.told) = (At::Awake, false);
     }
 
-    // ---- items -----------------------------------------------------------------------------------------
+    // ---- items
+    // -----------------------------------------------------------------------------------------
 
     pub(super) fn queue(&mut self, item: usize, pwq: usize) -> Kick {
         let p = &mut self.pwqs[pwq];
@@ -254,7 +255,8 @@ impl Naive {
         chained.chain(scheduled).find(|entry| entry.item == item).copied()
     }
 
-    /// Whether the barrier was put behind the queued target, or before what its runner has scheduled.
+    /// Whether the barrier was put behind the queued target, or before what its runner has
+    /// scheduled.
     pub(super) fn insert_barrier(&mut self, target: usize, barrier: usize) -> crate::FlushTarget {
         let runner = self.runner(target);
         let running = runner.and_then(|id| self.workers[&id].running);
@@ -289,7 +291,8 @@ impl Naive {
         waits
     }
 
-    // ---- workers ---------------------------------------------------------------------------------------
+    // ---- workers
+    // ---------------------------------------------------------------------------------------
 
     pub(super) fn next(&mut self, id: WorkerId, now: Nanos) -> Step {
         self.worker(id).blocked = false;

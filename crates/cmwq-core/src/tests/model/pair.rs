@@ -115,7 +115,8 @@ impl Pair {
         rng.pick(&fitting)
     }
 
-    // ---- what may happen -------------------------------------------------------------------------------
+    // ---- what may happen
+    // -------------------------------------------------------------------------------
 
     pub(super) fn queue(&mut self, rng: &mut Rng) {
         let item = self.barriers + rng.below(self.items.len() - self.barriers);

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::{PATIENCE, eventually};
 use crate::sense::futex::{WaitResult, wait, wake};
-use crate::sense::{EventFd, Ready, poll_readable};
 
 #[test]
 fn waiting_for_a_word_that_differs_does_not_begin() {
@@ -45,37 +44,4 @@ fn as_many_are_woken_as_was_asked() {
         });
         eventually("all woke", || woken(3));
     });
-}
-
-#[test]
-fn a_signal_is_readable_until_drained() {
-    let event = EventFd::new().expect("a descriptor");
-    let is_readable = || {
-        let [ready] = poll_readable([event.fd()], Some(Duration::ZERO)).expect("poll");
-        ready.is_readable
-    };
-    assert!(!is_readable() && !event.drain());
-    event.signal();
-    event.signal();
-    assert!(is_readable() && is_readable(), "looking takes nothing away");
-    assert!(event.drain());
-    assert!(!is_readable() && !event.drain(), "two signals are one");
-}
-
-#[test]
-fn a_poll_tells_which_is_ready_and_is_ended_by_a_signal_from_another_thread() {
-    let (quiet, loud) = (EventFd::new().expect("a descriptor"), EventFd::new().expect("one more"));
-    thread::scope(|scope| {
-        scope.spawn(|| loud.signal());
-        let ready = poll_readable([quiet.fd(), loud.fd()], Some(PATIENCE)).expect("poll");
-        assert_eq!(ready, [Ready::default(), Ready { is_readable: true, is_hung_up: false }]);
-    });
-}
-
-#[test]
-fn a_poll_ends_with_the_time() {
-    let quiet = EventFd::new().expect("a descriptor");
-    let (start, timeout) = (Instant::now(), Duration::from_millis(2));
-    let [ready] = poll_readable([quiet.fd()], Some(timeout)).expect("poll");
-    assert!(!ready.is_any() && start.elapsed() >= timeout);
 }

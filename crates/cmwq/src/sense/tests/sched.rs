@@ -3,8 +3,8 @@ use std::thread;
 
 use super::skip;
 use crate::sense::sched::{
-    Class, current_cpu, enter_idle_class, gettid, pin_current, set_class_current, set_nice_current,
-    set_thread_name, set_timer_slack_ns,
+    current_cpu, enter_idle_class, gettid, pin_current, set_nice_current, set_thread_name,
+    set_timer_slack_ns,
 };
 use crate::topo::{CpuSet, allowed_cpus};
 
@@ -44,20 +44,6 @@ fn the_idle_class_is_entered_by_the_caller_alone() {
         assert_eq!(policy(), libc::SCHED_IDLE.into());
     });
     assert_eq!(policy(), here);
-}
-
-#[test]
-fn the_batch_class_can_be_left_and_keeps_the_niceness() {
-    in_own_thread(|| {
-        let nice = (niceness() + 2).min(19);
-        set_nice_current(nice).expect("being nicer is always allowed");
-        if let Err(error) = set_class_current(Class::Batch) {
-            return skip(format_args!("SCHED_BATCH: {error}"));
-        }
-        assert_eq!((policy(), niceness()), (libc::SCHED_BATCH.into(), nice));
-        set_class_current(Class::Normal).expect("there is a way back");
-        assert_eq!((policy(), niceness()), (libc::SCHED_OTHER.into(), nice));
-    });
 }
 
 #[test]

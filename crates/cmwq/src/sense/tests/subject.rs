@@ -18,7 +18,8 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts a thread that opens a watch on itself with `open` and then blocks, runs `test` beside it, and ends it.
+    /// Starts a thread that opens a watch on itself with `open` and then blocks, runs `test` beside
+    /// it, and ends it.
     ///
     /// Returns the watch, now that the thread has ended.
     pub(super) fn watched<T: Send>(

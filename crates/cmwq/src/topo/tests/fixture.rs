@@ -1,4 +1,5 @@
-//! Turning a fixture (one text file, `PATH<TAB>CONTENT` lines) into a directory tree that lives as long as its value.
+//! Turning a fixture (one text file, `PATH<TAB>CONTENT` lines) into a directory tree that lives as
+//! long as its value.
 
 use std::fs;
 use std::path::{Path, PathBuf};

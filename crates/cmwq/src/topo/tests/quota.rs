@@ -1,12 +1,23 @@
 use std::path::Path;
 
 use super::fixture::Tree;
-use crate::topo::{cpu_quota, effective_cpus};
+use crate::topo::effective_cpus;
+
+fn cpu_quota(proc: &Path, fs_root: &Path) -> Option<f64> {
+    crate::topo::cpu_quota(proc, fs_root).map(|quota| quota.cpus)
+}
 
 #[track_caller]
 fn check_fixture(name: &str, expected: Option<f64>) {
     let tree = Tree::fixture(name);
     assert_eq!(cpu_quota(&tree.path().join("proc"), tree.path()), expected, "{name}");
+}
+
+#[track_caller]
+fn check_file(name: &str, expected: &str) {
+    let tree = Tree::fixture(name);
+    let quota = crate::topo::cpu_quota(&tree.path().join("proc"), tree.path());
+    assert_eq!(quota.map(|quota| quota.file), Some(tree.path().join(expected)), "{name}");
 }
 
 #[test]
@@ -28,6 +39,15 @@ fn version_1() {
     check_fixture("cgroup-v1", Some(2.5));
     check_fixture("cgroup-v1-container", Some(2.0));
     check_fixture("cgroup-hybrid", Some(3.0));
+}
+
+#[test]
+fn the_file_that_limits_is_named() {
+    check_file("cgroup-v2", "sys/fs/cgroup/app.slice/job.service/cpu.max");
+    check_file("cgroup-v2-parent", "sys/fs/cgroup/app.slice/batch/cpu.max");
+    let tree = Tree::fixture("cgroup-v1");
+    let quota = crate::topo::cpu_quota(&tree.path().join("proc"), tree.path()).unwrap();
+    assert!(quota.file.ends_with("cpu.cfs_quota_us") && quota.file.is_file(), "{quota:?}");
 }
 
 #[test]

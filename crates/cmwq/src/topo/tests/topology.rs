@@ -116,7 +116,8 @@ fn the_highest_level_is_taken_from_wherever_it_stands() {
 #[test]
 fn files_that_contradict_each_other_or_hold_nonsense_do_no_harm() {
     let tree = Tree::fixture("sys-desktop-12c24t-4llc");
-    // CPU 1 claims to be a sibling of CPU 0 only, in a cache of its own; CPU 0 does not know about it.
+    // CPU 1 claims to be a sibling of CPU 0 only, in a cache of its own; CPU 0 does not know about
+    // it.
     tree.write("devices/system/cpu/cpu1/topology/core_cpus_list", "0");
     tree.write("devices/system/cpu/cpu1/cache/index3/shared_cpu_list", "1");
     tree.write("devices/system/cpu/cpu2/topology/core_cpus_list", "nonsense");

@@ -2,9 +2,10 @@
 //!
 //! *Does not* touch the file system; it turns text into paths.
 //!
-//! Both the path of a process's cgroup and the root of a mount are told relative to the reader's cgroup namespace.
-//! A process in a fresh namespace sees itself at `/`; what lies outside is told with leading `..`. The directory of a
-//! cgroup is therefore its path *below the mount's root*, and a mount that does not show it is of no use.
+//! Both the path of a process's cgroup and the root of a mount are told relative to the reader's
+//! cgroup namespace. A process in a fresh namespace sees itself at `/`; what lies outside is told
+//! with leading `..`. The directory of a cgroup is therefore its path *below the mount's root*, and
+//! a mount that does not show it is of no use.
 //!
 //! *Kernel*: `cgroup_namespaces(7)`, `proc_pid_mountinfo(5)`.
 
@@ -13,13 +14,13 @@ use std::path::{Component, Path, PathBuf};
 /// Which of the two cgroup interfaces a hierarchy speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
-    /// The hierarchy of the `cpu` controller.
+    /// The hierarchy of the controller that was asked for.
     V1,
     /// The unified hierarchy.
     V2,
 }
 
-/// A mounted cgroup hierarchy that can carry CPU limits.
+/// A mounted cgroup hierarchy that can carry the limits of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CgroupMount {
     pub(super) version: Version,
@@ -30,15 +31,16 @@ pub(super) struct CgroupMount {
 }
 
 impl CgroupMount {
-    /// Reads a line of mountinfo; `None` if it is another kind of mount.
+    /// Reads a line of mountinfo; `None` if it is another kind of mount, or a version 1 hierarchy
+    /// without `controller`.
     ///
     /// `ID PARENT MAJOR:MINOR ROOT MOUNT_POINT OPTIONS [TAG…] - TYPE SOURCE SUPER_OPTIONS`
-    pub(super) fn parse(line: &str) -> Option<Self> {
+    pub(super) fn parse(line: &str, controller: &str) -> Option<Self> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut kind = kind.split(' ');
         let version = match kind.next()? {
             "cgroup2" => Version::V2,
-            "cgroup" if kind.nth(1)?.split(',').any(|option| option == "cpu") => Version::V1,
+            "cgroup" if kind.nth(1)?.split(',').any(|option| option == controller) => Version::V1,
             _ => return None,
         };
         let mut mount = mount.split(' ').skip(3);
@@ -47,13 +49,14 @@ impl CgroupMount {
         Some(Self { version, root, mount_point })
     }
 
-    /// The path below the mount point of `cgroup`, or of its nearest ancestor whose path can be known; `None` if the
-    /// mount shows neither.
+    /// The path below the mount point of `cgroup`, or of its nearest ancestor whose path can be
+    /// known; `None` if the mount shows neither.
     pub(super) fn path_below(&self, cgroup: &str) -> Option<PathBuf> {
         let (cgroup, root) = (Path::new(cgroup), Path::new(&self.root));
         let Ok(below) = cgroup.strip_prefix(root) else {
-            // A root that only climbs out of the namespace is an ancestor of all that climbs less. The names on the
-            // way down from it are hidden from us, but its own limit is told at the top of the mount.
+            // A root that only climbs out of the namespace is an ancestor of all that climbs less.
+            // The names on the way down from it are hidden from us, but its own limit is told at
+            // the top of the mount.
             let is_ancestor = climbs(root) > climbs(cgroup) && is_all_climbing(root);
             return is_ancestor.then(PathBuf::new);
         };

@@ -1,0 +1,47 @@
+//! The settings in force.
+
+use std::time::Duration;
+
+use crate::params::Params;
+
+/// A setting from `CMWQ_PARAMS` or `CMWQ_DETECT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value, as it would be set.
+    pub value: String,
+    /// Whether it would have this value anyway.
+    pub is_default: bool,
+}
+
+/// All settings.
+pub(super) fn list(params: &Params) -> Vec<Setting> {
+    let defaults = values(&Params::default());
+    let pair =
+        |((name, value), (_, default))| Setting { name, is_default: value == default, value };
+    values(params).into_iter().zip(defaults).map(pair).collect()
+}
+
+fn values(params: &Params) -> Vec<(&'static str, String)> {
+    // In full, so that no new setting is forgotten here.
+    let Params {
+        default_affinity_scope,
+        cache_shard_size,
+        power_efficient,
+        idle_timeout_ns,
+        idle_ratio,
+        stack_size,
+        detect,
+    } = params;
+    vec![
+        ("default_affinity_scope", default_affinity_scope.name().to_owned()),
+        ("cache_shard_size", cache_shard_size.to_string()),
+        ("power_efficient", u8::from(*power_efficient).to_string()),
+        ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
+        ("idle_ratio", idle_ratio.to_string()),
+        ("stack_size", (stack_size >> 10).to_string()),
+        ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
+    ]
+}

@@ -1,0 +1,128 @@
+//! Shuttle models: the whole driver on two CPUs, in random interleavings of all its steps.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p cmwq --lib --release shuttle`
+//!
+//! Each scenario runs under two schedulers, many times: at random, and by priorities that change in
+//! a few places (PCT), which finds what takes a few unlucky preemptions. `CMWQ_SHUTTLE_ITERS=N`
+//! says how many times under each. A failure prints its schedule; in a file named by
+//! `CMWQ_SHUTTLE_REPLAY` it is run again, with a filter for the test's name.
+//!
+//! What must hold is mostly that an execution comes to its end: a lost wake-up leaves threads that
+//! sleep for ever, and shuttle reports those. Each ends with the runtime's shutdown, when all
+//! threads are gone. Time passes when somebody sleeps until a deadline, see `clock`; nobody is seen
+//! blocked who does not say so.
+
+mod cancelling;
+mod creating;
+mod delaying;
+mod flushing;
+mod lending;
+mod mutation;
+mod queueing;
+mod scoping;
+mod tearing_down;
+
+use std::env;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
+use shuttle::{Config, MaxSteps, Runner};
+
+use crate::clock;
+use crate::detect::Detect;
+use crate::params::Params;
+use crate::runtime::{Machine, Runtime};
+use crate::sync::{AtomicU32, Ordering};
+use crate::topo::{CpuSet, Pod};
+use crate::workqueue::{Builder, Workqueue};
+
+/// Executions of a scenario under each scheduler.
+const ITERS: usize = 500;
+/// Places where PCT changes priorities, and one.
+const DEPTH: usize = 3;
+/// An execution that takes more steps is one that goes in circles.
+const MAX_STEPS: usize = 200_000;
+/// Deep enough for a panic's message.
+const STACK: usize = 256 << 10;
+
+/// How the two CPUs form managed pods.
+#[derive(Clone, Copy)]
+enum Pods {
+    One,
+    Two,
+}
+
+/// What a scenario has to play with.
+struct World {
+    runtime: &'static Runtime,
+}
+
+impl World {
+    fn new(pods: Pods) -> Self {
+        clock::restart();
+        let cpus: CpuSet = (0..2).collect();
+        let all = vec![Pod { cpus: cpus.clone(), node: Some(0) }];
+        let each = (0..2).map(|cpu| Pod { cpus: CpuSet::single(cpu), node: Some(0) });
+        let managed = match pods {
+            Pods::One => all.clone(),
+            Pods::Two => each.collect(),
+        };
+        let params = Params { detect: Some(Detect::Inline), ..Params::default() };
+        let machine = Machine::new(&cpus, None, all, managed);
+        let runtime = Runtime::start(params, machine).expect("a model has threads");
+        runtime.make_global();
+        Self { runtime }
+    }
+
+    fn queue(&self, describe: impl FnOnce(Builder) -> Builder) -> Workqueue {
+        describe(Workqueue::builder("model")).build_on(self.runtime).expect("a good description")
+    }
+
+    fn percpu(&self) -> Workqueue {
+        self.queue(Builder::percpu)
+    }
+
+    fn managed(&self) -> Workqueue {
+        self.queue(Builder::managed)
+    }
+}
+
+/// Plays a scenario in many interleavings.
+fn check(pods: Pods, scenario: impl Fn(&World) + Clone + Send + Sync + 'static) {
+    let iters = env::var("CMWQ_SHUTTLE_ITERS").ok().and_then(|n| n.parse().ok()).unwrap_or(ITERS);
+    if let Some(schedule) = env::var_os("CMWQ_SHUTTLE_REPLAY") {
+        let replay = ReplayScheduler::new_from_file(schedule).expect("a schedule in a file");
+        return run(replay, pods, scenario);
+    }
+    run(RandomScheduler::new(iters), pods, scenario.clone());
+    run(PctScheduler::new(DEPTH, iters), pods, scenario);
+}
+
+fn run(
+    scheduler: impl Scheduler + 'static,
+    pods: Pods,
+    scenario: impl Fn(&World) + Send + Sync + 'static,
+) {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
+    config.silence_warnings = true;
+    Runner::new(scheduler, config).run(move || {
+        let world = World::new(pods);
+        scenario(&world);
+        world.runtime.shutdown();
+    });
+}
+
+/// Counts runs.
+#[derive(Debug, Default)]
+struct Count(AtomicU32);
+
+impl Count {
+    fn up(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

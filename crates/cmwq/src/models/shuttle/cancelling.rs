@@ -1,0 +1,132 @@
+//! Cancelling against queueing and running.
+
+use std::time::Duration;
+
+use shuttle::thread;
+
+use super::{Count, Pods, check};
+use crate::sync::Arc;
+use crate::work::{DelayedWork, Work};
+
+const LATER: Duration = Duration::from_millis(1);
+
+/// An item that counts its runs.
+fn counting() -> (Work, Arc<Count>) {
+    let count = Arc::new(Count::default());
+    let theirs = Arc::clone(&count);
+    (Work::new(move || drop(theirs.up())), count)
+}
+
+/// Of each successful queueing either the run happens or the cancel says so.
+#[test]
+fn an_item_is_cancelled_or_runs() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let (work, count) = counting();
+        let queuer = {
+            let (wq, work) = (wq.clone(), work.clone());
+            thread::spawn(move || (0..3).filter(|_| wq.queue_work(&work)).count() as u32)
+        };
+        let mut cancelled = 0;
+        for _ in 0..2 {
+            cancelled += u32::from(work.cancel());
+        }
+        let queued = queuer.join().unwrap();
+        work.flush();
+        wq.flush();
+        assert_eq!(count.get() + cancelled, queued);
+        assert!(!work.is_pending());
+    });
+}
+
+/// Two cancel what a third queues, while the pool is saturated: the item is in the inbox, or on its
+/// way.
+#[test]
+fn two_cancel_what_waits_behind_a_busy_worker() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let (work, count) = counting();
+        let queuer = {
+            let (wq, work) = (wq.clone(), work.clone());
+            thread::spawn(move || {
+                drop(wq.queue_on(0, || thread::yield_now()));
+                drop(wq.queue_on(0, || ()));
+                u32::from(wq.queue_work_on(0, &work))
+            })
+        };
+        let canceller = {
+            let work = work.clone();
+            thread::spawn(move || u32::from(work.cancel()))
+        };
+        let mine = u32::from(work.cancel());
+        let queued = queuer.join().unwrap();
+        let cancelled = mine + canceller.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get() + cancelled, queued);
+    });
+}
+
+/// A cancelled item's slot goes to the next one, which somebody must come for.
+#[test]
+fn cancelling_makes_room() {
+    check(Pods::One, |world| {
+        let wq = world.queue(|builder| builder.unbound().max_active(1));
+        let (work, count) = counting();
+        let first = wq.queue(|| thread::yield_now());
+        let queued = wq.queue_work(&work);
+        assert!(queued);
+        let last = wq.queue(|| ());
+        let cancelled = work.cancel();
+        last.join().unwrap();
+        first.join().unwrap();
+        assert_eq!(count.get() + u32::from(cancelled), 1);
+    });
+}
+
+/// Armed, expiring, queued or running: a cancel finds it wherever it is, or comes too late.
+#[test]
+fn a_delayed_item_is_cancelled_or_runs() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let work = DelayedWork::new({
+            let count = Arc::clone(&count);
+            move || drop(count.up())
+        });
+        assert!(wq.queue_delayed_work(&work, LATER));
+        let canceller = {
+            let work = work.clone();
+            thread::spawn(move || u32::from(work.cancel()))
+        };
+        let mine = u32::from(work.cancel());
+        let cancelled = mine + canceller.join().unwrap();
+        assert!(!work.is_pending());
+        wq.flush();
+        assert_eq!(count.get() + cancelled, 1);
+    });
+}
+
+/// Queued again by its owner as soon as it is idle, with and without delay.
+#[test]
+fn a_cancelled_item_can_be_queued_again() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let work = DelayedWork::new({
+            let count = Arc::clone(&count);
+            move || drop(count.up())
+        });
+        let queuer = {
+            let (wq, work) = (wq.clone(), work.clone());
+            thread::spawn(move || {
+                u32::from(wq.queue_delayed_work(&work, LATER))
+                    + u32::from(wq.queue_delayed_work(&work, Duration::ZERO))
+            })
+        };
+        let mut cancelled = u32::from(work.cancel()) + u32::from(work.cancel());
+        let queued = queuer.join().unwrap();
+        cancelled += u32::from(work.cancel());
+        wq.flush();
+        assert_eq!(count.get() + cancelled, queued);
+    });
+}

@@ -1,0 +1,87 @@
+//! Workers come into being as they are needed, or cannot.
+
+use shuttle::thread;
+
+use super::{Pods, check};
+use crate::current::blocking;
+use crate::park::Event;
+use crate::sync::Arc;
+
+/// A chain of items, each of which waits for the next: as many workers as items.
+#[test]
+fn each_blocked_worker_is_replaced_by_a_new_one() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let events: Vec<_> = (0..3).map(|_| Arc::new(Event::new())).collect();
+        let mut handles = Vec::new();
+        for n in 0..3 {
+            let mine = Arc::clone(&events[n]);
+            let next = events.get(n + 1).map(Arc::clone);
+            handles.push(wq.queue_on(0, move || {
+                if let Some(next) = next {
+                    blocking(|| next.wait(None));
+                }
+                mine.set();
+            }));
+        }
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}
+
+/// No thread can be had for a while. Nothing is lost.
+#[test]
+fn items_wait_for_a_thread_that_cannot_be_had() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        world.runtime.set_fault_no_threads(true);
+        let first = wq.queue_on(0, || 1);
+        let second = wq.queue_on(0, || 2);
+        world.runtime.set_fault_no_threads(false);
+        assert_eq!(first.join().unwrap() + second.join().unwrap(), 3);
+    });
+}
+
+/// The first worker comes, its standby does not; then the worker blocks until an item behind it has
+/// run.
+#[test]
+fn a_standby_that_failed_comes_later() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        wq.queue_on(0, || ()).join().unwrap();
+        world.runtime.set_fault_no_threads(true);
+        let (running, let_go) = (Arc::new(Event::new()), Arc::new(Event::new()));
+        let first = {
+            let (running, let_go) = (Arc::clone(&running), Arc::clone(&let_go));
+            wq.queue_on(0, move || {
+                running.set();
+                blocking(|| let_go.wait(None));
+            })
+        };
+        running.wait(None);
+        world.runtime.set_fault_no_threads(false);
+        drop(wq.queue_on(0, move || let_go.set()));
+        first.join().unwrap();
+    });
+}
+
+/// Threads can be had and cannot, at random.
+#[test]
+fn creation_fails_now_and_then() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        let runtime = world.runtime;
+        let nature = thread::spawn(move || {
+            for fail in [true, false, true, false] {
+                runtime.set_fault_no_threads(fail);
+            }
+        });
+        let handles: Vec<_> =
+            (0..4).map(|n| wq.queue_on(n % 2, move || blocking(|| thread::yield_now()))).collect();
+        nature.join().unwrap();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}

@@ -1,0 +1,45 @@
+//! Timers: an armed item is not forgotten, whatever the service thread is doing when it is armed.
+
+use std::time::Duration;
+
+use shuttle::thread;
+
+use super::{Pods, check};
+
+const SOON: Duration = Duration::from_millis(1);
+const LATER: Duration = Duration::from_millis(100);
+
+#[test]
+fn a_delayed_item_runs() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        assert_eq!(wq.queue_delayed(|| 1, SOON).join().unwrap(), 1);
+    });
+}
+
+/// The second is due before the one that the service has planned for.
+#[test]
+fn a_shorter_delay_wakes_the_service_sooner() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let other = {
+            let wq = wq.clone();
+            thread::spawn(move || wq.queue_delayed(|| 1, LATER).join().unwrap())
+        };
+        let soon = wq.queue_delayed_on(1, || 2, SOON);
+        let now = wq.queue_delayed(|| 3, Duration::ZERO);
+        assert_eq!(soon.join().unwrap() + now.join().unwrap(), 5);
+        assert_eq!(other.join().unwrap(), 1);
+    });
+}
+
+/// An armed timer keeps its queue in being; its item is the last to know the queue.
+#[test]
+fn a_timer_outlives_the_handles_of_its_queue() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let late = wq.queue_delayed(|| 1, SOON);
+        drop(wq);
+        assert_eq!(late.join().unwrap(), 1);
+    });
+}

@@ -1,0 +1,68 @@
+//! Two managed pods, one of which helps the other.
+
+use shuttle::thread;
+
+use super::{Count, Pods, check};
+use crate::current::blocking;
+use crate::park::Event;
+use crate::sync::Arc;
+
+/// One pod has all the items; the other one's worker runs some of them, perhaps.
+#[test]
+fn an_idle_pod_helps() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        // Both pods have workers.
+        wq.queue_on(1, || ()).join().unwrap();
+        for _ in 0..3 {
+            let count = Arc::clone(&count);
+            drop(wq.queue_on(0, move || {
+                thread::yield_now();
+                count.up()
+            }));
+        }
+        wq.flush();
+        assert_eq!(count.get(), 3);
+    });
+}
+
+/// Work arrives at home while the helper is away.
+#[test]
+fn a_helper_comes_home() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        let other = {
+            let wq = wq.clone();
+            thread::spawn(move || {
+                for n in 0..3 {
+                    assert_eq!(wq.queue_on(1, move || n).join().unwrap(), n);
+                }
+            })
+        };
+        let handles: Vec<_> = (0..3).map(|n| wq.queue_on(0, move || n)).collect();
+        for (n, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), n);
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Items that wait for each other across pods, some of them run by guests, which block too.
+#[test]
+fn guests_block_like_others() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        wq.queue_on(1, || ()).join().unwrap();
+        let let_go = Arc::new(Event::new());
+        let mut handles = Vec::new();
+        for _ in 0..3 {
+            let let_go = Arc::clone(&let_go);
+            handles.push(wq.queue_on(0, move || drop(blocking(|| let_go.wait(None)))));
+        }
+        handles.push(wq.queue_on(1, move || let_go.set()));
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}

@@ -1,0 +1,77 @@
+//! The end of queues and of the runtime.
+
+use shuttle::thread;
+
+use super::{Count, Pods, check};
+use crate::sync::Arc;
+
+/// Dropping the last handle waits for the items.
+#[test]
+fn dropping_a_queue_waits_for_its_items() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let count = Arc::new(Count::default());
+        for cpu in 0..2 {
+            let count = Arc::clone(&count);
+            drop(wq.queue_on(cpu, move || count.up()));
+        }
+        drop(wq);
+        assert_eq!(count.get(), 2);
+    });
+}
+
+/// Two handles go at once, one of them with an item just queued.
+#[test]
+fn the_last_of_two_handles_waits() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let other = {
+            let (wq, count) = (wq.clone(), Arc::clone(&count));
+            thread::spawn(move || drop(wq.queue(move || count.up())))
+        };
+        drop(wq);
+        other.join().unwrap();
+        assert_eq!(count.get(), 1);
+    });
+}
+
+/// The last handle is dropped by the queue's own item, which cannot wait for itself: the shutdown
+/// waits for the queue.
+#[test]
+fn the_last_handle_goes_in_an_item_of_the_queue() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let (inner, theirs) = (wq.clone(), Arc::clone(&count));
+        let item = wq.queue(move || {
+            drop(inner.queue(move || theirs.up()));
+            drop(inner);
+        });
+        drop(wq);
+        item.join().unwrap();
+    });
+}
+
+/// Items of one queue make and drop another.
+#[test]
+fn queues_come_and_go() {
+    check(Pods::One, |world| {
+        let runtime = world.runtime;
+        let wq = world.percpu();
+        let make = move || {
+            let short = super::World { runtime }.percpu();
+            let one = short.queue_on(0, || 1);
+            drop(short);
+            one.join().unwrap()
+        };
+        let item = wq.queue_on(0, make);
+        assert_eq!(make() + item.join().unwrap(), 2);
+    });
+}
+
+/// Nothing was ever queued.
+#[test]
+fn an_unused_runtime_goes() {
+    check(Pods::One, |world| drop(world.managed()));
+}

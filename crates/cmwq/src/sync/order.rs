@@ -1,0 +1,76 @@
+//! Orderings by the name of the place that needs them, so that each can be taken away for a test.
+//!
+//! `unpark.release` is the Release half of what `unpark` does, `plan_sleep.fence` the fence in
+//! `Plan::sleep`. Under `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` weakens that
+//! one; `models::loom::mutation` does so for each of [`SITES`] and expects some model to notice.
+//! See `cmwq_core::ORDERING_SITES`, which is the same for the core.
+
+use super::Ordering;
+use super::primitives::fence;
+
+/// The names of all ordering sites of this crate.
+#[cfg(loom)]
+pub(crate) const SITES: &[&str] = &[
+    "unpark.release",
+    "park_take.acquire",
+    "event_set.release",
+    "event_is_set.acquire",
+    "event_wait.acquire",
+    "publish.release",
+    "published.acquire",
+    "table_push.release",
+    "table_iter.acquire",
+    "countdown.acquire",
+    "countdown.release",
+    "plan_need_by.fence",
+    "plan_sleep.fence",
+    "limit_wait.fence",
+    "limit_put.fence",
+];
+
+/// Whether the mutation test takes `what` of `site` away.
+#[cfg(not(loom))]
+#[inline(always)]
+const fn is_weakened(_site: &str, _what: &str) -> bool {
+    false
+}
+
+#[cfg(loom)]
+fn is_weakened(site: &str, what: &str) -> bool {
+    static WEAKENED: super::OnceLock<String> = super::OnceLock::new();
+    debug_assert!(
+        SITES.contains(&format!("{site}.{what}").as_str()),
+        "{site}.{what} is not listed"
+    );
+    let weakened = WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").unwrap_or_default());
+    weakened.split_once('.') == Some((site, what))
+}
+
+#[inline(always)]
+pub(crate) fn acq_rel(site: &'static str) -> Ordering {
+    if is_weakened(site, "acquire") {
+        Ordering::Release
+    } else if is_weakened(site, "release") {
+        Ordering::Acquire
+    } else {
+        Ordering::AcqRel
+    }
+}
+
+#[inline(always)]
+pub(crate) fn acquire(site: &'static str) -> Ordering {
+    if is_weakened(site, "acquire") { Ordering::Relaxed } else { Ordering::Acquire }
+}
+
+#[inline(always)]
+pub(crate) fn release(site: &'static str) -> Ordering {
+    if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
+}
+
+/// A full fence.
+#[inline(always)]
+pub(crate) fn seq_cst_fence(site: &'static str) {
+    if !is_weakened(site, "fence") {
+        fence(Ordering::SeqCst);
+    }
+}

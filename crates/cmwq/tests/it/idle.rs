@@ -1,0 +1,140 @@
+//! Queues that have nothing to do cost nothing: no wake-ups, and no workers beyond two per pool.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{DelayedWork, Workqueue};
+
+use crate::support::procfs::{self, Task};
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::PATIENCE;
+use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, sys, unbound};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("idle::quiet", || {
+        let queues = used_queues();
+        assert_quiet();
+        drop(queues);
+    }),
+    ("idle::culled", culled),
+    ("idle::far_timer", far_timer),
+];
+
+#[test]
+fn an_idle_process_has_no_wakeups() {
+    for source in ["sentinel", "tick", "perf"] {
+        Stage::new("idle::quiet").detect(source).play();
+    }
+    Stage::new("idle::quiet").detect("sentinel").params("default_affinity_scope=cpu").play();
+}
+
+#[test]
+fn surplus_workers_leave() {
+    Stage::new("idle::culled").params("idle_timeout=0.2").play();
+}
+
+#[test]
+fn a_far_timer_wakes_nobody() {
+    Stage::new("idle::far_timer").play();
+}
+
+/// How long nothing may happen.
+const WATCHED: Duration = Duration::from_secs(2);
+
+/// Once no thread has run for a moment, none runs for a long time.
+fn assert_quiet() {
+    let start = Instant::now();
+    let mut before = procfs::other_tasks();
+    loop {
+        thread::sleep(Duration::from_millis(150));
+        let now = procfs::other_tasks();
+        if now == before {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "never quiet: {:?}", difference(&before, &now));
+        before = now;
+    }
+    thread::sleep(WATCHED);
+    let now = procfs::other_tasks();
+    assert_eq!(difference(&before, &now), [""; 0], "in {WATCHED:?}");
+}
+
+fn difference(before: &[Task], now: &[Task]) -> Vec<String> {
+    let changed = now.iter().filter(|task| !before.contains(task));
+    let describe = |task: &Task| {
+        let was = before.iter().find(|known| known.tid == task.tid);
+        let switches = task.switches - was.map_or(0, |was| was.switches);
+        format!("{} switched {switches} times", task.name)
+    };
+    changed.map(describe).collect()
+}
+
+/// Queues of every kind after a load of every kind.
+fn used_queues() -> Vec<Workqueue> {
+    let queues: Vec<_> = every_kind("used").into_iter().collect();
+    for wq in &queues {
+        let handles: Vec<_> = (0..200)
+            .map(|i| {
+                wq.queue_on(i % 2, move || {
+                    if i % 5 == 0 {
+                        thread::sleep(Duration::from_micros(500));
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(joined);
+        joined(wq.queue_delayed(|| (), Duration::from_millis(3)));
+        let cancelled = DelayedWork::new(|| ());
+        assert!(wq.queue_delayed_work(&cancelled, Duration::from_secs(1)));
+        assert!(cancelled.cancel());
+        wq.flush();
+    }
+    queues
+}
+
+/// Workers by pool, as their names tell.
+fn pools() -> BTreeMap<String, usize> {
+    let mut pools = BTreeMap::new();
+    for name in procfs::workers("kworker/") {
+        let pool = name.split_once(':').expect("a worker has a number").0;
+        let high = if name.trim_end_matches(|c| c != 'H').is_empty() { "" } else { "H" };
+        *pools.entry(format!("{pool}{high}")).or_default() += 1;
+    }
+    pools
+}
+
+fn culled() {
+    let queues = [managed("a"), percpu("b"), unbound("c")];
+    for wq in &queues {
+        let gate = Gate::new();
+        let waiters: Vec<_> = (0..25)
+            .map(|_| {
+                let gate = gate.clone();
+                wq.queue_on(sys::allowed_cpus()[0], move || gate.pass())
+            })
+            .collect();
+        eventually("many workers", || pools().values().any(|workers| *workers >= 25));
+        gate.open();
+        waiters.into_iter().for_each(joined);
+        eventually("the surplus has left", || pools().values().all(|workers| *workers <= 2));
+    }
+    let used = pools();
+    assert_eq!(used.len(), 3, "{used:?}");
+    assert!(used.values().all(|workers| *workers == 2), "two stay: {used:?}");
+    assert_quiet();
+    for wq in &queues {
+        assert_eq!(joined(wq.queue(|| 1)), 1, "the ones that stayed work");
+    }
+}
+
+fn far_timer() {
+    let wq = managed("far");
+    let hour = Duration::from_secs(3_600);
+    let works: Vec<_> = (1..20).map(|_| DelayedWork::new(|| panic!("too early"))).collect();
+    for (n, work) in (1..).zip(&works) {
+        assert!(wq.queue_delayed_work(work, hour * n));
+    }
+    assert_quiet();
+    assert!(works.iter().all(DelayedWork::cancel));
+}

@@ -1,0 +1,280 @@
+//! `max_active`, and how many items run at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::{JoinHandle, Work, Workqueue};
+
+use crate::support::load::burn;
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::Opened;
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, sys};
+
+pub(crate) const SCENES: &[Scene] = &[("limits::two_pods", || {
+    assert_unbound_total();
+    assert_cancelled_in_line_goes();
+})];
+
+/// Items that wait inside of `inside` until `gate` opens, and note their number when they start.
+struct Crowd {
+    inside: Arc<Peak>,
+    gate: Gate,
+    started: Arc<Mutex<Vec<usize>>>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let (inside, started) = (Arc::new(Peak::new()), Arc::default());
+        Self { inside, gate: Gate::new(), started, handles: Vec::new() }
+    }
+
+    fn add(&mut self, wq: &Workqueue, cpu: usize) {
+        let (inside, gate) = (Arc::clone(&self.inside), self.gate.clone());
+        let (number, started) = (self.handles.len(), Arc::clone(&self.started));
+        self.handles.push(wq.queue_on(cpu, move || {
+            let _inside = inside.enter();
+            started.lock().unwrap().push(number);
+            gate.pass();
+        }));
+    }
+
+    fn started(&self) -> Vec<usize> {
+        self.started.lock().unwrap().clone()
+    }
+
+    fn finish(mut self) -> usize {
+        self.gate.open();
+        self.handles.drain(..).for_each(joined);
+        self.inside.most()
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+/// An item queued afterwards on another queue of the same pool has run: so would any that may.
+fn others_have_had_their_turn(wq: &Workqueue, cpu: usize) {
+    for _ in 0..5 {
+        joined(wq.queue_on(cpu, || ()));
+    }
+}
+
+#[test]
+fn max_active_is_per_cpu_for_percpu_queues() {
+    let wq = Workqueue::builder("limited").percpu().max_active(3).build().unwrap();
+    let probe = percpu("probe");
+    for cpu in sys::allowed_cpus() {
+        let mut crowd = Crowd::new();
+        (0..10).for_each(|_| crowd.add(&wq, cpu));
+        eventually("three have started", || crowd.inside.now() == 3);
+        others_have_had_their_turn(&probe, cpu);
+        assert_eq!(crowd.started(), [0, 1, 2]);
+        assert_eq!(crowd.finish(), 3);
+    }
+    let mut crowd = Crowd::new();
+    let cpus = sys::allowed_cpus();
+    (0..10).for_each(|_| cpus.iter().for_each(|&cpu| crowd.add(&wq, cpu)));
+    let total = 3 * cpus.len();
+    eventually("three of each CPU have started", || crowd.inside.now() == total);
+    assert_eq!(crowd.finish(), total);
+}
+
+#[test]
+fn max_active_is_a_total_for_unbound_queues() {
+    assert_unbound_total();
+}
+
+/// On any number of pods.
+fn assert_unbound_total() {
+    for builder in [Workqueue::builder("total").unbound(), Workqueue::builder("total").managed()] {
+        let wq = builder.max_active(5).build().unwrap();
+        let probe = managed("probe");
+        let mut crowd = Crowd::new();
+        let cpus = sys::allowed_cpus();
+        (0..20).for_each(|n| crowd.add(&wq, cpus[n % cpus.len()]));
+        eventually("five have started", || crowd.inside.now() == 5);
+        cpus.iter().for_each(|&cpu| others_have_had_their_turn(&probe, cpu));
+        assert_eq!(crowd.inside.now(), 5);
+        assert_eq!(crowd.finish(), 5);
+    }
+}
+
+#[test]
+fn pods_of_a_node_share_max_active() {
+    if sys::allowed_cpus().len() > 1 {
+        Stage::new("limits::two_pods").params("default_affinity_scope=cpu").play();
+    }
+}
+
+/// An item that waits for a slot that all pods of a node share is cancelled, and its queue dropped.
+fn assert_cancelled_in_line_goes() {
+    let cpus = sys::allowed_cpus();
+    for _ in 0..20 {
+        let wq = Workqueue::builder("in line").unbound().max_active(1).build().unwrap();
+        let mut crowd = Crowd::new();
+        crowd.add(&wq, cpus[0]);
+        eventually("it has started", || crowd.inside.now() == 1);
+        let never = Work::new(|| panic!("this was cancelled"));
+        assert!(wq.queue_work_on(cpus[1], &never));
+        assert!(never.cancel());
+        crowd.finish();
+        drop(wq);
+    }
+}
+
+#[test]
+fn items_beyond_the_limit_run_later_in_order() {
+    for builder in [Workqueue::builder("later").unbound(), Workqueue::builder("later").percpu()] {
+        let wq = builder.max_active(1).build().unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..300)
+            .map(|n| {
+                let order = Arc::clone(&order);
+                wq.queue_on(0, move || order.lock().unwrap().push(n))
+            })
+            .collect();
+        handles.into_iter().for_each(joined);
+        assert_eq!(*order.lock().unwrap(), (0..300).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_finished_item_makes_room_for_exactly_one() {
+    let wq = Workqueue::builder("room").unbound().max_active(2).build().unwrap();
+    let gates: Vec<_> = (0..8).map(|_| Gate::new()).collect();
+    let _opened: Vec<_> = gates.iter().map(Opened).collect();
+    let (inside, started) = (Arc::new(Peak::new()), Arc::new(AtomicUsize::new(0)));
+    let handles: Vec<_> = gates
+        .iter()
+        .map(|gate| {
+            let (gate, inside, started) = (gate.clone(), Arc::clone(&inside), Arc::clone(&started));
+            wq.queue(move || {
+                let _inside = inside.enter();
+                started.fetch_add(1, Ordering::SeqCst);
+                gate.pass();
+            })
+        })
+        .collect();
+    for (n, (gate, handle)) in gates.iter().zip(handles).enumerate() {
+        let expected = (n + 2).min(gates.len());
+        eventually("the next has started", || started.load(Ordering::SeqCst) == expected);
+        assert!(inside.now() <= 2);
+        gate.open();
+        joined(handle);
+    }
+    assert_eq!(inside.most(), 2);
+}
+
+#[test]
+fn unbound_items_all_start_at_once() {
+    let wq = Workqueue::builder("at once").unbound().build().unwrap();
+    let mut crowd = Crowd::new();
+    (0..100).for_each(|_| crowd.add(&wq, 0));
+    eventually("all have started", || crowd.inside.now() == 100);
+    assert_eq!(crowd.finish(), 100);
+}
+
+#[test]
+fn computing_items_of_a_cpu_run_one_at_a_time() {
+    let wq = percpu("one at a time");
+    for cpu in sys::allowed_cpus() {
+        let inside = Arc::new(Peak::new());
+        let handles: Vec<_> = (0..50)
+            .map(|_| {
+                let inside = Arc::clone(&inside);
+                wq.queue_on(cpu, move || {
+                    let _inside = inside.enter();
+                    burn(Duration::from_micros(500));
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(joined);
+        assert_eq!(inside.most(), 1);
+    }
+}
+
+#[test]
+fn computing_items_of_a_managed_queue_are_as_many_as_cpus() {
+    let wq = managed("computing");
+    let cpus = sys::allowed_cpus().len();
+    let inside = Arc::new(Peak::new());
+    let handles: Vec<_> = (0..200)
+        .map(|_| {
+            let inside = Arc::clone(&inside);
+            wq.queue(move || {
+                let _inside = inside.enter();
+                burn(Duration::from_micros(300));
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    assert!(inside.most() <= cpus, "{} items computed on {cpus} CPUs", inside.most());
+}
+
+#[test]
+fn cpu_intensive_items_do_not_hold_up_others() {
+    let intensive = Workqueue::builder("intensive").percpu().cpu_intensive().build().unwrap();
+    let normal = percpu("held up");
+    for cpu in sys::allowed_cpus() {
+        let (entered, gate) = (Gate::new(), Gate::new());
+        let _opened = Opened(&gate);
+        let burner = intensive.queue_on(cpu, {
+            let (entered, gate) = (entered.clone(), gate.clone());
+            move || {
+                entered.open();
+                gate.spin();
+            }
+        });
+        entered.pass();
+        assert_eq!(joined(normal.queue_on(cpu, || 1)), 1, "it ran beside the burner");
+        gate.open();
+        joined(burner);
+    }
+}
+
+#[test]
+fn a_computing_item_holds_up_cpu_intensive_ones() {
+    let intensive = Workqueue::builder("managed start").percpu().cpu_intensive().build().unwrap();
+    let normal = percpu("holds up");
+    let cpu = sys::allowed_cpus()[0];
+    let (entered, gate) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let is_computing = Arc::new(Mutex::new(true));
+    let burner = normal.queue_on(cpu, {
+        let (entered, is_computing) = (entered.clone(), Arc::clone(&is_computing));
+        move || {
+            entered.open();
+            burn(Duration::from_millis(30));
+            *is_computing.lock().unwrap() = false;
+        }
+    });
+    entered.pass();
+    let behind = intensive.queue_on(cpu, move || *is_computing.lock().unwrap());
+    assert!(!joined(behind), "its start is managed");
+    joined(burner);
+}
+
+#[test]
+fn a_queue_with_a_limit_does_not_hold_up_others() {
+    let limited = Workqueue::builder("holds").percpu().max_active(1).build().unwrap();
+    let free = percpu("free");
+    let mut crowd = Crowd::new();
+    let cpu = sys::allowed_cpus()[0];
+    (0..20).for_each(|_| crowd.add(&limited, cpu));
+    eventually("one has started", || crowd.inside.now() == 1);
+    let handles: Vec<_> = (0..20).map(|i| free.queue_on(cpu, move || i)).collect();
+    for (i, handle) in handles.into_iter().enumerate() {
+        assert_eq!(joined(handle), i);
+    }
+    assert_eq!(crowd.inside.now(), 1);
+    thread::scope(|s| {
+        s.spawn(|| crowd.gate.open());
+    });
+    assert_eq!(crowd.finish(), 1);
+}

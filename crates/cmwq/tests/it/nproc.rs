@@ -1,0 +1,164 @@
+//! Threads that cannot be had, in the middle of everything: nothing is lost, nothing aborts, and
+//! when they can be had again the pools grow again.
+//!
+//! The limit is on the threads of a user, so every scene has a user of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::{ErrorKind, Workqueue};
+
+use crate::support::load::burn;
+use crate::support::scene::{Scene, Stage};
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("nproc::while_items_block", while_items_block),
+    ("nproc::first_worker", first_worker),
+    ("nproc::standby", standby),
+    ("nproc::service", service),
+];
+
+/// Users that nobody is, far from any that a system gives away.
+fn user(n: u32) -> u32 {
+    0x6000_0000 + std::process::id() * 8 % 0x0f00_0000 + n
+}
+
+#[test]
+fn no_thread_while_items_block() {
+    for source in ["sentinel", "tick", "perf"] {
+        Stage::new("nproc::while_items_block").detect(source).user(user(0)).play();
+    }
+}
+
+#[test]
+fn no_thread_for_the_first_worker() {
+    Stage::new("nproc::first_worker").user(user(1)).play();
+}
+
+#[test]
+fn no_thread_for_a_standby() {
+    Stage::new("nproc::standby").user(user(2)).play();
+}
+
+#[test]
+fn no_thread_for_the_service() {
+    Stage::new("nproc::service").user(user(3)).play();
+}
+
+/// From now on this user can have no more threads; returns the limit there was.
+fn no_more_threads() -> u64 {
+    let threads = procfs::other_tasks().len() as u64 + 1;
+    let before = sys::set_limit(sys::Limit::Threads, threads).unwrap();
+    let refused = thread::Builder::new().spawn(|| ()).is_err();
+    assert!(refused, "the limit of {threads} threads is not kept");
+    before
+}
+
+fn more_threads(limit: u64) {
+    sys::set_limit(sys::Limit::Threads, limit).unwrap();
+}
+
+fn notices_about_creation() -> usize {
+    cmwq::notices().iter().filter(|text| text.contains("a worker could not be created")).count()
+}
+
+/// So many items of a queue wait for each other, so all must have a worker at once.
+fn all_at_once(wq: &Workqueue, cpu: usize, number: usize) {
+    let (inside, all) = (Arc::new(Peak::new()), Gate::new());
+    let handles: Vec<_> = (0..number)
+        .map(|_| {
+            let (inside, all) = (Arc::clone(&inside), all.clone());
+            wq.queue_on(cpu, move || {
+                let _inside = inside.enter();
+                if inside.now() == number {
+                    all.open();
+                }
+                all.pass();
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    assert_eq!(inside.most(), number);
+}
+
+fn while_items_block() {
+    let queues = [managed("limited"), percpu("limited")];
+    for wq in &queues {
+        all_at_once(wq, 0, 3);
+    }
+    let limit = no_more_threads();
+    let done = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..200)
+        .map(|i| {
+            let done = Arc::clone(&done);
+            queues[i % 2].queue_on(0, move || {
+                thread::sleep(Duration::from_millis(3));
+                done.fetch_add(1, Ordering::SeqCst);
+                i
+            })
+        })
+        .collect();
+    for (i, handle) in handles.into_iter().enumerate() {
+        assert_eq!(joined(handle), i, "it goes on with the workers there are");
+    }
+    assert_eq!(done.load(Ordering::SeqCst), 200);
+    assert_eq!(notices_about_creation(), 1);
+    more_threads(limit);
+    for wq in &queues {
+        all_at_once(wq, 0, 30);
+    }
+    assert_eq!(notices_about_creation(), 1, "said once");
+}
+
+fn first_worker() {
+    // The service thread exists, but no pool has a worker.
+    let wq = managed("first");
+    let limit = no_more_threads();
+    let handles: Vec<_> = (0..10).map(|i| wq.queue(move || i)).collect();
+    eventually("the notice", || notices_about_creation() == 1);
+    assert!(handles.iter().all(|handle| !handle.is_finished()));
+    more_threads(limit);
+    for (i, handle) in handles.into_iter().enumerate() {
+        assert_eq!(joined(handle), i);
+    }
+    assert_eq!(notices_about_creation(), 1);
+}
+
+/// The last worker began to run without a standby. When it blocks, much later, threads can be had
+/// again.
+fn standby() {
+    let wq = percpu("standby");
+    joined(wq.queue_on(0, || ()));
+    let limit = no_more_threads();
+    // Whoever there is waits for the last item.
+    let last = Gate::new();
+    let burnt = Gate::new();
+    let mut handles: Vec<_> = (0..4)
+        .map(|_| {
+            let (burnt, last) = (burnt.clone(), last.clone());
+            wq.queue_on(0, move || {
+                // Longer than the pause after a failed creation.
+                burn(Duration::from_millis(700));
+                burnt.open();
+                last.pass();
+            })
+        })
+        .collect();
+    handles.push(wq.queue_on(0, move || last.open()));
+    burnt.pass();
+    more_threads(limit);
+    handles.into_iter().for_each(joined);
+}
+
+fn service() {
+    let limit = no_more_threads();
+    for _ in 0..3 {
+        let error = Workqueue::new("no service").expect_err("there is no thread for it");
+        assert_eq!(error.kind(), ErrorKind::ThreadCreation);
+    }
+    more_threads(limit);
+    assert_eq!(joined(managed("service").queue(|| 1)), 1);
+}

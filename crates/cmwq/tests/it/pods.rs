@@ -1,0 +1,230 @@
+//! Managed queues over several pods: a pod that has a CPU to spare takes items from one that has
+//! not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::Work;
+
+use crate::support::load::burn;
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::Opened;
+use crate::support::{Gate, eventually, joined, managed, sys, within};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("pods::lend", lend),
+    ("pods::many", many),
+    ("pods::flush", flush),
+    ("pods::non_reentrant", non_reentrant),
+    ("pods::blocked_guest", blocked_guest),
+    ("pods::own_work_first", own_work_first),
+];
+
+fn play(scene: &'static str) {
+    if sys::allowed_cpus().len() < 2 {
+        crate::support::scene::skip("there is one CPU only");
+        return;
+    }
+    for source in ["sentinel", "perf", "tick"] {
+        Stage::new(scene).detect(source).params("default_affinity_scope=cpu").play();
+    }
+}
+
+#[test]
+fn an_idle_pod_takes_an_item_from_a_busy_one() {
+    play("pods::lend");
+}
+
+#[test]
+fn items_of_one_pod_run_on_all_cpus() {
+    play("pods::many");
+}
+
+#[test]
+fn flush_covers_lent_items() {
+    play("pods::flush");
+}
+
+#[test]
+fn lent_items_are_not_reentered() {
+    play("pods::non_reentrant");
+}
+
+#[test]
+fn a_lent_item_that_blocks_makes_room_in_the_pod_that_runs_it() {
+    play("pods::blocked_guest");
+}
+
+#[test]
+fn a_pods_own_work_is_not_forgotten_while_it_helps() {
+    play("pods::own_work_first");
+}
+
+/// The first item computes until the second has started, which its own CPU is too busy for.
+fn lend() {
+    let wq = managed("lend");
+    for cpu in sys::allowed_cpus() {
+        for _ in 0..20 {
+            let started = Gate::new();
+            let first = wq.queue_on(cpu, {
+                let started = started.clone();
+                move || {
+                    started.spin();
+                    sys::current_cpu()
+                }
+            });
+            let second = wq.queue_on(cpu, move || {
+                started.open();
+                sys::current_cpu()
+            });
+            assert_ne!(joined(second), joined(first));
+        }
+    }
+}
+
+fn many() {
+    let wq = managed("many");
+    let cpus = sys::allowed_cpus();
+    for &cpu in &cpus {
+        let handles: Vec<_> = (0..200)
+            .map(|_| {
+                wq.queue_on(cpu, || {
+                    burn(Duration::from_millis(1));
+                    sys::current_cpu()
+                })
+            })
+            .collect();
+        let mut ran_on = vec![0; cpus[cpus.len() - 1] + 1];
+        handles.into_iter().for_each(|handle| ran_on[joined(handle)] += 1);
+        assert!(cpus.iter().all(|cpu| ran_on[*cpu] > 0), "items for CPU {cpu}: {ran_on:?}");
+    }
+}
+
+fn flush() {
+    let wq = managed("flush");
+    for round in 0..100 {
+        let done = Arc::new(AtomicU32::new(0));
+        for _ in 0..6 {
+            let done = Arc::clone(&done);
+            drop(wq.queue_on(round % 2, move || {
+                burn(Duration::from_micros(200));
+                done.fetch_add(1, Ordering::SeqCst);
+            }));
+        }
+        if round % 3 == 0 {
+            let wq = wq.clone();
+            within("a flush", move || wq.flush());
+        } else {
+            wq.flush();
+        }
+        assert_eq!(done.load(Ordering::SeqCst), 6, "round {round}");
+    }
+    // Dropping waits for them, too.
+    let done = Arc::new(AtomicU32::new(0));
+    for _ in 0..50 {
+        let done = Arc::clone(&done);
+        drop(wq.queue_on(0, move || {
+            burn(Duration::from_micros(200));
+            done.fetch_add(1, Ordering::SeqCst);
+        }));
+    }
+    within("the last handle", move || drop(wq));
+    assert_eq!(done.load(Ordering::SeqCst), 50);
+}
+
+fn non_reentrant() {
+    let wq = managed("once");
+    let cpus = sys::allowed_cpus();
+    let works: Vec<_> = (0..4)
+        .map(|_| {
+            let (inside, runs) = (AtomicBool::new(false), Arc::new(AtomicU32::new(0)));
+            let counted = Arc::clone(&runs);
+            let work = Work::new(move || {
+                assert!(!inside.swap(true, Ordering::SeqCst), "entered while it runs");
+                burn(Duration::from_micros(30));
+                counted.fetch_add(1, Ordering::SeqCst);
+                inside.store(false, Ordering::SeqCst);
+            });
+            (work, runs, AtomicU32::new(0))
+        })
+        .collect();
+    let end = Instant::now() + Duration::from_millis(500);
+    thread::scope(|s| {
+        for i in 0..3_usize {
+            let (wq, works, cpus) = (&wq, &works, &cpus);
+            s.spawn(move || {
+                let mut n = i;
+                while Instant::now() < end {
+                    n += 1;
+                    let (work, _, queued) = &works[n % works.len()];
+                    let is_mine = wq.queue_work_on(cpus[n / 7 % cpus.len()], work);
+                    queued.fetch_add(u32::from(is_mine), Ordering::SeqCst);
+                    if n % 50 == 0 {
+                        work.flush();
+                    }
+                }
+            });
+        }
+    });
+    wq.flush();
+    for (_, runs, queued) in &works {
+        assert_eq!(runs.load(Ordering::SeqCst), queued.load(Ordering::SeqCst));
+    }
+}
+
+/// An item that another pod runs blocks; an item of that pod then starts.
+fn blocked_guest() {
+    let wq = managed("guest");
+    let [one, other] = sys::allowed_cpus()[..2] else { return };
+    for _ in 0..10 {
+        let (stop, guest_runs, free) = (Gate::new(), Gate::new(), Gate::new());
+        let _opened = (Opened(&stop), Opened(&free));
+        let burner = wq.queue_on(one, {
+            let stop = stop.clone();
+            move || stop.spin()
+        });
+        let guest = wq.queue_on(one, {
+            let (guest_runs, free) = (guest_runs.clone(), free.clone());
+            move || {
+                guest_runs.open();
+                free.pass();
+            }
+        });
+        guest_runs.pass();
+        assert_eq!(joined(wq.queue_on(other, || 1)), 1);
+        stop.open();
+        free.open();
+        joined(burner);
+        joined(guest);
+    }
+}
+
+/// Items queued for both pods, one of which has far more: all are done, those of the other before
+/// the rest.
+fn own_work_first() {
+    let wq = managed("own");
+    let [one, other] = sys::allowed_cpus()[..2] else { return };
+    for _ in 0..5 {
+        let left = Arc::new(AtomicU32::new(400));
+        let burners: Vec<_> = (0..400)
+            .map(|_| {
+                let left = Arc::clone(&left);
+                wq.queue_on(one, move || {
+                    burn(Duration::from_micros(250));
+                    left.fetch_sub(1, Ordering::SeqCst)
+                })
+            })
+            .collect();
+        eventually("some have run", || left.load(Ordering::SeqCst) < 390);
+        let own = wq.queue_on(other, {
+            let left = Arc::clone(&left);
+            move || left.load(Ordering::SeqCst)
+        });
+        assert!(joined(own) > 0, "it waited for the other pod's work");
+        for burner in burners {
+            joined(burner);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! This process's threads as the kernel shows them.
+
+use std::fs;
+
+use super::sys;
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) tid: i32,
+    pub(crate) name: String,
+    /// Context switches, voluntary or not.
+    pub(crate) switches: u64,
+}
+
+/// All threads but the calling one. One that ends meanwhile is left out.
+pub(crate) fn other_tasks() -> Vec<Task> {
+    let me = sys::gettid();
+    let dir = fs::read_dir("/proc/self/task").expect("this test needs /proc");
+    let tids = dir.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut tasks: Vec<Task> = tids.filter(|tid| *tid != me).filter_map(read).collect();
+    tasks.sort_by_key(|task| task.tid);
+    tasks
+}
+
+fn read(tid: i32) -> Option<Task> {
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim_start_matches('\t').to_owned())
+    };
+    let count = |name| field(name)?.trim().parse::<u64>().ok();
+    Some(Task {
+        tid,
+        name: field("Name")?,
+        switches: count("voluntary_ctxt_switches")? + count("nonvoluntary_ctxt_switches")?,
+    })
+}
+
+/// The names of the workers, of those whose name begins like that.
+pub(crate) fn workers(prefix: &str) -> Vec<String> {
+    let names = other_tasks().into_iter().map(|task| task.name);
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+/// Whether a thread of this process sleeps.
+pub(crate) fn is_asleep(tid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}

@@ -1,0 +1,122 @@
+//! Scenes: what must be played in a process of its own, because a process has one runtime.
+//!
+//! A test names a scene and prepares the process; this binary executes itself with the test
+//! [`play`] alone, which finds the scene in [`ALL`] by its name.
+
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+
+use super::sys;
+
+const WHICH: &str = "CMWQ_IT_SCENE";
+const SKIPPED: &str = "scene skipped: ";
+/// When a scene that hangs is killed. Above the patience of single waits, which have better
+/// messages.
+const TIME_LIMIT: u32 = 45;
+/// A user without privileges.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// A scene's name, and what it does.
+pub(crate) type Scene = (&'static str, fn());
+
+/// All scenes, by module.
+const ALL: &[&[Scene]] = &[
+    crate::degrade::SCENES,
+    crate::drops::SCENES,
+    crate::heart::SCENES,
+    crate::idle::SCENES,
+    crate::limits::SCENES,
+    crate::names::SCENES,
+    crate::nesting::SCENES,
+    crate::nproc::SCENES,
+    crate::pods::SCENES,
+];
+
+/// Plays the scene that the environment names. Other tests execute this one.
+#[test]
+#[ignore = "for the processes that other tests start"]
+fn play() {
+    let Ok(name) = env::var(WHICH) else { return };
+    sys::alarm(TIME_LIMIT);
+    let scene = ALL.iter().copied().flatten().find(|(known, _)| *known == name);
+    let (_, scene) = scene.unwrap_or_else(|| panic!("there is no scene '{name}'"));
+    scene();
+}
+
+/// Says, from within a scene or a test, that it cannot be played here.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests should know what was not tested")]
+pub(crate) fn skip(reason: impl std::fmt::Display) {
+    eprintln!("{SKIPPED}{reason}");
+}
+
+/// A process that will play a scene.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    scene: &'static str,
+    command: Command,
+    must_be_root: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(scene: &'static str) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
+            .args(["--exact", "support::scene::play", "--ignored", "--nocapture"])
+            .args(["--test-threads", "1"])
+            .env(WHICH, scene)
+            .env_remove("CMWQ_DETECT")
+            .env_remove("CMWQ_PARAMS")
+            .env("CMWQ_QUIET", "1")
+            .current_dir("/")
+            .stdin(Stdio::null());
+        Self { scene, command, must_be_root: false }
+    }
+
+    pub(crate) fn detect(mut self, source: &str) -> Self {
+        self.command.env("CMWQ_DETECT", source);
+        self
+    }
+
+    pub(crate) fn params(mut self, params: &str) -> Self {
+        self.command.env("CMWQ_PARAMS", params);
+        self
+    }
+
+    /// As another user, for which the test must be run as root.
+    pub(crate) fn user(mut self, uid: u32) -> Self {
+        self.command.uid(uid).gid(uid);
+        self.must_be_root = true;
+        self
+    }
+
+    /// Plays it. A failure there is one here, with all that it printed.
+    #[track_caller]
+    pub(crate) fn play(mut self) {
+        if self.must_be_root && !sys::is_root() {
+            skip(format_args!("{}: only root can become another user", self.scene));
+            return;
+        }
+        match self.command.output() {
+            Ok(output) => self.judge(&output),
+            Err(error) if self.must_be_root => {
+                skip(format_args!("{}: as another user: {error}", self.scene));
+            }
+            Err(error) => panic!("cannot play {}: {error}", self.scene),
+        }
+    }
+
+    #[track_caller]
+    fn judge(&self, output: &Output) {
+        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(
+            output.status.success() && out.contains("1 passed"),
+            "{:?}\nended with {}\n{out}\n{err}",
+            self.command,
+            output.status
+        );
+        for reason in err.lines().filter_map(|line| line.strip_prefix(SKIPPED)) {
+            skip(format_args!("{}: {reason}", self.scene));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The system calls that the tests need, made safe.
+
+use std::io;
+use std::mem::{MaybeUninit, zeroed};
+use std::time::Duration;
+
+fn check(rc: libc::c_int) -> io::Result<()> {
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+pub(crate) fn is_root() -> bool {
+    // SAFETY: takes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+pub(crate) fn gettid() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// The CPU that the calling thread was on a moment ago.
+pub(crate) fn current_cpu() -> usize {
+    // SAFETY: takes nothing.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).expect("the kernel knows the CPU")
+}
+
+/// The CPUs that the calling thread may use, ascending.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: a mask is an array of numbers.
+    let mut mask: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: `mask` is writable for the size that the call is told.
+    check(unsafe { libc::sched_getaffinity(0, size_of_val(&mask), &raw mut mask) }).unwrap();
+    let all = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: the number is below the size of the mask.
+    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &mask) }).collect()
+}
+
+/// Confines a thread of this process, 0 for the calling one, to `cpus`.
+pub(crate) fn confine(tid: i32, cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: a mask is an array of numbers.
+    let mut mask: libc::cpu_set_t = unsafe { zeroed() };
+    for &cpu in cpus {
+        assert!(cpu < libc::CPU_SETSIZE as usize);
+        // SAFETY: the number is below the size of the mask.
+        unsafe { libc::CPU_SET(cpu, &mut mask) };
+    }
+    // SAFETY: `mask` is readable for the size that the call is told.
+    check(unsafe { libc::sched_setaffinity(tid, size_of_val(&mask), &raw const mask) })
+}
+
+/// The CPU time that the calling thread has used.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `now` is writable.
+    check(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, now.as_mut_ptr()) }).unwrap();
+    // SAFETY: the call succeeded, so it has written `now`.
+    let now = unsafe { now.assume_init() };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// The nice level of the calling thread.
+pub(crate) fn nice() -> i32 {
+    // SAFETY: takes numbers only; -1 may be a level too, and no thread that exists gives an error.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, gettid() as libc::id_t) }
+}
+
+/// A resource limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// Threads of this user.
+    Threads,
+    /// Descriptors of this process.
+    Files,
+}
+
+/// Sets the soft limit, and returns what it was.
+pub(crate) fn set_limit(limit: Limit, value: u64) -> io::Result<u64> {
+    let resource = match limit {
+        Limit::Threads => libc::RLIMIT_NPROC,
+        Limit::Files => libc::RLIMIT_NOFILE,
+    };
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limits` is writable.
+    check(unsafe { libc::getrlimit(resource, &raw mut limits) })?;
+    let before = limits.rlim_cur;
+    limits.rlim_cur = value.min(limits.rlim_max);
+    // SAFETY: `limits` is readable.
+    check(unsafe { libc::setrlimit(resource, &raw const limits) })?;
+    Ok(before)
+}
+
+/// Makes these system calls fail with `EPERM`, for the calling thread and the threads it creates
+/// from now on.
+pub(crate) fn refuse(syscalls: &[libc::c_long]) -> io::Result<()> {
+    use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+    let op = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    // The number of the call is the first member of what a filter sees.
+    let mut filter = vec![op(BPF_LD | BPF_W | BPF_ABS, 0, 0)];
+    for (i, &nr) in syscalls.iter().enumerate() {
+        let to_refusal = (syscalls.len() - i) as u8;
+        filter.push(op(BPF_JMP | BPF_JEQ | BPF_K, nr as u32, to_refusal));
+    }
+    filter.push(op(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    filter.push(op(BPF_RET | BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0));
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    // SAFETY: `program` and the filter it points to are readable during the call.
+    check(unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    })
+}
+
+/// Hides /proc from the calling thread and the threads it creates from now on. For root only.
+pub(crate) fn hide_proc() -> io::Result<()> {
+    let (none, proc, tmpfs) = (c"none".as_ptr(), c"/proc".as_ptr(), c"tmpfs".as_ptr());
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    // SAFETY: all strings end with a null; the unused pointers may be null.
+    check(unsafe {
+        libc::mount(none, c"/".as_ptr(), std::ptr::null(), private, std::ptr::null())
+    })?;
+    // SAFETY: as above.
+    check(unsafe { libc::mount(tmpfs, proc, tmpfs, 0, std::ptr::null()) })
+}
+
+/// Kills this process if it is still there in so many seconds.
+pub(crate) fn alarm(seconds: u32) {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(seconds) };
+}
