@@ -9,5 +9,6 @@ pub(crate) const FAILED: u8 = 1;
 /// The queue could not be started, or lost work: there is no result to rely on.
 pub(crate) const NO_RESULT: u8 = 3;
 
-/// The reader of standard output went away: what a shell reports for a process that SIGPIPE ended (128 + 13).
+/// The reader of standard output went away: what a shell reports for a process that SIGPIPE ended
+/// (128 + 13).
 pub(crate) const OUTPUT_CLOSED: u8 = 141;

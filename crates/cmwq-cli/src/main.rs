@@ -1,10 +1,14 @@
 //! The `cmwq` command: one module per verb.
 //!
-//! A verb is a module with `Args` (what clap parses, and the help) and `run(&Args) -> ExitCode`, one variant of
-//! [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`] and [`message`].
+//! A verb is a module with `Args` (what clap parses, and the help) and `run(&Args) -> ExitCode`,
+//! one variant of [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`] and
+//! [`message`].
 
+mod doctor;
 mod exit;
 mod message;
+mod scenario;
+mod sim;
 mod sum;
 
 use std::process::ExitCode;
@@ -21,11 +25,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Doctor(doctor::Args),
     Sum(sum::Args),
+    Scenario(scenario::Args),
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().verb {
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Sum(args) => sum::run(&args),
+        Verb::Scenario(args) => scenario::run(&args),
+        Verb::Sim(args) => sim::run(&args),
     }
 }

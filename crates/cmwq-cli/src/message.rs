@@ -14,8 +14,8 @@ pub(crate) fn say(text: impl Display) {
     let _ = io::stderr().lock().write_all(format!("cmwq: {text}\n").as_bytes());
 }
 
-/// Says `text` about the file called `path`, which is quoted for the shell where it must be, so that no name can
-/// forge a second line or send control sequences to a terminal.
+/// Says `text` about the file called `path`, which is quoted for the shell where it must be, so
+/// that no name can forge a second line or send control sequences to a terminal.
 pub(crate) fn say_about(path: &[u8], text: impl Display) {
     say(format_args!("{}: {text}", OsStr::from_bytes(path).maybe_quote()));
 }

@@ -1,7 +1,8 @@
 //! `cmwq sum`: checksums of every file below the paths.
 //!
-//! [`walk`] is the parallel part: listing a directory and hashing a batch of files are items of one managed
-//! [`queue`]. What it found comes back as one [`outcome::Outcome`], which is sorted and printed by [`lines`] or [`json`].
+//! [`walk`] is the parallel part: listing a directory and hashing a batch of files are items of one
+//! managed [`queue`]. What it found comes back as one [`outcome::Outcome`], which is sorted and
+//! printed by [`lines`] or [`json`].
 
 mod digest;
 mod files;

@@ -73,6 +73,12 @@ impl NodeState {
         false
     }
 
+    /// See [`NodeSlots::may_keep`].
+    #[must_use]
+    pub fn may_keep(&self, is_waiting: bool) -> bool {
+        self.pending.len() <= usize::from(is_waiting) && self.nr <= self.max
+    }
+
     /// See [`NodeSlots::put`].
     #[must_use]
     pub fn put(&mut self) -> Option<PwqRef> {

@@ -189,7 +189,6 @@ impl List {
     ///
     /// # Panics
     /// If the ring is broken.
-    #[allow(clippy::must_use_candidate, reason = "called for its panic as often as for its count")]
     pub fn assert_valid(&self) -> usize {
         let mut n = 0;
         let mut at = self.head.as_ptr();

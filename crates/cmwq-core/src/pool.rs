@@ -293,7 +293,6 @@ impl PoolState {
     }
 
     // ---- the books
-    // -------------------------------------------------------------------------------------
 
     #[inline]
     fn worker(&mut self, id: WorkerId) -> &mut Worker {

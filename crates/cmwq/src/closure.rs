@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq_core::WorkItem;
 
@@ -84,6 +84,15 @@ impl<T> Packet<T> {
     }
 }
 
+impl<T> Drop for Packet<T> {
+    fn drop(&mut self) {
+        // The handle went without having joined, but after the run had seen it.
+        if let Some(outcome @ Err(_)) = self.outcome.get_mut().take() {
+            crate::worker::guarded(move || panic::unjoined(outcome));
+        }
+    }
+}
+
 /// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run
 /// takes over.
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
@@ -155,15 +164,16 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The handle, if the closure has not returned yet.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        let deadline = std::time::Instant::now() + timeout;
+        // A time that no clock will ever show is as good as none.
+        let deadline = Instant::now().checked_add(timeout);
         let packet = self.closure.packet();
         current::blocking(|| {
             while !packet.done.is_set() {
-                let left = deadline.saturating_duration_since(std::time::Instant::now());
-                if left.is_zero() {
+                let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left.is_zero()) {
                     break;
                 }
-                packet.done.wait(Some(left));
+                packet.done.wait(left);
             }
         });
         if self.is_finished() { Ok(self.take()) } else { Err(self) }

@@ -110,5 +110,7 @@ pub(crate) unsafe fn expired(timer: NonNull<Timer>) {
     if let Some(Target { wq, cpu }) = target {
         // SAFETY: valid, and PENDING is owned.
         unsafe { wq.queue_claimed(cpu, this.cast()) };
+        // The item may wait for another timer, and so for this thread.
+        wq.drop_later();
     }
 }

@@ -82,6 +82,14 @@ impl NodeSlots for NodeLimit {
             && self.nr.load(Ordering::Relaxed) <= self.max
     }
 
+    fn leave(&self, who: PwqRef) -> bool {
+        let mut line = lock(&self.line);
+        let Some(at) = line.iter().position(|&pwq| pwq == who) else { return false };
+        line.remove(at);
+        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
     fn put(&self) -> Option<PwqRef> {
         // ORDERING: the fence pairs with the one in `wait`.
         self.nr.fetch_sub(1, Ordering::Relaxed);

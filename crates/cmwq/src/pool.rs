@@ -16,9 +16,7 @@ use crate::clock;
 use crate::detect::Detect;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
-use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock,
-};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::thread::{Berth, Thread};
 use crate::topo::CpuSet;
 use crate::{park, sense, worker};
@@ -64,6 +62,8 @@ pub(crate) struct Locked {
     /// Workers that run items of other pods now. They block like any other, so they are watched
     /// here.
     pub(crate) nr_lent: u32,
+    /// For names.
+    next_worker_number: u32,
 }
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
@@ -91,7 +91,6 @@ pub(crate) struct Pool {
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Copy of `Locked::is_spare` for other pods. A hint.
     is_spare: AtomicBool,
-    next_worker_number: AtomicU32,
 }
 
 /// Who creates a worker.
@@ -111,9 +110,11 @@ pub(crate) enum Creator {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Berth),
-    /// Watch for blocking workers. `begin`: nobody was watching.
+    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not only a
+    /// lent worker is watched.
     Watch {
         begin: bool,
+        has_backlog: bool,
     },
     NeedFirst,
 }
@@ -143,6 +144,7 @@ impl Pool {
                 is_spare: true,
                 is_called: false,
                 nr_lent: 0,
+                next_worker_number: 0,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
@@ -151,7 +153,6 @@ impl Pool {
             is_ticking: AtomicBool::new(false),
             pods,
             is_spare: AtomicBool::new(true),
-            next_worker_number: AtomicU32::new(0),
         })
     }
 
@@ -224,7 +225,7 @@ impl Pool {
         match todo {
             Todo::Nothing => {}
             Todo::Wake(berth) => berth.parker.unpark(park::WAKE),
-            Todo::Watch { begin } => self.begin_watch(begin),
+            Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
             Todo::NeedFirst => self.create_worker(Creator::First),
         }
     }
@@ -252,14 +253,15 @@ impl Pool {
     }
 
     #[cold]
-    fn begin_watch(&'static self, begin: bool) {
+    fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
         if self.runtime.detect.has_sentinel() {
             self.arm_sentinel(begin);
         }
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        if self.may_be_helped() {
+        // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
+        if has_backlog && self.may_be_helped() {
             self.runtime.ask_idle_pods(self);
         }
     }
@@ -317,7 +319,6 @@ impl Pool {
     }
 
     // ---- creation
-    // --------------------------------------------------------------------------------------
 
     /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
     /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
@@ -326,9 +327,6 @@ impl Pool {
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
     pub(crate) fn create_worker(&'static self, by: Creator) {
-        // ORDERING: no pairing: a counter for names.
-        let number = self.next_worker_number.load(Ordering::Relaxed);
-        let thread = Arc::new(Thread::new(self.worker_name(number)));
         let mut guard = self.lock_only();
         let (is_wanted, by) = match by {
             Creator::Manager(id) => (true, Some(id)),
@@ -339,11 +337,11 @@ impl Pool {
             return;
         }
         let id = guard.core.worker_new();
+        let thread = Arc::new(Thread::new(self.worker_name(guard.next_worker_number)));
+        guard.next_worker_number += 1;
         guard.set_thread(id, Some(Arc::clone(&thread)));
         drop(guard);
 
-        // Creation is one at a time, so this number was not taken meanwhile.
-        self.next_worker_number.store(number + 1, Ordering::Relaxed);
         let spawned = worker::spawn(self, id, thread);
 
         let mut guard = self.lock();
@@ -368,7 +366,6 @@ impl Pool {
     }
 
     // ---- the end
-    // ---------------------------------------------------------------------------------------
 
     /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
     #[cold]
@@ -498,7 +495,7 @@ impl Locked {
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, Ordering::Release);
-        Todo::Watch { begin }
+        Todo::Watch { begin, has_backlog: self.core.work_waits() }
     }
 
     /// The idle workers changed while somebody watches.

@@ -13,6 +13,7 @@ use crate::crew::Crew;
 use crate::detect::Detect;
 use crate::limit::NodeLimits;
 use crate::params::Params;
+use crate::park::Event;
 use crate::pods::Pods;
 use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::sense;
@@ -79,6 +80,8 @@ struct Registry {
     free_keys: Vec<u32>,
     /// See [`Runtime::destroy_later`].
     reaper: Option<Arc<Wq>>,
+    /// Whom the end of the last queue is to be told.
+    all_gone: Option<Arc<Event>>,
     /// Pools made from now on are closed.
     is_closing: bool,
 }
@@ -89,6 +92,14 @@ struct PoolKey {
     /// CPU index or pod index.
     place: usize,
     nice: i32,
+}
+
+impl Registry {
+    /// Whether there are queues, but for the reaper.
+    fn has_queues(&self) -> bool {
+        let others = |wq: &&Arc<Wq>| !self.reaper.as_ref().is_some_and(|r| Arc::ptr_eq(r, wq));
+        self.wqs.iter().flatten().any(|wq| others(&wq))
+    }
 }
 
 impl Machine {
@@ -165,7 +176,6 @@ impl Runtime {
     }
 
     // ---- pools
-    // -----------------------------------------------------------------------------------------
 
     #[inline]
     pub(crate) fn pool(&'static self, id: PoolId) -> Option<&'static Pool> {
@@ -299,7 +309,6 @@ impl Runtime {
     }
 
     // ---- workqueues
-    // ------------------------------------------------------------------------------------
 
     /// Registers a queue.
     pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
@@ -320,8 +329,12 @@ impl Runtime {
         let mut registry = lock(&self.registry);
         let wq = registry.wqs[key.0 as usize].take();
         registry.free_keys.push(key.0);
+        let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };
         drop(registry);
         drop(wq);
+        if let Some(all_gone) = all_gone {
+            all_gone.set();
+        }
     }
 
     pub(crate) fn wq(&self, key: WqKey) -> Option<Arc<Wq>> {
@@ -353,7 +366,6 @@ impl Runtime {
     }
 
     // ---- tests
-    // -----------------------------------------------------------------------------------------
 
     /// Whether tests want thread creation to fail.
     pub(crate) fn fault_no_threads(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::closure::JoinHandle;
@@ -90,42 +91,45 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let slot = Arc::new(Slot { outcome: Mutex::new(None), done: Event::new() });
         let books = Arc::clone(&self.books);
         books.unfinished.add();
+        let (outcome, done) = (Mutex::new(None), Event::new());
+        let slot = Arc::new(Slot { outcome, done, books: Arc::clone(&books) });
         let theirs = Arc::clone(&slot);
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(func));
             *lock(&theirs.outcome) = Some(outcome);
             theirs.done.set();
-            theirs.settle(&books);
             // Nothing that borrows is left when the scope is told.
             drop(theirs);
             books.one_done();
         });
         // SAFETY: `scope` does not return before `one_done` was called for this closure, and
         // everything that borrows has been dropped by then; only the lifetime is changed.
-        let body: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(body) };
+        let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
         let handle: JoinHandle<()> = self.wq.queue(body);
         drop(handle);
         ScopedJoinHandle { slot, scope: PhantomData }
     }
 }
 
+/// Where a closure leaves its outcome, shared with its handle.
 struct Slot<T> {
     outcome: Mutex<Option<Result<T, Box<dyn Any + Send>>>>,
     done: Event,
+    books: Arc<Books>,
 }
 
-impl<T> Slot<T> {
-    /// If nobody has or wants the outcome, it is dropped here, while what it borrows is there.
-    fn settle(self: &Arc<Self>, books: &Books) {
-        if Arc::strong_count(self) > 1 {
-            return;
-        }
-        if let Some(Err(_)) = lock(&self.outcome).take() {
-            // ORDERING: no pairing: ordered by `one_done`.
-            books.panicked.store(true, Ordering::Relaxed);
+impl<T> Drop for Slot<T> {
+    /// The outcome that nobody took is dropped by the last of the two, while what it borrows is there.
+    fn drop(&mut self) {
+        let outcome = lock(&self.outcome).take();
+        let panicked = matches!(outcome, Some(Err(_)));
+        // It may panic, and must not unwind into the worker; what it panics with may, too, and is leaked.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome))).map_err(mem::forget);
+        if panicked || dropped.is_err() {
+            // ORDERING: no pairing: ordered by `one_done`, or by the scope's own thread.
+            self.books.panicked.store(true, Ordering::Relaxed);
         }
     }
 }

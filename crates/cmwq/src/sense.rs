@@ -13,6 +13,7 @@
 //! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread
 //! now), [`clock`] (has it run since?), [`sched`] (classes, CPUs, names), and [`futex`] (waiting).
 
+mod budget;
 mod clock;
 pub(crate) mod futex;
 mod perf;

@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{Kick, Nanos, Timer, Wheel};
+use cmwq_core::{Nanos, Timer, Wheel};
 
 use crate::clock;
 use crate::delayed;
@@ -131,7 +131,6 @@ impl Service {
     }
 
     // ---- timers
-    // ----------------------------------------------------------------------------------------
 
     /// Arms a timer.
     ///
@@ -259,7 +258,7 @@ impl Loop {
         self.fruitless = if found > 0 { 0 } else { self.fruitless + 1 };
         self.interval = if found > 0 {
             TICK_BUSY
-        } else if self.fruitless % FRUITLESS_TICKS == 0 {
+        } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
             (self.interval * 2).min(longest)
         } else {
             self.interval
@@ -331,18 +330,21 @@ impl Loop {
         }
     }
 
-    /// Tries again to create workers for pools that have work and nobody to come for it.
+    /// Tries again to create workers where that failed. Not only where work waits for one: a pool whose workers are
+    /// all busy needs its standby before the last of them blocks, since nobody asks for one then.
     fn retry(&mut self, now: Nanos) {
         if now < self.service.retry_at.load(Ordering::Relaxed) {
             return;
         }
         self.service.retry_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
-            let guard = pool.lock();
-            let is_wanted = guard.core.may_create_from_outside();
-            pool.unlock(guard, Kick::None);
-            if is_wanted {
-                pool.create_worker(Creator::First);
+            let guard = pool.lock_only();
+            let (failed, nr_idle) = (guard.core.create_retry_at(), guard.core.nr_idle());
+            drop(guard);
+            match failed {
+                Some(at) if at > now => self.service.retry_at(at),
+                Some(_) if nr_idle == 0 => pool.create_worker(Creator::Spare),
+                _ => {}
             }
         }
     }

@@ -30,9 +30,9 @@ mod tests;
 
 pub use cpuset::CpuSet;
 pub use cpuset_text::ParseCpuSetError;
-pub(crate) use quota::{CpuQuota, cpu_quota, effective_cpus};
+pub(crate) use quota::{cpu_quota, effective_cpus};
 pub use scope::{AffinityScope, ParseScopeError};
 pub(crate) use scope::{Pod, pods};
 pub(crate) use system::{SYS_ROOT, allowed_cpus, isolated_cpus, online_cpus, possible_cpus};
-pub(crate) use task_limit::{TaskLimit, task_limit};
+pub(crate) use task_limit::task_limit;
 pub(crate) use topology::{Cpu, Topology};

@@ -61,7 +61,7 @@ unsafe extern "C" fn run<I>(item: *mut WorkItem) {
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(&work.func)) {
-        guarded(|| panic::handle(&*payload));
+        guarded(move || panic::handle(&*payload));
     }
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
     guarded(|| drop(work));

@@ -246,7 +246,10 @@ fn open_senses(detect: Detect) -> Senses {
 
 /// Calls something of the user's that must not unwind into the worker.
 pub(crate) fn guarded(what: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(what));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
+        // A payload may panic when it is dropped; what that panics with is leaked, or there would be no end to it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    }
 }
 
 /// How long a management loop may rest between two looks at a condition that somebody else changes.

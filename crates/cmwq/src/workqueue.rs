@@ -50,7 +50,6 @@ impl Workqueue {
 
     /// Describes a queue before it is made. KERNEL: `alloc_workqueue` — same flags, by name.
     #[doc(alias = "alloc_workqueue")]
-    #[must_use]
     pub fn builder(name: &str) -> Builder {
         Builder::new(name)
     }

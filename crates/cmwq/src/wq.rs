@@ -137,7 +137,6 @@ impl Wq {
     }
 
     // ---- queueing
-    // --------------------------------------------------------------------------------------
 
     /// Queues an item. `false`: it was pending already, or is disabled.
     ///
@@ -242,7 +241,6 @@ impl Wq {
     }
 
     // ---- waiting
-    // ---------------------------------------------------------------------------------------
 
     /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
     pub(crate) fn flush(&self) {
@@ -336,9 +334,10 @@ impl Wq {
         }
         let mut state = lock(&self.state);
         for link in state.links.drain(..) {
-            if let Some(pool) = self.runtime.pool(link.pool) {
-                let stats = pool.lock_only().core.remove_pwq(link.pwq);
-                debug_assert!(stats.is_some(), "a queue without handles got work");
+            let Some(pool) = self.runtime.pool(link.pool) else { continue };
+            // Refused while a slot of the node is on its way here, which comes and goes at once.
+            while pool.lock_only().core.remove_pwq(link.pwq).is_none() {
+                rest();
             }
         }
     }
@@ -410,15 +409,26 @@ impl State {
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<Owner>);
 
-struct Owner(Arc<Wq>);
+struct Owner {
+    wq: Arc<Wq>,
+    /// The thread that drops it has more to do than to wait.
+    is_hurried: bool,
+}
 
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>) -> Self {
-        Self(Arc::new(Owner(wq)))
+        Self(Arc::new(Owner { wq, is_hurried: false }))
     }
 
     pub(crate) fn wq(&self) -> &Wq {
-        &self.0.0
+        &self.0.wq
+    }
+
+    /// Drops it without waiting: if it is the last one, others take the queue down.
+    pub(crate) fn drop_later(self) {
+        if let Some(mut owner) = Arc::into_inner(self.0) {
+            owner.is_hurried = true;
+        }
     }
 }
 
@@ -432,8 +442,8 @@ impl std::ops::Deref for Handle {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let wq = Arc::clone(&self.0);
-        if current::current_wq() == Some(wq.key) {
+        let wq = Arc::clone(&self.wq);
+        if self.is_hurried || current::current_wq() == Some(wq.key) {
             // An item must not wait for itself; somebody else does.
             wq.runtime.destroy_later(wq);
         } else {

@@ -7,7 +7,8 @@ use rustix::io::{Errno, read, retry_on_intr};
 use sha2::{Digest as _, Sha256};
 
 /// How much is read at a time.
-// LIMIT: one buffer per worker thread. It stays in the level-2 cache between the kernel's copy and the hashing.
+// LIMIT: one buffer per worker thread. It stays in the level-2 cache between the kernel's copy and
+// the hashing.
 const BUFFER: usize = 128 << 10;
 
 thread_local! {
@@ -17,8 +18,8 @@ thread_local! {
 
 /// Reads `file` from where it stands to its end and returns the number of bytes and their SHA-256.
 ///
-/// `read_more` is told the size of every piece as it comes. A file that grows or shrinks meanwhile is hashed as the
-/// reads found it.
+/// `read_more` is told the size of every piece as it comes. A file that grows or shrinks meanwhile
+/// is hashed as the reads found it.
 pub(crate) fn digest(
     file: impl AsFd,
     mut read_more: impl FnMut(u64),

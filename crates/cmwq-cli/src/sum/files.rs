@@ -1,8 +1,9 @@
-//! Opening what a walk found, so that nothing blocks, nothing is followed by mistake, and no device is touched.
+//! Opening what a walk found, so that nothing blocks, nothing is followed by mistake, and no device
+//! is touched.
 //!
-//! Between the moment a name was seen and the moment it is opened, anything may have taken its place. Therefore every
-//! open is non-blocking (a FIFO without a writer would wait for ever), the type is asked of the open file, and a
-//! symbolic link is followed only where the user named it.
+//! Between the moment a name was seen and the moment it is opened, anything may have taken its
+//! place. Therefore every open is non-blocking (a FIFO without a writer would wait for ever), the
+//! type is asked of the open file, and a symbolic link is followed only where the user named it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -28,7 +29,8 @@ pub(crate) fn open_entry(dir: impl AsFd, name: &CStr) -> Result<Opened, Errno> {
 
 /// Opens what the user named. Symbolic links are followed.
 pub(crate) fn open_argument(name: &CStr) -> Result<Opened, Errno> {
-    // Asked first because opening alone acts on some devices: it rewinds a tape and arms a watchdog.
+    // Asked first because opening alone acts on some devices: it rewinds a tape and arms a
+    // watchdog.
     match FileType::from_raw_mode(statat(CWD, name, AtFlags::empty())?.st_mode) {
         FileType::RegularFile => open(CWD, name, OFlags::empty()),
         other => Ok(Opened::Other(other)),
@@ -71,7 +73,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY)
 fn open(dir: impl AsFd, name: &CStr, follow: OFlags) -> Result<Opened, Errno> {
     match openat(&dir, name, READ | OFlags::NONBLOCK | follow, Mode::empty()) {
         Ok(file) => classify(file),
-        // What refuses to be opened because of its type: a link that must not be followed, a socket.
+        // What refuses to be opened because of its type: a link that must not be followed, a
+        // socket.
         Err(errno @ (Errno::LOOP | Errno::NXIO)) if follow == OFlags::NOFOLLOW => {
             match entry_kind(dir, name)? {
                 FileType::RegularFile => Err(errno),
@@ -83,8 +86,8 @@ fn open(dir: impl AsFd, name: &CStr, follow: OFlags) -> Result<Opened, Errno> {
     }
 }
 
-/// Opens a file on which another process holds a lease (a file server does): a non-blocking open is refused, one that
-/// blocks waits until the holder has let go, for some seconds at most.
+/// Opens a file on which another process holds a lease (a file server does): a non-blocking open is
+/// refused, one that blocks waits until the holder has let go, for some seconds at most.
 fn open_leased(dir: impl AsFd, name: impl Arg, follow: OFlags) -> Result<Opened, Errno> {
     // Pinned first, so that what is opened without O_NONBLOCK is surely a regular file.
     let pinned = openat(dir, name, OFlags::PATH | OFlags::CLOEXEC | follow, Mode::empty())?;

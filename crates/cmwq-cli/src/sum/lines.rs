@@ -29,8 +29,8 @@ fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends the line of `checksum`. A name that would break the line is escaped, and a backslash in front of the hash
-/// tells so.
+/// Appends the line of `checksum`. A name that would break the line is escaped, and a backslash in
+/// front of the hash tells so.
 fn push_line(line: &mut Vec<u8>, checksum: &Checksum) {
     let escaped = checksum.path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
     if escaped {
@@ -83,8 +83,9 @@ mod tests {
         );
     }
 
-    /// From the coreutils manual: "If FILE contains a backslash, newline, or carriage return, the line is started with
-    /// a backslash, and each problematic character in the file name is escaped with a backslash".
+    /// From the coreutils manual: "If FILE contains a backslash, newline, or carriage return, the
+    /// line is started with a backslash, and each problematic character in the file name is escaped
+    /// with a backslash".
     #[test]
     fn problematic_names_are_escaped_and_marked() {
         check_line(

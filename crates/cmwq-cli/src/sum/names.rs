@@ -1,4 +1,5 @@
-//! A batch of file names in one allocation, used up from the front and split when it should be shared.
+//! A batch of file names in one allocation, used up from the front and split when it should be
+//! shared.
 
 use std::ffi::CStr;
 

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 pub(crate) struct Checksum {
     /// The path as it was found, in the bytes of the file system.
     pub(crate) path: Box<[u8]>,
-    /// How many bytes were read, which for a file that changes meanwhile is no size it ever had for sure.
+    /// How many bytes were read, which for a file that changes meanwhile is no size it ever had for
+    /// sure.
     pub(crate) bytes: u64,
     pub(crate) sha256: [u8; 32],
 }

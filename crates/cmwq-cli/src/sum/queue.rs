@@ -12,7 +12,8 @@ const MAX_ACTIVE: u32 = 512;
 /// File descriptors for the process itself.
 const FDS_RESERVED: u64 = 32;
 
-/// File descriptors of one worker: a directory, a file in it, and what the library may watch the worker with.
+/// File descriptors of one worker: a directory, a file in it, and what the library may watch the
+/// worker with.
 const FDS_PER_WORKER: u64 = 4;
 
 /// What went through the queue.
@@ -51,13 +52,15 @@ impl Queue {
 
     /// Queues `item`, which gets `context`.
     ///
-    /// The context is let go only after the item was counted: who sees the last context go sees the whole [`Load`].
+    /// The context is let go only after the item was counted: who sees the last context go sees the
+    /// whole [`Load`].
     pub(crate) fn push<C: Send + Sync + 'static>(
         &self,
         context: Arc<C>,
         item: impl FnOnce(&Arc<C>) + Send + 'static,
     ) {
-        // ORDERING: no pairing: these are statistics; the end of the last context orders the final reading.
+        // ORDERING: no pairing: these are statistics; the end of the last context orders the final
+        // reading.
         self.counts.queued.fetch_add(1, Relaxed);
         let counts = Arc::clone(&self.counts);
         // Nobody joins an item: each reports through its context.
@@ -79,7 +82,8 @@ impl Queue {
     }
 }
 
-/// How many workers a limit of `fds` open files has room for, so that blocked ones do not starve each other of them.
+/// How many workers a limit of `fds` open files has room for, so that blocked ones do not starve
+/// each other of them.
 fn max_workers(fds: u64) -> u32 {
     let room = fds.saturating_sub(FDS_RESERVED) / FDS_PER_WORKER;
     u32::try_from(room).unwrap_or(MAX_ACTIVE).clamp(1, MAX_ACTIVE)

@@ -1,9 +1,10 @@
 //! The parallel walk: every directory to list and every batch of files to hash is one work item.
 //!
-//! Both block (on `readdir`, `open` and `read`) and both burn CPU, so no number of threads is right for them; the managed
-//! queue keeps as many running as there are CPUs. An item holds a path, never a file descriptor, while it waits, and
-//! hands its results over once, at its end. What grows with the tree: about 150 bytes per file for its result, and the
-//! names that were found but not hashed yet.
+//! Both block (on `readdir`, `open` and `read`) and both burn CPU, so no number of threads is right
+//! for them; the managed queue keeps as many running as there are CPUs. An item holds a path, never
+//! a file descriptor, while it waits, and hands its results over once, at its end. What grows with
+//! the tree: about 150 bytes per file for its result, and the names that were found but not hashed
+//! yet.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -24,14 +25,16 @@ use super::place::{OpenPlace, Place, join, path_of};
 use super::progress::{Counters, Progress};
 use super::queue::{Load, Queue};
 
-// LIMIT: small enough to share a directory among CPUs, large enough that queueing costs nothing beside it.
+// LIMIT: small enough to share a directory among CPUs, large enough that queueing costs nothing
+// beside it.
 const BATCH: usize = 64;
 
-/// A file of this size is worth an item of its own: the rest of its batch is queued before it is read.
+/// A file of this size is worth an item of its own: the rest of its batch is queued before it is
+/// read.
 const LONG_FILE: u64 = 512 << 10;
 
-/// A batch that takes longer than this has large files or waits for a disk: half of its rest is queued, to be hashed or
-/// to wait beside it.
+/// A batch that takes longer than this has large files or waits for a disk: half of its rest is
+/// queued, to be hashed or to wait beside it.
 const SLOW_BATCH: Duration = Duration::from_millis(1);
 
 /// The buffer for one reading of a directory.
@@ -73,8 +76,9 @@ struct Walk {
     results: Sender<Outcome>,
     counters: Arc<Counters>,
     queue: Queue,
-    /// Nothing is ever sent: the channel closes with the last item. It must be the last field, so that `run` goes on, and
-    /// drops its own handle of the queue, only after the handle above is gone.
+    /// Nothing is ever sent: the channel closes with the last item. It must be the last field, so
+    /// that `run` goes on, and drops its own handle of the queue, only after the handle above is
+    /// gone.
     _alive: Sender<Infallible>,
 }
 
@@ -87,7 +91,8 @@ impl Walk {
         self.queue.push(Arc::clone(self), move |walk| walk.directory(path, named));
     }
 
-    /// Work item: lists a directory. Its last, partial batch is hashed at once: most directories are one item.
+    /// Work item: lists a directory. Its last, partial batch is hashed at once: most directories
+    /// are one item.
     fn directory(self: &Arc<Self>, path: Arc<Path>, named: bool) {
         Counters::add(&self.counters.directories, 1);
         let mut outcome = Outcome::default();
@@ -116,7 +121,8 @@ impl Walk {
         self.hand_over(outcome);
     }
 
-    /// Reads the directory `fd`, queues what is below it and every full batch of its files, and returns the files left.
+    /// Reads the directory `fd`, queues what is below it and every full batch of its files, and
+    /// returns the files left.
     fn list(
         self: &Arc<Self>,
         path: &Arc<Path>,
@@ -210,7 +216,8 @@ impl Walk {
     ) {
         match kind {
             FileType::Directory => self.queue_directory(path_of(&path).into(), named),
-            // Not followed, as by `find -type f`, and so common that messages would drown the others.
+            // Not followed, as by `find -type f`, and so common that messages would drown the
+            // others.
             FileType::Symlink => {}
             _ => outcome.note(path, Problem::Skipped(kind)),
         }

@@ -1,5 +1,7 @@
 //! The `cmwq` command from outside.
 
+mod doctor;
+mod refusing;
 mod sum_failures;
 mod sum_json;
 mod sum_like_sha256sum;

@@ -55,7 +55,8 @@ fn arguments_are_printed_as_given() {
 
 #[test]
 fn sorting_is_by_bytes_not_by_directory() {
-    // '-' and '.' sort before '/', and '0' after it: going from directory to directory gives another order.
+    // '-' and '.' sort before '/', and '0' after it: going from directory to directory gives
+    // another order.
     let tree = tree(&["a/z", "a-b", "a.b", "a0", "b"]);
     let output = sum(tree.path()).arg(".").output().unwrap();
     assert_eq!(printed_paths(&output), ["./a-b", "./a.b", "./a/z", "./a0", "./b"]);

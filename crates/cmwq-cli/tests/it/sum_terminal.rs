@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use crate::support::{Lease, check_code, printed_paths, stderr, sum, tree};
 
 /// A new terminal: the side of its user, and the side of a program.
-fn terminal() -> (File, OwnedFd) {
+pub(crate) fn terminal() -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let user = openpt(flags).unwrap();
     grantpt(&user).unwrap();
@@ -39,7 +39,8 @@ fn a_terminal_shows_files_and_bytes() {
     let mut command = sum(tree.path());
     command.args(["a", "held"]).env("TERM", "xterm").env_remove("NO_COLOR");
     let child = command.stdout(Stdio::piped()).stderr(program).spawn().unwrap();
-    // The command holds the other copy of the terminal's side: its end is the end of what can be read.
+    // The command holds the other copy of the terminal's side: its end is the end of what can be
+    // read.
     drop(command);
     let shown = read_until(&mut user, "1/2 files, 100 B");
     assert!(shown.contains("1/2 files, 100 B"), "{shown:?}");

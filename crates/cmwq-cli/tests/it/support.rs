@@ -131,8 +131,8 @@ pub(crate) fn nasty_names() -> Vec<OsString> {
     names
 }
 
-/// A tree with every nasty name as a file and as a directory with a file, sizes around every border, a directory of
-/// several batches, an empty one and a deep one.
+/// A tree with every nasty name as a file and as a directory with a file, sizes around every
+/// border, a directory of several batches, an empty one and a deep one.
 pub(crate) fn nasty_tree() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();

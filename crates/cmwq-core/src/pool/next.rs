@@ -182,7 +182,6 @@ impl PoolState {
     }
 
     // ---- guests: workers of another pool that lend a hand
-    // ----------------------------------------------
 
     /// Registers a worker of another pool. It never counts here: its own pool counts it.
     #[must_use]

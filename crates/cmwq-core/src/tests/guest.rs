@@ -152,7 +152,6 @@ fn a_guest_completes_flushes() {
 }
 
 // ---- the lender's side
-// ---------------------------------------------------------------------------------
 
 #[test]
 fn a_lent_worker_counts_as_running_at_home() {

@@ -56,6 +56,24 @@ fn pushing_is_enough_only_while_the_pool_is_saturated() {
 }
 
 #[test]
+fn a_full_inbox_is_emptied_by_whoever_finds_it_full() {
+    let inbox = Inbox::new();
+    inbox.saturate();
+    let items: Vec<ItemPtr> = (0..129).map(|_| new_item(count)).collect();
+    for round in 0..2 {
+        let (last, others) = items.split_last().expect("items");
+        assert!(others.iter().all(|&item| push(&inbox, item, PwqId(0))), "round {round}");
+        assert!(!push(&inbox, *last, PwqId(0)), "128 are enough");
+        assert_eq!(inbox.take().count(), 129);
+        items.iter().for_each(|&item| work(item).release(work(item).word()));
+    }
+    for item in items {
+        // SAFETY: taken out above.
+        unsafe { free_item(item) };
+    }
+}
+
+#[test]
 fn an_item_in_transit_says_where_it_is_going() {
     let item = new_item(count);
     let seen = work(item).word();

@@ -17,7 +17,6 @@ const fn at(pool: u32, pwq: u32) -> PwqRef {
 }
 
 // ---- the node alone
-// ------------------------------------------------------------------------------------
 
 #[test]
 fn a_slot_is_handed_to_whoever_waits_longest() {
@@ -54,6 +53,21 @@ fn a_lowered_limit_takes_back_slots_as_they_are_returned() {
     node.set_max(1);
     assert_eq!(node.put(), None, "two were out and one may be");
     assert_eq!(node.put(), Some(at(1, 0)));
+}
+
+#[test]
+fn a_slot_may_be_kept_if_nobody_else_waits_and_the_limit_holds() {
+    let mut node = NodeState::new(2);
+    assert!(node.try_get(at(0, 0)) && node.try_get(at(1, 0)));
+    assert!(node.may_keep(false));
+    node.set_max(1);
+    assert!(!node.may_keep(false), "one slot too many is out");
+    node.set_max(2);
+    assert!(!node.try_get(at(0, 0)));
+    assert!(node.may_keep(true), "only pool 0 waits, and pool 0 asks");
+    assert!(!node.may_keep(false), "pool 0 waits, and pool 1 asks");
+    assert!(!node.try_get(at(1, 0)));
+    assert!(!node.may_keep(true));
 }
 
 #[test]
@@ -97,20 +111,27 @@ fn the_share_of_a_node_is_proportional_within_bounds() {
 }
 
 // ---- pools on a node
-// -----------------------------------------------------------------------------------
 
 #[derive(Debug)]
-struct Shared(Mutex<NodeState>);
+struct Shared {
+    state: Mutex<NodeState>,
+    /// Whether pools may use a slot again without giving it back first.
+    keeps: bool,
+}
 
 impl Shared {
     fn state(&self) -> std::sync::MutexGuard<'_, NodeState> {
-        self.0.lock().expect("not poisoned")
+        self.state.lock().expect("not poisoned")
     }
 }
 
 impl NodeSlots for Shared {
     fn try_get(&self, who: PwqRef) -> bool {
         self.state().try_get(who)
+    }
+
+    fn may_keep(&self, is_waiting: bool) -> bool {
+        self.keeps && self.state().may_keep(is_waiting)
     }
 
     fn put(&self) -> Option<PwqRef> {
@@ -131,7 +152,11 @@ struct Pools {
 
 impl Pools {
     fn new(n: u32, max: u32) -> Self {
-        let node = Arc::new(Shared(Mutex::new(NodeState::new(max))));
+        Self::with_keeping(n, max, true)
+    }
+
+    fn with_keeping(n: u32, max: u32, keeps: bool) -> Self {
+        let node = Arc::new(Shared { state: Mutex::new(NodeState::new(max)), keeps });
         let mut this = Self { node, pools: Vec::new(), pwqs: Vec::new() };
         for id in 0..n {
             let mut pool = Crowd::new(PoolConfig::new(PoolId(id), UNMANAGED));
@@ -232,6 +257,21 @@ fn a_slot_comes_back_to_the_same_pool_without_a_detour() {
     assert_eq!(p.finish_only(a).grant, None, "no other pool has to be locked");
     assert_eq!(p.running(), [b]);
     p.finish(b);
+}
+
+#[test]
+fn a_pwq_that_keeps_its_slot_may_still_be_in_line() {
+    let mut p = Pools::new(2, 1);
+    let [a, b] = [0, 0].map(|pool| p.queue(pool));
+    p.finish(a);
+    assert_eq!(p.running(), [b], "with the slot of the first");
+    // Its place in line is of no use any more, but it is still there.
+    let c = p.queue(1);
+    assert!(!p.is_running(c));
+    p.finish(b);
+    assert_eq!(p.running(), [c], "the slot went to pool 0, which passed it on");
+    p.finish(c);
+    assert_eq!(p.node.state().nr(), 0);
 }
 
 #[test]
@@ -365,7 +405,7 @@ fn an_idle_item_is_never_queued_in_one_step_on_a_shared_limit() {
 #[test]
 fn the_limit_is_kept_and_used_under_random_load() {
     with_seeds(30, |rng| {
-        let mut p = Pools::new(3, 2);
+        let mut p = Pools::with_keeping(3, 2, rng.percent(50));
         let mut max = 2;
         let mut waiting: Vec<ItemPtr> = Vec::new();
         for _ in 0..steps(400, 50) {

@@ -19,6 +19,8 @@ pub struct Machine {
     pub allowed: CpuSet,
     /// The CPUs that are switched on; `None` where the system does not say.
     pub online: Option<CpuSet>,
+    /// The CPUs that could ever be switched on; `None` where the system does not say.
+    pub possible: Option<CpuSet>,
     /// The CPUs that the administrator keeps free of unbound work (`isolcpus=`, isolated cpuset
     /// partitions).
     pub isolated: CpuSet,
@@ -78,6 +80,7 @@ impl Machine {
         Self {
             kernel: kernel_release(),
             online: topo::online_cpus(sys),
+            possible: topo::possible_cpus(sys),
             isolated: topo::isolated_cpus(sys),
             quota: quota.map(|quota| CpuQuota { cpus: quota.cpus, file: quota.file }),
             granted: machine.granted(),

@@ -17,6 +17,7 @@ mod creating;
 mod delaying;
 mod flushing;
 mod lending;
+mod limiting;
 mod mutation;
 mod queueing;
 mod scoping;
@@ -31,7 +32,8 @@ use crate::clock;
 use crate::detect::Detect;
 use crate::params::Params;
 use crate::runtime::{Machine, Runtime};
-use crate::sync::{AtomicU32, Ordering};
+use crate::service::Service;
+use crate::sync::{self, AtomicU32, Ordering};
 use crate::topo::{CpuSet, Pod};
 use crate::workqueue::{Builder, Workqueue};
 
@@ -52,13 +54,18 @@ enum Pods {
 }
 
 /// What a scenario has to play with.
+#[derive(Clone, Copy)]
 struct World {
     runtime: &'static Runtime,
 }
 
-impl World {
-    fn new(pods: Pods) -> Self {
+/// A runtime that does not live for ever, as those of processes do: there are too many of them here.
+struct Mortal(*mut Runtime);
+
+impl Mortal {
+    fn new(pods: Pods) -> (Self, World) {
         clock::restart();
+        sync::restart();
         let cpus: CpuSet = (0..2).collect();
         let all = vec![Pod { cpus: cpus.clone(), node: Some(0) }];
         let each = (0..2).map(|cpu| Pod { cpus: CpuSet::single(cpu), node: Some(0) });
@@ -68,11 +75,24 @@ impl World {
         };
         let params = Params { detect: Some(Detect::Inline), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
-        let runtime = Runtime::start(params, machine).expect("a model has threads");
+        let raw = Box::into_raw(Runtime::assemble(params, machine));
+        // SAFETY: from a box; freed by `end`, when nobody is left.
+        let runtime: &'static Runtime = unsafe { &*raw };
         runtime.make_global();
-        Self { runtime }
+        Service::start(runtime).expect("a model has threads");
+        (Self(raw), World { runtime })
     }
 
+    fn end(self) {
+        // SAFETY: from a box.
+        unsafe { &*self.0 }.shutdown();
+        sync::join_all();
+        // SAFETY: from a box, and the scenario and all threads of the runtime have ended.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl World {
     fn queue(&self, describe: impl FnOnce(Builder) -> Builder) -> Workqueue {
         describe(Workqueue::builder("model")).build_on(self.runtime).expect("a good description")
     }
@@ -107,9 +127,9 @@ fn run(
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(move || {
-        let world = World::new(pods);
+        let (mortal, world) = Mortal::new(pods);
         scenario(&world);
-        world.runtime.shutdown();
+        mortal.end();
     });
 }
 

@@ -1,24 +1,19 @@
 //! The end of a runtime.
 
-use cmwq_core::WqKey;
-
-use super::Runtime;
+use super::{REAPER, Runtime};
+use crate::park::Event;
 use crate::sync::{Arc, lock};
 use crate::wq::Wq;
 
 impl Runtime {
-    /// Takes the runtime down: when this returns, all its threads have left. Its memory stays: an
-    /// idle item may name one of its pools.
+    /// Waits until all queues are gone, those that armed timers keep included, and takes the runtime down: when this
+    /// returns, its threads have left. Its memory stays: an idle item may name one of its pools.
     ///
-    /// The caller sees to it that no queue is left and that none is made any more, and calls this
-    /// once, from outside.
+    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside of a work function.
     pub(crate) fn shutdown(&'static self) {
-        self.dismiss_reaper();
-        let mut registry = lock(&self.registry);
-        assert!(registry.wqs.iter().all(Option::is_none), "shut down with workqueues in use");
+        self.wait_for_queues();
         // A thread that still acts on what it saw earlier may make a pool; it will be a closed one.
-        registry.is_closing = true;
-        drop(registry);
+        lock(&self.registry).is_closing = true;
         self.service.stop();
         self.sentinels.stop();
         for pool in self.pools() {
@@ -27,22 +22,29 @@ impl Runtime {
         self.crew.dismiss();
     }
 
-    /// The queue that takes down queues whose last handle was dropped by one of their own items.
+    fn wait_for_queues(&'static self) {
+        let mut registry = lock(&self.registry);
+        let all_gone = registry.has_queues().then(|| Arc::new(Event::new()));
+        registry.all_gone.clone_from(&all_gone);
+        drop(registry);
+        if let Some(all_gone) = all_gone {
+            all_gone.wait(None);
+        }
+        let reaper = lock(&self.registry).reaper.clone();
+        if let Some(reaper) = reaper {
+            reaper.destroy();
+            self.forget_wq(reaper.key);
+        }
+    }
+
+    /// The queue that takes down queues whose last handle was dropped where one cannot wait.
     pub(super) fn reaper(&'static self) -> Arc<Wq> {
         let mut registry = lock(&self.registry);
         if let Some(reaper) = &registry.reaper {
             return Arc::clone(reaper);
         }
-        let reaper = self.register(&mut registry, "reaper", super::REAPER);
+        let reaper = self.register(&mut registry, "reaper", REAPER);
         registry.reaper = Some(Arc::clone(&reaper));
         reaper
-    }
-
-    /// Waits for it, and so for all queues that were left to it.
-    fn dismiss_reaper(&'static self) {
-        let Some(reaper) = lock(&self.registry).reaper.take() else { return };
-        reaper.destroy();
-        let key: WqKey = reaper.key;
-        self.forget_wq(key);
     }
 }

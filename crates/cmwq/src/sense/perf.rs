@@ -22,6 +22,7 @@ use core::sync::atomic::{Ordering, fence};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use super::budget::within_budget;
 use super::perf_abi::{
     CONTEXT_SWITCH, EXCLUDE_HV, EXCLUDE_KERNEL, HEADER_SIZE, MISC_SWITCH_OUT,
     MISC_SWITCH_OUT_PREEMPT, PERF_ATTR_SIZE, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC,
@@ -57,7 +58,7 @@ impl SwitchRecords {
     /// # Errors
     /// If the kernel refuses; the error says what stands in the way.
     pub(crate) fn open_current_thread() -> Result<Self, Refusal> {
-        let event = open_event().map_err(Refusal::of_event)?;
+        let event = open_event().and_then(within_budget).map_err(Refusal::of_event)?;
         let ring = Ring::map(&event).map_err(Refusal::of_ring)?;
         Ok(Self { ring, _event: event })
     }

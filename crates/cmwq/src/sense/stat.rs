@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::budget::within_budget;
+
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadState {
@@ -59,10 +61,10 @@ impl StatFile {
     /// [`ThreadState::Gone`].
     ///
     /// # Errors
-    /// If there is no such thread, or no procfs.
+    /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
         let file = File::open(format!("/proc/self/task/{tid}/stat"))?;
-        Ok(Self { file })
+        Ok(Self { file: within_budget(file)? })
     }
 
     /// What the thread is doing.

@@ -4,6 +4,7 @@
 //! sleep that has an end may end as soon as others had their turn, and then that much time has
 //! passed (see `clock`).
 
+use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 
@@ -82,7 +83,28 @@ pub(crate) fn spawn(
     _stack: usize,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(main).map(drop)
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(main)?;
+    SPAWNED.with_borrow_mut(|spawned| spawned.push(thread));
+    Ok(())
+}
+
+std::thread_local! {
+    /// The threads of this execution: all of them are one thread of the system.
+    static SPAWNED: RefCell<Vec<thread::JoinHandle<()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forgets the threads of an execution before, which may have failed.
+#[cfg(test)]
+pub(crate) fn restart() {
+    SPAWNED.take();
+}
+
+/// Waits until nothing is left of the threads.
+#[cfg(test)]
+pub(crate) fn join_all() {
+    while let Some(thread) = SPAWNED.with_borrow_mut(Vec::pop) {
+        thread.join().expect("a thread of the runtime does not panic");
+    }
 }
 
 /// Any number below `n`, to be explored like a choice between threads.

@@ -1,14 +1,14 @@
 //! Flushing queues: everything queued before, nothing that is queued later, any number of flushers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use cmwq::{Work, Workqueue};
 
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys, unbound, within};
+use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys, within};
 
 #[test]
 fn flush_waits_for_everything_queued_before() {
@@ -32,18 +32,33 @@ fn flush_waits_for_everything_queued_before() {
     }
 }
 
-/// A flush on a thread of its own, which has begun and waits.
-fn begun_flush(wq: &Workqueue) -> JoinHandle<()> {
-    let (tid, flusher) = mpsc::channel();
-    let wq = wq.clone();
+/// Pools that only the tests below use, one test at a time: a thread that sleeps in a flush there
+/// does not wait for a lock that others hold, but for the items.
+fn own_pools() -> ([Workqueue; 3], MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let builder = || Workqueue::builder("own").highpri();
+    let builders = [builder().managed(), builder().percpu(), builder().unbound()];
+    (builders.map(|builder| builder.build().unwrap()), turn)
+}
+
+/// Something on a thread of its own that has begun to wait. On a queue of [`own_pools`].
+fn begun(wait: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let (tid, waiter) = mpsc::channel();
     let thread = thread::spawn(move || {
         tid.send(sys::gettid()).unwrap();
-        wq.flush();
+        wait();
     });
-    let tid = flusher.recv().unwrap();
-    // After it has told its number there is nothing but the flush to sleep in.
+    let tid = waiter.recv().unwrap();
+    // After it has told its number there is nothing else to sleep in.
     eventually("the flusher waits", || procfs::is_asleep(tid));
     thread
+}
+
+/// A flush that has begun and waits. On a queue of [`own_pools`].
+fn begun_flush(wq: &Workqueue) -> JoinHandle<()> {
+    let wq = wq.clone();
+    begun(move || wq.flush())
 }
 
 /// An item behind a gate.
@@ -54,7 +69,8 @@ fn behind(wq: &Workqueue, gate: &Gate) -> cmwq::JoinHandle<()> {
 
 #[test]
 fn flush_does_not_wait_for_what_comes_later() {
-    for wq in [unbound("later"), managed("later")] {
+    let ([managed, _, unbound], _turn) = own_pools();
+    for wq in [managed, unbound] {
         let (first, later) = (Gate::new(), Gate::new());
         let _opened = (Opened(&first), Opened(&later));
         let earlier: Vec<_> = (0..5).map(|_| behind(&wq, &first)).collect();
@@ -72,7 +88,7 @@ fn flush_does_not_wait_for_what_comes_later() {
 
 #[test]
 fn flush_does_not_wait_for_what_its_items_queue() {
-    let wq = unbound("chain");
+    let ([_, _, wq], _turn) = own_pools();
     let (first, later) = (Gate::new(), Gate::new());
     let _opened = (Opened(&first), Opened(&later));
     let chain = wq.queue({
@@ -93,7 +109,8 @@ fn flush_does_not_wait_for_what_its_items_queue() {
 
 #[test]
 fn a_flush_waits_for_as_many_runs_as_were_queued() {
-    for wq in every_kind("runs") {
+    let (queues, _turn) = own_pools();
+    for wq in queues {
         let (entered, gate, runs) = (Gate::new(), Gate::new(), Arc::new(AtomicU32::new(0)));
         let _opened = Opened(&gate);
         let work = Work::new({
@@ -156,7 +173,8 @@ fn requeueing(wq: &Workqueue, stop: &Arc<AtomicBool>) -> Work {
 
 #[test]
 fn more_flushers_than_colours_all_return() {
-    for wq in every_kind("flushers") {
+    let (queues, _turn) = own_pools();
+    for wq in queues {
         let gate = Gate::new();
         let _opened = Opened(&gate);
         let flushers: Vec<_> = (0..40)
@@ -202,7 +220,8 @@ fn concurrent_flushers_each_see_their_own_items() {
 
 #[test]
 fn flush_work_waits_for_the_running_and_the_pending_instance() {
-    for wq in every_kind("flush work") {
+    let (queues, _turn) = own_pools();
+    for wq in queues {
         let (entered, gate) = (Gate::new(), Gate::new());
         let _opened = Opened(&gate);
         let runs = Arc::new(AtomicU32::new(0));
@@ -219,16 +238,11 @@ fn flush_work_waits_for_the_running_and_the_pending_instance() {
         entered.pass();
         assert!(wq.queue_work(&work));
         let flushers = [(); 4].map(|()| {
-            let (tid, flusher) = mpsc::channel();
             let (wq, work, runs) = (wq.clone(), work.clone(), Arc::clone(&runs));
-            let thread = thread::spawn(move || {
-                tid.send(sys::gettid()).unwrap();
+            begun(move || {
                 assert!(wq.flush_work(&work), "there was something to wait for");
                 assert_eq!(runs.load(Ordering::SeqCst), 2);
-            });
-            let tid = flusher.recv().unwrap();
-            eventually("the flusher waits", || procfs::is_asleep(tid));
-            thread
+            })
         });
         gate.open();
         within("flushers of an item", move || {

@@ -22,18 +22,29 @@ fn a_new_queue_in_an_old_ones_place_is_named_by_itself() {
     Stage::new("names::reuse").play();
 }
 
-/// Waits for a thread of that name, cut to the 15 bytes that the kernel keeps.
+/// Waits for a thread with a name that has this beginning and that end, cut to the 15 bytes that
+/// the kernel keeps; returns the name.
 #[track_caller]
-fn assert_shown(name: &str) {
-    let (name, start) = (&name[..name.len().min(15)], Instant::now());
+fn shown(beginning: &str, end: &str) -> String {
+    let is_it = |name: &String| {
+        let rest = name.strip_prefix(beginning);
+        let is_cut = || name.len() == 15 && format!("{beginning}{end}").starts_with(name.as_str());
+        rest.is_some_and(|rest| rest.ends_with(end)) || is_cut()
+    };
+    let start = Instant::now();
     loop {
         let names = procfs::workers("");
-        if names.iter().any(|known| known == name) {
-            return;
+        if let Some(name) = names.iter().find(|name| is_it(name)) {
+            return name.clone();
         }
-        assert!(start.elapsed() < PATIENCE, "{name} is not among {names:?}");
+        assert!(start.elapsed() < PATIENCE, "{beginning}…{end} is not among {names:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[track_caller]
+fn assert_shown(name: &str) {
+    shown(name, "");
 }
 
 /// While an item of `wq` blocks, a worker has the first name, and afterwards the second.
@@ -66,10 +77,20 @@ fn percpu_names() {
 }
 
 fn unbound_names() {
-    for (number, wq) in [managed("m"), unbound("u")].into_iter().enumerate() {
-        let name = |rest: &str| format!("kworker/u{number}:{rest}{}", wq.name());
-        assert_names(&wq, 0, &name("0+"), &name("0-"));
-        assert_shown(&format!("kworker/u{number}:1"));
+    for wq in [managed("m"), unbound("u")] {
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        let item = wq.queue({
+            let gate = gate.clone();
+            move || gate.pass()
+        });
+        let name = shown("kworker/u", &format!(":0+{}", wq.name()));
+        let pool = name.split_once(':').unwrap().0;
+        assert!(pool["kworker/u".len()..].parse::<u32>().is_ok(), "{name} has the pool's number");
+        gate.open();
+        joined(item);
+        assert_shown(&name.replace('+', "-"));
+        assert_shown(&format!("{pool}:1"));
     }
 }
 

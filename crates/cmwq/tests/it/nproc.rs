@@ -12,6 +12,7 @@ use cmwq::{ErrorKind, Workqueue};
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
+use crate::support::wait::Opened;
 use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -127,28 +128,36 @@ fn first_worker() {
     assert_eq!(notices_about_creation(), 1);
 }
 
-/// The last worker began to run without a standby. When it blocks, much later, threads can be had
-/// again.
+/// The last worker begins to run without a standby. When it blocks, much later, threads can be had
+/// again, and only a new one can run the item that all others wait for.
 fn standby() {
     let wq = percpu("standby");
     joined(wq.queue_on(0, || ()));
     let limit = no_more_threads();
-    // Whoever there is waits for the last item.
-    let last = Gate::new();
-    let burnt = Gate::new();
-    let mut handles: Vec<_> = (0..4)
-        .map(|_| {
-            let (burnt, last) = (burnt.clone(), last.clone());
-            wq.queue_on(0, move || {
-                // Longer than the pause after a failed creation.
-                burn(Duration::from_millis(700));
-                burnt.open();
-                last.pass();
-            })
-        })
-        .collect();
-    handles.push(wq.queue_on(0, move || last.open()));
+    let (burnt, last) = (Gate::new(), Gate::new());
+    let _opened = Opened(&last);
+    let waiter = || {
+        let last = last.clone();
+        move || last.pass()
+    };
+    // All workers but one wait, and that one computes for longer than the pause after a failed
+    // creation.
+    let workers = procfs::workers("kworker/").len();
+    let mut handles: Vec<_> = (1..workers).map(|_| wq.queue_on(0, waiter())).collect();
+    handles.push(wq.queue_on(0, {
+        let (burnt, wait) = (burnt.clone(), waiter());
+        move || {
+            burn(Duration::from_millis(1_500));
+            burnt.open();
+            wait();
+        }
+    }));
+    handles.push(wq.queue_on(0, {
+        let last = last.clone();
+        move || last.open()
+    }));
     burnt.pass();
+    assert_eq!(notices_about_creation(), 1);
     more_threads(limit);
     handles.into_iter().for_each(joined);
 }

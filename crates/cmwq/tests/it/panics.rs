@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, Once};
 
 use cmwq::{Work, Workqueue};
 
+use crate::support::scene::{Scene, Stage};
 use crate::support::{Gate, eventually, every_kind, joined, managed};
+
+pub(crate) const SCENES: &[Scene] = &[("panics::payloads", payloads)];
 
 /// Payloads that the handler was called with, as text.
 static HANDLED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -149,16 +152,30 @@ fn drops_that_panic_take_nothing_with_them() {
     for wq in every_kind("bombs") {
         let drops = Arc::new(AtomicU32::new(0));
         // A value that nobody takes.
-        let bomb = Bomb(Arc::clone(&drops));
-        drop(wq.queue(move || bomb));
+        let (bomb, gate) = (Bomb(Arc::clone(&drops)), Gate::new());
+        drop(wq.queue({
+            let gate = gate.clone();
+            move || {
+                gate.pass();
+                bomb
+            }
+        }));
+        gate.open();
         eventually("the value was dropped", || drops.load(Ordering::Relaxed) == 1);
         // Something captured.
         let bomb = Bomb(Arc::clone(&drops));
         let error = wq.queue(move || drop(bomb)).join().unwrap_err();
         assert_eq!(error.message(), Some("dropped"));
         // A payload that nobody takes.
-        let bomb = Bomb(Arc::clone(&drops));
-        drop(wq.queue(move || resume_unwind(Box::new(bomb))));
+        let (bomb, gate) = (Bomb(Arc::clone(&drops)), Gate::new());
+        drop(wq.queue({
+            let gate = gate.clone();
+            move || {
+                gate.pass();
+                resume_unwind(Box::new(bomb))
+            }
+        }));
+        gate.open();
         eventually("the payload was dropped", || drops.load(Ordering::Relaxed) == 3);
         // What a reusable item captured, dropped by its run.
         let (bomb, gate) = (Bomb(Arc::clone(&drops)), Gate::new());
@@ -174,6 +191,42 @@ fn drops_that_panic_take_nothing_with_them() {
         gate.open();
         eventually("the function was dropped", || drops.load(Ordering::Relaxed) == 4);
         assert_alive(&wq);
+    }
+}
+
+#[test]
+fn payloads_that_panic_take_nothing_with_them() {
+    Stage::new("panics::payloads").play();
+}
+
+/// A payload may panic when it is dropped, with another one that does.
+fn payloads() {
+    /// How many more.
+    struct Chain(u32);
+    impl Drop for Chain {
+        fn drop(&mut self) {
+            if let Some(less) = self.0.checked_sub(1) {
+                resume_unwind(Box::new(Chain(less)));
+            }
+        }
+    }
+    for wq in every_kind("payloads") {
+        for links in 0..4 {
+            let work = Work::new(move || resume_unwind(Box::new(Chain(links))));
+            assert!(wq.queue_work(&work));
+            work.flush();
+            let gate = Gate::new();
+            drop(wq.queue({
+                let gate = gate.clone();
+                move || {
+                    gate.pass();
+                    resume_unwind(Box::new(Chain(links)))
+                }
+            }));
+            gate.open();
+            wq.flush();
+            assert_alive(&wq);
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Managed queues over several pods: a pod that has a CPU to spare takes items from one that has
 //! not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use cmwq::Work;
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, eventually, joined, managed, sys, within};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("pods::flush", flush),
     ("pods::non_reentrant", non_reentrant),
     ("pods::blocked_guest", blocked_guest),
+    ("pods::blocked_helper", blocked_helper),
     ("pods::own_work_first", own_work_first),
 ];
 
@@ -55,6 +56,11 @@ fn lent_items_are_not_reentered() {
 #[test]
 fn a_lent_item_that_blocks_makes_room_in_the_pod_that_runs_it() {
     play("pods::blocked_guest");
+}
+
+#[test]
+fn a_pod_whose_worker_blocks_helps() {
+    play("pods::blocked_helper");
 }
 
 #[test]
@@ -179,25 +185,64 @@ fn blocked_guest() {
     let wq = managed("guest");
     let [one, other] = sys::allowed_cpus()[..2] else { return };
     for _ in 0..10 {
-        let (stop, guest_runs, free) = (Gate::new(), Gate::new(), Gate::new());
+        let (stop, free) = (Gate::new(), Gate::new());
         let _opened = (Opened(&stop), Opened(&free));
+        let (burner_is_on, burner_cpu) = mpsc::channel();
         let burner = wq.queue_on(one, {
             let stop = stop.clone();
-            move || stop.spin()
-        });
-        let guest = wq.queue_on(one, {
-            let (guest_runs, free) = (guest_runs.clone(), free.clone());
             move || {
-                guest_runs.open();
+                burner_is_on.send(sys::current_cpu()).unwrap();
+                stop.spin();
+            }
+        });
+        // Whichever CPU took that, the other one is for the guest.
+        let burns_on = burner_cpu.recv_timeout(PATIENCE).unwrap();
+        let (guest_is_on, guest_cpu) = mpsc::channel();
+        let guest = wq.queue_on(burns_on, {
+            let free = free.clone();
+            move || {
+                guest_is_on.send(sys::current_cpu()).unwrap();
                 free.pass();
             }
         });
-        guest_runs.pass();
-        assert_eq!(joined(wq.queue_on(other, || 1)), 1);
+        let idle = if burns_on == one { other } else { one };
+        assert_eq!(guest_cpu.recv_timeout(PATIENCE).unwrap(), idle);
+        assert_eq!(joined(wq.queue_on(idle, sys::current_cpu)), idle);
         stop.open();
         free.open();
         joined(burner);
         joined(guest);
+    }
+}
+
+/// A pod whose worker blocks, while nothing waits there, has a CPU to spare for another pod's items.
+fn blocked_helper() {
+    let wq = managed("helper");
+    let [one, other] = sys::allowed_cpus()[..2] else { return };
+    for _ in 0..10 {
+        let free = Gate::new();
+        let _opened = Opened(&free);
+        let (blocked_is_on, blocked_cpu) = mpsc::channel();
+        let blocked = wq.queue_on(one, {
+            let free = free.clone();
+            move || {
+                blocked_is_on.send(sys::current_cpu()).unwrap();
+                free.pass();
+            }
+        });
+        let idle = blocked_cpu.recv_timeout(PATIENCE).unwrap();
+        let busy = if idle == one { other } else { one };
+        // As in `lend`.
+        let started = Gate::new();
+        let first = wq.queue_on(busy, {
+            let started = started.clone();
+            move || started.spin()
+        });
+        let second = wq.queue_on(busy, move || started.open());
+        joined(second);
+        joined(first);
+        free.open();
+        joined(blocked);
     }
 }
 

@@ -1,4 +1,5 @@
-//! What happens to names whose files change between the listing and the opening: the race itself, without the luck.
+//! What happens to names whose files change between the listing and the opening: the race itself,
+//! without the luck.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,8 +15,8 @@ use super::*;
 /// SHA-256 of "abc", from FIPS 180-4.
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/// Lists a directory with the files `a`, `b` and `c`, all "abc", lets `change` do its worst, hashes what was listed,
-/// and returns the merged outcome, paths relative to the directory.
+/// Lists a directory with the files `a`, `b` and `c`, all "abc", lets `change` do its worst, hashes
+/// what was listed, and returns the merged outcome, paths relative to the directory.
 fn listed_then(change: impl FnOnce(&Path)) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {

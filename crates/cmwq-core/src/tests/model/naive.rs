@@ -158,7 +158,6 @@ impl Naive {
     }
 
     // ---- items
-    // -----------------------------------------------------------------------------------------
 
     pub(super) fn queue(&mut self, item: usize, pwq: usize) -> Kick {
         let p = &mut self.pwqs[pwq];
@@ -292,7 +291,6 @@ impl Naive {
     }
 
     // ---- workers
-    // ---------------------------------------------------------------------------------------
 
     pub(super) fn next(&mut self, id: WorkerId, now: Nanos) -> Step {
         self.worker(id).blocked = false;

@@ -116,7 +116,6 @@ impl Pair {
     }
 
     // ---- what may happen
-    // -------------------------------------------------------------------------------
 
     pub(super) fn queue(&mut self, rng: &mut Rng) {
         let item = self.barriers + rng.below(self.items.len() - self.barriers);

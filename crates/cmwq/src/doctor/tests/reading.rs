@@ -63,7 +63,8 @@ fn settings_tell_what_was_set() {
 fn settings_can_be_read_back() {
     let (odd, _) = Params::parse(
         Some(
-            "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 idle_timeout=7.25 idle_ratio=9 stack_size=64",
+            "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 \
+             idle_timeout=7.25 idle_ratio=9 stack_size=64",
         ),
         Some("inline"),
     );
@@ -84,6 +85,7 @@ fn this_machine() {
     assert!(machine.kernel.starts_with(|first: char| first.is_ascii_digit()), "{machine:?}");
     if let Some(online) = &machine.online {
         assert!(machine.allowed.is_subset(online), "{machine:?}");
+        assert!(machine.possible.as_ref().is_none_or(|it| online.is_subset(it)), "{machine:?}");
     }
     assert!((1..=machine.allowed.count()).contains(&(machine.granted as usize)));
     assert!((1..=machine.allowed.count()).contains(&machine.nr_cores));

@@ -130,3 +130,23 @@ fn a_cancelled_item_can_be_queued_again() {
         assert_eq!(count.get() + cancelled, queued);
     });
 }
+
+/// Somebody waits for an item that another takes off its queue, queued, waiting for a slot, or running.
+#[test]
+fn a_flush_of_a_cancelled_item_returns() {
+    check(Pods::One, |world| {
+        let wq = world.queue(|builder| builder.unbound().max_active(1));
+        let (work, count) = counting();
+        drop(wq.queue(|| thread::yield_now()));
+        assert!(wq.queue_work(&work));
+        let flusher = {
+            let work = work.clone();
+            thread::spawn(move || work.flush())
+        };
+        let cancelled = work.cancel();
+        let again = wq.queue_work(&work);
+        flusher.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get() + u32::from(cancelled), 1 + u32::from(again));
+    });
+}

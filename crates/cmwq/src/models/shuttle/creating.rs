@@ -6,6 +6,10 @@ use super::{Pods, check};
 use crate::current::blocking;
 use crate::park::Event;
 use crate::sync::Arc;
+use crate::wq::{Kind, Spec};
+
+const PERCPU: Spec =
+    Spec { kind: Kind::Percpu, highpri: false, cpu_intensive: false, max_active: 1 };
 
 /// A chain of items, each of which waits for the next: as many workers as items.
 #[test]
@@ -49,7 +53,8 @@ fn items_wait_for_a_thread_that_cannot_be_had() {
 fn a_standby_that_failed_comes_later() {
     check(Pods::One, |world| {
         let wq = world.percpu();
-        wq.queue_on(0, || ()).join().unwrap();
+        // The pool and its first worker.
+        let _ = world.runtime.pool_for(PERCPU, 0);
         world.runtime.set_fault_no_threads(true);
         let (running, let_go) = (Arc::new(Event::new()), Arc::new(Event::new()));
         let first = {

@@ -43,3 +43,15 @@ fn a_timer_outlives_the_handles_of_its_queue() {
         assert_eq!(late.join().unwrap(), 1);
     });
 }
+
+/// The timer has the last handle of its queue, and its item waits for another timer: whoever takes the queue down,
+/// which takes until the item is done, it is not the service.
+#[test]
+fn an_item_of_a_timer_waits_for_another_timer() {
+    check(Pods::One, |world| {
+        let (wq, other) = (world.percpu(), world.percpu());
+        let late = wq.queue_delayed(move || other.queue_delayed(|| 1, SOON).join().unwrap(), SOON);
+        drop(wq);
+        assert_eq!(late.join().unwrap(), 1);
+    });
+}

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::fixture::Tree;
-use crate::topo::{TaskLimit, task_limit};
+use crate::topo::task_limit::{TaskLimit, task_limit};
 
 const V2: &str = "proc/self/cgroup\t0::/app/job
 proc/self/mountinfo\t31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw

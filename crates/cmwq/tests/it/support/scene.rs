@@ -30,6 +30,7 @@ const ALL: &[&[Scene]] = &[
     crate::names::SCENES,
     crate::nesting::SCENES,
     crate::nproc::SCENES,
+    crate::panics::SCENES,
     crate::pods::SCENES,
 ];
 

@@ -1,0 +1,119 @@
+//! The output for people: the verdict, what is degraded and what to do, and then everything that
+//! was found.
+//!
+//! Everything is one [`String`]: sections of rows with a name and what is to be said about it,
+//! wrapped and aligned.
+
+mod detection;
+mod limits;
+mod machine;
+
+use std::fmt::{Display, Write as _};
+
+use cmwq::doctor::{ChosenBy, Degradation, Setting};
+use textwrap::Options;
+
+use super::Findings;
+use super::paint::Paint;
+
+/// Lines are no longer than this, if words allow.
+const WIDTH: usize = 100;
+
+/// The whole report.
+pub(super) fn report(findings: &Findings, paint: Paint) -> String {
+    let diagnosis = &findings.diagnosis;
+    let mut report = Report { text: String::new(), paint };
+    report.verdict(findings);
+    machine::write(&mut report, &diagnosis.machine, &diagnosis.confinement);
+    machine::write_pods(&mut report, &diagnosis.machine);
+    detection::write(&mut report, findings);
+    limits::write(&mut report, &diagnosis.limits);
+    report.settings(&diagnosis.settings);
+    report.notices(&findings.notices);
+    report.text
+}
+
+/// Who chose the source of detection, in a word.
+pub(super) fn chosen_by(chooser: ChosenBy) -> &'static str {
+    match chooser {
+        ChosenBy::Environment => "CMWQ_DETECT",
+        _ => "trying",
+    }
+}
+
+/// A report that grows.
+struct Report {
+    text: String,
+    paint: Paint,
+}
+
+impl Report {
+    fn verdict(&mut self, findings: &Findings) {
+        let verdict = findings.verdict();
+        let degradations = findings.degradations();
+        if degradations.is_empty() {
+            let verdict = self.paint.good(verdict);
+            self.line(format_args!("{verdict}"));
+            return;
+        }
+        let verdict = self.paint.warning(verdict);
+        self.line(format_args!("{verdict}:"));
+        for (index, degradation) in degradations.iter().enumerate() {
+            let Degradation { what, why, advice, .. } = degradation;
+            self.line("");
+            self.wrapped(&format!("{:>3}. ", index + 1), what);
+            self.wrapped("     why: ", why);
+            self.wrapped("     do:  ", advice);
+        }
+    }
+
+    fn settings(&mut self, settings: &[Setting]) {
+        self.section("Settings (CMWQ_PARAMS, CMWQ_DETECT)");
+        let width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+        for Setting { name, value, is_default, .. } in settings {
+            let value = if value.is_empty() { "not set" } else { value };
+            let origin = if *is_default { "  (default)" } else { "" };
+            self.line(format_args!("  {name:width$}  {value}{origin}"));
+        }
+    }
+
+    fn notices(&mut self, notices: &[String]) {
+        self.section("Notices so far");
+        if notices.is_empty() {
+            self.line("  none");
+        }
+        for notice in notices {
+            self.wrapped("  - ", notice);
+        }
+    }
+
+    fn section(&mut self, heading: &str) {
+        let heading = self.paint.heading(heading);
+        self.line("");
+        self.line(heading);
+    }
+
+    /// A row of a section.
+    fn row(&mut self, name: &str, text: impl Display) {
+        self.wrapped(&format!("  {name:23} "), &text.to_string());
+    }
+
+    /// Text behind `start`, its further lines below its first.
+    fn wrapped(&mut self, start: &str, text: &str) {
+        let rest = " ".repeat(start.len());
+        let options = Options::new(WIDTH).initial_indent(start).subsequent_indent(&rest);
+        let wrapped = textwrap::fill(text, options.break_words(false));
+        self.line(wrapped);
+    }
+
+    fn line(&mut self, line: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+/// `1 core`, `2 cores`.
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}

@@ -1,0 +1,97 @@
+//! `cmwq sim` from outside.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn cmwq_sim(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cmwq"))
+        .arg("sim")
+        .args(args)
+        .output()
+        .expect("the command runs")
+}
+
+#[track_caller]
+fn stdout(args: &[&str]) -> String {
+    let output = cmwq_sim(args);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {error}", output.status);
+    String::from_utf8(output.stdout).expect("the output is text")
+}
+
+#[test]
+fn seeds_are_counted() {
+    let document: Value =
+        serde_json::from_str(&stdout(&["--seeds", "5..25", "--json"])).expect("a document");
+    assert_eq!(document["seeds"], 20);
+    assert_eq!(document["complaints"], Value::Array(Vec::new()));
+    assert!(document["items"].as_u64().is_some_and(|items| items > 20));
+}
+
+#[test]
+fn text_says_that_nothing_is_wrong() {
+    let text = stdout(&["--seed", "7"]);
+    assert!(text.starts_with("1 seed, ") && text.contains("no complaint"), "{text}");
+}
+
+#[test]
+fn a_seed_tells_the_same_story_twice() {
+    let args = ["--seed", "11", "--events"];
+    let story = stdout(&args);
+    assert!(story.lines().count() > 10, "{story}");
+    assert_eq!(story, stdout(&args));
+    assert_ne!(story, stdout(&["--seed", "12", "--events"]));
+}
+
+#[test]
+fn the_options_are_kept() {
+    let args = [
+        "--seed", "1", "--cpus", "2", "--items", "9", "--queues", "1", "--faults", "none",
+        "--events",
+    ];
+    let story = stdout(&args);
+    assert!(!story.contains("cpu: 2") && !story.contains("CreateFailed"), "{story}");
+    assert!(!story.contains("item: 9") && !story.contains("queue: 1 "), "{story}");
+}
+
+#[test]
+fn a_scenario_under_many_conditions() {
+    let document: Value =
+        serde_json::from_str(&stdout(&["--scenario", "doc-max3", "--seeds", "0..50", "--json"]))
+            .expect("a document");
+    assert_eq!(document["items"], 3 * 50);
+}
+
+#[test]
+fn complaints_have_a_code_and_a_replay() {
+    let args = ["--seeds", "0..50", "--faults", "none", "--sabotage", "drop-wake", "--json"];
+    let output = cmwq_sim(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let first = &document["complaints"][0];
+    assert_eq!(first["checker"], "stall", "{first}");
+    let replay = first["replay"].as_str().expect("a command");
+    let mut words = replay.split(' ');
+    assert_eq!((words.next(), words.next()), (Some("cmwq"), Some("sim")));
+    let again = cmwq_sim(&words.collect::<Vec<_>>());
+    let text = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert_eq!(again.status.code(), Some(1), "{text}");
+    assert!(text.contains(first["message"].as_str().expect("a message")), "{text}");
+    assert!(text.contains(&format!("again: {replay}")), "{text}");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for args in [
+        ["--faults", "gremlins"],
+        ["--sabotage", "sugar-in-the-tank"],
+        ["--seeds", "9..3"],
+        ["--cpus", "4097"],
+        ["--seeds", "x"],
+        ["--events", "--json"],
+    ] {
+        assert_eq!(cmwq_sim(&args).status.code(), Some(2), "{args:?}");
+    }
+    assert_eq!(cmwq_sim(&["--scenario", "no-such-thing"]).status.code(), Some(1));
+}

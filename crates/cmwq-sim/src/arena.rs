@@ -1,0 +1,199 @@
+//! The work items of a run, in memory that does not move, and every unsafe call into the core.
+//!
+//! Named invariants, referred to by the `SAFETY` comments:
+//!
+//! - *(pinned)* slots are allocated once each, never moved, and freed only by `Drop`; the engine
+//!   drops an arena only when nothing is on a list or on the wheel, and else leaks it.
+//! - *(alone)* a simulation runs on one thread, which stands for the lock of every pool and of the
+//!   wheel.
+//! - *(whole)* pointers given to the core have the provenance of the whole slot, so those that come
+//!   back may be cast to it.
+
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use cmwq_core::{
+    Enqueued, FlushTarget, Grab, Kick, PoolState, PwqId, Timer, Wheel, WorkItem, WorkWord,
+};
+
+use crate::Nanos;
+
+#[repr(C)]
+struct Slot {
+    work: WorkItem,
+    name: Name,
+    timer: Timer,
+}
+
+/// What a work item stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// An item of the plan.
+    Item(usize),
+    /// The barrier of a wait.
+    Barrier(usize),
+}
+
+/// The slots; items first.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    items: Vec<NonNull<Slot>>,
+    barriers: Vec<NonNull<Slot>>,
+    free_barriers: Vec<usize>,
+}
+
+unsafe extern "C" fn item_function(_: *mut WorkItem) {
+    unreachable!("the simulator runs programs, not functions");
+}
+
+unsafe extern "C" fn barrier_function(_: *mut WorkItem) {
+    unreachable!("the simulator completes waits itself");
+}
+
+impl Slot {
+    fn allocate(name: Name) -> NonNull<Self> {
+        let func = match name {
+            Name::Item(_) => item_function,
+            Name::Barrier(_) => barrier_function,
+        };
+        let slot = Self { work: WorkItem::new(func), name, timer: Timer::new() };
+        NonNull::from(Box::leak(Box::new(slot)))
+    }
+}
+
+impl Arena {
+    pub(crate) fn new(nr_items: usize) -> Self {
+        let items = (0..nr_items).map(|id| Slot::allocate(Name::Item(id))).collect();
+        Self { items, barriers: Vec::new(), free_barriers: Vec::new() }
+    }
+
+    fn work(&self, name: Name) -> NonNull<WorkItem> {
+        match name {
+            Name::Item(id) => self.items[id].cast(),
+            Name::Barrier(id) => self.barriers[id].cast(),
+        }
+    }
+
+    fn item(&self, id: usize) -> &WorkItem {
+        // SAFETY: (pinned), and only shared references to the work are ever made.
+        unsafe { self.work(Name::Item(id)).as_ref() }
+    }
+
+    fn timer(&self, id: usize) -> NonNull<Timer> {
+        // SAFETY: stays inside the slot, (pinned).
+        unsafe { self.items[id].byte_add(offset_of!(Slot, timer)).cast() }
+    }
+
+    /// What a claimed work item stands for.
+    pub(crate) fn name_of(work: *mut WorkItem) -> Name {
+        // SAFETY: the core hands back only what it was given: (whole), (pinned).
+        unsafe { (*work.cast::<Slot>()).name }
+    }
+
+    // ---- the word
+
+    pub(crate) fn word(&self, id: usize) -> WorkWord {
+        self.item(id).word()
+    }
+
+    /// Sets `PENDING`; returns the word as it was.
+    pub(crate) fn claim(&self, id: usize) -> WorkWord {
+        self.item(id).claim()
+    }
+
+    /// Gives `PENDING` up without queueing; `word` is what it was when it was claimed.
+    pub(crate) fn release(&self, id: usize, word: WorkWord) {
+        self.item(id).release(word);
+    }
+
+    /// The pwq of `wq` on which `pool` is running the item.
+    pub(crate) fn executing_on(
+        &self,
+        pool: &PoolState,
+        id: usize,
+        wq: cmwq_core::WqKey,
+    ) -> Option<PwqId> {
+        let item = self.item(id);
+        pool.executing_on(std::ptr::from_ref(item) as usize, item.func(), wq)
+    }
+
+    // ---- lists
+
+    /// Queues an item whose `PENDING` the caller owns.
+    pub(crate) fn enqueue(&self, pool: &mut PoolState, pwq: PwqId, id: usize) -> Kick {
+        // SAFETY: (pinned), (alone), (whole); the caller owns `PENDING`.
+        unsafe { pool.enqueue(pwq, self.work(Name::Item(id))) }
+    }
+
+    /// Queues an item in one step, if it is as `seen`.
+    pub(crate) fn enqueue_idle(
+        &self,
+        pool: &mut PoolState,
+        pwq: PwqId,
+        id: usize,
+        seen: WorkWord,
+    ) -> Enqueued {
+        // SAFETY: (pinned), (alone), (whole).
+        unsafe { pool.enqueue_idle(pwq, self.work(Name::Item(id)), seen) }
+    }
+
+    /// Takes an item off the pool's lists.
+    pub(crate) fn try_grab(&self, pool: &mut PoolState, id: usize) -> Grab {
+        // SAFETY: (pinned), (alone).
+        unsafe { pool.try_grab(self.work(Name::Item(id))) }
+    }
+
+    /// Glues a new barrier to `target`; its number, unless there is nothing to wait for.
+    pub(crate) fn insert_barrier(&mut self, pool: &mut PoolState, target: usize) -> Option<usize> {
+        let id = self.free_barriers.pop().unwrap_or_else(|| {
+            self.barriers.push(Slot::allocate(Name::Barrier(self.barriers.len())));
+            self.barriers.len() - 1
+        });
+        let (target, barrier) = (self.work(Name::Item(target)), self.work(Name::Barrier(id)));
+        // SAFETY: (pinned), (alone), (whole); the barrier is idle, because it is on the free list
+        // or new.
+        if unsafe { pool.insert_barrier(target, barrier) } == FlushTarget::Idle {
+            self.free_barriers.push(id);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// The barrier has run.
+    pub(crate) fn free_barrier(&mut self, id: usize) {
+        self.free_barriers.push(id);
+    }
+
+    // ---- timers
+
+    pub(crate) fn arm(&self, wheel: &mut Wheel, id: usize, at: Nanos) {
+        // SAFETY: (pinned), (alone); the caller owns `PENDING`, so the timer is not armed.
+        unsafe { wheel.arm(self.timer(id), at) }
+    }
+
+    /// `false`: the timer was not armed.
+    pub(crate) fn disarm(&self, wheel: &mut Wheel, id: usize) -> bool {
+        // SAFETY: (pinned), (alone); a run has one wheel.
+        unsafe { wheel.cancel(self.timer(id)) }
+    }
+
+    /// The item whose timer is due.
+    pub(crate) fn expire(wheel: &mut Wheel, now: Nanos) -> Option<usize> {
+        let timer = wheel.expire(now)?;
+        // SAFETY: every timer on the wheel is a member of a slot: (whole), (pinned).
+        let name = unsafe { timer.byte_sub(offset_of!(Slot, timer)).cast::<Slot>().as_ref() }.name;
+        match name {
+            Name::Item(id) => Some(id),
+            Name::Barrier(_) => unreachable!("barriers have no timer"),
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for slot in self.items.iter().chain(&self.barriers) {
+            // SAFETY: allocated by `Box` in `Slot::allocate`, freed once, on no list by (pinned).
+            drop(unsafe { Box::from_raw(slot.as_ptr()) });
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! No work waits that may run while nobody computes in its place and nobody is on the way to it:
+//! the promise of concurrency management. For longer than late reports and failed creations
+//! explain.
+
+use std::collections::BTreeMap;
+
+use super::waiting::Waiting;
+use super::{Checker, World};
+use crate::Nanos;
+use crate::event::{Event, GroupNo, PoolNo, What};
+use crate::plan::Plan;
+
+#[derive(Debug)]
+pub(super) struct Stall {
+    waiting: Waiting,
+    /// Groups that stand still, and since when.
+    suspects: BTreeMap<GroupNo, Nanos>,
+    /// By pool, when a creation last failed.
+    failed_at: Vec<Option<Nanos>>,
+}
+
+impl Stall {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self { waiting: Waiting::new(plan), suspects: BTreeMap::new(), failed_at: Vec::new() }
+    }
+
+    /// Whether `group` stands still: it has work that may run, and at none of its pools somebody
+    /// computes in its place or is on the way.
+    fn stands_still(&self, group: GroupNo, world: &World<'_>) -> bool {
+        let mut pools = self.waiting.groups[group].pools().peekable();
+        pools.peek().is_some()
+            && pools.all(|pool| {
+                let gauge = &world.gauges[pool];
+                // The tick takes one that only waits for a CPU for running.
+                let waking = if world.config.detect.tick.is_some() { gauge.waking } else { 0 };
+                gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
+            })
+    }
+
+    /// Until when the group may stand still.
+    fn excused_until(&self, group: GroupNo, since: Nanos, world: &World<'_>) -> Nanos {
+        let pools = self.waiting.groups[group].pools();
+        let retries = pools.filter_map(|pool| {
+            Some(self.failed_at.get(pool).copied().flatten()? + world.config.create_cooldown)
+        });
+        retries.fold(since, Nanos::max) + world.config.patience()
+    }
+}
+
+impl Checker for Stall {
+    fn name(&self) -> &'static str {
+        "stall"
+    }
+
+    fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
+        self.waiting.observe(event);
+        match event.what {
+            // Slow is not still: every start begins the wait anew.
+            What::Started(_, site, _) => {
+                if let Some(since) = self.suspects.get_mut(&site.group) {
+                    *since = event.t;
+                }
+            }
+            What::CreateFailed(pool) => {
+                if self.failed_at.len() <= pool {
+                    self.failed_at.resize(pool + 1, None);
+                }
+                self.failed_at[pool] = Some(event.t);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        now: Nanos,
+        until: Option<Nanos>,
+        touched: &[PoolNo],
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        for group in self.waiting.take_changed(touched) {
+            if self.stands_still(group, world) {
+                self.suspects.entry(group).or_insert(now);
+            } else {
+                self.suspects.remove(&group);
+            }
+        }
+        for (&group, &since) in &self.suspects {
+            let excused_until = self.excused_until(group, since, world);
+            if until.is_some_and(|until| until <= excused_until) {
+                continue;
+            }
+            let Some(pool) = self.waiting.groups[group].pools().next() else { continue };
+            let gauge = &world.gauges[pool];
+            return Err(format!(
+                "work waits at pool {pool} ({:?}) since {since} ns, where {} of {} workers compute, none is on the way and {} CPUs are idle",
+                gauge.kind,
+                gauge.computing,
+                gauge.nr_workers,
+                world.machine.nr_idle(gauge.kind.place())
+            ));
+        }
+        Ok(())
+    }
+}

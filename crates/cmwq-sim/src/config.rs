@@ -1,0 +1,244 @@
+//! The conditions of a simulation: the machine, what things cost, how blocking is noticed, what
+//! goes wrong.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cmwq_core::consts;
+
+use crate::Nanos;
+
+/// All conditions. With the same plan and the same configuration a simulation is the same, event
+/// for event.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Seeds everything that is left to chance (which faults strike when).
+    pub seed: u64,
+    /// Virtual CPUs, 1 to [`MAX_CPUS`](crate::scenario::MAX_CPUS).
+    pub cpus: u32,
+    /// CPUs per pod (the last pod may be smaller).
+    pub pod_cpus: u32,
+    /// Pods per NUMA node; 1 or more.
+    pub node_pods: u32,
+    /// What things cost.
+    pub costs: Costs,
+    /// How blocking workers are noticed.
+    pub detect: Detect,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// When a surplus idle worker leaves.
+    pub idle_timeout: Nanos,
+    /// Pause after a worker could not be created.
+    pub create_cooldown: Nanos,
+    /// Whether an idle pod takes work from a busy one.
+    pub lending: bool,
+    /// Which complaints to look for.
+    pub checks: Checks,
+    /// Keep every event for [`Outcome::events`](crate::Outcome::events), not only their digest.
+    pub keep_events: bool,
+    /// A deliberate mistake in the driver.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// CPU time that things take. All 0 by default, so that timelines come out exact.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Costs {
+    /// Switching a CPU from one thread to another.
+    pub switch: Nanos,
+    /// Creating a worker's thread.
+    pub create: Nanos,
+    /// The longest that a thread keeps a CPU while others wait for it; `None`: until it blocks.
+    pub slice: Option<Nanos>,
+}
+
+/// How long it takes until the pool knows, and whether somebody looks at intervals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detect {
+    /// From a worker's blocking to the report of it.
+    pub blocked: Nanos,
+    /// From a worker's getting a CPU again to the report of it.
+    pub resumed: Nanos,
+    /// While work waits at capacity, look at the workers after so long, then at growing intervals.
+    pub tick: Option<Tick>,
+}
+
+/// The intervals of the adaptive tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// The first.
+    pub first: Nanos,
+    /// The longest.
+    pub longest: Nanos,
+}
+
+/// What goes wrong, and how often (in millionths).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Reports that come up to [`late_by`](Self::late_by) later.
+    pub late: u32,
+    /// How late reports may be.
+    pub late_by: Nanos,
+    /// Reports that never come.
+    pub lost: u32,
+    /// Runs of which something untrue is reported.
+    pub spurious: u32,
+    /// Reports that come twice, the second up to [`late_by`](Self::late_by) later.
+    pub duplicate: u32,
+    /// Thread creations that fail.
+    pub create_fails: u32,
+    /// All thread creations fail from the first time to the second.
+    pub create_outage: Option<(Nanos, Nanos)>,
+    /// CPUs that are slower than the others.
+    pub slow_cpus: u32,
+    /// How slow those are: their time per nominal time, in hundredths.
+    pub slowness: u64,
+    /// CPUs on which other programs compete.
+    pub foreign_cpus: u32,
+    /// Those programs compute for so long, then sleep for so long, over and over.
+    pub foreign: (Nanos, Nanos),
+    /// Flushers that come to the CPU up to so much after they were told to continue.
+    pub slow_flushers: Nanos,
+}
+
+impl Faults {
+    /// Whether reports are always true, in order, and never lost.
+    #[must_use]
+    pub const fn detection_is_exact(&self) -> bool {
+        self.late == 0 && self.lost == 0 && self.spurious == 0 && self.duplicate == 0
+    }
+
+    /// Whether threads can always be had.
+    #[must_use]
+    pub const fn creation_is_sure(&self) -> bool {
+        self.create_fails == 0 && self.create_outage.is_none()
+    }
+}
+
+/// Which checkers watch the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// None: for measuring.
+    None,
+    /// All.
+    All,
+    /// The one of this name.
+    Only(&'static str),
+}
+
+/// Deliberate mistakes of the driver: each must make a checker complain, or the checker is worth
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sabotage {
+    /// Every third wake-up is forgotten.
+    DropWake,
+    /// An item that is still running is queued where the caller wants it.
+    IgnoreRedirect,
+    /// Nobody notices blocking workers, and nobody looks.
+    NoReports,
+    /// Blocking is reported of workers that compute.
+    FalseReports,
+    /// Queues admit more items than they should.
+    RaiseLimit,
+    /// Every seventh queued item is forgotten.
+    LoseItem,
+    /// Two workers are created where one is wanted.
+    CreateTwice,
+    /// Surplus workers stay.
+    NeverCull,
+    /// Every fifth item is queued after the one that comes after it.
+    Reorder,
+    /// Ordered queues run two items at once.
+    UnorderOrdered,
+    /// A flush returns at once.
+    FlushEarly,
+    /// A wait for an item returns at once.
+    WaitEarly,
+    /// Delayed items are queued before their time.
+    FireEarly,
+    /// Slots given to another pool are forgotten.
+    DropGrant,
+    /// Idle pods never help.
+    NeverLend,
+}
+
+impl Sabotage {
+    /// All mistakes with their names.
+    pub const ALL: [(Self, &'static str); 15] = [
+        (Self::DropWake, "drop-wake"),
+        (Self::IgnoreRedirect, "ignore-redirect"),
+        (Self::NoReports, "no-reports"),
+        (Self::FalseReports, "false-reports"),
+        (Self::RaiseLimit, "raise-limit"),
+        (Self::LoseItem, "lose-item"),
+        (Self::CreateTwice, "create-twice"),
+        (Self::NeverCull, "never-cull"),
+        (Self::Reorder, "reorder"),
+        (Self::UnorderOrdered, "unorder-ordered"),
+        (Self::FlushEarly, "flush-early"),
+        (Self::WaitEarly, "wait-early"),
+        (Self::FireEarly, "fire-early"),
+        (Self::DropGrant, "drop-grant"),
+        (Self::NeverLend, "never-lend"),
+    ];
+}
+
+impl fmt::Display for Sabotage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(mistake, _)| mistake == self);
+        f.write_str(name.map_or("?", |(_, name)| name))
+    }
+}
+
+impl FromStr for Sabotage {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, known)| *known == name);
+        known.map(|(mistake, _)| *mistake).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+            format!("unknown mistake '{name}': use {}", names.join(", "))
+        })
+    }
+}
+
+impl Config {
+    /// A machine of `cpus` CPUs in one pod, on which nothing costs anything and nothing goes wrong.
+    #[must_use]
+    pub fn exact(cpus: u32) -> Self {
+        Self {
+            seed: 0,
+            cpus,
+            pod_cpus: cpus,
+            node_pods: 1,
+            costs: Costs::default(),
+            detect: Detect::default(),
+            faults: Faults::default(),
+            idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
+            create_cooldown: consts::CREATE_COOLDOWN_NS,
+            lending: true,
+            checks: Checks::All,
+            keep_events: false,
+            sabotage: None,
+        }
+    }
+
+    /// Whether reports about blocking and resuming come at once and are true.
+    #[must_use]
+    pub const fn detection_is_exact(&self) -> bool {
+        self.detect.blocked == 0 && self.detect.resumed == 0 && self.faults.detection_is_exact()
+    }
+
+    /// For how long work may wait beside idle CPUs, given what goes wrong here: until a late report
+    /// has come, or the tick has found what no report told. 0 if everything is exact.
+    #[must_use]
+    pub fn patience(&self) -> Nanos {
+        if self.detection_is_exact() {
+            return 0;
+        }
+        let faults = &self.faults;
+        let late = if faults.late > 0 || faults.duplicate > 0 { faults.late_by } else { 0 };
+        let tick = self.detect.tick.map_or(0, |tick| tick.longest);
+        // A report that is wrong when it comes is put right by the tick after it.
+        self.detect.blocked + self.detect.resumed + late + 2 * tick
+    }
+}

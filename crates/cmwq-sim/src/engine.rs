@@ -1,0 +1,462 @@
+//! The driver: virtual threads that act on what the core decides, as the real runtime's threads do.
+//!
+//! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
+//! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
+//! as the real runtime is: `queueing`, `working` (the worker's loop), `creating`, `detecting`,
+//! `lending`, `waiting`, `delaying`.
+
+use cmwq_core::{Wheel, WorkerId};
+
+use crate::Nanos;
+use crate::agenda::{Agenda, Rank};
+use crate::arena::Arena;
+use crate::checkers::{Gauge, Watchers, World};
+use crate::config::{Config, Sabotage};
+use crate::event::{PoolNo, Queueing, Runner, Ticket, What, WorkerNo};
+use crate::machine::{Machine, State, Tid};
+use crate::places::{Link, Pools, Queue};
+use crate::plan::{Op, Plan};
+use crate::report::{Outcome, Violation};
+use crate::rng::Rng;
+
+mod creating;
+mod delaying;
+mod detecting;
+mod lending;
+mod queueing;
+mod teardown;
+mod waiting;
+mod working;
+
+use creating::Creation;
+use detecting::Report;
+use waiting::{Flush, Wait};
+
+/// Things that happen at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Due {
+    /// The next call from outside.
+    Call(usize),
+    /// A thread's sleep is over.
+    Wake(Tid),
+    /// The thread on this CPU has burnt so much.
+    Burnt(u32, Nanos),
+    Report(Report),
+    Created(PoolNo, Creation),
+    Cull(PoolNo),
+    Retry,
+    Tick(PoolNo),
+    Wheel,
+    /// A flusher that is no worker continues.
+    Flusher(usize),
+}
+
+/// What a thread is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mode {
+    /// Asks the core what to do.
+    Ask,
+    /// Creates another worker.
+    Create(Creation),
+    /// In an item's function.
+    Item(Run),
+    /// Another program; `true`: it computes.
+    Foreign(bool),
+    /// Gone.
+    Dead,
+}
+
+/// A run of an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) what: Queueing,
+    pub(crate) site: crate::event::Site,
+    /// The next step of its program.
+    pub(crate) pc: usize,
+    /// Told the pool itself that it blocks.
+    pub(crate) is_announced: bool,
+    /// Blocked since it was last on a CPU.
+    pub(crate) has_slept: bool,
+    pub(crate) has_yielded: bool,
+    pub(crate) is_intensive: bool,
+}
+
+/// A worker's stay in another pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit {
+    pub(crate) host: PoolNo,
+    pub(crate) id: WorkerId,
+}
+
+/// A virtual thread, as the driver sees it.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) home: PoolNo,
+    pub(crate) id: WorkerId,
+    pub(crate) mode: Mode,
+    /// Its run's number at home, for reports.
+    pub(crate) seq: u64,
+    pub(crate) visit: Option<Visit>,
+    pub(crate) is_parked: bool,
+    /// Was woken while it was not parked.
+    pub(crate) token: bool,
+    class: Class,
+}
+
+/// What a thread is to the checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    None,
+    Transit,
+    Waking,
+    Computing,
+    Intensive,
+}
+
+/// The driver's books about an item.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ItemState {
+    /// The queueing that is pending.
+    pub(crate) pending: Option<Ticket>,
+    /// The queueing that runs.
+    pub(crate) running: Option<Ticket>,
+    /// Where it is to be queued when its time has come.
+    pub(crate) cpu: Option<u32>,
+    /// How many items its runs may still queue.
+    pub(crate) budget: u32,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    plan: &'a Plan,
+    config: &'a Config,
+    now: Nanos,
+    agenda: Agenda<Due>,
+    machine: Machine,
+    threads: Vec<Thread>,
+    pools: Pools,
+    queues: Vec<Queue>,
+    arena: Arena,
+    items: Vec<ItemState>,
+    wheel: Wheel,
+    wheel_planned: Option<Nanos>,
+    retry_planned: Option<Nanos>,
+    flushes: Vec<Flush>,
+    waits: Vec<Wait>,
+    rng: Rng,
+    next_ticket: Ticket,
+    nr_groups: usize,
+    calls_left: usize,
+    outstanding: usize,
+    steps: u64,
+    sabotage_count: u32,
+    /// What a sabotaged driver has not queued yet.
+    held_back: Option<(usize, Link)>,
+    gauges: Vec<Gauge>,
+    watchers: Watchers,
+    violation: Option<Violation>,
+    /// The run came to its end, and all items with it.
+    is_complete: bool,
+}
+
+/// A run takes no more steps than this per item and call, or it goes round in circles.
+const MAX_STEPS_PER_ITEM: u64 = 100_000;
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(plan: &'a Plan, config: &'a Config) -> Self {
+        let queues = plan.queues.iter().enumerate();
+        let budget = |item: &crate::plan::Item| ItemState {
+            budget: item.nr_queueings,
+            ..ItemState::default()
+        };
+        let mut engine = Self {
+            plan,
+            config,
+            now: 0,
+            agenda: Agenda::new(),
+            machine: Machine::new(config.cpus.max(1), config.pod_cpus.clamp(1, config.cpus.max(1))),
+            threads: Vec::new(),
+            pools: Pools::default(),
+            queues: queues.map(|(n, spec)| Queue::new(n, spec, config.sabotage)).collect(),
+            arena: Arena::new(plan.items.len()),
+            items: plan.items.iter().map(budget).collect(),
+            wheel: Wheel::new(0),
+            wheel_planned: None,
+            retry_planned: None,
+            flushes: Vec::new(),
+            waits: Vec::new(),
+            rng: Rng::new(config.seed),
+            next_ticket: 1,
+            nr_groups: 0,
+            calls_left: plan.calls.len(),
+            outstanding: 0,
+            steps: 0,
+            sabotage_count: 0,
+            held_back: None,
+            gauges: Vec::new(),
+            watchers: Watchers::new(plan, config),
+            violation: None,
+            is_complete: false,
+        };
+        engine.set_up_machine();
+        engine
+    }
+
+    /// Slow CPUs and other programs.
+    fn set_up_machine(&mut self) {
+        let faults = &self.config.faults;
+        let mut rng = self.rng.fork(1);
+        for cpu in 0..self.config.cpus {
+            if faults.slowness > 100 && rng.chance(faults.slow_cpus) {
+                self.machine.set_slowness(cpu, faults.slowness);
+            }
+            if rng.chance(faults.foreign_cpus) {
+                self.spawn_foreign(cpu);
+            }
+        }
+        if let Some(call) = self.plan.calls.first() {
+            self.agenda.add(call.at, Rank::Wake, Due::Call(0));
+        }
+    }
+
+    /// Runs to the end, or to the first complaint.
+    pub(crate) fn run(mut self) -> Outcome {
+        while self.violation.is_none() {
+            let Some((at, due)) = self.agenda.pop() else { break };
+            if at > self.now {
+                self.settle(Some(at));
+                self.now = at;
+            }
+            self.handle(due);
+            while let Some(cpu) = self.machine.next_ready() {
+                self.dispatch(cpu);
+            }
+            self.count_step();
+        }
+        if self.violation.is_none() {
+            self.settle(None);
+        }
+        if self.violation.is_none() {
+            self.check_end();
+        }
+        self.outcome()
+    }
+
+    fn handle(&mut self, due: Due) {
+        match due {
+            Due::Call(index) => self.call(index),
+            Due::Wake(tid) => self.wake(tid),
+            Due::Burnt(cpu, burnt) => self.burnt(cpu, burnt),
+            Due::Report(report) => self.deliver(report),
+            Due::Created(pool, creation) => self.created(pool, creation),
+            Due::Cull(pool) => self.cull(pool),
+            Due::Retry => self.retry(),
+            Due::Tick(pool) => self.tick(pool),
+            Due::Wheel => self.turn_wheel(),
+            Due::Flusher(flush) => self.flusher_continues(flush),
+        }
+    }
+
+    fn call(&mut self, index: usize) {
+        self.calls_left -= 1;
+        if let Some(next) = self.plan.calls.get(index + 1) {
+            self.agenda.add(next.at.max(self.now), Rank::Wake, Due::Call(index + 1));
+        }
+        match self.plan.calls[index].op {
+            Op::Queue { item, cpu } => {
+                self.queue(item, cpu, 0);
+            }
+            Op::QueueDelayed { item, cpu, delay } => self.queue_delayed(item, cpu, delay, 0),
+            Op::FlushItem(item) => {
+                self.flush_item(item, None);
+            }
+            Op::FlushQueue(queue) => {
+                self.flush_queue(queue, None);
+            }
+            Op::Cancel(item) => {
+                self.cancel(item);
+            }
+            Op::CancelSync(item) => {
+                self.cancel(item);
+                self.flush_item(item, None);
+            }
+            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            Op::Burn(_) | Op::Sleep(_) | Op::Announced(_) => {
+                debug_assert!(false, "a caller from outside has no CPU and no time");
+            }
+        }
+    }
+
+    /// Whether all that was asked for is done: what only exists to disturb may stop.
+    fn is_quiet(&self) -> bool {
+        self.calls_left == 0 && self.outstanding == 0
+    }
+
+    fn count_step(&mut self) {
+        self.steps += 1;
+        let work = self.plan.items.len() + self.plan.calls.len() + 100;
+        if self.steps > MAX_STEPS_PER_ITEM * work as u64 {
+            self.complain("progress", format!("no end after {} steps", self.steps));
+        }
+    }
+
+    // ---- threads and CPUs
+
+    fn spawn_thread(&mut self, home: PoolNo, id: WorkerId, mode: Mode) {
+        self.threads.push(Thread {
+            home,
+            id,
+            mode,
+            seq: 0,
+            visit: None,
+            is_parked: matches!(mode, Mode::Ask),
+            token: false,
+            class: Class::None,
+        });
+    }
+
+    /// The thread's wait is over; it wants a CPU.
+    fn wake(&mut self, tid: Tid) {
+        self.machine.wake(tid);
+        self.regauge(tid);
+    }
+
+    /// Wakes a parked worker, or leaves it a token.
+    fn unpark(&mut self, tid: Tid) {
+        let thread = &mut self.threads[tid];
+        if thread.is_parked {
+            thread.is_parked = false;
+            self.wake(tid);
+        } else {
+            thread.token = true;
+        }
+    }
+
+    /// A CPU may have become free.
+    fn dispatch(&mut self, cpu: u32) {
+        let Some((tid, is_switch)) = self.machine.dispatch(cpu) else { return };
+        if is_switch {
+            self.machine.threads[tid].burn += self.config.costs.switch;
+        }
+        if std::mem::take(&mut self.machine.threads[tid].is_fresh) {
+            self.is_back(tid);
+        }
+        self.regauge(tid);
+        match self.machine.threads[tid].burn {
+            0 => self.step(tid),
+            _ => self.burn(tid),
+        }
+    }
+
+    /// Lets the thread on a CPU use it, for a slice or as long as it wants.
+    fn burn(&mut self, tid: Tid) {
+        let (cpu, wanted) = (self.machine.threads[tid].cpu, self.machine.threads[tid].burn);
+        let slice = self.config.costs.slice.unwrap_or(Nanos::MAX);
+        let burnt = wanted.min(self.machine.cpu_time(cpu, slice).max(1));
+        let wall = self.machine.wall_time(cpu, burnt);
+        self.agenda.add(self.now.saturating_add(wall), Rank::CpuFree, Due::Burnt(cpu, burnt));
+    }
+
+    fn burnt(&mut self, cpu: u32, burnt: Nanos) {
+        let Some(tid) = self.machine.running(cpu) else { return };
+        let thread = &mut self.machine.threads[tid];
+        thread.burn -= burnt;
+        if thread.burn == 0 {
+            self.step(tid);
+        } else if self.machine.has_waiters(cpu) {
+            self.machine.requeue(tid);
+        } else {
+            self.burn(tid);
+        }
+    }
+
+    fn runner(&self, tid: Tid) -> Runner {
+        Runner { worker: tid as WorkerNo + 1, cpu: self.machine.threads[tid].cpu }
+    }
+
+    // ---- telling the checkers
+
+    /// Recounts what a thread is to its pool.
+    fn regauge(&mut self, tid: Tid) {
+        let thread = &self.threads[tid];
+        let sched = &self.machine.threads[tid];
+        let class = match thread.mode {
+            _ if sched.state == State::Off => Class::None,
+            Mode::Ask | Mode::Create(_) => Class::Transit,
+            Mode::Item(_) if sched.is_fresh => Class::Waking,
+            // A lent worker is counted at home, which does not know what it runs.
+            Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
+            Mode::Item(_) => Class::Computing,
+            Mode::Foreign(_) | Mode::Dead => return,
+        };
+        let (home, before) = (thread.home, thread.class);
+        if before == class {
+            return;
+        }
+        self.threads[tid].class = class;
+        let gauge = &mut self.gauges[home];
+        if let Some(count) = gauge.count(before) {
+            *count -= 1;
+        }
+        if let Some(count) = gauge.count(class) {
+            *count += 1;
+        }
+        self.watchers.touch(home);
+    }
+
+    fn note(&mut self, what: What) {
+        let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
+        if let Err(violation) = self.watchers.observe(self.now, what, &world) {
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    /// Nothing more happens before `until`.
+    fn settle(&mut self, until: Option<Nanos>) {
+        let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
+        if let Err(violation) = self.watchers.settle(self.now, until, &world) {
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    fn complain(&mut self, checker: &'static str, message: String) {
+        let violation = Violation { checker, at: self.now, message };
+        self.violation.get_or_insert(violation);
+    }
+
+    /// Every third, fifth, … time that a sabotaged driver comes by.
+    fn strikes(&mut self, sabotage: Sabotage, every: u32) -> bool {
+        if self.config.sabotage != Some(sabotage) {
+            return false;
+        }
+        self.sabotage_count += 1;
+        self.sabotage_count.is_multiple_of(every)
+    }
+
+    /// Checks the core's own invariants, oftener in small pools than in large ones, where it takes
+    /// long.
+    fn check_pool(&mut self, pool: PoolNo) {
+        if !cfg!(debug_assertions) || self.config.checks == crate::config::Checks::None {
+            return;
+        }
+        let pool = &mut self.pools.list[pool];
+        pool.calls_unchecked += 1;
+        if pool.calls_unchecked * 4 >= pool.core.nr_workers() {
+            pool.calls_unchecked = 0;
+            pool.core.check();
+        }
+    }
+}
+
+impl Gauge {
+    fn count(&mut self, class: Class) -> Option<&mut u32> {
+        match class {
+            Class::None => None,
+            Class::Transit => Some(&mut self.transit),
+            Class::Waking => Some(&mut self.waking),
+            Class::Computing => Some(&mut self.computing),
+            Class::Intensive => Some(&mut self.intensive),
+        }
+    }
+}

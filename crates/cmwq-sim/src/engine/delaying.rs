@@ -1,0 +1,54 @@
+//! Delayed items: one timing wheel for the machine.
+
+use super::{Due, Engine};
+use crate::Nanos;
+use crate::agenda::Rank;
+use crate::arena::Arena;
+use crate::config::Sabotage;
+use crate::event::{Queueing, What};
+use crate::plan::ItemId;
+
+impl Engine<'_> {
+    /// Queues an item after a delay; without one, at once.
+    pub(super) fn queue_delayed(
+        &mut self,
+        item: ItemId,
+        cpu: Option<u32>,
+        delay: Nanos,
+        here: u32,
+    ) {
+        if delay == 0 {
+            self.queue(item, cpu, here);
+            return;
+        }
+        if self.arena.claim(item).is_pending() {
+            return;
+        }
+        let ticket = self.new_ticket(item);
+        let due = self.now + delay;
+        self.items[item].cpu = cpu;
+        let queue = self.plan.items[item].queue;
+        self.note(What::Armed(Queueing { item, ticket, queue }, due));
+        let early = if self.config.sabotage == Some(Sabotage::FireEarly) { delay / 2 } else { 0 };
+        self.arena.arm(&mut self.wheel, item, due - early);
+        self.plan_wheel();
+    }
+
+    fn plan_wheel(&mut self) {
+        let Some(at) = self.wheel.next_deadline() else { return };
+        if self.wheel_planned.is_none_or(|planned| at < planned) {
+            self.wheel_planned = Some(at);
+            self.agenda.add(at.max(self.now), Rank::Wake, Due::Wheel);
+        }
+    }
+
+    /// Queues the items whose time has come.
+    pub(super) fn turn_wheel(&mut self) {
+        self.wheel_planned = None;
+        while let Some(item) = Arena::expire(&mut self.wheel, self.now) {
+            let cpu = self.items[item].cpu;
+            self.queue_claimed(item, cpu, 0);
+        }
+        self.plan_wheel();
+    }
+}

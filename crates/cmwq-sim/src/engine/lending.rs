@@ -1,0 +1,98 @@
+//! An idle pod helps a busy one: its workers visit the other pool and run items there.
+
+use super::creating::Creator;
+use super::working::Turn;
+use super::{Engine, Visit};
+use crate::config::Sabotage;
+use crate::event::PoolNo;
+use crate::machine::Tid;
+use crate::places::PoolKind;
+use cmwq_core::Kick;
+
+impl Engine<'_> {
+    fn lends(&self, pool: PoolNo) -> bool {
+        let is_managed = matches!(self.pools.list[pool].kind, PoolKind::Managed(_));
+        is_managed && self.config.lending && self.config.sabotage != Some(Sabotage::NeverLend)
+    }
+
+    fn siblings(&self, pool: PoolNo) -> impl Iterator<Item = PoolNo> {
+        let all = &self.pools.managed[usize::from(self.pools.list[pool].is_high)];
+        let mine = all.iter().position(|&other| other == pool).unwrap_or(0);
+        let (before, after) = all.split_at(mine);
+        after.iter().skip(1).chain(before).copied()
+    }
+
+    /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
+    pub(super) fn ask_idle_pods(&mut self, pool: PoolNo) {
+        if !self.lends(pool) || !self.pools.list[pool].wants_help() {
+            return;
+        }
+        let has_spare = |&other: &PoolNo| self.pools.list[other].core.has_spare_cpu();
+        let idle: Vec<_> = self.siblings(pool).filter(has_spare).collect();
+        for other in idle {
+            match self.pools.list[other].core.kick_to_lend() {
+                Kick::Wake(id) => {
+                    self.check_pool(other);
+                    if let Some(tid) = self.pools.list[other].thread(id) {
+                        self.unpark(tid);
+                    }
+                    return;
+                }
+                Kick::NeedFirst => return self.create_spare(other, Creator::OutsideToLend),
+                Kick::None | Kick::Watch => {}
+            }
+        }
+    }
+
+    /// An idle worker looks whether another pod has more than it can run. `None`: it may sleep.
+    pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
+        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
+        if !self.lends(home) {
+            return None;
+        }
+        let host = self.siblings(home).find(|&other| self.pools.list[other].wants_help())?;
+        if self.pools.list[home].core.may_create_spare(self.now) {
+            return Some(self.begin_creation(tid, Creator::Lender));
+        }
+        let seq = self.pools.list[home].core.lend(id)?;
+        self.check_pool(home);
+        self.threads[tid].seq = seq;
+        let guest = self.pools.list[host].core.guest_enter();
+        self.visit(tid, Some(Visit { host, id: guest }));
+        self.pools.list[home].nr_lent += 1;
+        self.watch(home);
+        Some(Turn::Again)
+    }
+
+    pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
+        let claim = self.pools.list[visit.host].core.guest_next(visit.id);
+        self.check_pool(visit.host);
+        if let Some(claim) = claim {
+            return self.begin(tid, visit.host, visit.id, claim);
+        }
+        self.go_home(tid, visit);
+        Turn::Again
+    }
+
+    /// Between two items of the other pool: work of its own comes first, and workers of its own,
+    /// one of which may have come back from a wait, want the CPU.
+    pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
+        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
+        let core = &mut self.pools.list[home].core;
+        self.threads[tid].seq = core.lend_again(id);
+        let is_wanted = core.work_waits() || core.is_over_capacity();
+        if is_wanted && self.pools.list[visit.host].core.guest_may_leave(visit.id) {
+            self.go_home(tid, visit);
+        }
+    }
+
+    fn go_home(&mut self, tid: Tid, visit: Visit) {
+        let kick = self.pools.list[visit.host].core.guest_leave(visit.id);
+        self.kick(visit.host, kick);
+        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
+        self.pools.list[home].core.lend_end(id);
+        self.pools.list[home].nr_lent -= 1;
+        self.check_pool(home);
+        self.visit(tid, None);
+    }
+}

@@ -1,0 +1,274 @@
+//! Queueing, cancelling, limits, and acting on what the core says.
+
+use cmwq_core::{Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
+
+use super::Engine;
+use crate::checkers::Gauge;
+use crate::config::Sabotage;
+use crate::event::{PoolNo, Queueing, Site, What};
+use crate::places::{Kind, Link, Queue};
+use crate::plan::{ItemId, QueueId};
+
+impl Engine<'_> {
+    /// Queues an item on `cpu`, or where the caller, who runs on `here`, happens to be. `false`: it
+    /// was pending already.
+    pub(super) fn queue(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
+        let held_back = self.held_back.take();
+        let queued = self.queue_now(item, cpu, here);
+        if let Some((item, link)) = held_back {
+            let kick = self.arena.enqueue(&mut self.pools.list[link.pool].core, link.pwq, item);
+            self.kick(link.pool, kick);
+        }
+        queued
+    }
+
+    /// What a sabotaged driver does with an item instead of queueing it.
+    fn mishandle(&mut self, item: ItemId, queue: QueueId, link: Link) -> bool {
+        let is_lost = self.strikes(Sabotage::LoseItem, 7);
+        let is_held = !is_lost && self.strikes(Sabotage::Reorder, 5);
+        if !is_lost && !is_held {
+            return false;
+        }
+        let _ = self.arena.claim(item);
+        let ticket = self.new_ticket(item);
+        self.note_queued(Queueing { item, ticket, queue }, link);
+        if is_held {
+            self.held_back = Some((item, link));
+        }
+        true
+    }
+
+    fn queue_now(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
+        let queue = self.plan.items[item].queue;
+        let seen = self.arena.word(item);
+        let link = self.link(queue, cpu.unwrap_or(here));
+        if self.config.sabotage.is_some() && !seen.is_pending() && self.mishandle(item, queue, link)
+        {
+            return true;
+        }
+        let is_at_home = seen.pool().is_none_or(|pool| pool.0 as usize == link.pool);
+        if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
+            let core = &mut self.pools.list[link.pool].core;
+            if let Enqueued::Queued(kick) = self.arena.enqueue_idle(core, link.pwq, item, seen) {
+                let ticket = self.new_ticket(item);
+                self.note_queued(Queueing { item, ticket, queue }, link);
+                self.kick(link.pool, kick);
+                return true;
+            }
+        }
+        let was = self.arena.claim(item);
+        if was.is_pending() {
+            return false;
+        }
+        if was.disable_depth() != 0 {
+            self.arena.release(item, was);
+            return false;
+        }
+        self.new_ticket(item);
+        self.queue_claimed(item, cpu, here);
+        true
+    }
+
+    /// Queues an item whose `PENDING` the caller owns.
+    pub(super) fn queue_claimed(&mut self, item: ItemId, cpu: Option<u32>, here: u32) {
+        let queue = self.plan.items[item].queue;
+        let last = self.arena.word(item).pool();
+        let mut link = self.link(queue, cpu.unwrap_or(here));
+        // Non-reentrance: a pool that still runs the item for this queue runs it again.
+        let is_ordered = self.queues[queue].kind == Kind::Ordered;
+        let elsewhere =
+            last.map(|last| last.0 as usize).filter(|&last| last != link.pool && !is_ordered);
+        if let Some(last) = elsewhere
+            && self.config.sabotage != Some(Sabotage::IgnoreRedirect)
+        {
+            let key = self.queues[queue].key;
+            if let Some(pwq) = self.arena.executing_on(&self.pools.list[last].core, item, key) {
+                link = self.link_of(last, queue, pwq);
+            }
+        }
+        let ticket = self.items[item].pending.unwrap_or_default();
+        self.note_queued(Queueing { item, ticket, queue }, link);
+        let kick = self.arena.enqueue(&mut self.pools.list[link.pool].core, link.pwq, item);
+        self.kick(link.pool, kick);
+    }
+
+    pub(super) fn new_ticket(&mut self, item: ItemId) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.outstanding += 1;
+        self.items[item].pending = Some(ticket);
+        ticket
+    }
+
+    fn note_queued(&mut self, what: Queueing, link: Link) {
+        self.note(What::Queued(what, Site { pool: link.pool, group: link.group }));
+    }
+
+    /// The queue's link that `pwq` of `pool` belongs to.
+    fn link_of(&self, pool: PoolNo, queue: QueueId, pwq: PwqId) -> Link {
+        let link = self.queues[queue].link(pool).expect("the pool runs an item of the queue");
+        debug_assert_eq!(link.pwq, pwq);
+        link
+    }
+
+    /// The queue's way into the pool that serves callers on `cpu`.
+    fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
+        let Queue { kind, is_high, .. } = self.queues[queue];
+        let kind = kind.pool_kind(cpu, &self.machine);
+        let pool = self.pools.find_or_make(kind, is_high, &self.machine, self.config);
+        while self.gauges.len() <= pool {
+            let made = &self.pools.list[self.gauges.len()];
+            let concurrency = made.core.config().concurrency;
+            self.gauges.push(Gauge::new(made.kind, made.is_high, concurrency));
+        }
+        match self.queues[queue].link(pool) {
+            Some(link) => link,
+            None => self.make_link(queue, pool),
+        }
+    }
+
+    #[cold]
+    fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
+        let kind = self.pools.list[pool].kind;
+        let node = self.queues[queue].node_of(kind, &self.machine, self.config);
+        let max_active = self.queues[queue].share(node, &self.machine, self.config);
+        let (group, slots) = match node.filter(|_| self.config.node_pods > 1) {
+            Some(node) => self.shared_limit(queue, node, max_active),
+            None => (self.new_group(max_active), None),
+        };
+        let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
+        let queue = &mut self.queues[queue];
+        let config = queue.pwq_config(max_active.saturating_add(raised), slots);
+        let pwq = self.pools.list[pool].core.add_pwq(config);
+        let link = Link { pool, pwq, group };
+        queue.add_link(link);
+        link
+    }
+
+    fn shared_limit(
+        &mut self,
+        queue: QueueId,
+        node: u32,
+        max_active: u32,
+    ) -> (usize, Option<std::sync::Arc<crate::places::NodeLimit>>) {
+        let find = |queue: &Queue| {
+            let found = queue.shared.iter().find(|shared| shared.node == node);
+            found.map(|shared| (shared.group, Some(std::sync::Arc::clone(&shared.slots))))
+        };
+        if let Some(found) = find(&self.queues[queue]) {
+            return found;
+        }
+        let group = self.new_group(max_active);
+        let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
+        let shared = Queue::new_shared(node, group, max_active.saturating_add(raised));
+        self.queues[queue].shared.push(shared);
+        find(&self.queues[queue]).expect("just added")
+    }
+
+    fn new_group(&mut self, max_active: u32) -> usize {
+        let group = self.nr_groups;
+        self.nr_groups += 1;
+        self.note(What::LimitSet(group, max_active));
+        group
+    }
+
+    // ---- acting
+
+    /// Acts on a decision of the core.
+    pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
+        self.check_pool(pool);
+        match kick {
+            Kick::None => {}
+            Kick::Wake(id) => {
+                if self.strikes(Sabotage::DropWake, 3) {
+                    return;
+                }
+                if let Some(tid) = self.pools.list[pool].thread(id) {
+                    self.unpark(tid);
+                }
+            }
+            Kick::Watch => self.watch(pool),
+            Kick::NeedFirst => self.create_from_outside(pool),
+        }
+    }
+
+    /// Acts on what finishing or cancelling an item demands.
+    pub(super) fn act(&mut self, pool: PoolNo, effects: Effects) {
+        self.kick(pool, effects.kick);
+        if let Some(wq) = effects.flush_done {
+            self.flush_pwq_done(wq.0 as usize);
+        }
+        if let Some(to) = effects.grant {
+            self.grant(to);
+        }
+    }
+
+    fn grant(&mut self, to: PwqRef) {
+        if self.strikes(Sabotage::DropGrant, 1) {
+            return;
+        }
+        let mut grant = Some(to);
+        while let Some(to) = grant {
+            let pool = to.pool.0 as usize;
+            let effects = self.pools.list[pool].core.grant(to.pwq);
+            self.kick(pool, effects.kick);
+            grant = effects.grant;
+        }
+    }
+
+    // ---- cancelling, limits
+
+    /// Takes an item back. `false`: it was not pending.
+    pub(super) fn cancel(&mut self, item: ItemId) -> bool {
+        if self.arena.disarm(&mut self.wheel, item) {
+            self.cancelled(item, self.arena.word(item));
+            return true;
+        }
+        let Some(at) = self.arena.word(item).pwq() else { return false };
+        let pool = at.pool.0 as usize;
+        let core = &mut self.pools.list[pool].core;
+        let Grab::Taken(effects) = self.arena.try_grab(core, item) else {
+            self.complain("core", format!("item {item} is on {at:?}, which denies it"));
+            return false;
+        };
+        self.cancelled(item, self.arena.word(item));
+        self.act(pool, effects);
+        true
+    }
+
+    fn cancelled(&mut self, item: ItemId, word: WorkWord) {
+        self.arena.release(item, word);
+        let ticket = self.items[item].pending.take().unwrap_or_default();
+        self.outstanding -= 1;
+        let queue = self.plan.items[item].queue;
+        self.note(What::Cancelled(Queueing { item, ticket, queue }));
+    }
+
+    pub(super) fn set_max_active(&mut self, queue: QueueId, max_active: u32) {
+        self.queues[queue].max_active = max_active;
+        for index in 0..self.queues[queue].links.len() {
+            let link = self.queues[queue].links[index];
+            let kind = self.pools.list[link.pool].kind;
+            let node = self.queues[queue].node_of(kind, &self.machine, self.config);
+            if node.is_some() && self.config.node_pods > 1 {
+                continue;
+            }
+            let share = self.queues[queue].share(node, &self.machine, self.config);
+            self.note(What::LimitSet(link.group, share));
+            let kick = self.pools.list[link.pool].core.set_max_active(link.pwq, share);
+            self.kick(link.pool, kick);
+        }
+        for index in 0..self.queues[queue].shared.len() {
+            let shared = &self.queues[queue].shared[index];
+            let (node, group) = (shared.node, shared.group);
+            let slots = std::sync::Arc::clone(&shared.slots);
+            let share = self.queues[queue].share(Some(node), &self.machine, self.config);
+            self.note(What::LimitSet(group, share));
+            let mut granted = slots.raise(Some(share));
+            while let Some(to) = granted {
+                self.grant(to);
+                granted = slots.raise(None);
+            }
+        }
+    }
+}

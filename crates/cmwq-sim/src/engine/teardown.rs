@@ -1,0 +1,84 @@
+//! The end of a run: what must be left, and what is dropped.
+
+use cmwq_core::Wheel;
+
+use super::{Engine, Mode};
+use crate::arena::Arena;
+use crate::report::{Outcome, Stats};
+
+impl Engine<'_> {
+    /// Nothing will happen any more: whether everything was done, and the core's books are empty.
+    pub(super) fn check_end(&mut self) {
+        self.is_complete = self.outstanding == 0;
+        if self.config.checks == crate::config::Checks::None {
+            return;
+        }
+        let world = crate::checkers::World {
+            config: self.config,
+            gauges: &self.gauges,
+            machine: &self.machine,
+        };
+        if let Err(violation) = self.watchers.end(self.now, &world) {
+            self.violation = Some(violation);
+            return;
+        }
+        if !self.wheel.is_empty() {
+            return self.complain("core", format!("{} timers were forgotten", self.wheel.len()));
+        }
+        for pool in 0..self.pools.list.len() {
+            self.pools.list[pool].core.check();
+            let running = self.pools.list[pool].core.nr_running();
+            if running != 0 {
+                return self
+                    .complain("core", format!("pool {pool} believes {running} workers running"));
+            }
+        }
+        self.check_pwqs();
+    }
+
+    fn check_pwqs(&mut self) {
+        for queue in 0..self.queues.len() {
+            for index in 0..self.queues[queue].links.len() {
+                let link = self.queues[queue].links[index];
+                let core = &mut self.pools.list[link.pool].core;
+                let load = core.pwq_load(link.pwq);
+                if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_none() {
+                    let message = format!("queue {queue} left {load:?} at pool {}", link.pool);
+                    return self.complain("core", message);
+                }
+            }
+        }
+    }
+
+    pub(super) fn outcome(&mut self) -> Outcome {
+        let is_worker = |thread: &&super::Thread| !matches!(thread.mode, Mode::Foreign(_));
+        Outcome {
+            digest: self.watchers.digest,
+            violation: self.violation.take(),
+            stats: Stats {
+                queued: self.next_ticket - 1,
+                steps: self.steps,
+                events: self.watchers.nr_events,
+                pools: self.pools.list.len() as u64,
+                workers: self.threads.iter().filter(is_worker).count() as u64,
+            },
+            end: self.now,
+            events: self.watchers.events.take().unwrap_or_default(),
+            recent: std::mem::take(&mut self.watchers.recent),
+        }
+    }
+}
+
+impl Drop for Engine<'_> {
+    /// A run that stopped early has items on lists, which the core rightly refuses to drop, and
+    /// after a panic it may be inconsistent: then lists and items are leaked. They are worth a few
+    /// kilobytes and a complaint.
+    fn drop(&mut self) {
+        let is_clean = self.is_complete && !std::thread::panicking();
+        if !is_clean {
+            std::mem::forget(std::mem::take(&mut self.pools));
+            std::mem::forget(std::mem::replace(&mut self.wheel, Wheel::new(0)));
+            std::mem::forget(std::mem::replace(&mut self.arena, Arena::new(0)));
+        }
+    }
+}

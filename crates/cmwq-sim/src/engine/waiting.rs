@@ -1,0 +1,162 @@
+//! Waiting for items and for queues.
+
+use super::{Due, Engine};
+use crate::agenda::Rank;
+use crate::config::Sabotage;
+use crate::event::{Queueing, What};
+use crate::machine::Tid;
+use crate::places::{Link, Pool, Queue};
+use crate::plan::{ItemId, QueueId};
+
+/// A wait for the last queueing of an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    what: Queueing,
+    /// The worker that waits; `None`: a caller from outside.
+    thread: Option<Tid>,
+    barrier: usize,
+    is_over: bool,
+}
+
+/// A wait for everything on a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flush {
+    queue: QueueId,
+    thread: Option<Tid>,
+    is_over: bool,
+}
+
+/// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs`: the count belongs to the first
+/// flusher, so a call that only changes colours must not touch it.
+fn prep_pwqs(
+    pools: &mut [Pool],
+    links: &[Link],
+    nr_to_flush: &mut u32,
+    flush: Option<u8>,
+    color: Option<u8>,
+) -> bool {
+    let mut nr_armed = 0;
+    for link in links {
+        nr_armed += u32::from(pools[link.pool].core.flush_prep(link.pwq, flush, color));
+    }
+    if flush.is_some() {
+        *nr_to_flush = nr_armed;
+    }
+    nr_armed > 0
+}
+
+impl Engine<'_> {
+    /// Waits for the last queueing of an item. `false`: it is idle, or its timer runs, which is not
+    /// waited for.
+    pub(super) fn flush_item(&mut self, item: ItemId, thread: Option<Tid>) -> bool {
+        let Some(pool) = self.arena.word(item).pool() else { return false };
+        let pool = pool.0 as usize;
+        let is_queued = self.arena.word(item).is_queued();
+        let core = &mut self.pools.list[pool].core;
+        let Some(barrier) = self.arena.insert_barrier(core, item) else { return false };
+        self.check_pool(pool);
+        let ticket = if is_queued { self.items[item].pending } else { self.items[item].running };
+        let queue = self.plan.items[item].queue;
+        let what = Queueing { item, ticket: ticket.unwrap_or_default(), queue };
+        let wait = self.waits.len();
+        let is_over = self.strikes(Sabotage::WaitEarly, 1);
+        self.waits.push(Wait { what, thread, barrier, is_over });
+        self.note(What::WaitBegan(wait, what));
+        if is_over {
+            self.note(What::WaitEnded(wait, what));
+        }
+        !is_over
+    }
+
+    /// A worker has come to a barrier.
+    pub(super) fn wait_is_over(&mut self, barrier: usize) {
+        let find = |wait: &Wait| wait.barrier == barrier;
+        let Some(index) = self.waits.iter().rposition(find) else { return };
+        let wait = self.waits[index];
+        self.waits[index].barrier = usize::MAX;
+        self.arena.free_barrier(barrier);
+        if wait.is_over {
+            return;
+        }
+        self.waits[index].is_over = true;
+        self.note(What::WaitEnded(index, wait.what));
+        if let Some(tid) = wait.thread {
+            self.wake(tid);
+        }
+    }
+
+    // ---- whole queues
+
+    /// Waits for everything queued so far. `false`: nothing was in flight.
+    pub(super) fn flush_queue(&mut self, queue: QueueId, thread: Option<Tid>) -> bool {
+        let me = self.flushes.len();
+        self.flushes.push(Flush { queue, thread, is_over: false });
+        self.note(What::FlushBegan(me, queue));
+        if self.strikes(Sabotage::FlushEarly, 1) {
+            self.flush_ended(me);
+            return false;
+        }
+        let Queue { flush, links, nr_pwqs_to_flush, .. } = &mut self.queues[queue];
+        let pools = &mut self.pools.list;
+        let start = flush
+            .start(me, &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color));
+        if start == cmwq_core::Start::Done {
+            self.flush_ended(me);
+            return false;
+        }
+        true
+    }
+
+    /// One pwq has nothing of the flushed colour left.
+    pub(super) fn flush_pwq_done(&mut self, queue: QueueId) {
+        let queue = &mut self.queues[queue];
+        queue.nr_pwqs_to_flush -= 1;
+        if queue.nr_pwqs_to_flush == 0
+            && let Some(first) = queue.flush.first()
+        {
+            self.wake_flusher(first);
+        }
+    }
+
+    fn wake_flusher(&mut self, flush: usize) {
+        match self.flushes[flush].thread {
+            Some(tid) => self.wake(tid),
+            None => {
+                let later = self.rng.below(self.config.faults.slow_flushers + 1);
+                self.agenda.add(self.now + later, Rank::Wake, Due::Flusher(flush));
+            }
+        }
+    }
+
+    /// The worker that waited for something has a CPU again.
+    pub(super) fn after_wait(&mut self, tid: Tid) {
+        let waits = |flush: &Flush| flush.thread == Some(tid) && !flush.is_over;
+        if let Some(flush) = self.flushes.iter().rposition(waits) {
+            self.flusher_continues(flush);
+        }
+    }
+
+    /// A woken flusher leaves; the first one takes care of the others.
+    pub(super) fn flusher_continues(&mut self, me: usize) {
+        let queue = self.flushes[me].queue;
+        self.flush_ended(me);
+        if !self.queues[queue].flush.is_first(me) {
+            return;
+        }
+        let Queue { flush, links, nr_pwqs_to_flush, .. } = &mut self.queues[queue];
+        let pools = &mut self.pools.list;
+        let mut done = Vec::new();
+        flush.cascade(
+            &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color),
+            |flusher| done.push(flusher),
+        );
+        for flusher in done {
+            self.wake_flusher(flusher);
+        }
+    }
+
+    fn flush_ended(&mut self, me: usize) {
+        self.flushes[me].is_over = true;
+        self.note(What::FlushEnded(me, self.flushes[me].queue));
+    }
+}

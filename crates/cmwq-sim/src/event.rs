@@ -1,0 +1,133 @@
+//! What can be observed of a run, and its digest.
+
+use crate::Nanos;
+use crate::plan::{ItemId, QueueId};
+
+/// Numbers the queueings of a run, in their order: one queueing of an item is run once or
+/// cancelled.
+pub type Ticket = u64;
+/// A worker's thread, numbered through the whole run from 1.
+pub type WorkerNo = usize;
+/// A pool, numbered through the whole run.
+pub type PoolNo = usize;
+/// What shares a limit: a queue's items on one pool, or on one node. Numbered through the whole
+/// run.
+pub type GroupNo = usize;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// When, in virtual nanoseconds.
+    pub t: Nanos,
+    /// What.
+    pub what: What,
+}
+
+/// A queueing of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Queueing {
+    /// The item.
+    pub item: ItemId,
+    /// Which of its queueings.
+    pub ticket: Ticket,
+    /// Its queue.
+    pub queue: QueueId,
+}
+
+/// Where a queueing is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// The pool.
+    pub pool: PoolNo,
+    /// What shares the limit.
+    pub group: GroupNo,
+}
+
+/// Who runs something, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Runner {
+    /// The thread.
+    pub worker: WorkerNo,
+    /// The CPU it is on.
+    pub cpu: u32,
+}
+
+/// See [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A delayed queueing waits for its time.
+    Armed(Queueing, Nanos),
+    /// A queueing is on a pool's lists.
+    Queued(Queueing, Site),
+    /// A queueing was taken back.
+    Cancelled(Queueing),
+    /// The item's function was entered.
+    Started(Queueing, Site, Runner),
+    /// The function blocked.
+    Slept(Queueing, Runner),
+    /// The function runs again.
+    Woke(Queueing, Runner),
+    /// The function returned.
+    Finished(Queueing, Runner),
+    /// A flush of the queue began.
+    FlushBegan(usize, QueueId),
+    /// It returned.
+    FlushEnded(usize, QueueId),
+    /// A wait for a queueing began.
+    WaitBegan(usize, Queueing),
+    /// It returned.
+    WaitEnded(usize, Queueing),
+    /// A limit was set.
+    LimitSet(GroupNo, u32),
+    /// The creation of a worker began.
+    WorkerWanted(PoolNo),
+    /// A pool has a new worker.
+    WorkerMade(PoolNo, WorkerNo),
+    /// A worker left its pool.
+    WorkerLeft(PoolNo, WorkerNo),
+    /// A worker could not be created.
+    CreateFailed(PoolNo),
+}
+
+/// The digest of a run's events: equal runs have equal digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// The number.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, event: &Event) {
+        use std::hash::Hash;
+        event.hash(&mut Fnv(&mut self.0));
+    }
+}
+
+/// FNV-1a by 64-bit words, as a hasher that does not depend on the standard library's choice of
+/// one.
+struct Fnv<'a>(&'a mut u64);
+
+impl std::hash::Hasher for Fnv<'_> {
+    fn finish(&self) -> u64 {
+        *self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            *self.0 = (*self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
+            *self.0 ^= *self.0 >> 29;
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Pools and queues of a run: which pool serves which queue where, and what shares a limit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cmwq_core::policy::UNMANAGED;
+use cmwq_core::{
+    FlushState, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqConfig, PwqId, PwqRef,
+    WqKey, consts,
+};
+
+use crate::Nanos;
+use crate::config::{Config, Sabotage};
+use crate::event::{GroupNo, PoolNo};
+use crate::machine::{Machine, Place, Tid, WHOLE};
+use crate::scenario::{Flag, QueueSpec};
+
+/// What a pool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolKind {
+    /// Pinned to a CPU.
+    Cpu(u32),
+    /// Runs bottom halves on a CPU.
+    Bh(u32),
+    /// Serves a pod, every active item at once.
+    Unbound(u32),
+    /// Serves a pod, as many running workers as it has CPUs.
+    Managed(u32),
+    /// Serves ordered queues, anywhere.
+    Ordered,
+}
+
+impl PoolKind {
+    /// Where its workers may run.
+    pub(crate) const fn place(self) -> Place {
+        match self {
+            Self::Cpu(cpu) | Self::Bh(cpu) => Place::Cpu(cpu),
+            Self::Unbound(pod) | Self::Managed(pod) => Place::Domain(1 + pod),
+            Self::Ordered => Place::Domain(WHOLE),
+        }
+    }
+
+    fn concurrency(self, machine: &Machine) -> u32 {
+        match self {
+            Self::Cpu(_) | Self::Bh(_) => 1,
+            Self::Managed(pod) => machine.domain_cpus(1 + pod).len() as u32,
+            Self::Unbound(_) | Self::Ordered => UNMANAGED,
+        }
+    }
+}
+
+/// A pool and the driver's books about it.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) core: PoolState,
+    pub(crate) kind: PoolKind,
+    pub(crate) is_high: bool,
+    /// The threads of its own workers, by worker id.
+    pub(crate) threads: Vec<Option<Tid>>,
+    /// Work waits that may not start now, and detectors know.
+    pub(crate) is_watched: bool,
+    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU to spare.
+    pub(crate) nr_lent: u32,
+    /// The tick's interval, while it ticks.
+    pub(crate) tick: Option<Nanos>,
+    pub(crate) cull_planned: Option<Nanos>,
+    /// Calls of the core since its invariants were last checked.
+    pub(crate) calls_unchecked: u32,
+}
+
+impl Pool {
+    pub(crate) fn thread(&self, id: cmwq_core::WorkerId) -> Option<Tid> {
+        self.threads.get(id.0 as usize).copied().flatten()
+    }
+
+    pub(crate) fn set_thread(&mut self, id: cmwq_core::WorkerId, tid: Option<Tid>) {
+        let index = id.0 as usize;
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, None);
+        }
+        self.threads[index] = tid;
+    }
+
+    /// Whether a worker of another pool may take an item: one waits that this pool must not start
+    /// itself.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.core.work_waits() && self.core.nr_running() >= self.core.config().concurrency
+    }
+}
+
+/// All pools, made when they are first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    pub(crate) list: Vec<Pool>,
+    numbers: HashMap<(PoolKind, bool), PoolNo>,
+    /// The managed pools of normal and of high priority, which help each other.
+    pub(crate) managed: [Vec<PoolNo>; 2],
+}
+
+impl Pools {
+    /// The pool of this kind; `true`: it is new.
+    pub(crate) fn find_or_make(
+        &mut self,
+        kind: PoolKind,
+        is_high: bool,
+        machine: &Machine,
+        config: &Config,
+    ) -> PoolNo {
+        if let Some(&number) = self.numbers.get(&(kind, is_high)) {
+            return number;
+        }
+        let number = self.list.len();
+        let mut core = PoolConfig::new(PoolId(number as u32), kind.concurrency(machine));
+        core.idle_timeout = config.idle_timeout;
+        core.create_cooldown = config.create_cooldown;
+        core.bh = matches!(kind, PoolKind::Bh(_));
+        self.list.push(Pool {
+            core: PoolState::new(core),
+            kind,
+            is_high,
+            threads: Vec::new(),
+            is_watched: false,
+            nr_lent: 0,
+            tick: None,
+            cull_planned: None,
+            calls_unchecked: 0,
+        });
+        self.numbers.insert((kind, is_high), number);
+        if matches!(kind, PoolKind::Managed(_)) {
+            self.managed[usize::from(is_high)].push(number);
+        }
+        number
+    }
+}
+
+/// What kind of pools a queue leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Percpu,
+    Unbound,
+    Managed,
+    Ordered,
+    Bh,
+}
+
+impl Kind {
+    pub(crate) const fn of(spec: &QueueSpec) -> Self {
+        if spec.flags.has(Flag::Bh) {
+            Self::Bh
+        } else if spec.flags.has(Flag::Ordered) {
+            Self::Ordered
+        } else if spec.flags.has(Flag::Managed) {
+            Self::Managed
+        } else if spec.flags.has(Flag::Unbound) {
+            Self::Unbound
+        } else {
+            Self::Percpu
+        }
+    }
+
+    /// The pool that serves callers on `cpu`.
+    pub(crate) fn pool_kind(self, cpu: u32, machine: &Machine) -> PoolKind {
+        match self {
+            Self::Percpu => PoolKind::Cpu(cpu),
+            Self::Bh => PoolKind::Bh(cpu),
+            Self::Unbound => PoolKind::Unbound(machine.pod_of(cpu)),
+            Self::Managed => PoolKind::Managed(machine.pod_of(cpu)),
+            Self::Ordered => PoolKind::Ordered,
+        }
+    }
+}
+
+/// A node's share of a queue's limit, and how many pools wait for a part of it. Lock: LN.
+#[derive(Debug)]
+pub(crate) struct NodeLimit(Mutex<(NodeState, usize)>);
+
+impl NodeLimit {
+    fn with<R>(&self, f: impl FnOnce(&mut NodeState, &mut usize) -> R) -> R {
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (node, nr_waiting) = &mut *guard;
+        f(node, nr_waiting)
+    }
+
+    /// Changes the limit; whoever now has a slot is returned, one at a time.
+    pub(crate) fn raise(&self, max: Option<u32>) -> Option<PwqRef> {
+        self.with(|node, nr_waiting| {
+            if let Some(max) = max {
+                node.set_max(max);
+            }
+            let granted = node.next_granted();
+            *nr_waiting -= usize::from(granted.is_some());
+            granted
+        })
+    }
+}
+
+impl NodeSlots for NodeLimit {
+    fn try_get(&self, who: PwqRef) -> bool {
+        self.with(|node, nr_waiting| {
+            let got = node.try_get(who);
+            *nr_waiting += usize::from(!got);
+            got
+        })
+    }
+
+    fn may_keep(&self, is_waiting: bool) -> bool {
+        self.with(|node, nr_waiting| {
+            *nr_waiting <= usize::from(is_waiting) && node.nr() <= node.max()
+        })
+    }
+
+    fn put(&self) -> Option<PwqRef> {
+        self.with(|node, nr_waiting| {
+            let granted = node.put();
+            *nr_waiting -= usize::from(granted.is_some());
+            granted
+        })
+    }
+
+    fn leave(&self, who: PwqRef) -> bool {
+        self.with(|node, nr_waiting| {
+            let left = node.leave(who);
+            *nr_waiting -= usize::from(left);
+            left
+        })
+    }
+}
+
+/// A queue's way into one pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) pool: PoolNo,
+    pub(crate) pwq: PwqId,
+    pub(crate) group: GroupNo,
+}
+
+/// A limit that several pools of a node share.
+#[derive(Debug)]
+pub(crate) struct SharedLimit {
+    pub(crate) node: u32,
+    pub(crate) group: GroupNo,
+    pub(crate) slots: Arc<NodeLimit>,
+}
+
+/// A queue of the run.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) key: WqKey,
+    pub(crate) kind: Kind,
+    pub(crate) is_high: bool,
+    is_intensive: bool,
+    pub(crate) max_active: u32,
+    pub(crate) links: Vec<Link>,
+    /// By pool: which of `links`.
+    by_pool: Vec<Option<u32>>,
+    pub(crate) shared: Vec<SharedLimit>,
+    pub(crate) flush: FlushState<usize>,
+    pub(crate) nr_pwqs_to_flush: u32,
+}
+
+impl Queue {
+    pub(crate) fn new(number: usize, spec: &QueueSpec, sabotage: Option<Sabotage>) -> Self {
+        let kind = Kind::of(spec);
+        let asked = if spec.max_active == 0 { consts::WQ_DFL_ACTIVE } else { spec.max_active };
+        let max_active = match kind {
+            Kind::Bh => u32::MAX,
+            Kind::Ordered if sabotage == Some(Sabotage::UnorderOrdered) => 2,
+            Kind::Ordered => 1,
+            _ => asked,
+        };
+        Self {
+            key: WqKey(number as u32),
+            kind,
+            is_high: spec.flags.has(Flag::Highpri) || kind == Kind::Bh,
+            is_intensive: spec.flags.has(Flag::CpuIntensive),
+            max_active,
+            links: Vec::new(),
+            by_pool: Vec::new(),
+            shared: Vec::new(),
+            flush: FlushState::new(),
+            nr_pwqs_to_flush: 0,
+        }
+    }
+
+    pub(crate) const fn is_intensive(&self) -> bool {
+        self.is_intensive
+    }
+
+    /// The way into `pool`, if it was made.
+    #[inline]
+    pub(crate) fn link(&self, pool: PoolNo) -> Option<Link> {
+        let index = self.by_pool.get(pool).copied().flatten()?;
+        Some(self.links[index as usize])
+    }
+
+    pub(crate) fn add_link(&mut self, link: Link) {
+        if self.by_pool.len() <= link.pool {
+            self.by_pool.resize(link.pool + 1, None);
+        }
+        self.by_pool[link.pool] = Some(self.links.len() as u32);
+        self.links.push(link);
+    }
+
+    pub(crate) fn pwq_config(&self, max_active: u32, slots: Option<Arc<NodeLimit>>) -> PwqConfig {
+        PwqConfig {
+            wq: self.key,
+            max_active,
+            node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
+            cpu_intensive: self.is_intensive,
+            work_color: self.flush.work_color(),
+        }
+    }
+
+    /// Whether the queue's limit is split over the machine's nodes.
+    fn is_split(&self, machine: &Machine) -> bool {
+        matches!(self.kind, Kind::Unbound | Kind::Managed) && machine.nr_pods() > 1
+    }
+
+    /// The node of a pool, if the queue's limit is split.
+    pub(crate) fn node_of(
+        &self,
+        pool: PoolKind,
+        machine: &Machine,
+        config: &Config,
+    ) -> Option<u32> {
+        match pool {
+            PoolKind::Unbound(pod) | PoolKind::Managed(pod) if self.is_split(machine) => {
+                Some(pod / config.node_pods)
+            }
+            _ => None,
+        }
+    }
+
+    /// What `node` may run of this queue's `max_active`.
+    pub(crate) fn share(&self, node: Option<u32>, machine: &Machine, config: &Config) -> u32 {
+        let Some(node) = node else { return self.max_active };
+        let pods = node * config.node_pods..((node + 1) * config.node_pods).min(machine.nr_pods());
+        let cpus: usize = pods.map(|pod| machine.domain_cpus(1 + pod).len()).sum();
+        let min_active = self.max_active.min(consts::WQ_DFL_MIN_ACTIVE);
+        NodeState::share(self.max_active, min_active, cpus as u32, machine.nr_cpus())
+    }
+
+    /// A shared limit for `node`.
+    pub(crate) fn new_shared(node: u32, group: GroupNo, max: u32) -> SharedLimit {
+        SharedLimit {
+            node,
+            group,
+            slots: Arc::new(NodeLimit(Mutex::new((NodeState::new(max), 0)))),
+        }
+    }
+}

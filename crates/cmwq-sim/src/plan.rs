@@ -1,0 +1,122 @@
+//! What a simulation does: queues, items with programs, and calls from outside at given times.
+//!
+//! A [`Scenario`] is a small plan that people write; [`swarm`](crate::swarm) makes large ones from
+//! a seed.
+
+use crate::Nanos;
+use crate::scenario::{QueueSpec, Scenario};
+use crate::script::Step;
+
+/// An item, by its index in [`Plan::items`].
+pub type ItemId = usize;
+/// A queue, by its index in [`Plan::queues`].
+pub type QueueId = usize;
+
+/// See the module header.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The queues.
+    pub queues: Vec<QueueSpec>,
+    /// The items.
+    pub items: Vec<Item>,
+    /// What callers that are not workers do, in order of time.
+    pub calls: Vec<Call>,
+}
+
+/// A work item: where it is queued and what its function does.
+#[derive(Clone, Debug, Default)]
+pub struct Item {
+    /// The queue it is always queued on.
+    pub queue: QueueId,
+    /// What each run does.
+    pub ops: Vec<Op>,
+    /// How many items its runs may queue in all, so that the simulation ends.
+    pub nr_queueings: u32,
+}
+
+/// A call from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When.
+    pub at: Nanos,
+    /// What.
+    pub op: Op,
+}
+
+/// A step of an item's function, or a call from outside (which cannot burn, sleep or block).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Use the CPU.
+    Burn(Nanos),
+    /// Block, for a detector to notice.
+    Sleep(Nanos),
+    /// Block in a section that tells the pool so (`cmwq::blocking`).
+    Announced(Nanos),
+    /// Queue an item: on `cpu`, or where the caller runs. Items may queue themselves.
+    Queue {
+        /// Which.
+        item: ItemId,
+        /// Where.
+        cpu: Option<u32>,
+    },
+    /// Queue an item after a delay.
+    QueueDelayed {
+        /// Which.
+        item: ItemId,
+        /// Where.
+        cpu: Option<u32>,
+        /// How much later.
+        delay: Nanos,
+    },
+    /// Wait for the last queueing of an item.
+    FlushItem(ItemId),
+    /// Wait for everything queued on a queue so far.
+    FlushQueue(QueueId),
+    /// Take an item back, if it has not started.
+    Cancel(ItemId),
+    /// Take an item back, or wait for it.
+    CancelSync(ItemId),
+    /// Change a queue's limit.
+    SetMaxActive {
+        /// Which queue.
+        queue: QueueId,
+        /// The new limit.
+        max_active: u32,
+    },
+}
+
+impl Plan {
+    /// The greatest number of a CPU that the plan names.
+    #[must_use]
+    pub fn greatest_cpu(&self) -> Option<u32> {
+        let ops = self.items.iter().flat_map(|item| &item.ops);
+        let ops = ops.chain(self.calls.iter().map(|call| &call.op));
+        let cpus = ops.filter_map(|op| match op {
+            Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } => *cpu,
+            _ => None,
+        });
+        cpus.max()
+    }
+}
+
+impl From<&Scenario> for Plan {
+    /// The works become items; those of one moment are queued in their order.
+    fn from(scenario: &Scenario) -> Self {
+        let mut plan = Self { queues: scenario.workqueues.clone(), ..Self::default() };
+        for (id, work) in scenario.works.iter().enumerate() {
+            let ops = work.script.iter().map(|&step| match step {
+                Step::Burn(ns) => Op::Burn(ns),
+                Step::Sleep(ns) => Op::Sleep(ns),
+            });
+            plan.items.push(Item { queue: work.workqueue, ops: ops.collect(), nr_queueings: 0 });
+            let (item, cpu) = (id, work.cpu);
+            let op = match work.delay_ns {
+                0 => Op::Queue { item, cpu },
+                delay => Op::QueueDelayed { item, cpu, delay },
+            };
+            plan.calls.push(Call { at: work.at_ns, op });
+        }
+        plan.calls.sort_by_key(|call| call.at);
+        plan
+    }
+}

@@ -1,0 +1,321 @@
+//! Random runs: a machine, a load and faults, all from one seed.
+//!
+//! In the manner of *swarm testing* (Groce et al., 2012) a seed does not use everything a little:
+//! it first draws which kinds of queues, operations and faults it uses at all, and how much, so
+//! that over many seeds rare combinations come up undiluted.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+use crate::config::{Config, Costs, Detect, Faults, Sabotage, Tick};
+use crate::plan::Plan;
+use crate::report::{Outcome, Violation};
+use crate::rng::Rng;
+use crate::scenario::MAX_CPUS;
+use crate::simulate;
+
+mod load;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+/// Something that can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Fault {
+    /// Reports of blocking that come late.
+    Late = 1 << 0,
+    /// Reports that never come.
+    Lost = 1 << 1,
+    /// Reports of what did not happen.
+    Spurious = 1 << 2,
+    /// Reports that come twice.
+    Duplicate = 1 << 3,
+    /// Threads that cannot be created now and then.
+    Create = 1 << 4,
+    /// A time in which no thread can be created.
+    Outage = 1 << 5,
+    /// CPUs slower than others.
+    Slow = 1 << 6,
+    /// Other programs that use the CPUs.
+    Foreign = 1 << 7,
+    /// Flushers that are slow to continue.
+    Flushers = 1 << 8,
+    /// Switches and creations that cost time, and time slices.
+    Costs = 1 << 9,
+}
+
+impl Fault {
+    /// All faults with their names and what they are.
+    pub const ALL: [(Self, &'static str, &'static str); 10] = [
+        (Self::Late, "late", "reports of blocking come late"),
+        (Self::Lost, "lost", "reports of blocking never come"),
+        (Self::Spurious, "spurious", "blocking is reported that did not happen"),
+        (Self::Duplicate, "duplicate", "reports come twice"),
+        (Self::Create, "create", "some thread creations fail"),
+        (Self::Outage, "outage", "for a while all thread creations fail"),
+        (Self::Slow, "slow", "some CPUs are slower than others"),
+        (Self::Foreign, "foreign", "other programs use the CPUs"),
+        (Self::Flushers, "flushers", "flushers are slow to continue"),
+        (Self::Costs, "costs", "switches and creations take time; threads have time slices"),
+    ];
+}
+
+/// A set of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultSet(u16);
+
+impl FaultSet {
+    /// No fault.
+    pub const NONE: Self = Self(0);
+    /// Every fault.
+    pub const ALL: Self = Self((1 << Fault::ALL.len()) - 1);
+
+    /// Whether `fault` is in the set.
+    #[must_use]
+    pub const fn has(self, fault: Fault) -> bool {
+        self.0 & fault as u16 != 0
+    }
+
+    /// The set with `fault` added.
+    #[must_use]
+    pub const fn with(self, fault: Fault) -> Self {
+        Self(self.0 | fault as u16)
+    }
+}
+
+impl FromStr for FaultSet {
+    type Err = String;
+
+    /// `all`, `none`, or names separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "all" => return Ok(Self::ALL),
+            "none" | "" => return Ok(Self::NONE),
+            _ => {}
+        }
+        let find = |name: &str| Fault::ALL.iter().find(|(_, known, _)| *known == name.trim());
+        text.split(',').try_fold(Self::NONE, |set, name| match find(name) {
+            Some((fault, ..)) => Ok(set.with(*fault)),
+            None => {
+                let names: Vec<_> = Fault::ALL.iter().map(|(_, name, _)| *name).collect();
+                Err(format!(
+                    "unknown fault '{}': use all, none, or {}",
+                    name.trim(),
+                    names.join(", ")
+                ))
+            }
+        })
+    }
+}
+
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = Fault::ALL.iter().filter(|(fault, ..)| self.has(*fault));
+        let names: Vec<_> = all.map(|(_, name, _)| *name).collect();
+        match *self {
+            Self::NONE => f.write_str("none"),
+            Self::ALL => f.write_str("all"),
+            _ => f.write_str(&names.join(",")),
+        }
+    }
+}
+
+/// What is not left to the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The number of CPUs.
+    pub cpus: Option<u32>,
+    /// The number of items.
+    pub items: Option<usize>,
+    /// The number of queues.
+    pub queues: Option<usize>,
+    /// The faults that may be drawn.
+    pub faults: FaultSet,
+    /// A deliberate mistake in the driver.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cpus: None, items: None, queues: None, faults: FaultSet::ALL, sabotage: None }
+    }
+}
+
+/// What came of a seed.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What was not left to it.
+    pub options: Options,
+    /// What was run, for replaying and shrinking.
+    pub plan: Plan,
+    /// Under which conditions.
+    pub config: Config,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Report {
+    /// The complaint, if there was one.
+    #[must_use]
+    pub const fn violation(&self) -> Option<&Violation> {
+        self.outcome.violation.as_ref()
+    }
+
+    /// The command that does this again.
+    #[must_use]
+    pub fn replay(&self) -> String {
+        let mut command = format!("cmwq sim --seed {}", self.seed);
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command += &format!(" --{name} {value}");
+            }
+        };
+        add("cpus", self.options.cpus.map(|n| n.to_string()));
+        add("items", self.options.items.map(|n| n.to_string()));
+        add("queues", self.options.queues.map(|n| n.to_string()));
+        let is_restricted = self.options.faults != FaultSet::ALL;
+        add("faults", is_restricted.then(|| self.options.faults.to_string()));
+        add("sabotage", self.options.sabotage.map(|mistake| mistake.to_string()));
+        command
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(violation) = self.violation() else {
+            let stats = &self.outcome.stats;
+            return write!(
+                f,
+                "seed {}: {} items on {} CPUs, no complaint",
+                self.seed, stats.queued, self.config.cpus
+            );
+        };
+        for event in &self.outcome.recent {
+            writeln!(f, "  {:>12} ns  {:?}", event.t, event.what)?;
+        }
+        writeln!(f, "seed {}: {violation}", self.seed)?;
+        write!(f, "again: {}", self.replay())
+    }
+}
+
+/// Runs everything that `seed` stands for.
+#[must_use]
+pub fn run_seed(seed: u64, options: &Options) -> Report {
+    run_seed_with(seed, options, None, false)
+}
+
+/// Runs what `seed` stands for, with another `plan`, or with all events kept. Neither changes the
+/// conditions.
+#[must_use]
+pub fn run_seed_with(
+    seed: u64,
+    options: &Options,
+    plan: Option<&Plan>,
+    keep_events: bool,
+) -> Report {
+    let rng = Rng::new(seed);
+    let config = Config { keep_events, ..config(&mut rng.fork(1), seed, options) };
+    let plan = match plan {
+        Some(plan) => plan.clone(),
+        None => load::plan(&mut rng.fork(2), &config, options),
+    };
+    let config = with_tick_if_needed(config, &plan, &mut rng.fork(3));
+    // The core asserts its invariants; a broken one is a complaint like any other.
+    let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&plan, &config)));
+    let outcome = outcome.unwrap_or_else(|panic| panicked(panic.as_ref()));
+    Report { seed, options: *options, plan, config, outcome }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    Outcome {
+        digest: crate::event::Digest::default(),
+        violation: Some(Violation { checker: "core", at: 0, message: text.to_owned() }),
+        stats: crate::report::Stats::default(),
+        end: 0,
+        events: Vec::new(),
+        recent: std::collections::VecDeque::new(),
+    }
+}
+
+fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
+    let cpus = if rng.chance(900_000) { rng.between(1, 8) } else { rng.magnitude(1, 64) };
+    let cpus = options.cpus.unwrap_or(cpus as u32).clamp(1, MAX_CPUS);
+    let faults = draw_faults(rng, options.faults);
+    let has = |fault| faults.has(fault);
+    let costs = Costs {
+        switch: if has(Fault::Costs) { rng.below(5 * US) } else { 0 },
+        create: if has(Fault::Costs) { rng.magnitude(1, 500 * US) } else { 0 },
+        slice: (has(Fault::Costs) && rng.chance(500_000)).then(|| rng.magnitude(50 * US, 4 * MS)),
+    };
+    let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
+    Config {
+        seed,
+        // Pods of one CPU are what the runtime makes of managed queues; the others are as interesting.
+        pod_cpus: if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 },
+        node_pods: rng.between(1, 3) as u32,
+        costs,
+        detect: Detect { blocked: latency(rng), resumed: latency(rng), tick: None },
+        faults: draw_rates(rng, faults),
+        idle_timeout: rng.magnitude(MS, 1_000 * MS),
+        create_cooldown: rng.magnitude(100 * US, 20 * MS),
+        sabotage: options.sabotage,
+        ..Config::exact(cpus)
+    }
+}
+
+/// Each allowed fault is used by every third seed or so.
+fn draw_faults(rng: &mut Rng, allowed: FaultSet) -> FaultSet {
+    let all = Fault::ALL.iter().map(|(fault, ..)| *fault);
+    let drawn: Vec<_> = all.filter(|_| rng.chance(350_000)).collect();
+    drawn.into_iter().filter(|&fault| allowed.has(fault)).fold(FaultSet::NONE, FaultSet::with)
+}
+
+fn draw_rates(rng: &mut Rng, faults: FaultSet) -> Faults {
+    let mut rate = |fault, most: u64| {
+        let drawn = rng.magnitude(1_000, most) as u32;
+        if faults.has(fault) { drawn } else { 0 }
+    };
+    let (late, lost) = (rate(Fault::Late, 500_000), rate(Fault::Lost, 900_000));
+    let (spurious, duplicate) = (rate(Fault::Spurious, 300_000), rate(Fault::Duplicate, 500_000));
+    let (create_fails, slow_cpus) = (rate(Fault::Create, 900_000), rate(Fault::Slow, 900_000));
+    let foreign_cpus = rate(Fault::Foreign, 900_000);
+    let outage_from = rng.below(20 * MS);
+    let outage_to = outage_from + rng.magnitude(100 * US, 50 * MS);
+    let late_by = rng.magnitude(US, 5 * MS);
+    let any_late =
+        [Fault::Late, Fault::Duplicate, Fault::Spurious].into_iter().any(|f| faults.has(f));
+    Faults {
+        late,
+        late_by: if any_late { late_by } else { 0 },
+        lost,
+        spurious,
+        duplicate,
+        create_fails,
+        create_outage: faults.has(Fault::Outage).then_some((outage_from, outage_to)),
+        slow_cpus,
+        slowness: rng.between(110, 1_000),
+        foreign_cpus,
+        foreign: (rng.magnitude(20 * US, 5 * MS), rng.magnitude(20 * US, 5 * MS)),
+        slow_flushers: if faults.has(Fault::Flushers) { rng.magnitude(US, 10 * MS) } else { 0 },
+    }
+}
+
+/// Wherever reports may fail, and wherever pods help each other, a tick stands by, as in the real
+/// runtime.
+fn with_tick_if_needed(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config {
+    let is_managed =
+        |queue: &crate::scenario::QueueSpec| queue.flags.has(crate::scenario::Flag::Managed);
+    let pods_help = config.pod_cpus < config.cpus && plan.queues.iter().any(is_managed);
+    let drawn = rng.chance(300_000);
+    if drawn || pods_help || !config.detection_is_exact() {
+        let first = rng.magnitude(50 * US, 500 * US);
+        config.detect.tick = Some(Tick { first, longest: rng.between(first, 8 * first) });
+    }
+    config
+}

@@ -1,0 +1,111 @@
+//! The checkers can fail: each deliberate mistake of the driver makes the right one complain.
+
+use cmwq_sim::config::{Checks, Sabotage};
+use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::{Config, run_seed, simulate};
+
+/// Enough seeds for every mistake to matter in some of them.
+const SEEDS: u64 = 1_000;
+
+/// Runs seeds with a mistake, watched by one checker alone, until that complains.
+#[track_caller]
+fn check_caught(sabotage: Sabotage, checker: &'static str) {
+    let options = Options { faults: FaultSet::NONE, ..Options::default() };
+    for seed in 0..SEEDS {
+        let honest = run_seed(seed, &options);
+        let checks = Checks::Only(checker);
+        let config = Config { sabotage: Some(sabotage), checks, ..honest.config.clone() };
+        let outcome = simulate(&honest.plan, &config);
+        if let Some(violation) = outcome.violation {
+            assert_eq!(violation.checker, checker, "seed {seed}: {violation}");
+            assert!(honest.violation().is_none(), "seed {seed} complains without the mistake");
+            return;
+        }
+    }
+    panic!("{sabotage:?} went unnoticed by '{checker}' in {SEEDS} seeds");
+}
+
+#[test]
+fn a_forgotten_wake_up_is_a_stall() {
+    check_caught(Sabotage::DropWake, "stall");
+}
+
+#[test]
+fn without_reports_and_tick_work_stalls() {
+    check_caught(Sabotage::NoReports, "stall");
+}
+
+#[test]
+fn a_forgotten_slot_is_a_stall() {
+    check_caught(Sabotage::DropGrant, "stall");
+}
+
+#[test]
+fn queueing_a_running_item_elsewhere_is_reentrance() {
+    check_caught(Sabotage::IgnoreRedirect, "reentrance");
+}
+
+#[test]
+fn false_reports_break_concurrency() {
+    check_caught(Sabotage::FalseReports, "concurrency");
+}
+
+#[test]
+fn a_raised_limit_is_noticed() {
+    check_caught(Sabotage::RaiseLimit, "limit");
+}
+
+#[test]
+fn a_lost_item_is_missed() {
+    check_caught(Sabotage::LoseItem, "conservation");
+}
+
+#[test]
+fn one_worker_too_many_is_noticed() {
+    check_caught(Sabotage::CreateTwice, "bounds");
+}
+
+#[test]
+fn workers_that_never_leave_are_noticed() {
+    check_caught(Sabotage::NeverCull, "bounds");
+}
+
+#[test]
+fn jumping_the_queue_is_noticed() {
+    check_caught(Sabotage::Reorder, "order");
+}
+
+#[test]
+fn an_ordered_queue_that_runs_two_items_is_noticed() {
+    check_caught(Sabotage::UnorderOrdered, "order");
+}
+
+#[test]
+fn an_early_flush_is_noticed() {
+    check_caught(Sabotage::FlushEarly, "flush");
+}
+
+#[test]
+fn an_early_wait_is_noticed() {
+    check_caught(Sabotage::WaitEarly, "flush");
+}
+
+#[test]
+fn an_early_timer_is_noticed() {
+    check_caught(Sabotage::FireEarly, "delay");
+}
+
+#[test]
+fn a_pod_that_does_not_help_is_noticed() {
+    check_caught(Sabotage::NeverLend, "help");
+}
+
+#[test]
+fn every_mistake_is_noticed_by_the_whole_set() {
+    for (sabotage, _) in Sabotage::ALL {
+        let options =
+            Options { faults: FaultSet::NONE, sabotage: Some(sabotage), ..Options::default() };
+        let caught = (0..SEEDS).any(|seed| run_seed(seed, &options).violation().is_some());
+        assert!(caught, "{sabotage:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Random runs, none of which may make a checker complain.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::{Report, run_seed};
+
+/// Runs the seeds on all CPUs; panics with the first complaint and the command that repeats it.
+#[track_caller]
+fn check_seeds(seeds: std::ops::Range<u64>, options: &Options) {
+    let total = seeds.end - seeds.start;
+    let next = AtomicU64::new(seeds.start);
+    let run = || {
+        let mut found = Vec::new();
+        loop {
+            // ORDERING: no pairing: a counter.
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return found;
+            }
+            let report = run_seed(seed, options);
+            if report.violation().is_some() {
+                found.push(report);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found: Vec<Report> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    found.sort_by_key(|report| report.seed);
+    if let Some(first) = found.first() {
+        panic!("{} of {total} seeds have complaints; the first:\n{first}", found.len());
+    }
+}
+
+#[test]
+fn a_thousand_seeds_with_faults() {
+    check_seeds(0..1_000, &Options::default());
+}
+
+#[test]
+fn seeds_without_faults() {
+    check_seeds(0..500, &Options { faults: FaultSet::NONE, ..Options::default() });
+}
+
+/// One queue of each kind in turn gets all the load of a small machine.
+#[test]
+fn crowded_seeds() {
+    let options =
+        Options { cpus: Some(2), queues: Some(1), items: Some(600), ..Options::default() };
+    check_seeds(0..200, &options);
+}
+
+#[test]
+fn large_machines() {
+    check_seeds(0..10, &Options { cpus: Some(4096), items: Some(3_000), ..Options::default() });
+}
+
+/// Another seed each time the environment says so: `CMWQ_SEED=12345 cargo test -p cmwq-sim`.
+#[test]
+fn the_seed_of_the_environment() {
+    let Ok(seed) = std::env::var("CMWQ_SEED") else { return };
+    let seed: u64 = seed.parse().expect("CMWQ_SEED is a number");
+    // A complaint names its seed and the command that repeats it.
+    check_seeds(seed..seed + 200, &Options::default());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..60 {
+        let (one, other) =
+            (run_seed(seed, &Options::default()), run_seed(seed, &Options::default()));
+        assert_eq!(one.outcome.digest, other.outcome.digest, "seed {seed}");
+        assert_eq!(one.outcome.stats, other.outcome.stats, "seed {seed}");
+        assert_eq!(one.outcome.end, other.outcome.end, "seed {seed}");
+    }
+}
+
+#[test]
+fn other_seeds_give_other_runs() {
+    let digests: std::collections::HashSet<_> =
+        (0..60).map(|seed| run_seed(seed, &Options::default()).outcome.digest.value()).collect();
+    assert_eq!(digests.len(), 60);
+}
+
+#[test]
+fn the_replay_command_has_what_was_asked_for() {
+    let plain = run_seed(3, &Options::default());
+    assert_eq!(plain.replay(), "cmwq sim --seed 3");
+    let faults = "late,lost".parse().expect("known faults");
+    let sabotage = "never-lend".parse().ok();
+    let options = Options { cpus: Some(5), items: Some(9), queues: Some(2), faults, sabotage };
+    let special = run_seed(3, &options);
+    assert_eq!(
+        special.replay(),
+        "cmwq sim --seed 3 --cpus 5 --items 9 --queues 2 --faults late,lost --sabotage never-lend"
+    );
+}
+
+#[test]
+fn fault_sets_have_names() {
+    assert_eq!("all".parse(), Ok(FaultSet::ALL));
+    assert_eq!("none".parse(), Ok(FaultSet::NONE));
+    let set: FaultSet = "lost, outage".parse().expect("known faults");
+    assert_eq!(set.to_string(), "lost,outage");
+    assert!("losst".parse::<FaultSet>().unwrap_err().contains("unknown fault 'losst'"));
+}

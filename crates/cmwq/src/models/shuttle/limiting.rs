@@ -1,0 +1,73 @@
+//! `max_active`: never more at once, and no slot is lost.
+
+use shuttle::thread;
+
+use super::{Count, Pods, check};
+use crate::current::blocking;
+use crate::sync::{Arc, Ordering};
+use crate::workqueue::Workqueue;
+
+/// Items that are counted while they run, at most `limit` at once, in two pods if there are two.
+fn run_limited(wq: &Workqueue, limit: u32) {
+    let (running, done) = (Arc::new(Count::default()), Arc::new(Count::default()));
+    let queuers: Vec<_> = (0..2)
+        .map(|cpu| {
+            let (wq, running, done) = (wq.clone(), Arc::clone(&running), Arc::clone(&done));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let (running, done) = (Arc::clone(&running), Arc::clone(&done));
+                    drop(wq.queue_on(cpu, move || {
+                        assert!(running.up() <= limit, "more than max_active at once");
+                        blocking(|| thread::yield_now());
+                        running.0.fetch_sub(1, Ordering::Relaxed);
+                        done.up();
+                    }));
+                }
+            })
+        })
+        .collect();
+    for queuer in queuers {
+        queuer.join().unwrap();
+    }
+    wq.flush();
+    // An item that found too many has panicked, and is missing here.
+    assert_eq!(done.get(), 4);
+}
+
+#[test]
+fn an_unbound_limit_holds() {
+    check(Pods::One, |world| run_limited(&world.queue(|b| b.unbound().max_active(2)), 2));
+}
+
+/// The pods of a node share the limit, slot by slot.
+#[test]
+fn a_limit_holds_across_pods() {
+    check(Pods::Two, |world| run_limited(&world.queue(|b| b.managed().max_active(1)), 1));
+}
+
+#[test]
+fn a_limit_of_two_holds_across_pods() {
+    check(Pods::Two, |world| run_limited(&world.queue(|b| b.managed().max_active(2)), 2));
+}
+
+/// Slots that cancelled items give back go to whoever waits for them, in either pod.
+#[test]
+fn cancelled_items_give_their_slots_back() {
+    check(Pods::Two, |world| {
+        let wq = world.queue(|b| b.managed().max_active(1));
+        let works: Vec<_> = (0..2).map(|_| crate::work::Work::new(|| ())).collect();
+        let busy = wq.queue_on(0, || blocking(|| thread::yield_now()));
+        for (cpu, work) in works.iter().enumerate() {
+            assert!(wq.queue_work_on(cpu, work));
+        }
+        let last = wq.queue_on(1, || 1);
+        let canceller = {
+            let work = works[0].clone();
+            thread::spawn(move || drop(work.cancel()))
+        };
+        works[1].cancel();
+        canceller.join().unwrap();
+        assert_eq!(last.join().unwrap(), 1);
+        busy.join().unwrap();
+    });
+}
