@@ -13,8 +13,8 @@ static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 /// [`Work`](crate::Work) function, or in a closure whose handle was dropped. Without a handler,
 /// nothing is done beyond the message that Rust's panic hook has printed by then.
 ///
-/// The handler runs on the worker, or where a handle is dropped whose closure has panicked already. If it panics
-/// itself, that panic is swallowed.
+/// The handler runs on the worker, or where a handle is dropped whose closure has panicked already.
+/// If it panics itself, that panic is swallowed.
 pub fn set_panic_handler(handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) {
     if let Ok(mut slot) = HANDLER.lock() {
         *slot = Some(Arc::new(handler));

@@ -18,6 +18,8 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 pub(crate) struct Pods {
     /// Pods with a CPU to spare. Those that were never used count: they are idle.
     spare: AtomicU32,
+    /// Pods with more work than they may run.
+    backlogs: AtomicU32,
     pools: Box<[AtomicPtr<Pool>]>,
 }
 
@@ -25,6 +27,7 @@ impl Pods {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             spare: AtomicU32::new(u32::try_from(count).unwrap_or(u32::MAX)),
+            backlogs: AtomicU32::new(0),
             pools: (0..count).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
         }
     }
@@ -51,6 +54,23 @@ impl Pods {
     pub(crate) fn any_spare(&self) -> bool {
         // ORDERING: no pairing: ordered by the pools' locks, see the module header.
         self.spare.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether any pod has more work than it may run, so that a CPU that some worker leaves matters.
+    #[inline]
+    pub(crate) fn any_backlog(&self) -> bool {
+        // ORDERING: no pairing: a pod that misses it is told by the tick.
+        self.backlogs.load(Ordering::Relaxed) != 0
+    }
+
+    /// A pod has a backlog now, or no longer.
+    pub(crate) fn count_backlog(&self, backlog: bool) {
+        // ORDERING: no pairing: as above.
+        if backlog {
+            self.backlogs.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.backlogs.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// A pod has a CPU to spare now, or no longer.

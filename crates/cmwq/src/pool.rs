@@ -59,9 +59,8 @@ pub(crate) struct Locked {
     is_spare: bool,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
-    /// Workers that run items of other pods now. They block like any other, so they are watched
-    /// here.
-    pub(crate) nr_lent: u32,
+    /// Counted as a pod with a backlog.
+    is_backlogged: bool,
     /// For names.
     next_worker_number: u32,
 }
@@ -143,7 +142,7 @@ impl Pool {
                 is_closing: false,
                 is_spare: true,
                 is_called: false,
-                nr_lent: 0,
+                is_backlogged: false,
                 next_worker_number: 0,
             }),
             watched: AtomicBool::new(false),
@@ -199,6 +198,16 @@ impl Pool {
         guard.is_called |= called;
         self.unlock(guard, kick);
         called
+    }
+
+    /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
+    pub(crate) fn watch_for_others(&'static self) {
+        if self.is_watched() {
+            return;
+        }
+        let guard = self.lock();
+        let is_busy = guard.core.nr_running() > 0;
+        self.unlock(guard, if is_busy { Kick::Watch } else { Kick::None });
     }
 
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
@@ -455,7 +464,7 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        self.settle_spare(pool);
+        self.settle_board(pool);
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         match kick {
@@ -517,8 +526,13 @@ impl Locked {
 
     /// Keeps the board of the pods.
     #[inline]
-    fn settle_spare(&mut self, pool: &Pool) {
+    fn settle_board(&mut self, pool: &Pool) {
         let Some((pods, _)) = pool.pods else { return };
+        let is_backlogged = self.core.work_waits() && self.core.is_at_capacity();
+        if is_backlogged != self.is_backlogged {
+            self.is_backlogged = is_backlogged;
+            pods.count_backlog(is_backlogged);
+        }
         let is_spare = !self.is_called && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
@@ -528,16 +542,17 @@ impl Locked {
         }
     }
 
-    /// Whether anybody has to be watched: work waits here, or a worker is lent, whose CPU others
-    /// could use.
-    pub(crate) fn has_to_watch(&self) -> bool {
-        self.core.work_waits() || self.nr_lent > 0
+    /// Whether anybody has to be watched: work waits here, or a worker runs on a CPU that another
+    /// pod could use.
+    pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
+        let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
+        self.core.work_waits() || (self.core.nr_running() > 0 && others_wait())
     }
 
     /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
     /// who looks for work in other pods.
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
-        if kick == Kick::None && pool.pods.is_some() && self.nr_lent > 0 {
+        if kick == Kick::None && pool.pods.is_some_and(|(pods, _)| pods.any_backlog()) {
             return self.core.kick_to_lend();
         }
         kick

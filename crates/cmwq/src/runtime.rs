@@ -284,6 +284,13 @@ impl Runtime {
         })
     }
 
+    /// Work waits in `pool` at capacity: has the workers of the other pods watched, for their CPUs.
+    pub(crate) fn watch_other_pods(&self, pool: &'static Pool) {
+        let Some((pods, place)) = pool.pods else { return };
+        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
+        others.filter_map(|other| pods.get(other)).for_each(Pool::watch_for_others);
+    }
+
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
     #[cold]
     pub(crate) fn ask_idle_pods(&'static self, pool: &'static Pool) {

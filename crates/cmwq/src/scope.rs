@@ -121,11 +121,13 @@ struct Slot<T> {
 }
 
 impl<T> Drop for Slot<T> {
-    /// The outcome that nobody took is dropped by the last of the two, while what it borrows is there.
+    /// The outcome that nobody took is dropped by the last of the two, while what it borrows is
+    /// there.
     fn drop(&mut self) {
         let outcome = lock(&self.outcome).take();
         let panicked = matches!(outcome, Some(Err(_)));
-        // It may panic, and must not unwind into the worker; what it panics with may, too, and is leaked.
+        // It may panic, and must not unwind into the worker; what it panics with may, too, and is
+        // leaked.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome))).map_err(mem::forget);
         if panicked || dropped.is_err() {
             // ORDERING: no pairing: ordered by `one_done`, or by the scope's own thread.

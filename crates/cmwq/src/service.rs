@@ -271,13 +271,14 @@ impl Loop {
             return 0;
         }
         let found = verify::look(pool, None, true);
-        if found.work_waits && self.runtime.detect.has_sentinel() {
+        if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
             pool.is_calm.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
-        if found.work_waits {
+        if found.has_backlog {
             self.runtime.ask_idle_pods(pool);
+            self.runtime.watch_other_pods(pool);
         }
         found.blocked
     }

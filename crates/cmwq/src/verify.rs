@@ -34,15 +34,17 @@ pub(crate) struct Found {
     pub(crate) blocked: usize,
     /// Workers whose run could be looked at and is running.
     pub(crate) running: usize,
-    /// Work waits.
-    pub(crate) work_waits: bool,
+    /// Somebody has to be watched.
+    pub(crate) has_to_watch: bool,
+    /// Work of this pool waits.
+    pub(crate) has_backlog: bool,
 }
 
 /// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it
 /// asks for what to do next.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
-    if found.blocked == 0 && found.work_waits {
+    if found.blocked == 0 && found.has_to_watch {
         pool.false_alarm();
     }
 }
@@ -53,8 +55,8 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
-        let mut found = Found { work_waits: collect(pool, suspects), ..Found::default() };
-        if !found.work_waits {
+        let mut found = collect(pool, suspects);
+        if !found.has_to_watch {
             return found;
         }
         suspects.retain(|suspect| suspect.is_worth_telling(patient, &mut found));
@@ -66,12 +68,12 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     })
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     let mut guard = pool.lock();
-    if !guard.has_to_watch() {
+    if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
-        return false;
+        return Found::default();
     }
     let mut sleepers = 0;
     for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
@@ -89,8 +91,9 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> bool {
             thread: Arc::clone(thread),
         });
     }
+    let has_backlog = guard.core.work_waits();
     pool.unlock(guard, Kick::None);
-    true
+    Found { has_to_watch: true, has_backlog, ..Found::default() }
 }
 
 fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {

@@ -143,7 +143,7 @@ impl Worker {
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
         // The newest idle worker stands by: it is the one that would be woken.
-        let has_to_watch = guard.has_to_watch();
+        let has_to_watch = guard.has_to_watch(self.pool);
         if has_to_watch {
             guard.refresh_standby(self.pool);
         } else {
@@ -175,14 +175,12 @@ impl Worker {
         self.pool.create_worker(Creator::Spare);
         let mut home = self.pool.lock();
         let lent = home.core.lend(self.id);
-        home.nr_lent += u32::from(lent.is_some());
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
         self.serve(context, busy, seq);
         let mut home = self.pool.lock();
         home.core.lend_end(self.id);
-        home.nr_lent -= 1;
         self.pool.unlock(home, Kick::None);
         true
     }
@@ -247,7 +245,8 @@ fn open_senses(detect: Detect) -> Senses {
 /// Calls something of the user's that must not unwind into the worker.
 pub(crate) fn guarded(what: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
-        // A payload may panic when it is dropped; what that panics with is leaked, or there would be no end to it.
+        // A payload may panic when it is dropped; what that panics with is leaked, or there would
+        // be no end to it.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
     }
 }

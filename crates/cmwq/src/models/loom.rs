@@ -16,6 +16,18 @@ mod published;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
+/// Checks a model of two threads, in all its interleavings.
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    loom::model::Builder::new().check(model);
+}
+
+/// Checks a model of three threads, in its interleavings with few preemptions.
+fn check_three(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
 /// What somebody stores before he tells others, and they must see: only the protocol can make it visible.
 #[derive(Debug)]
 struct News(AtomicUsize);

@@ -215,7 +215,7 @@ fn blocked_guest() {
     }
 }
 
-/// A pod whose worker blocks, while nothing waits there, has a CPU to spare for another pod's items.
+/// A pod whose worker blocks, while nothing waits there, has a CPU to spare for another's items.
 fn blocked_helper() {
     let wq = managed("helper");
     let [one, other] = sys::allowed_cpus()[..2] else { return };

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::Owned;
+use super::{Owned, check, check_three};
 use crate::countdown::Countdown;
 
 struct Shared {
@@ -23,7 +23,7 @@ impl Shared {
 
 #[test]
 fn the_last_one_sees_what_the_others_did() {
-    loom::model(|| {
+    check_three(|| {
         let s =
             Arc::new(Shared { countdown: Countdown::new(), things: [Owned::new(), Owned::new()] });
         let others = [0, 1].map(|n| {
@@ -45,7 +45,7 @@ fn the_last_one_sees_what_the_others_did() {
 /// One is added while another is done.
 #[test]
 fn adding_does_not_hide_what_was_done() {
-    loom::model(|| {
+    check(|| {
         let s =
             Arc::new(Shared { countdown: Countdown::new(), things: [Owned::new(), Owned::new()] });
         s.countdown.add();

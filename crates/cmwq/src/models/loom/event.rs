@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::News;
+use super::{News, check, check_three};
 use crate::park::Event;
 
 struct Shared {
@@ -25,7 +25,7 @@ fn setter(s: &Arc<Shared>) -> thread::JoinHandle<()> {
 
 #[test]
 fn who_waits_goes_on_and_sees() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let setter = setter(&s);
         assert!(s.event.wait(None));
@@ -36,7 +36,7 @@ fn who_waits_goes_on_and_sees() {
 
 #[test]
 fn both_who_wait_go_on() {
-    loom::model(|| {
+    check_three(|| {
         let s = shared();
         let setter = setter(&s);
         let other = {
@@ -55,7 +55,7 @@ fn both_who_wait_go_on() {
 
 #[test]
 fn who_looks_sees() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let setter = setter(&s);
         if s.event.is_set() {
@@ -69,7 +69,7 @@ fn who_looks_sees() {
 /// A waiter marks the word, perhaps after the event: who looks afterwards still sees what was done before it.
 #[test]
 fn a_waiter_does_not_hide_the_news_from_others() {
-    loom::model(|| {
+    check_three(|| {
         let s = shared();
         let setter = setter(&s);
         let other = {
@@ -86,7 +86,7 @@ fn a_waiter_does_not_hide_the_news_from_others() {
 
 #[test]
 fn a_wait_with_an_end_tells_whether_it_happened() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let setter = setter(&s);
         if s.event.wait(Some(std::time::Duration::from_millis(1))) {

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::News;
+use super::{News, check, check_three};
 use crate::park::{CHECK, Parker, WAKE};
 
 struct Shared {
@@ -26,7 +26,7 @@ fn waker(s: &Arc<Shared>, token: u32) -> thread::JoinHandle<()> {
 /// Loom reports an owner that sleeps for ever.
 #[test]
 fn a_token_wakes_the_owner() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let waker = waker(&s, WAKE);
         assert_eq!(s.parker.park(None), WAKE);
@@ -38,7 +38,7 @@ fn a_token_wakes_the_owner() {
 
 #[test]
 fn the_tokens_of_two_wakers_arrive() {
-    loom::model(|| {
+    check_three(|| {
         let s = shared();
         let wakers = [waker(&s, WAKE), waker(&s, CHECK)];
         let mut tokens = 0;
@@ -58,7 +58,7 @@ fn the_tokens_of_two_wakers_arrive() {
 /// The second of two equal tokens wakes nobody if the first is still there, but its waker's news are seen.
 #[test]
 fn equal_tokens_are_one_and_bring_both_news() {
-    loom::model(|| {
+    check_three(|| {
         let s = shared();
         let wakers = [waker(&s, WAKE), waker(&s, WAKE)];
         while s.news.read() < 2 {
@@ -73,7 +73,7 @@ fn equal_tokens_are_one_and_bring_both_news() {
 /// A token comes while the time is up: it is taken now or is there the next time.
 #[test]
 fn a_token_is_not_lost_when_the_time_is_up() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let waker = waker(&s, WAKE);
         let first = s.parker.park(Some(std::time::Duration::from_millis(1)));

@@ -3,6 +3,7 @@
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
+use super::{check, check_three};
 use crate::clock;
 use crate::plan::{NEVER, Plan};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +49,7 @@ fn look(deadline: &AtomicU64) -> Option<u64> {
 
 #[test]
 fn a_deadline_in_an_atomic_is_not_missed() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let poster = {
             let s = Arc::clone(&s);
@@ -61,7 +62,7 @@ fn a_deadline_in_an_atomic_is_not_missed() {
 
 #[test]
 fn a_deadline_behind_a_lock_is_not_missed() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let poster = {
             let s = Arc::clone(&s);
@@ -78,7 +79,7 @@ fn a_deadline_behind_a_lock_is_not_missed() {
 /// Two deadlines by two threads.
 #[test]
 fn neither_of_two_deadlines_is_missed() {
-    loom::model(|| {
+    check_three(|| {
         let s = shared();
         let posters = [SOON, SOONER].map(|at| {
             let s = Arc::clone(&s);
@@ -98,9 +99,7 @@ fn neither_of_two_deadlines_is_missed() {
 #[test]
 fn a_deadline_that_comes_closer_is_not_missed() {
     const FAR: u64 = NEVER - 1;
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    check(|| {
         let s = shared();
         s.plan.lower(&s.first, FAR);
         let poster = {
@@ -116,7 +115,7 @@ fn a_deadline_that_comes_closer_is_not_missed() {
 /// A request without a time, as `hurry` and `stop` make them.
 #[test]
 fn a_request_is_not_missed() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let asker = {
             let s = Arc::clone(&s);
@@ -134,7 +133,7 @@ fn a_request_is_not_missed() {
 /// The token of the wake-up brings what was written before, whether the thread slept or not.
 #[test]
 fn a_stop_is_seen() {
-    loom::model(|| {
+    check(|| {
         let s = shared();
         let stopper = {
             let s = Arc::clone(&s);

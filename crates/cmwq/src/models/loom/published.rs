@@ -3,7 +3,7 @@
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::News;
+use super::{News, check};
 use crate::published::Published;
 use crate::table::Table;
 use cmwq_core::PoolId;
@@ -16,7 +16,7 @@ fn news() -> Box<News> {
 
 #[test]
 fn a_reader_sees_all_or_nothing() {
-    loom::model(|| {
+    check(|| {
         let slot = Arc::new(Published::nothing());
         let publisher = {
             let slot = Arc::clone(&slot);
@@ -48,7 +48,7 @@ fn two_publish_once() {
         assert_eq!(found.read(), 1);
     }
 
-    loom::model(|| {
+    check(|| {
         let s = Arc::new(Shared { slot: Published::nothing(), lock: Mutex::new(()) });
         let other = {
             let s = Arc::clone(&s);
@@ -62,7 +62,7 @@ fn two_publish_once() {
 /// The first entry comes with its chunk, the second into it, the third with another chunk.
 #[test]
 fn entries_of_a_growing_table_are_found_whole() {
-    loom::model(|| {
+    check(|| {
         let table = Arc::new(Table::new());
         let grower = {
             let table = Arc::clone(&table);
@@ -85,7 +85,7 @@ fn entries_of_a_growing_table_are_found_whole() {
 /// What a table iterates over is there, and is as much as its length promises.
 #[test]
 fn a_table_is_as_long_as_it_says() {
-    loom::model(|| {
+    check(|| {
         let (table, told) = (Arc::new(Table::new()), Arc::new(News::new()));
         let grower = {
             let (table, told) = (Arc::clone(&table), Arc::clone(&told));
