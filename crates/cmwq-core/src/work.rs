@@ -123,7 +123,7 @@ impl WorkItem {
     /// Idle to queued in one step, if the word is still `seen`. Caller holds the pool's lock.
     #[inline]
     pub(crate) fn queue_from_idle(&self, seen: WorkWord, word: WorkWord) -> bool {
-        debug_assert!(!seen.is_pending());
+        debug_assert!(!seen.is_pending() && seen.disable_depth() == 0);
         // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run.
         // The caller's own stores reach the run through the pool's lock.
         self.data

@@ -19,7 +19,9 @@ use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::sense;
 use crate::sentinel::Sentinels;
 use crate::service::{self, Service};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{Arc, Mutex, lock};
+#[cfg(test)]
+use crate::sync::{AtomicBool, Ordering};
 use crate::table::PoolTable;
 use crate::topo::{self, CpuSet, Pod};
 use crate::wq::{Kind, Spec, Wq};
@@ -69,6 +71,7 @@ pub(crate) struct Runtime {
     managed: [Pods; 2],
     registry: Mutex<Registry>,
     /// Tests make thread creation fail.
+    #[cfg(test)]
     no_threads: AtomicBool,
 }
 
@@ -171,6 +174,7 @@ impl Runtime {
             pools: PoolTable::new(),
             managed: [(); 2].map(|()| Pods::new(nr_managed)),
             registry: Mutex::new(Registry::default()),
+            #[cfg(test)]
             no_threads: AtomicBool::new(false),
         })
     }
@@ -375,12 +379,13 @@ impl Runtime {
     // ---- tests
 
     /// Whether tests want thread creation to fail.
+    #[cfg(test)]
     pub(crate) fn fault_no_threads(&self) -> bool {
         // ORDERING: no pairing: a switch of tests.
         self.no_threads.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, shuttle))]
     pub(crate) fn set_fault_no_threads(&self, fail: bool) {
         self.no_threads.store(fail, Ordering::Relaxed);
     }

@@ -29,5 +29,5 @@ mod tests;
 
 pub(crate) use clock::CpuClock;
 pub(crate) use perf::{Switch, SwitchRecords};
-pub(crate) use perf_refusal::{Refusal, RefusalCause, probe as probe_perf};
-pub(crate) use stat::{StatFile, ThreadState};
+pub(crate) use perf_refusal::{RefusalCause, probe as probe_perf};
+pub(crate) use stat::StatFile;

@@ -107,14 +107,18 @@ fn a_manager_counts_as_idle() {
 
 #[test]
 fn the_policy_can_be_changed() {
-    let (mut f, w) = staggered(4);
-    f.set_idle_policy(10, 1);
-    assert_eq!(f.cull_at(), Some(1011));
+    let (mut f, w) = staggered(5);
     let pwq = f.pwq(10);
-    let item = f.queue_new(pwq);
-    let _ = f.runs(w[3], item);
+    for id in [w[4], w[3]] {
+        let item = f.queue_new(pwq);
+        let _ = f.runs(id, item);
+    }
     f.now = 2000;
-    assert_eq!(cull_all(&mut f), [w[0]], "one busy worker justifies no third idle one at ratio 1");
+    f.set_idle_policy(10, 1);
+    assert_eq!(f.cull_at(), None, "at ratio 1 two busy workers justify a third idle one");
+    f.set_idle_policy(10, 2);
+    assert_eq!(f.cull_at(), Some(1011));
+    assert_eq!(cull_all(&mut f), [w[0]], "at ratio 2 they do not");
 }
 
 #[test]

@@ -197,6 +197,30 @@ fn nothing_is_lent_that_is_needed_at_home() {
 }
 
 #[test]
+fn a_spare_worker_may_be_created_unless_there_is_one_or_will_be() {
+    let (mut f, _) = Fixture::new(1, 0);
+    let pwq = f.pwq(10);
+    assert!(f.may_create_spare(0));
+    let a = f.worker();
+    assert!(f.may_create_spare(0), "one is needed as standby");
+    let unborn = f.worker_new();
+    f.birth_fails(unborn, None);
+    let retry = f.create_retry_at().expect("it failed");
+    assert!(!f.may_create_spare(retry - 1));
+    assert!(f.may_create_spare(retry));
+    f.now = retry;
+    let item = f.queue_new(pwq);
+    f.manages(a);
+    assert!(!f.may_create_spare(retry), "a manager is at it");
+    let b = f.worker_new();
+    let _ = f.born(b, Some(a));
+    let _ = f.runs(a, item);
+    let _ = f.finish(a);
+    assert!(!f.sleeps(a));
+    assert!(!f.may_create_spare(retry), "there are two");
+}
+
+#[test]
 fn a_pool_without_workers_needs_one_to_lend() {
     let (mut f, _) = Fixture::new(2, 0);
     assert_eq!(f.kick_to_lend(), Kick::NeedFirst);

@@ -292,6 +292,35 @@ fn a_slot_for_a_pwq_that_needs_none_any_more_is_passed_on() {
 }
 
 #[test]
+fn a_slot_is_passed_on_within_a_pool_too() {
+    // Pool 1 has three pwqs on the node; the first two to be granted the slot need none any more.
+    let mut p = Pools::new(2, 1);
+    let mut config = pwq_config(1, 0);
+    config.node = Some(Arc::clone(&p.node) as Arc<dyn NodeSlots>);
+    let more = [(); 2].map(|()| p.pools[1].f.add_pwq(config.clone()));
+    let a = p.queue(0);
+    let gone = [p.queue(1), p.pools[1].queue(more[0])];
+    let last = p.pools[1].queue(more[1]);
+    for item in gone {
+        let _ = p.cancel(item);
+    }
+    p.finish(a);
+    assert_eq!(p.running(), [last]);
+    assert_eq!(p.pools[1].f.pwq_load(more[1]), Some((1, false, true)));
+
+    // The same when the slot comes back to the pool that frees it.
+    let gone = [p.queue(1), p.pools[1].queue(more[0])];
+    let next = p.queue(0);
+    for item in gone {
+        let _ = p.cancel(item);
+    }
+    p.finish(last);
+    assert_eq!(p.running(), [next]);
+    p.finish(next);
+    assert_eq!(p.node.state().nr(), 0);
+}
+
+#[test]
 fn a_pwq_in_line_keeps_its_place_when_its_items_change() {
     let mut p = Pools::new(3, 1);
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
@@ -415,6 +444,10 @@ fn the_limit_is_kept_and_used_under_random_load() {
             assert!(p.running().len() <= before.max(max), "the limit is kept");
             assert!(p.running().len() >= max.min(p.running().len() + waiting.len()), "and used");
             assert_eq!(p.node.state().nr() as usize, p.running().len(), "each slot is somebody's");
+            for (pool, &pwq) in p.pools.iter().zip(&p.pwqs) {
+                let active = pool.f.pwq_load(pwq).expect("the pwq").0;
+                assert_eq!(active as usize, pool.busy.len());
+            }
         }
         p.set_max(1000);
         while let Some(item) = p.running().first().copied() {

@@ -140,7 +140,9 @@ fn idle_to_queued_needs_the_very_word_that_was_seen() {
     });
     assert!(!work(item).queue_from_idle(seen, queued), "it was disabled meanwhile");
     assert_eq!(work(item).word().disable_depth(), 1);
-    assert!(work(item).queue_from_idle(work(item).word(), queued));
+    assert!(!work(item).claim().is_pending());
+    work(item).publish_idle(WorkWord::INIT);
+    assert!(work(item).queue_from_idle(seen, queued));
     assert_eq!(work(item).word(), queued);
     // SAFETY: nothing refers to it.
     unsafe { free_item(item) };

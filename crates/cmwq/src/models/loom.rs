@@ -24,7 +24,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 /// Checks a model of three threads, in its interleavings with few preemptions.
 fn check_three(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound = Some(3);
     builder.check(model);
 }
 

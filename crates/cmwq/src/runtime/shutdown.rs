@@ -10,6 +10,7 @@ impl Runtime {
     /// returns, its threads have left. Its memory stays: an idle item may name one of its pools.
     ///
     /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside of a work function.
+    #[cfg_attr(not(shuttle), expect(dead_code, reason = "shutting down is for the models, so far"))]
     pub(crate) fn shutdown(&'static self) {
         self.wait_for_queues();
         // A thread that still acts on what it saw earlier may make a pool; it will be a closed one.

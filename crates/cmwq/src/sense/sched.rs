@@ -69,17 +69,6 @@ pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
 /// The longest name a thread can have, in bytes.
 pub(crate) const MAX_THREAD_NAME: usize = 15;
 
-/// Names the calling thread, with as much of `name` as fits.
-pub(crate) fn set_thread_name(name: &str) {
-    let mut text = [0u8; MAX_THREAD_NAME + 1];
-    let fitting = fitting_name(name);
-    text[..fitting.len()].copy_from_slice(fitting.as_bytes());
-    // SAFETY: `text` ends with a zero, being larger than what was copied into it, and is readable
-    // during the call.
-    let rc = unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
-    debug_assert_eq!(rc, 0, "naming fails for unreadable memory only");
-}
-
 /// As much of a name as a thread can have: cut between characters, and before a zero byte.
 pub(crate) fn fitting_name(name: &str) -> &str {
     let name = name.split('\0').next().unwrap_or_default();

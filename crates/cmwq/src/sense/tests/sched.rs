@@ -3,8 +3,7 @@ use std::thread;
 
 use super::skip;
 use crate::sense::sched::{
-    current_cpu, enter_idle_class, gettid, pin_current, set_nice_current, set_thread_name,
-    set_timer_slack_ns,
+    current_cpu, enter_idle_class, gettid, pin_current, set_nice_current, set_timer_slack_ns,
 };
 use crate::topo::{CpuSet, allowed_cpus};
 
@@ -69,18 +68,6 @@ fn niceness_is_per_thread() {
         assert_eq!(niceness(), nicer);
     });
     assert_eq!(niceness(), here);
-}
-
-#[test]
-fn names_arrive_as_far_as_they_fit() {
-    in_own_thread(|| {
-        let comm =
-            || fs::read_to_string(format!("/proc/self/task/{}/comm", gettid())).expect("procfs");
-        set_thread_name("cmwq/0:1H");
-        assert_eq!(comm(), "cmwq/0:1H\n");
-        set_thread_name("cmwq/u12:34+events_unbound");
-        assert_eq!(comm(), "cmwq/u12:34+eve\n");
-    });
 }
 
 #[test]

@@ -1,7 +1,8 @@
 use super::eventually;
 use super::subject::Subject;
 use crate::sense::sched::gettid;
-use crate::sense::{CpuClock, StatFile, ThreadState};
+use crate::sense::stat::ThreadState;
+use crate::sense::{CpuClock, StatFile};
 
 #[test]
 fn procfs_tells_blocked_from_running_and_knows_the_end() {
