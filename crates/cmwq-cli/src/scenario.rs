@@ -1,6 +1,6 @@
 //! `cmwq scenario`: runs a small scenario, simulated or on real threads, and shows its timeline.
 //!
-//! [`source`] finds the scenario, [`file`] reads it, the simulator or [`threads`] runs it;
+//! [`source`] finds the scenario, [`mod@file`] reads it, the simulator or [`threads`] runs it;
 //! [`text`], [`json`], [`svg`] and [`trace`] show what came of it.
 
 mod chart;

@@ -62,6 +62,7 @@ mod sync;
 pub mod system;
 mod table;
 mod thread;
+mod ticking;
 mod title;
 mod topo;
 mod verify;

@@ -16,8 +16,11 @@ use crate::clock;
 use crate::detect::Detect;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, acquire, lock, release,
+};
 use crate::thread::{Berth, Thread};
+use crate::ticking::Watched;
 use crate::topo::CpuSet;
 use crate::{park, sense, worker};
 
@@ -85,7 +88,7 @@ pub(crate) struct Pool {
     pub(crate) is_calm: AtomicBool,
     last_false_alarm: AtomicU64,
     /// On the service's list of ticking pools.
-    pub(crate) is_ticking: AtomicBool,
+    is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Copy of `Locked::is_spare` for other pods. A hint.
@@ -175,7 +178,7 @@ impl Pool {
     /// Work waits here that may not start now. A hint.
     pub(crate) fn is_watched(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.
-        self.watched.load(Ordering::Acquire)
+        self.watched.load(acquire("is_watched"))
     }
 
     /// Another pod has a CPU to spare.
@@ -213,7 +216,7 @@ impl Pool {
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
     pub(crate) fn alarm(&self) {
         // ORDERING: Acquire pairs with the Release in `set_standby`; berths are never freed.
-        let standby = self.standby.load(Ordering::Acquire);
+        let standby = self.standby.load(acquire("alarm"));
         // SAFETY: null or a berth, and berths live for ever.
         if let Some(standby) = unsafe { standby.as_ref() } {
             standby.parker.unpark(park::CHECK);
@@ -503,7 +506,7 @@ impl Locked {
         self.watched = true;
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
-        pool.watched.store(true, Ordering::Release);
+        pool.watched.store(true, release("watch"));
         Todo::Watch { begin, has_backlog: self.core.work_waits() }
     }
 
@@ -573,7 +576,17 @@ impl Pool {
             return;
         }
         // ORDERING: Release pairs with the Acquire in `alarm`.
-        self.standby.store(new, Ordering::Release);
+        self.standby.store(new, release("set_standby"));
+    }
+}
+
+impl Watched for Pool {
+    fn is_watched(&self) -> bool {
+        self.is_watched()
+    }
+
+    fn is_listed(&self) -> &AtomicBool {
+        &self.is_ticking
     }
 }
 

@@ -18,6 +18,7 @@ use crate::pool::{Creator, Pool};
 use crate::runtime::Runtime;
 use crate::sense;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::ticking::TickList;
 use crate::{park, verify};
 
 const SERVICE_STACK: usize = 256 << 10;
@@ -33,8 +34,6 @@ const TICK_MAX_BEHIND: Nanos = 4_000_000;
 /// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs
 /// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
 const FRUITLESS_TICKS: u32 = 8;
-/// A pool stays on the list for so many ticks after its last work stopped waiting.
-const QUIET_TICKS: u32 = 4;
 /// How long after a worker turned to something else its name says so.
 const SETTLE_AFTER: Nanos = 25_000_000;
 
@@ -45,8 +44,8 @@ pub(crate) struct Service {
     plan: Plan,
     /// Lock: timers.
     wheel: Mutex<Wheel>,
-    /// Pools that were watched lately. Lock: its own, innermost.
-    ticking: Mutex<Vec<Ticking>>,
+    /// Pools that were watched lately.
+    ticking: TickList,
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     settle_at: AtomicU64,
@@ -55,18 +54,12 @@ pub(crate) struct Service {
     is_stopping: AtomicBool,
 }
 
-#[derive(Debug)]
-struct Ticking {
-    pool: &'static Pool,
-    quiet: u32,
-}
-
 impl Service {
     pub(crate) fn new() -> Self {
         Self {
             plan: Plan::new(),
             wheel: Mutex::new(Wheel::new(clock::now())),
-            ticking: Mutex::new(Vec::new()),
+            ticking: TickList::new(),
             cull_at: AtomicU64::new(NEVER),
             retry_at: AtomicU64::new(NEVER),
             settle_at: AtomicU64::new(NEVER),
@@ -114,12 +107,9 @@ impl Service {
 
     /// The pool's work waits at capacity: look at its workers at intervals.
     pub(crate) fn start_ticking(&self, pool: &'static Pool) {
-        // ORDERING: AcqRel pairs with itself: one entry per pool.
-        if pool.is_ticking.swap(true, Ordering::AcqRel) {
-            return;
+        if self.ticking.add(pool) {
+            self.plan.need_by(clock::now() + TICK_MIN);
         }
-        lock(&self.ticking).push(Ticking { pool, quiet: 0 });
-        self.plan.need_by(clock::now() + TICK_MIN);
     }
 
     /// Something relies on the tick: let it come at its shortest interval.
@@ -205,7 +195,7 @@ impl Loop {
 
     fn deadline(&mut self) -> Nanos {
         let service = self.service;
-        if self.tick_at == NEVER && !lock(&service.ticking).is_empty() {
+        if self.tick_at == NEVER && !service.ticking.is_empty() {
             self.interval = TICK_MIN;
             self.tick_at = clock::now() + self.interval;
         }
@@ -241,8 +231,7 @@ impl Loop {
         if now < self.tick_at {
             return;
         }
-        self.pools.clear();
-        self.pools.extend(lock(&self.service.ticking).iter().map(|ticking| ticking.pool));
+        self.service.ticking.collect(&mut self.pools);
         let mut found = 0;
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
@@ -250,7 +239,7 @@ impl Loop {
             }
             found += self.tick_pool(pool);
         }
-        self.drop_quiet();
+        self.service.ticking.drop_quiet();
         let longest = match self.runtime.detect {
             Detect::Perf | Detect::Sentinel => TICK_MAX_BEHIND,
             Detect::Tick | Detect::Inline => TICK_MAX_ALONE,
@@ -263,7 +252,8 @@ impl Loop {
         } else {
             self.interval
         };
-        self.tick_at = if self.pools.is_empty() { NEVER } else { clock::now() + self.interval };
+        self.tick_at =
+            if self.service.ticking.is_empty() { NEVER } else { clock::now() + self.interval };
     }
 
     fn tick_pool(&self, pool: &'static Pool) -> usize {
@@ -281,32 +271,6 @@ impl Loop {
             self.runtime.watch_other_pods(pool);
         }
         found.blocked
-    }
-
-    /// Takes pools off the list that had nothing waiting for a while.
-    fn drop_quiet(&mut self) {
-        let mut ticking = lock(&self.service.ticking);
-        ticking.retain_mut(|entry| {
-            if entry.pool.is_watched() {
-                entry.quiet = 0;
-                return true;
-            }
-            entry.quiet += 1;
-            if entry.quiet < QUIET_TICKS {
-                return true;
-            }
-            // ORDERING: AcqRel pairs with the swap in `start_ticking`. Whoever began to watch after
-            // our look above found the flag set and counts on us: look again after clearing it.
-            entry.pool.is_ticking.swap(false, Ordering::AcqRel);
-            if !entry.pool.is_watched() || entry.pool.is_ticking.swap(true, Ordering::AcqRel) {
-                return false;
-            }
-            entry.quiet = 0;
-            true
-        });
-        if ticking.is_empty() {
-            self.pools.clear();
-        }
     }
 
     /// Lets surplus idle workers leave.

@@ -6,7 +6,7 @@ use cmwq_core::PoolId;
 
 use crate::pool::Pool;
 use crate::published::Published;
-use crate::sync::{AtomicU32, Ordering, acquire, release};
+use crate::sync::{AtomicU32, Ordering};
 
 #[cfg(not(any(loom, shuttle)))]
 const CHUNK: usize = 256;
@@ -51,15 +51,15 @@ impl<T> Table<T> {
         let fresh = || Box::new(std::array::from_fn(|_| Published::nothing()));
         let chunk = slot.get().unwrap_or_else(|| slot.publish(fresh()));
         let entry = chunk[index % CHUNK].publish(make(PoolId(index as u32)));
-        // ORDERING: Release pairs with the Acquire in `iter`.
-        self.len.store(index as u32 + 1, release("table_push"));
+        // ORDERING: no pairing: a count; each entry is published by itself.
+        self.len.store(index as u32 + 1, Ordering::Relaxed);
         entry
     }
 
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        // ORDERING: Acquire pairs with the Release in `push`.
-        let len = self.len.load(acquire("table_iter"));
+        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed over.
+        let len = self.len.load(Ordering::Relaxed);
         (0..len).filter_map(|id| self.get(PoolId(id)))
     }
 }

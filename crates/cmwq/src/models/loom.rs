@@ -7,6 +7,7 @@
 
 mod countdown;
 mod event;
+mod limit;
 mod mutation;
 mod parker;
 mod plan;

@@ -18,8 +18,6 @@ pub(crate) const SITES: &[&str] = &[
     "event_wait.acquire",
     "publish.release",
     "published.acquire",
-    "table_push.release",
-    "table_iter.acquire",
     "countdown.acquire",
     "countdown.release",
     "plan_need_by.fence",

@@ -1,1 +1,77 @@
-//! x
+//! What detectors, who take no lock, see of a pool.
+
+use cmwq_core::PoolId;
+use loom::thread;
+
+use super::check;
+use crate::detect::Detect;
+use crate::params::Params;
+use crate::park::CHECK;
+use crate::pool::{Pool, PoolKind, PoolSpec};
+use crate::runtime::{Machine, Runtime};
+use crate::sync::Arc;
+use crate::thread::{Berth, Thread};
+use crate::topo::{CpuSet, Pod};
+
+/// A pool of a runtime without threads.
+fn pool() -> &'static Pool {
+    let cpus = CpuSet::single(0);
+    let pods = vec![Pod { cpus: cpus.clone(), node: None }];
+    let params = Params { detect: Some(Detect::Inline), ..Params::default() };
+    let machine = Machine::new(&cpus, None, pods.clone(), pods);
+    let runtime: &Runtime = Box::leak(Runtime::assemble(params, machine));
+    let spec = PoolSpec { kind: PoolKind::Cpu(0), nice: 0, cpus, concurrency: 1 };
+    Box::leak(Pool::new(PoolId(0), spec, None, runtime))
+}
+
+/// A worker goes idle and stands by.
+fn add_worker(pool: &'static Pool) -> &'static Berth {
+    let thread = Arc::new(Thread::new("worker".into()));
+    let berth = thread.berth;
+    let mut guard = pool.lock_only();
+    let id = guard.core.worker_new();
+    guard.set_thread(id, Some(thread));
+    let _ = guard.core.worker_created(id, None, 0);
+    guard.refresh_standby(pool);
+    berth
+}
+
+/// Work waits: somebody is to watch.
+fn watch(pool: &'static Pool) {
+    let _ = pool.lock_only().watch(pool, false);
+}
+
+/// The sentinel's whole action. Whether it had reason to.
+fn look(pool: &'static Pool) -> bool {
+    let is_watched = pool.is_watched();
+    if is_watched {
+        pool.alarm();
+    }
+    is_watched
+}
+
+/// The worker is made, stands by, and the pool is watched, while a detector looks.
+#[test]
+fn who_sees_that_a_pool_is_watched_finds_its_standby() {
+    check(|| {
+        let pool = pool();
+        let detector = thread::spawn(move || look(pool));
+        let berth = add_worker(pool);
+        watch(pool);
+        if detector.join().unwrap() {
+            assert_eq!(berth.parker.take(), CHECK, "the alarm went nowhere");
+        }
+    });
+}
+
+/// Another worker, whose berth is new, stands by in a pool that is watched already.
+#[test]
+fn a_new_standby_is_found_whole() {
+    check(|| {
+        let pool = pool();
+        watch(pool);
+        let detector = thread::spawn(move || look(pool));
+        add_worker(pool);
+        assert!(detector.join().unwrap());
+    });
+}
