@@ -175,6 +175,11 @@ impl Pool {
         lock(&self.state)
     }
 
+    /// The threads of its workers.
+    pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
+        self.lock_only().threads.iter().flatten().cloned().collect()
+    }
+
     /// Work waits here that may not start now. A hint.
     pub(crate) fn is_watched(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.

@@ -320,10 +320,7 @@ impl Loop {
         }
         self.service.settle_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
-            let guard = pool.lock_only();
-            let threads: Vec<_> = guard.threads.iter().flatten().cloned().collect();
-            drop(guard);
-            for thread in threads {
+            for thread in pool.threads() {
                 thread.title.settle(self.runtime);
             }
         }

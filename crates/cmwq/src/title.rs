@@ -16,6 +16,8 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// No queue.
 const NONE: u32 = u32::MAX;
+/// A queue that is gone.
+const GONE: u32 = u32::MAX - 1;
 
 /// One worker's title.
 #[derive(Debug)]
@@ -51,6 +53,13 @@ impl Title {
         let doing = wq.map_or(NONE, |wq| wq.0);
         self.doing.store(doing, Ordering::Relaxed);
         self.shown.load(Ordering::Relaxed) != doing
+    }
+
+    /// The queue is gone: its name, if shown, is out of date.
+    pub(crate) fn forget(&self, wq: WqKey) {
+        if self.shown.load(Ordering::Relaxed) == wq.0 {
+            self.shown.store(GONE, Ordering::Relaxed);
+        }
     }
 
     /// Sets the name if it is wrong. By the service thread.

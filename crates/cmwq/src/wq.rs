@@ -333,12 +333,21 @@ impl Wq {
             self.flush();
         }
         let mut state = lock(&self.state);
+        let was_used = !state.links.is_empty();
         for link in state.links.drain(..) {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             // Refused while a slot of the node is on its way here, which comes and goes at once.
             while pool.lock_only().core.remove_pwq(link.pwq).is_none() {
                 rest();
             }
+        }
+        drop(state);
+        if !was_used {
+            return;
+        }
+        // Another queue may get the key, whose name the threads that showed this one's must show.
+        for thread in self.runtime.pools().flat_map(Pool::threads) {
+            thread.title.forget(self.key);
         }
     }
 }
