@@ -19,7 +19,7 @@ use crate::wq::{Handle, Kind, Spec};
 ///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
-/// | [`new`](Self::new), [`Builder::managed`] | one per pod of CPUs sharing a cache | fewer workers of the pod *run* than it has CPUs |
+/// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned; idle CPUs help busy ones | some CPU has no *running* worker |
 /// | [`Builder::percpu`] | one per CPU, workers pinned | no other worker of that CPU *runs* |
 /// | [`Builder::unbound`] | one per pod | at once, up to `max_active` |
 /// | [`Builder::ordered`] | one | the one before has finished |
@@ -270,7 +270,8 @@ impl Builder {
         self.kind(Kind::Unbound)
     }
 
-    /// As many *running* workers as the pod has CPUs; idle pods help busy ones. The default.
+    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has nothing to run takes
+    /// items from one that has more than it can. The default.
     pub fn managed(self) -> Self {
         self.kind(Kind::Managed)
     }
