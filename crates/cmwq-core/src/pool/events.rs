@@ -18,7 +18,8 @@ impl PoolState {
     /// relieved.
     ///
     /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts
-    /// the item. KERNEL: end of `create_worker` and `manage_workers` — same.
+    /// the item. KERNEL: end of `create_worker` and `manage_workers` — differs: there the new worker is
+    /// woken too, and may be first.
     pub fn worker_created(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
         self.no_create_before = 0;
         if self.manager == manager {
@@ -26,7 +27,8 @@ impl PoolState {
         }
         debug_assert_eq!(self.worker(id).phase, Phase::Prep, "{id:?} asked for work before");
         self.enter_idle(id, now);
-        self.kick()
+        // A manager goes on to take the item itself: the new worker is its standby, not its rival.
+        if manager.is_some() { Kick::None } else { self.kick() }
     }
 
     /// No thread could be had for the registered worker `id`.

@@ -16,9 +16,9 @@ fn the_last_idle_worker_becomes_manager_and_never_executor() {
     assert_eq!(f.nr_running(), 1, "a manager does not run");
     let c = f.worker_new();
     assert_eq!(f.nr_workers(), 3);
-    assert_eq!(f.born(c, Some(w[0])), Kick::Wake(c));
+    assert_eq!(f.born(c, Some(w[0])), Kick::None, "the manager takes the item itself");
     assert!(!f.is_managed_now());
-    assert_eq!(f.runs(w[0], items[1]), Kick::None, "c has been woken already");
+    assert_eq!(f.runs(w[0], items[1]), Kick::Wake(c), "and wakes the next, for the next");
     f.manages(c);
 }
 

@@ -13,6 +13,7 @@ mod parker;
 mod plan;
 mod pools;
 mod published;
+mod ticking;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

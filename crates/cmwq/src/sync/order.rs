@@ -11,6 +11,7 @@ use super::primitives::fence;
 /// The names of all ordering sites of this crate.
 #[cfg(loom)]
 pub(crate) const SITES: &[&str] = &[
+    "futex.wake",
     "unpark.release",
     "park_take.acquire",
     "event_set.release",
@@ -24,7 +25,20 @@ pub(crate) const SITES: &[&str] = &[
     "plan_sleep.fence",
     "limit_wait.fence",
     "limit_put.fence",
+    "tick_add.release",
+    "tick_drop.acquire",
+    "watch.release",
+    "is_watched.acquire",
+    "set_standby.release",
+    "alarm.acquire",
 ];
+
+/// What a mutation test takes away.
+#[cfg(any(loom, shuttle))]
+pub(super) fn weakened() -> Option<&'static str> {
+    static WEAKENED: super::OnceLock<Option<String>> = super::OnceLock::new();
+    WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").ok()).as_deref()
+}
 
 /// Whether the mutation test takes `what` of `site` away.
 #[cfg(not(loom))]
@@ -35,12 +49,8 @@ const fn is_weakened(_site: &str, _what: &str) -> bool {
 
 #[cfg(loom)]
 fn is_weakened(site: &str, what: &str) -> bool {
-    static WEAKENED: super::OnceLock<String> = super::OnceLock::new();
-    debug_assert!(
-        SITES.contains(&format!("{site}.{what}").as_str()),
-        "{site}.{what} is not listed"
-    );
-    let weakened = WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").unwrap_or_default());
+    let Some(weakened) = weakened() else { return false };
+    debug_assert!(SITES.contains(&&*format!("{site}.{what}")), "{site}.{what} is not listed");
     weakened.split_once('.') == Some((site, what))
 }
 

@@ -44,22 +44,51 @@ fn a_far_timer_wakes_nobody() {
 /// How long nothing may happen.
 const WATCHED: Duration = Duration::from_secs(2);
 
+/// A thread that sleeps for ever. If it is seen to switch, somebody has stopped the whole process
+/// for a while, as snapshots and debuggers do, and what the others did meanwhile tells nothing.
+const CONTROL: &str = "control";
+
+fn start_control() {
+    let control = thread::Builder::new().name(CONTROL.to_owned());
+    let sleep = || {
+        loop {
+            thread::park();
+        }
+    };
+    drop(control.spawn(sleep).unwrap());
+}
+
 /// Once no thread has run for a moment, none runs for a long time.
 fn assert_quiet() {
-    let start = Instant::now();
-    let mut before = procfs::other_tasks();
-    loop {
-        thread::sleep(Duration::from_millis(150));
-        let now = procfs::other_tasks();
-        if now == before {
-            break;
+    start_control();
+    for _ in 0..10 {
+        settle();
+        let switched = switches_during(WATCHED);
+        if !switched.iter().any(|thread| thread.starts_with(CONTROL)) {
+            assert_eq!(switched, [""; 0], "in {WATCHED:?}");
+            return;
         }
-        assert!(start.elapsed() < PATIENCE, "never quiet: {:?}", difference(&before, &now));
-        before = now;
     }
-    thread::sleep(WATCHED);
-    let now = procfs::other_tasks();
-    assert_eq!(difference(&before, &now), [""; 0], "in {WATCHED:?}");
+    panic!("somebody stops this process again and again");
+}
+
+/// Waits until no thread runs for a moment.
+fn settle() {
+    let start = Instant::now();
+    loop {
+        let switched = switches_during(Duration::from_millis(150));
+        if switched.is_empty() {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "never quiet: {switched:?}");
+    }
+}
+
+/// Which other threads ran, and how often.
+fn switches_during(time: Duration) -> Vec<String> {
+    let before = procfs::other_tasks();
+    thread::sleep(time);
+    difference(&before, &procfs::other_tasks())
 }
 
 fn difference(before: &[Task], now: &[Task]) -> Vec<String> {

@@ -393,7 +393,8 @@ impl Naive {
         self.no_create_before = 0;
         self.manager = self.manager.filter(|&m| Some(m) != manager);
         self.go_idle(id, now);
-        self.kick()
+        // A manager starts the item itself.
+        if manager.is_some() { Kick::None } else { self.kick() }
     }
 
     pub(super) fn birth_fails(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {

@@ -24,8 +24,7 @@ impl Watched for Pool {
 /// A pool on a list, that was quiet for so long that the next look takes it off.
 fn quiet() -> (&'static TickList<Pool>, &'static Pool) {
     let list: &TickList<Pool> = Box::leak(Box::new(TickList::new()));
-    let pool =
-        Box::leak(Box::new(Pool { is_watched: false.into(), is_listed: false.into() }));
+    let pool = Box::leak(Box::new(Pool { is_watched: false.into(), is_listed: false.into() }));
     assert!(list.add(pool));
     for _ in 0..3 {
         list.drop_quiet();

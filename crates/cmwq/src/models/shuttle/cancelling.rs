@@ -5,6 +5,7 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
+use crate::park::Event;
 use crate::sync::Arc;
 use crate::work::{DelayedWork, Work};
 
@@ -148,5 +149,34 @@ fn a_flush_of_a_cancelled_item_returns() {
         flusher.join().unwrap();
         wq.flush();
         assert_eq!(count.get() + u32::from(cancelled), 1 + u32::from(again));
+    });
+}
+
+/// The slot is given back by an item that was left to the worker which runs it already; nobody else was woken for it.
+///
+/// | worker | others |
+/// |---|---|
+/// | runs the item, waits for another one | |
+/// | | queue the item again: it is the same worker's to run |
+/// | | queue the other one: no slot is left |
+/// | | cancel the second run: the other one has its slot, and nobody to run it but whoever is woken now |
+#[test]
+fn cancelling_a_second_run_makes_room() {
+    check(Pods::One, |world| {
+        let wq = world.queue(|builder| builder.unbound().max_active(2));
+        let [running, let_go] = [(); 2].map(|()| Arc::new(Event::new()));
+        let work = Work::new({
+            let (running, let_go) = (Arc::clone(&running), Arc::clone(&let_go));
+            move || {
+                running.set();
+                let_go.wait(None);
+            }
+        });
+        assert!(wq.queue_work(&work));
+        running.wait(None);
+        assert!(wq.queue_work(&work));
+        drop(wq.queue(move || let_go.set()));
+        work.cancel();
+        wq.flush();
     });
 }

@@ -66,3 +66,24 @@ fn guests_block_like_others() {
         }
     });
 }
+
+/// Each pod has items that wait, and a worker that helps the other one: then there is nothing to do, and nothing is done
+/// until they are let go.
+#[test]
+fn pods_that_wait_for_each_other_rest() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        let let_go = Arc::new(Event::new());
+        let handles: Vec<_> = [0, 1, 0, 1]
+            .into_iter()
+            .map(|cpu| {
+                let let_go = Arc::clone(&let_go);
+                wq.queue_on(cpu, move || drop(blocking(|| let_go.wait(None))))
+            })
+            .collect();
+        let_go.set();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}

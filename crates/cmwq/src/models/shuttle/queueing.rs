@@ -119,6 +119,21 @@ fn what_is_queued_while_a_worker_goes_to_sleep_is_found() {
     });
 }
 
+/// Two CPUs run two items at once: the first waits for the second without a word to anybody.
+#[test]
+fn as_many_items_run_as_there_are_cpus() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let let_go = Arc::new(Event::new());
+        let first = {
+            let let_go = Arc::clone(&let_go);
+            wq.queue(move || let_go.wait(None))
+        };
+        drop(wq.queue(move || let_go.set()));
+        assert!(first.join().unwrap());
+    });
+}
+
 /// Items of an ordered queue run one at a time, in order, whoever runs them.
 #[test]
 fn an_ordered_queue_keeps_order() {
