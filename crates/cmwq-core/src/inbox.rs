@@ -22,7 +22,7 @@ use core::ptr::{self, NonNull};
 
 use crate::ids::PwqId;
 use crate::list::ListHead;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, acquire, release, seq_cst_fence};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, RoughCount, acquire, release, seq_cst_fence};
 use crate::work::WorkItem;
 
 /// See the module header.
@@ -30,7 +30,7 @@ pub struct Inbox {
     newest: AtomicPtr<ListHead>,
     /// About how many items are in transit. Beside `newest`, which a pusher has in its cache
     /// anyway.
-    depth: AtomicU32,
+    depth: RoughCount,
     is_saturated: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Inbox {
     pub fn new() -> Self {
         Self {
             newest: AtomicPtr::new(ptr::null_mut()),
-            depth: AtomicU32::new(0),
+            depth: RoughCount::new(0),
             is_saturated: AtomicBool::new(false),
         }
     }

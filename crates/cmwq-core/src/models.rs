@@ -27,6 +27,14 @@ use crate::{
     Inbox, Next, PoolConfig, PoolId, PoolState, PwqConfig, PwqId, WorkItem, WorkerId, WqKey,
 };
 
+/// A model of three threads, of which those interleavings are tried that need at most three
+/// preemptions: all of them would take too long.
+fn model_of_three(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
 /// What a queuer stores before it queues and the run must see.
 #[derive(Debug)]
 struct Event(AtomicUsize);

@@ -8,13 +8,14 @@
 //! model needs, or that no model tests, cannot stay unnoticed.
 
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence,
-};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+
+/// A number that only a heuristic looks at, so no model has to try all the values it may have.
+pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
 
 /// The names of all ordering sites of this crate.
 pub const ORDERING_SITES: &[&str] = &[

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Event, Owned, nothing};
+use super::{Event, Owned, model_of_three, nothing};
 use crate::{Inbox, PoolId, PwqId, WorkItem};
 
 struct Shared {
@@ -83,7 +83,7 @@ fn who_takes_an_item_sees_what_its_pusher_did() {
 /// Two pushers and a holder: each item arrives once.
 #[test]
 fn two_pushers_do_not_lose_each_others_items() {
-    loom::model(|| {
+    model_of_three(|| {
         let s = shared();
         let pushers = [0, 1].map(|n| {
             let s = Arc::clone(&s);

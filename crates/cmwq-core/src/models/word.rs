@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::Mutex;
 use loom::thread;
 
-use super::{Event, Owned, nothing};
+use super::{Event, Owned, model_of_three, nothing};
 use crate::{PoolId, WorkItem, WorkWord};
 
 struct Shared {
@@ -186,7 +186,7 @@ fn whoever_gives_pending_up_sees_what_those_it_turned_away_stored() {
 /// Of several ways to take an idle item, one succeeds.
 #[test]
 fn a_claim_and_the_short_ways_exclude_each_other() {
-    loom::model(|| {
+    model_of_three(|| {
         let s = shared();
         let claimer = {
             let s = Arc::clone(&s);

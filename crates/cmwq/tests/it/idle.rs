@@ -77,7 +77,8 @@ fn settle() {
     let start = Instant::now();
     loop {
         let switched = switches_during(Duration::from_millis(150));
-        if switched.is_empty() {
+        // One that is still to get a CPU, which may take an idle-class thread long, is not quiet.
+        if switched.is_empty() && procfs::other_tasks().iter().all(|task| task.is_asleep) {
             return;
         }
         assert!(start.elapsed() < PATIENCE, "never quiet: {switched:?}");
@@ -150,7 +151,8 @@ fn culled() {
         eventually("the surplus has left", || pools().values().all(|workers| *workers <= 2));
     }
     let used = pools();
-    assert!(used.len() >= 3 && used.values().all(|workers| *workers == 2), "two stay: {used:?}");
+    let full = used.values().filter(|workers| **workers == 2).count();
+    assert!(full >= queues.len(), "two stay in each pool that had many: {used:?}");
     assert_quiet();
     for wq in &queues {
         assert_eq!(joined(wq.queue(|| 1)), 1, "the ones that stayed work");
@@ -186,8 +188,6 @@ fn blocked_lent_items_wake_nobody() {
 
 /// Items block, and others may not start before they have finished.
 fn blocked() {
-    let gate = Gate::new();
-    let _opened = Opened(&gate);
     let builder = || Workqueue::builder("blocked").max_active(2);
     let builders = [
         builder().managed(),
@@ -196,6 +196,8 @@ fn blocked() {
         Workqueue::builder("blocked").ordered(),
     ];
     let queues = builders.map(|builder| builder.build().unwrap());
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
     let handles: Vec<_> = (0..40)
         .map(|i| {
             let gate = gate.clone();

@@ -11,6 +11,7 @@ pub(crate) struct Task {
     pub(crate) name: String,
     /// Context switches, voluntary or not.
     pub(crate) switches: u64,
+    pub(crate) is_asleep: bool,
 }
 
 /// All threads but the calling one. One that ends meanwhile is left out.
@@ -34,6 +35,7 @@ fn read(tid: i32) -> Option<Task> {
         tid,
         name: field("Name")?,
         switches: count("voluntary_ctxt_switches")? + count("nonvoluntary_ctxt_switches")?,
+        is_asleep: field("State")?.starts_with('S'),
     })
 }
 
@@ -45,6 +47,5 @@ pub(crate) fn workers(prefix: &str) -> Vec<String> {
 
 /// Whether a thread of this process sleeps.
 pub(crate) fn is_asleep(tid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    read(tid).is_some_and(|task| task.is_asleep)
 }
