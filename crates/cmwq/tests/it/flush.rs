@@ -139,7 +139,7 @@ fn flush_returns_under_continuous_requeueing() {
         for work in &works {
             assert!(wq.queue_work(work));
         }
-        for _ in 0..20 {
+        for _ in 0..10 {
             let wq = wq.clone();
             within("a flush under load", move || wq.flush());
         }
