@@ -94,6 +94,8 @@ impl Engine<'_> {
             core.create_failed(creation.id, manager, self.now);
             let retry_at = core.create_retry_at();
             self.check_pool(pool);
+            // It counted as busy while it was in the making, and busy workers excuse idle ones.
+            self.plan_cull(pool);
             self.note(What::CreateFailed(pool));
             self.plan_retry(retry_at.unwrap_or(self.now));
             return false;
@@ -139,6 +141,10 @@ impl Engine<'_> {
         }
         self.retry_planned = None;
         for pool in 0..self.pools.list.len() {
+            // One thread makes all these attempts, so it knows what came of the one before.
+            if self.gauges[pool].creating > 0 {
+                continue;
+            }
             let core = &self.pools.list[pool].core;
             match core.create_retry_at() {
                 Some(at) if at > self.now => self.plan_retry(at),
