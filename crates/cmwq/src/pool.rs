@@ -373,7 +373,10 @@ impl Pool {
             Kick::None
         };
         let is_closing = guard.is_closing;
+        // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
+        let cull = guard.core.cull_at();
         self.unlock(guard, kick);
+        self.runtime.service.cull_at(cull);
         if is_closing {
             self.dismiss_idle();
         }
