@@ -48,7 +48,8 @@ fn check_rows(section: &Value, figures: &[&str]) {
 fn mixed() {
     let section =
         section(&["mixed", "--items-per-cpu", "4", "--burn-us", "200", "--sleep-us", "500"]);
-    check_rows(&section, &["makespan", "x ideal", "pool threads", "computing at once"]);
+    // Not the threads: they are sampled, and so short a run may end between two samples.
+    check_rows(&section, &["makespan", "x ideal", "computing at once"]);
     for row in section["rows"].as_array().unwrap() {
         let makespan = row["figures"]["makespan"]["median"].as_f64().unwrap();
         assert!(makespan >= 700e3, "less than one item computes and blocks: {row}");

@@ -243,6 +243,9 @@ fn more_flushes_than_colours_wait_their_turn() {
         q.finish(item);
         q.cascade();
         q.check();
+        if n == 14 {
+            assert_eq!(q.flush.first(), Some(15), "who overflowed first waits for the others");
+        }
         // The five that overflowed share one colour, that of the last of their items.
         assert_eq!(q.flushers[n].returned, n < 15 || n == 19, "flusher {n}");
     }
