@@ -3,6 +3,7 @@
 
 mod json;
 mod runs;
+mod scale;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::Range;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use cmwq_sim::config::Sabotage;
 use cmwq_sim::swarm::{FaultSet, Options};
-use cmwq_sim::{Plan, Report};
+use cmwq_sim::{Plan, Report, Scope, Shape};
 
 use crate::scenario::{load, print};
 use crate::{exit, message};
@@ -34,12 +35,38 @@ pub(crate) struct Args {
     cpus: Option<u32>,
 
     /// The number of queues, instead of a random one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "scenario")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "scenario")]
     queues: Option<u32>,
 
     /// The number of work items, instead of a random one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), conflicts_with = "scenario")]
     items: Option<u32>,
+
+    /// The virtual machine: NODESxCORESxTHREADS, NODESxCACHESxCORESxTHREADS, or a name (see --help)
+    #[arg(long, value_name = "TOPOLOGY", conflicts_with = "cpus")]
+    topology: Option<Shape>,
+
+    /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache, numa or
+    /// system, instead of a random choice
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<Scope>,
+
+    /// CPUs leave and come back in every run, not only where the seed wants it
+    #[arg(long)]
+    hotplug: bool,
+
+    /// Show how cost grows: run large loads, up to N times the smallest (1 to 1000, 1000 if not given), or
+    /// the one of --cpus, --queues, --items; see --help
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1000",
+        value_parser = clap::value_parser!(u32).range(1..=1_000),
+        conflicts_with_all = ["seeds", "scenario", "sabotage", "events", "faults", "hotplug"]
+    )]
+    scale: Option<u32>,
 
     /// The faults that seeds may draw from: all, none, or names separated by commas (see --help)
     #[arg(long, value_name = "LIST", default_value = "all")]
@@ -64,8 +91,14 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
+    if args.scale.is_some() {
+        return scale::run(args);
+    }
     let mut options = Options {
         cpus: args.cpus,
+        shape: args.topology,
+        scope: args.scope,
+        hotplug: args.hotplug,
         items: args.items.map(|n| n as usize),
         queues: args.queues.map(|n| n as usize),
         faults: args.faults,
@@ -73,7 +106,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     let plan = match args.scenario.as_deref().map(load).transpose() {
         Ok(scenario) => scenario.map(|scenario| {
-            options.cpus = options.cpus.or(Some(scenario.cpus));
+            options.cpus = options.cpus.or(Some(scenario.cpus)).filter(|_| args.topology.is_none());
             Plan::from(&scenario)
         }),
         Err(error) => {
@@ -81,7 +114,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(exit::FAILED);
         }
     };
-    if let (Some(plan), Some(cpus)) = (&plan, options.cpus)
+    let cpus = options.shape.map(Shape::cpus).or(options.cpus);
+    if let (Some(plan), Some(cpus)) = (&plan, cpus)
         && let Some(cpu) = plan.greatest_cpu().filter(|&cpu| cpu >= cpus)
     {
         message::say(format_args!(

@@ -95,3 +95,45 @@ fn nonsense_is_refused() {
     }
     assert_eq!(cmwq_sim(&["--scenario", "no-such-thing"]).status.code(), Some(1));
 }
+
+#[test]
+fn machines_and_scopes_can_be_chosen() {
+    let args =
+        ["--topology", "amd-12", "--scope", "numa", "--hotplug", "--seeds", "0..6", "--json"];
+    let document: Value = serde_json::from_str(&stdout(&args)).expect("a document");
+    assert_eq!(document["seeds"], 6);
+    assert_eq!(document["complaints"], Value::Array(Vec::new()));
+    let events = stdout(&["--topology", "1x4x1", "--hotplug", "--seed", "3", "--events"]);
+    assert!(events.contains("CpuLeft(") && events.contains("CpuReturned("));
+}
+
+#[test]
+fn what_is_no_machine_is_refused() {
+    for (args, word) in [
+        (["--topology", "2x2"], "NODESxCORESxTHREADS"),
+        (["--topology", "64x64x2"], "1 to 4096"),
+        (["--scope", "core"], "cache_shard"),
+    ] {
+        let output = cmwq_sim(&args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(word), "{args:?}");
+    }
+}
+
+#[test]
+fn a_rung_of_the_ladder() {
+    let args = ["--scale", "--cpus", "8", "--queues", "20", "--items", "500", "--json"];
+    let document = || -> Value { serde_json::from_str(&stdout(&args)).expect("a document") };
+    let (one, other) = (document(), document());
+    let rung = &one["rungs"][0];
+    assert_eq!((&rung["cpus"], &rung["items"]), (&8.into(), &500.into()));
+    assert!(rung["queued"].as_u64() >= Some(500) && rung["complaint"].is_null(), "{rung}");
+    assert_eq!(rung["digest"], other["rungs"][0]["digest"]);
+    let per_cpu: Vec<_> = one["bytes_per_additional_cpu"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|entry| entry["bytes"].as_u64().expect("a number"))
+        .collect();
+    assert!(per_cpu[0] == 0 && per_cpu.is_sorted() && per_cpu.len() == 4, "{per_cpu:?}");
+}

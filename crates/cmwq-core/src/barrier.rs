@@ -2,11 +2,23 @@
 
 use core::ptr::NonNull;
 
-use crate::ids::WorkerId;
+use crate::ids::{WorkerId, WqKey};
 use crate::list;
 use crate::pool::PoolState;
 use crate::word::WorkWord;
 use crate::work::WorkItem;
+
+impl PoolState {
+    /// The queue on whose account this pool has the item queued or runs it.
+    #[must_use]
+    pub fn wq_of(&self, item: &WorkItem) -> Option<WqKey> {
+        if let Some(at) = item.word().pwq().filter(|at| at.pool == self.id()) {
+            return self.pwq_wq(at.pwq);
+        }
+        let (_, pwq, _) = self.executing(core::ptr::from_ref(item) as usize, item.func())?;
+        self.pwq_wq(pwq)
+    }
+}
 
 /// What a flush of one item found.
 #[must_use]

@@ -16,6 +16,12 @@ pub const MAX_IDLE_WORKERS_RATIO: u32 = 4;
 pub const IDLE_WORKER_TIMEOUT_NS: u64 = 300 * 1_000_000_000;
 /// Pause after a worker could not be created, before the next attempt: 1 s.
 pub const CREATE_COOLDOWN_NS: u64 = 1_000_000_000;
+/// A pool whose work has had nobody to come for it for so long calls the rescuers: 10 ms.
+pub const MAYDAY_INITIAL_TIMEOUT_NS: u64 = 10_000_000;
+/// It calls them again at this interval: 100 ms.
+pub const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
+/// A rescuer runs one pwq's items, when others wait for it, until it has run more than so many.
+pub const RESCUER_BATCH: u32 = 16;
 /// Buckets of the table of busy workers, keyed by item address.
 pub const BUSY_WORKER_HASH_SIZE: usize = 64;
 /// Greatest depth to which a work item can be disabled; one more saturates.

@@ -1,10 +1,15 @@
 //! Timers for delayed work: an intrusive hierarchical timing wheel.
 //!
 //! Owns nothing but the wheel's slots; timers are embedded in their users' objects and linked while
-//! armed, so arming allocates nothing and both arming and cancelling are O(1). Seven levels of 64
-//! slots: a timer hangs on the level of the highest bit in which its expiry differs from now, and
-//! moves down when its slot comes up, so expiry is exact to one tick at any distance. Never early:
-//! deadlines are rounded up to ticks.
+//! armed, so arming allocates nothing and both arming and cancelling are O(1). Expiry is exact to
+//! one tick at any distance, and never early: deadlines are rounded up to ticks.
+//!
+//! Seven levels; a slot of one level spans as long as 64 slots of the level below. A timer hangs on
+//! the lowest level that reaches far enough and moves down when its slot comes up. So that a slot
+//! with a million timers delays nobody, it comes up *ahead* of its time, by half of what it spans,
+//! and its timers are moved evenly over that time. Therefore a level reaches from now to the end of
+//! its round or, in the half slot before that, to the end of the next one, and has 128 slots, for
+//! two rounds.
 //!
 //! Lock: one lock of the driver around the whole wheel (TimerState).
 
@@ -21,10 +26,14 @@ use crate::list::{self, List, ListHead, Node};
 pub const TICK_NS: Nanos = 1 << TICK_SHIFT;
 const TICK_SHIFT: u32 = 18;
 const LEVELS: usize = 7;
-const SLOT_BITS: u32 = 6;
-const SLOTS: usize = 1 << SLOT_BITS;
+/// Two rounds of 64.
+const SLOTS: usize = 128;
+const ROUND_BITS: u32 = 6;
 /// Further away than the wheel reaches (36 years): parked at the far end and looked at again there.
-const REACH: u64 = 1 << (SLOT_BITS * LEVELS as u32);
+const REACH: u64 = 1 << (ROUND_BITS * LEVELS as u32);
+/// So many timers of a slot that came up are moved at once; more are spread over the ticks until
+/// they can be due. It is a trade of wake-ups for how long a tick's work may take.
+const MOVED_AT_ONCE: usize = 512;
 const EXPIRED: u16 = u16::MAX;
 
 /// A timer, embedded in what it delays.
@@ -34,14 +43,37 @@ pub struct Timer {
     entry: ListHead,
     /// In ticks.
     expires: u64,
+    /// Of the wheel that it was armed on last.
+    tag: u32,
     slot: u16,
+    is_deferrable: bool,
 }
 
 impl Timer {
     /// A timer that is not armed.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entry: ListHead::unlinked(), expires: 0, slot: EXPIRED }
+        Self {
+            entry: ListHead::unlinked(),
+            expires: 0,
+            tag: 0,
+            slot: EXPIRED,
+            is_deferrable: false,
+        }
+    }
+
+    /// A timer for whose sake nobody is to wake up. Its driver keeps it on a wheel of its own.
+    ///
+    /// KERNEL: `TIMER_DEFERRABLE`.
+    #[must_use]
+    pub const fn deferrable() -> Self {
+        Self { is_deferrable: true, ..Self::new() }
+    }
+
+    /// Whether it is [`deferrable`](Self::deferrable).
+    #[must_use]
+    pub const fn is_deferrable(&self) -> bool {
+        self.is_deferrable
     }
 
     fn node(timer: NonNull<Self>) -> Node {
@@ -65,26 +97,82 @@ impl Default for Timer {
 
 /// See the module header.
 pub struct Wheel {
+    tag: u32,
     elapsed: u64,
-    occupied: [u64; LEVELS],
-    slots: Box<[List]>,
+    occupied: [u128; LEVELS],
+    slots: Box<[Bucket]>,
     expired: List,
-    /// Always empty between calls: what a slot is swapped with while it is emptied.
-    spare: List,
+    /// Of each level, the slot that came up, while its timers are being moved down.
+    moving: [Moving; LEVELS],
+    /// The tick of which `moving` has the quotas.
+    paced_at: u64,
     len: usize,
+}
+
+/// The timers of one slot.
+#[derive(Default)]
+struct Bucket {
+    timers: List,
+    len: usize,
+}
+
+/// What is left of a slot that came up. Its place is used again only when all have been moved.
+#[derive(Default)]
+struct Moving {
+    left: Bucket,
+    /// The first tick at which any of them can be due: time does not pass it before they are moved.
+    start: u64,
+    /// How many may be moved at this tick.
+    quota: usize,
+}
+
+impl Moving {
+    /// Time has come to `elapsed`.
+    fn pace(&mut self, elapsed: u64) {
+        let ticks = usize::try_from(self.start.saturating_sub(elapsed)).unwrap_or(usize::MAX);
+        self.quota = self.left.len.div_ceil(ticks.max(1)).max(MOVED_AT_ONCE);
+    }
+}
+
+/// A slot that holds timers.
+#[derive(Clone, Copy)]
+struct Slot {
+    level: usize,
+    /// The tick at which its timers are to be moved, or are due.
+    deadline: u64,
+}
+
+impl Slot {
+    /// The first tick that it spans.
+    fn start(self) -> u64 {
+        self.deadline + LEAD[self.level]
+    }
+
+    fn place(self) -> usize {
+        place(self.level, self.start() >> SHIFT[self.level])
+    }
 }
 
 impl Wheel {
     /// An empty wheel whose time is `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
-        let slots: Vec<List> = (0..LEVELS * SLOTS).map(|_| List::new()).collect();
+        Self::tagged(now, 0)
+    }
+
+    /// As [`new`](Self::new), for a process that was forked: a timer that a wheel with another tag
+    /// armed is not armed to this one, which never touches what that one linked.
+    #[must_use]
+    pub fn tagged(now: Nanos, tag: u32) -> Self {
+        let slots: Vec<Bucket> = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect();
         Self {
+            tag,
             elapsed: now >> TICK_SHIFT,
             occupied: [0; LEVELS],
             slots: slots.into_boxed_slice(),
             expired: List::new(),
-            spare: List::new(),
+            moving: Default::default(),
+            paced_at: 0,
             len: 0,
         }
     }
@@ -103,15 +191,24 @@ impl Wheel {
 
     /// Arms a timer: [`expire`](Self::expire) returns it at or after `at`, rounded up to a tick.
     ///
+    /// Returns when `expire` must be called for its sake: the new
+    /// [`next_deadline`](Self::next_deadline), unless that was earlier already.
+    ///
     /// # Safety
     /// `timer` must be valid, not armed, and stay where it is until it is cancelled or returned.
-    pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) {
+    pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
         let expires = at.div_ceil(TICK_NS);
         // SAFETY: valid and not armed, so ours alone.
-        unsafe { (*timer.as_ptr()).expires = expires };
+        unsafe {
+            if (*timer.as_ptr()).tag != self.tag {
+                (*timer.as_ptr()).entry = ListHead::unlinked();
+                (*timer.as_ptr()).tag = self.tag;
+            }
+            (*timer.as_ptr()).expires = expires;
+        }
         self.len += 1;
         // SAFETY: as promised by the caller.
-        unsafe { self.link(timer) };
+        unsafe { self.link(timer) }.saturating_mul(TICK_NS)
     }
 
     /// Disarms a timer. `false`: it was not armed (never, or returned by [`expire`](Self::expire)
@@ -123,7 +220,7 @@ impl Wheel {
         let node = Timer::node(timer);
         // SAFETY: valid; linked only on this wheel.
         unsafe {
-            if !list::is_linked(node) {
+            if !list::is_linked(node) || (*timer.as_ptr()).tag != self.tag {
                 return false;
             }
             list::unlink(node);
@@ -135,6 +232,24 @@ impl Wheel {
         true
     }
 
+    /// Whether a wheel with another tag has the timer armed: it is not armed any more. Only where
+    /// that wheel is never used again.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    #[must_use]
+    pub unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: valid; nobody else has its link.
+        unsafe {
+            let is_foreign =
+                list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag != self.tag;
+            if is_foreign {
+                (*timer.as_ptr()).entry = ListHead::unlinked();
+            }
+            is_foreign
+        }
+    }
+
     /// Whether the timer is armed.
     ///
     /// # Safety
@@ -142,7 +257,7 @@ impl Wheel {
     #[must_use]
     pub unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { list::is_linked(Timer::node(timer)) }
+        unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
     }
 
     /// When a timer is due.
@@ -157,59 +272,82 @@ impl Wheel {
 
     /// Takes the next timer that is due at `now`; call until `None`.
     pub fn expire(&mut self, now: Nanos) -> Option<NonNull<Timer>> {
-        let now = now >> TICK_SHIFT;
-        loop {
+        let mut unlimited = usize::MAX;
+        self.expire_some(now, &mut unlimited)
+    }
+
+    /// As [`expire`](Self::expire), for a caller that must not hold the lock for long: each timer
+    /// that is returned or moved takes one off `budget`. `None` with a budget of 0 says nothing;
+    /// [`next_deadline`](Self::next_deadline) has passed while there is more to do.
+    pub fn expire_some(&mut self, now: Nanos, budget: &mut usize) -> Option<NonNull<Timer>> {
+        let now = (now >> TICK_SHIFT).max(self.elapsed);
+        while *budget > 0 {
             if let Some(node) = self.expired.first() {
+                *budget -= 1;
+                self.len -= 1;
                 // SAFETY: linked on a list of this wheel, hence a member of a timer.
                 unsafe {
                     list::unlink(node);
-                    self.len -= 1;
                     return Some(Timer::of_node(node));
                 }
             }
-            match self.next_slot() {
-                Some((level, slot, deadline)) if deadline <= now => {
-                    self.elapsed = deadline;
-                    self.cascade(level, slot);
-                }
-                _ => {
-                    self.elapsed = self.elapsed.max(now);
-                    return None;
-                }
+            let next = self.next_slot().filter(|slot| slot.deadline <= now);
+            let until = next.map_or(now, |slot| slot.deadline);
+            if let Some(level) = self.first_move(|moving| moving.start <= until) {
+                self.move_some(level, usize::MAX, budget);
+            } else if let Some(slot) = next {
+                *budget -= 1;
+                self.come_up(slot);
+            } else {
+                self.pass_time(now);
+                let level = self.first_move(|moving| moving.quota > 0)?;
+                let moved = self.move_some(level, self.moving[level].quota, budget);
+                self.moving[level].quota -= moved;
             }
         }
+        None
     }
 
     /// When [`expire`](Self::expire) should be called next; it may then return nothing, but has
     /// moved timers on.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if !self.expired.is_empty() {
-            return Some(self.elapsed << TICK_SHIFT);
-        }
-        self.next_slot().map(|(_, _, deadline)| deadline.saturating_mul(TICK_NS))
+        let to_move = self.first_move(|_| true).map(|_| {
+            let is_paced = self.paced_at == self.elapsed;
+            let is_waiting = is_paced && self.first_move(|moving| moving.quota > 0).is_none();
+            self.elapsed + u64::from(is_waiting)
+        });
+        let expired = (!self.expired.is_empty()).then_some(self.elapsed);
+        let slot = self.next_slot().map(|slot| slot.deadline);
+        let first = [to_move, expired, slot].into_iter().flatten().min()?;
+        Some(first.saturating_mul(TICK_NS))
     }
 
+    /// Returns the tick at which the timer's place comes up.
+    ///
     /// # Safety
     /// `timer` must be valid, unlinked and counted.
-    unsafe fn link(&mut self, timer: NonNull<Timer>) {
+    unsafe fn link(&mut self, timer: NonNull<Timer>) -> u64 {
         // SAFETY: valid.
         let expires = unsafe { (*timer.as_ptr()).expires };
-        let (list, slot) = if expires <= self.elapsed {
-            (&mut self.expired, EXPIRED)
+        let (list, slot, deadline) = if expires <= self.elapsed {
+            (&mut self.expired, EXPIRED, self.elapsed)
         } else {
             let at = expires.min(self.elapsed + REACH - 1);
             let level = level_of(self.elapsed, at);
-            let index = (at >> (SLOT_BITS * level as u32)) as usize % SLOTS;
-            self.occupied[level] |= 1 << index;
-            let slot = level * SLOTS + index;
-            (&mut self.slots[slot], slot as u16)
+            let index = at >> SHIFT[level];
+            self.occupied[level] |= 1 << (index as usize % SLOTS);
+            let slot = place(level, index);
+            let bucket = &mut self.slots[slot];
+            bucket.len += 1;
+            (&mut bucket.timers, slot as u16, (index << SHIFT[level]) - LEAD[level])
         };
         // SAFETY: valid, unlinked, and alive until cancelled or returned.
         unsafe {
             (*timer.as_ptr()).slot = slot;
             list.push_back(Timer::node(timer));
         }
+        deadline
     }
 
     fn note_removed(&mut self, slot: u16) {
@@ -217,59 +355,135 @@ impl Wheel {
             return;
         }
         let (level, index) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
-        if self.slots[usize::from(slot)].is_empty() {
-            self.occupied[level] &= !(1 << index);
+        let bucket = &mut self.slots[usize::from(slot)];
+        match bucket.len {
+            // The slot has come up since: the timer was still to be moved, or to be collected.
+            0 => {
+                let left = &mut self.moving[level].left.len;
+                *left = left.saturating_sub(1);
+                return;
+            }
+            1 => self.occupied[level] &= !(1 << index),
+            _ => {}
+        }
+        bucket.len -= 1;
+    }
+
+    /// The slot that comes up first.
+    fn next_slot(&self) -> Option<Slot> {
+        let of_level = |level: usize| {
+            let occupied = self.occupied[level];
+            if occupied == 0 {
+                return None;
+            }
+            // Timers lie at the hand itself only while a slot of another level comes up before them
+            // at the same tick.
+            let hand = hand(self.elapsed, level);
+            let ahead = occupied.rotate_right(hand as u32 % SLOTS as u32).trailing_zeros();
+            let start = (hand + u64::from(ahead)) << SHIFT[level];
+            Some(Slot { level, deadline: start - LEAD[level] })
+        };
+        (0..LEVELS).filter_map(of_level).min_by_key(|slot| slot.deadline)
+    }
+
+    /// Of the levels with timers to be moved for which `is_wanted`, the one whose are due first.
+    fn first_move(&self, is_wanted: impl Fn(&Moving) -> bool) -> Option<usize> {
+        let unfinished = |level: &usize| {
+            let moving = &self.moving[*level];
+            !moving.left.timers.is_empty() && is_wanted(moving)
+        };
+        (1..LEVELS).filter(unfinished).min_by_key(|&level| self.moving[level].start)
+    }
+
+    /// The slot's time has come: its timers are due, or are to be moved to lower levels.
+    fn come_up(&mut self, slot: Slot) {
+        self.elapsed = slot.deadline;
+        let place = slot.place();
+        self.occupied[slot.level] &= !(1 << (place % SLOTS));
+        let bucket = &mut self.slots[place];
+        if slot.level == 0 {
+            debug_assert!(self.expired.is_empty(), "time went on over uncollected timers");
+            core::mem::swap(&mut self.expired, &mut bucket.timers);
+            bucket.len = 0;
+        } else {
+            let moving = &mut self.moving[slot.level];
+            debug_assert!(moving.left.timers.is_empty(), "time went on over unmoved timers");
+            moving.left.len = 0;
+            core::mem::swap(&mut moving.left, bucket);
+            moving.start = slot.start();
+            moving.quota = 0;
+            self.paced_at = 0;
         }
     }
 
-    /// The first occupied slot in time: the lowest level that has one, because a level's slots all
-    /// come before the next level's.
-    fn next_slot(&self) -> Option<(usize, usize, u64)> {
-        let level = (0..LEVELS).find(|&level| self.occupied[level] != 0)?;
-        let shift = SLOT_BITS * level as u32;
-        // The slot at the hand itself comes last: what lies there is a whole round ahead.
-        let ahead = (self.elapsed >> shift) as usize % SLOTS + 1;
-        let skipped = self.occupied[level].rotate_right(ahead as u32).trailing_zeros();
-        let slot = (ahead + skipped as usize) % SLOTS;
-        let round = REACH_OF[level];
-        let mut deadline = (self.elapsed & !(round - 1)) + ((slot as u64) << shift);
-        if deadline <= self.elapsed {
-            // Only the top level wraps: what lies at its hand or behind it is a round ahead.
-            debug_assert_eq!(level, LEVELS - 1, "a slot was passed over");
-            deadline += round;
+    /// Nothing more happens until `now`: timers may be moved.
+    fn pass_time(&mut self, now: u64) {
+        self.elapsed = now;
+        if self.paced_at != now {
+            self.paced_at = now;
+            self.moving.iter_mut().for_each(|moving| moving.pace(now));
         }
-        Some((level, slot, deadline))
     }
 
-    /// The slot's time has come: its timers are due or belong to a lower level now.
-    fn cascade(&mut self, level: usize, slot: usize) {
-        self.occupied[level] &= !(1 << slot);
-        core::mem::swap(&mut self.spare, &mut self.slots[level * SLOTS + slot]);
-        while let Some(node) = self.spare.first() {
+    /// Moves at most `most` timers of a slot that came up, and says how many it moved.
+    fn move_some(&mut self, level: usize, most: usize, budget: &mut usize) -> usize {
+        let most = most.min(*budget);
+        let mut moved = 0;
+        while moved < most
+            && let Some(node) = self.moving[level].left.timers.first()
+        {
+            moved += 1;
             // SAFETY: linked on a list of this wheel, hence a member of a timer.
             unsafe {
                 list::unlink(node);
                 self.link(Timer::of_node(node));
             }
         }
+        let left = &mut self.moving[level].left.len;
+        *left = left.saturating_sub(moved);
+        *budget -= moved;
+        moved
     }
 }
 
-/// Ticks that one round of each level spans.
-const REACH_OF: [u64; LEVELS] = {
-    let mut reach = [0; LEVELS];
-    let mut level = 0;
+/// Ticks, as a power of two, that a slot of each level spans.
+const SHIFT: [u32; LEVELS] = {
+    let mut shift = [0; LEVELS];
+    let mut level = 1;
     while level < LEVELS {
-        reach[level] = 1 << (SLOT_BITS * (level as u32 + 1));
+        shift[level] = ROUND_BITS * level as u32;
         level += 1;
     }
-    reach
+    shift
 };
 
+/// How many ticks ahead of its time a slot of each level comes up. On the lowest, its timers are
+/// due.
+const LEAD: [u64; LEVELS] = {
+    let mut lead = [0; LEVELS];
+    let mut level = 1;
+    while level < LEVELS {
+        lead[level] = 1 << (SHIFT[level] - 1);
+        level += 1;
+    }
+    lead
+};
+
+/// The last slot of a level that has come up, counted from the beginning of time.
+fn hand(elapsed: u64, level: usize) -> u64 {
+    (elapsed + LEAD[level]) >> SHIFT[level]
+}
+
+/// Where a level's slot is kept.
+fn place(level: usize, index: u64) -> usize {
+    level * SLOTS + index as usize % SLOTS
+}
+
+/// The level for a timer that expires at `at`, which is after `elapsed`: the lowest one on which it
+/// is in the last round of which any part has come up to the level.
 fn level_of(elapsed: u64, at: u64) -> usize {
-    let differs = (elapsed ^ at) | (SLOTS as u64 - 1);
-    let level = (63 - differs.leading_zeros()) / SLOT_BITS;
-    (level as usize).min(LEVELS - 1)
+    let reaches = |&level: &usize| at >> SHIFT[level + 1] <= hand(elapsed, level + 1);
+    (0..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
 }
 
 impl fmt::Debug for Wheel {

@@ -54,7 +54,9 @@ pub use delayed::{TICK_NS, Timer, Wheel};
 pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
-pub use pool::{Effects, Enqueued, Kick, PoolConfig, PoolState};
+pub use pool::{
+    Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolState, Rescue, RescueVisit,
+};
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;
 pub use word::WorkWord;

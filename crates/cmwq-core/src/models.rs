@@ -4,13 +4,14 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p cmwq-core --lib --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
-//! pool's lock, `inbox` those of the way around it. `mutation` takes each ordering away in turn and
+//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting. `mutation` takes each ordering away in turn and
 //! expects some model to notice.
 //!
 //! What callers do before they queue is an [`Event`]: a store that only the protocol can make
 //! visible. What the owner of `PENDING` alone may touch (the item's link is such a thing) is an
 //! [`Owned`]: loom reports unordered use.
 
+mod disabling;
 mod inbox;
 mod mutation;
 mod pool;
@@ -32,6 +33,13 @@ use crate::{
 fn model_of_three(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// A model whose threads wait for each other in loops, in its interleavings with few preemptions.
+fn model_that_spins(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
     builder.check(model);
 }
 
@@ -102,6 +110,7 @@ impl World {
             max_active,
             node: None,
             cpu_intensive: false,
+            rescuer: false,
             work_color: 0,
         });
         Arc::new(Self {

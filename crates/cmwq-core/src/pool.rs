@@ -10,9 +10,10 @@
 //! - *(standby)* before a worker starts an item, another one is idle or a manager is creating one,
 //!   unless creation has just failed (then working without a standby beats not working).
 //! - *(queued)* see [`crate::word`].
+//! - *(cursor)* see `rescue`.
 //!
-//! Split by topic: this file has the table and the books; `queue`, `next` and `events` have the
-//! protocols.
+//! Split by topic: this file has the table and the books; `queue`, `next`, `events` and
+//! `rescue` have the protocols.
 
 use alloc::vec::Vec;
 
@@ -26,10 +27,18 @@ use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
 mod events;
+mod footprint;
+mod hog;
 mod next;
 mod queue;
+mod replace;
+mod rescue;
 
+pub use footprint::Footprint;
+pub use hog::Hog;
 pub use queue::Enqueued;
+pub(crate) use rescue::RescueState;
+pub use rescue::{Rescue, RescueVisit};
 
 /// Whom to wake, after the lock is dropped.
 #[must_use]
@@ -68,11 +77,13 @@ pub struct Effects {
     /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its
     /// pool.
     pub grant: Option<PwqRef>,
+    /// A retired pwq of this queue has nothing left: remove it.
+    pub retired: Option<WqKey>,
 }
 
 impl Effects {
     /// Nothing to do.
-    pub const NONE: Self = Self { kick: Kick::None, flush_done: None, grant: None };
+    pub const NONE: Self = Self { kick: Kick::None, flush_done: None, grant: None, retired: None };
 }
 
 /// The constants of a pool.
@@ -125,6 +136,10 @@ pub struct PoolState {
     no_create_before: Nanos,
     workers: Slab<Worker>,
     pwqs: Slab<Pwq>,
+    /// Pwqs whose queue has a rescuer.
+    nr_rescuers: u32,
+    /// Rescuers' marks on the worklist.
+    nr_cursors: u32,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
 }
 
@@ -145,6 +160,8 @@ impl PoolState {
             no_create_before: 0,
             workers: Slab::new(),
             pwqs: Slab::new(),
+            nr_rescuers: 0,
+            nr_cursors: 0,
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }
     }
@@ -240,21 +257,28 @@ impl PoolState {
     /// Adds a pwq. Allocates.
     #[must_use]
     pub fn add_pwq(&mut self, config: PwqConfig) -> PwqId {
-        PwqId(self.pwqs.insert(Pwq::new(config)))
+        let has_rescuer = config.rescuer;
+        let id = PwqId(self.pwqs.insert(Pwq::new(config)));
+        if has_rescuer {
+            self.add_rescuer(id);
+        }
+        id
     }
 
     /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a
-    /// slot of the node is on its way to it, see [`grant`](Self::grant): the slot must not be lost.
+    /// slot of the node is on its way to it, see [`grant`](Self::grant): the slot must not be lost;
+    /// and while its rescuer visits.
     #[must_use]
     pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
         let p = self.pwqs.get(pwq.0)?;
-        if !p.is_idle() {
+        if !p.is_idle() || p.rescue.as_ref().is_some_and(RescueState::is_visited) {
             return None;
         }
         let in_line = p.node.as_ref().filter(|_| p.node_waiting);
         if in_line.is_some_and(|node| !node.leave(self.pwq_ref(pwq))) {
             return None;
         }
+        self.remove_rescuer(pwq);
         self.pwqs.remove(pwq.0).map(|p| p.stats)
     }
 
@@ -262,6 +286,13 @@ impl PoolState {
     #[must_use]
     pub fn pwq_stats(&self, pwq: PwqId) -> Option<PwqStats> {
         self.pwqs.get(pwq.0).map(|p| p.stats)
+    }
+
+    /// Items of `pwq` have used the CPU for so many microseconds more. Nothing, if it has gone.
+    pub fn charge(&mut self, pwq: PwqId, micros: u64) {
+        if let Some(pwq) = self.pwqs.get_mut(pwq.0) {
+            pwq.stats.cpu_time += micros;
+        }
     }
 
     /// `(nr_active, has inactive items, anything in flight)` of a pwq.
@@ -287,9 +318,15 @@ impl PoolState {
             idle: w.phase == Phase::Idle,
             sleeping: w.sleeping,
             running: w.is_counted(),
+            hog: w.cpu_intensive && !self.is_cpu_intensive(w),
             seq: w.seq,
             wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
         }
+    }
+
+    /// Whether it runs an item of a `WQ_CPU_INTENSIVE` queue.
+    fn is_cpu_intensive(&self, w: &Worker) -> bool {
+        w.current.and_then(|c| self.pwqs.get(c.pwq.0)).is_some_and(|pwq| pwq.cpu_intensive)
     }
 
     // ---- the books
@@ -448,6 +485,7 @@ impl PoolState {
         assert_eq!(self.idle_tail, prev, "(idle): tail");
         assert_eq!(listed.len() as u32, self.nr_idle, "(idle)");
         self.worklist.assert_valid();
+        self.check_cursors();
         for (id, pwq) in self.pwqs.iter() {
             if pwq.node.is_none() && !pwq.inactive.is_empty() {
                 assert!(
@@ -456,7 +494,11 @@ impl PoolState {
                 );
             }
             if pwq.node.is_some() && !pwq.inactive.is_empty() {
-                assert!(pwq.node_waiting || pwq.plugged, "pwq{id} parks without being in line");
+                let is_full = pwq.nr_active >= pwq.max_active;
+                assert!(
+                    pwq.node_waiting || pwq.plugged || is_full,
+                    "pwq{id} parks without being in line"
+                );
             }
             pwq.inactive.assert_valid();
         }

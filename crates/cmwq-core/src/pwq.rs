@@ -2,23 +2,27 @@
 //! (L).
 
 use alloc::sync::Arc;
+use core::ops::AddAssign;
 
 use crate::active::NodeSlots;
 use crate::consts::WORK_NR_COLORS;
 use crate::ids::WqKey;
 use crate::list::List;
+use crate::pool::RescueState;
 
 /// What a new pwq is told about its workqueue.
 #[derive(Clone, Debug)]
 pub struct PwqConfig {
     /// The workqueue.
     pub wq: WqKey,
-    /// Limit of items admitted through this pwq; ignored when `node` is set.
+    /// Limit of items admitted through this pwq; `u32::MAX` if only `node` limits them.
     pub max_active: u32,
-    /// The limit shared with other pools of the node, for unbound queues spread over several pods.
+    /// The limit shared with other pools: a node's for queues that are spread over several pods.
     pub node: Option<Arc<dyn NodeSlots>>,
     /// Items do not count in `nr_running` (`WQ_CPU_INTENSIVE`).
     pub cpu_intensive: bool,
+    /// The queue has a rescuer (`WQ_MEM_RECLAIM`).
+    pub rescuer: bool,
     /// The queue's current work colour.
     pub work_color: u8,
 }
@@ -33,8 +37,32 @@ pub struct PwqStats {
     pub completed: u64,
     /// Workers that were woken because a worker running this queue's item blocked.
     pub cm_wakeup: u64,
+    /// CPU time used by items, in µs; drivers settle a worker's time when it turns to another queue.
+    pub cpu_time: u64,
+    /// Items that stopped counting in `nr_running` because they hogged the CPU.
+    pub cpu_intensive: u64,
+    /// Workers sent back to their pod.
+    pub repatriated: u64,
+    /// Calls for the rescuer.
+    pub mayday: u64,
+    /// Items that the rescuer ran.
+    pub rescued: u64,
     /// Items taken back before they ran.
     pub cancelled: u64,
+}
+
+impl AddAssign for PwqStats {
+    fn add_assign(&mut self, other: Self) {
+        self.started += other.started;
+        self.completed += other.completed;
+        self.cm_wakeup += other.cm_wakeup;
+        self.cpu_time += other.cpu_time;
+        self.cpu_intensive += other.cpu_intensive;
+        self.repatriated += other.repatriated;
+        self.mayday += other.mayday;
+        self.rescued += other.rescued;
+        self.cancelled += other.cancelled;
+    }
 }
 
 /// See the module header.
@@ -56,6 +84,10 @@ pub(crate) struct Pwq {
     pub(crate) cpu_intensive: bool,
     /// Queues but never activates: an ordered queue's newer pwq while the older one drains.
     pub(crate) plugged: bool,
+    /// If the queue has a rescuer.
+    pub(crate) rescue: Option<RescueState>,
+    /// Replaced by another: takes only items that it is running, and goes when it has drained.
+    pub(crate) retired: bool,
     pub(crate) stats: PwqStats,
 }
 
@@ -73,6 +105,8 @@ impl Pwq {
             inactive: List::new(),
             cpu_intensive: config.cpu_intensive,
             plugged: false,
+            rescue: None,
+            retired: false,
             stats: PwqStats::default(),
         }
     }

@@ -40,6 +40,11 @@ impl<T> Slab<T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
+    /// What the table takes on the heap, unused room included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Option<T>>() + self.free.capacity() * size_of::<u32>()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots
             .iter()

@@ -2,7 +2,7 @@
 //!
 //! Everything that correctness needs of an atomic operation is a *site* with a name:
 //! `claim.acquire` is the acquire half of `claim`, `set_queued.chain` its being a
-//! read-modify-write, `inbox_push.fence` the fence in `push`. Under `--cfg loom` the environment
+//! read-modify-write, `claim_for.seen` its looking at the whole word, `inbox_push.fence` the fence in `push`. Under `--cfg loom` the environment
 //! variable `CMWQ_WEAKEN=<site>` takes that one thing away; the mutation test runs the loom models
 //! once for each name in [`ORDERING_SITES`] and expects a failure each time, so an ordering that no
 //! model needs, or that no model tests, cannot stay unnoticed.
@@ -22,9 +22,11 @@ pub const ORDERING_SITES: &[&str] = &[
     "claim.acquire",
     "claim.release",
     "claim_for.acquire",
+    "claim_for.seen",
     "set_queued.chain",
     "update_queued.chain",
     "queue_from_idle.acquire",
+    "queue_from_idle.seen",
     "start.acquire",
     "start.release",
     "start.chain",
@@ -96,4 +98,26 @@ pub(crate) fn swap_in_chain(
         return was;
     }
     word.swap(bits, order)
+}
+
+/// Makes an idle word `bits`, which has PENDING set, if it is still `seen`: PENDING and the disable
+/// depth are looked at together. Weakened, PENDING alone decides, as if the depth were kept elsewhere
+/// and had been looked at before.
+#[inline(always)]
+pub(crate) fn exchange_idle(
+    word: &AtomicU64,
+    seen: u64,
+    bits: u64,
+    order: Ordering,
+    site: &'static str,
+) -> bool {
+    if is_weakened(site, "seen") {
+        let pending = crate::word::WorkWord::PENDING_MASK;
+        let is_mine = word.fetch_or(pending, order) & pending == 0;
+        if is_mine {
+            word.swap(bits, Ordering::Relaxed);
+        }
+        return is_mine;
+    }
+    word.compare_exchange(seen, bits, order, Ordering::Relaxed).is_ok()
 }

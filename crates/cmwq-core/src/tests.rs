@@ -6,12 +6,15 @@
 
 mod active;
 mod barrier;
+mod bh;
 mod cancel;
 mod concurrency;
 mod cull;
 mod events;
 mod flush;
+mod footprint;
 mod guest;
+mod hog;
 mod inbox;
 mod life;
 mod list;
@@ -19,8 +22,12 @@ mod model;
 mod node;
 mod policy;
 mod reentrance;
+mod replace;
+mod rescue;
 mod self_free;
+mod stats;
 mod support;
 mod threads;
 mod wheel;
+mod wheel_many;
 mod word;

@@ -13,7 +13,7 @@ use core::ptr::NonNull;
 
 use crate::ids::PoolId;
 use crate::list::{ListHead, Node};
-use crate::sync::{AtomicU64, Ordering, acq_rel, acquire, swap_in_chain};
+use crate::sync::{AtomicU64, Ordering, acq_rel, acquire, exchange_idle, swap_in_chain};
 use crate::word::WorkWord;
 
 /// The function of a work item (`work_func_t`). It gets the item, which it may free or queue again.
@@ -104,9 +104,8 @@ impl WorkItem {
         // ORDERING: Acquire pairs with the Release of `start` and `publish_idle`, as for `claim`.
         // The caller's own stores reach the run through the inbox or the pool's lock; a failure is
         // followed by a `claim`, which has the Release.
-        self.data
-            .compare_exchange(seen.bits(), transit.bits(), acquire("claim_for"), Ordering::Relaxed)
-            .is_ok()
+        let order = acquire("claim_for");
+        exchange_idle(&self.data, seen.bits(), transit.bits(), order, "claim_for")
     }
 
     /// The owner of `PENDING` makes the item queued. Caller holds the pool's lock.
@@ -126,14 +125,8 @@ impl WorkItem {
         debug_assert!(!seen.is_pending() && seen.disable_depth() == 0);
         // ORDERING: Acquire pairs with the Release of `start` and `publish_idle` of the last run.
         // The caller's own stores reach the run through the pool's lock.
-        self.data
-            .compare_exchange(
-                seen.bits(),
-                word.bits(),
-                acquire("queue_from_idle"),
-                Ordering::Relaxed,
-            )
-            .is_ok()
+        let order = acquire("queue_from_idle");
+        exchange_idle(&self.data, seen.bits(), word.bits(), order, "queue_from_idle")
     }
 
     /// Changes flags of a queued item. Caller holds the pool's lock.
@@ -165,6 +158,28 @@ impl WorkItem {
         // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: whoever turned
         // callers away sees what they wanted done.
         self.data.swap(idle.bits(), acq_rel("publish_idle"));
+    }
+
+    /// Takes an item away from pools that do not exist in this process: its memory is a copy of the
+    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as of
+    /// an item that was never queued.
+    ///
+    /// # Safety
+    /// `seen` must be a word that only such pools have written, and nobody may walk their lists.
+    #[cold]
+    pub unsafe fn take_over(&self, seen: WorkWord) -> bool {
+        // ORDERING: Acquire and Release as for `claim`, which this is in place of.
+        let taken = self.data.compare_exchange(
+            seen.bits(),
+            WorkWord::INIT.with_pending(true).bits(),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        if taken.is_ok() {
+            // SAFETY: PENDING is ours, and with it the link.
+            unsafe { *self.entry.get() = ListHead::unlinked() };
+        }
+        taken.is_ok()
     }
 
     /// The owner of `PENDING` gives it up; `word` is the idle word that was there when it was

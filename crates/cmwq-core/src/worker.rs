@@ -36,6 +36,8 @@ pub struct Claim {
     pub func: WorkFn,
     /// The workqueue it was queued on.
     pub wq: WqKey,
+    /// The pwq, in this pool, by which it came.
+    pub pwq: PwqId,
     /// Identifies this run of this worker in reports of blocking and resuming.
     pub seq: u64,
     /// Act on it after the lock is dropped and before the function is entered.
@@ -71,6 +73,7 @@ pub(crate) struct Worker {
     pub(crate) phase: Phase,
     /// Believed blocked since a report about run `seq`.
     pub(crate) sleeping: bool,
+    /// Runs an item of a `WQ_CPU_INTENSIVE` queue, or one that was seen to hog the CPU.
     pub(crate) cpu_intensive: bool,
     /// Told to leave at its next look.
     pub(crate) die: bool,
@@ -125,6 +128,8 @@ pub struct WorkerView {
     pub sleeping: bool,
     /// Counts in `nr_running`.
     pub running: bool,
+    /// Was counted until it was seen to hog the CPU.
+    pub hog: bool,
     /// The run a report must name.
     pub seq: u64,
     /// The queue whose item it runs.

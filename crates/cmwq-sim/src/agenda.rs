@@ -23,7 +23,9 @@ pub(crate) struct Agenda<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    key: (Nanos, Rank, u64),
+    /// The time; then the rank and, below it, the number of the entry, in one: entries are moved about
+    /// a lot, so they should be small.
+    key: (Nanos, u64),
     what: T,
 }
 
@@ -33,7 +35,8 @@ impl<T> Agenda<T> {
     }
 
     pub(crate) fn add(&mut self, at: Nanos, rank: Rank, what: T) {
-        self.heap.push(Reverse(Entry { key: (at, rank, self.next_number), what }));
+        let rank = (rank as u64) << 63;
+        self.heap.push(Reverse(Entry { key: (at, rank | self.next_number), what }));
         self.next_number += 1;
     }
 

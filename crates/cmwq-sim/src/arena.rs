@@ -2,7 +2,7 @@
 //!
 //! Named invariants, referred to by the `SAFETY` comments:
 //!
-//! - *(pinned)* slots are allocated once each, never moved, and freed only by `Drop`; the engine
+//! - *(pinned)* slots are allocated once, never moved, and freed only by `Drop`; the engine
 //!   drops an arena only when nothing is on a list or on the wheel, and else leaks it.
 //! - *(alone)* a simulation runs on one thread, which stands for the lock of every pool and of the
 //!   wheel.
@@ -21,7 +21,8 @@ use crate::Nanos;
 #[repr(C)]
 struct Slot {
     work: WorkItem,
-    name: Name,
+    /// `Name`, packed: twice the number, and 1 for a barrier.
+    name: u64,
     timer: Timer,
 }
 
@@ -37,7 +38,8 @@ pub(crate) enum Name {
 /// The slots; items first.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    items: Vec<NonNull<Slot>>,
+    /// In one allocation, so that items that are used one after the other lie side by side.
+    items: NonNull<[Slot]>,
     barriers: Vec<NonNull<Slot>>,
     free_barriers: Vec<usize>,
 }
@@ -51,25 +53,36 @@ unsafe extern "C" fn barrier_function(_: *mut WorkItem) {
 }
 
 impl Slot {
-    fn allocate(name: Name) -> NonNull<Self> {
-        let func = match name {
-            Name::Item(_) => item_function,
-            Name::Barrier(_) => barrier_function,
+    fn new(name: Name) -> Self {
+        let (func, name): (cmwq_core::WorkFn, _) = match name {
+            Name::Item(id) => (item_function, 2 * id as u64),
+            Name::Barrier(id) => (barrier_function, 2 * id as u64 + 1),
         };
-        let slot = Self { work: WorkItem::new(func), name, timer: Timer::new() };
-        NonNull::from(Box::leak(Box::new(slot)))
+        Self { work: WorkItem::new(func), name, timer: Timer::new() }
+    }
+
+    fn name(&self) -> Name {
+        let id = (self.name / 2) as usize;
+        if self.name & 1 == 0 { Name::Item(id) } else { Name::Barrier(id) }
     }
 }
 
 impl Arena {
     pub(crate) fn new(nr_items: usize) -> Self {
-        let items = (0..nr_items).map(|id| Slot::allocate(Name::Item(id))).collect();
+        let items: Box<[Slot]> = (0..nr_items).map(|id| Slot::new(Name::Item(id))).collect();
+        let items = NonNull::from(Box::leak(items));
         Self { items, barriers: Vec::new(), free_barriers: Vec::new() }
+    }
+
+    fn slot(&self, id: usize) -> NonNull<Slot> {
+        assert!(id < self.items.len(), "no such item");
+        // SAFETY: inside the allocation.
+        unsafe { self.items.cast::<Slot>().add(id) }
     }
 
     fn work(&self, name: Name) -> NonNull<WorkItem> {
         match name {
-            Name::Item(id) => self.items[id].cast(),
+            Name::Item(id) => self.slot(id).cast(),
             Name::Barrier(id) => self.barriers[id].cast(),
         }
     }
@@ -81,13 +94,13 @@ impl Arena {
 
     fn timer(&self, id: usize) -> NonNull<Timer> {
         // SAFETY: stays inside the slot, (pinned).
-        unsafe { self.items[id].byte_add(offset_of!(Slot, timer)).cast() }
+        unsafe { self.slot(id).byte_add(offset_of!(Slot, timer)).cast() }
     }
 
     /// What a claimed work item stands for.
     pub(crate) fn name_of(work: *mut WorkItem) -> Name {
         // SAFETY: the core hands back only what it was given: (whole), (pinned).
-        unsafe { (*work.cast::<Slot>()).name }
+        unsafe { (*work.cast::<Slot>()).name() }
     }
 
     // ---- the word
@@ -146,7 +159,8 @@ impl Arena {
     /// Glues a new barrier to `target`; its number, unless there is nothing to wait for.
     pub(crate) fn insert_barrier(&mut self, pool: &mut PoolState, target: usize) -> Option<usize> {
         let id = self.free_barriers.pop().unwrap_or_else(|| {
-            self.barriers.push(Slot::allocate(Name::Barrier(self.barriers.len())));
+            let slot = Slot::new(Name::Barrier(self.barriers.len()));
+            self.barriers.push(NonNull::from(Box::leak(Box::new(slot))));
             self.barriers.len() - 1
         });
         let (target, barrier) = (self.work(Name::Item(target)), self.work(Name::Barrier(id)));
@@ -168,7 +182,7 @@ impl Arena {
 
     pub(crate) fn arm(&self, wheel: &mut Wheel, id: usize, at: Nanos) {
         // SAFETY: (pinned), (alone); the caller owns `PENDING`, so the timer is not armed.
-        unsafe { wheel.arm(self.timer(id), at) }
+        unsafe { wheel.arm(self.timer(id), at) };
     }
 
     /// `false`: the timer was not armed.
@@ -181,7 +195,8 @@ impl Arena {
     pub(crate) fn expire(wheel: &mut Wheel, now: Nanos) -> Option<usize> {
         let timer = wheel.expire(now)?;
         // SAFETY: every timer on the wheel is a member of a slot: (whole), (pinned).
-        let name = unsafe { timer.byte_sub(offset_of!(Slot, timer)).cast::<Slot>().as_ref() }.name;
+        let name =
+            unsafe { timer.byte_sub(offset_of!(Slot, timer)).cast::<Slot>().as_ref() }.name();
         match name {
             Name::Item(id) => Some(id),
             Name::Barrier(_) => unreachable!("barriers have no timer"),
@@ -191,9 +206,11 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for slot in self.items.iter().chain(&self.barriers) {
-            // SAFETY: allocated by `Box` in `Slot::allocate`, freed once, on no list by (pinned).
+        for slot in &self.barriers {
+            // SAFETY: allocated by `Box` in `insert_barrier`, freed once, on no list by (pinned).
             drop(unsafe { Box::from_raw(slot.as_ptr()) });
         }
+        // SAFETY: allocated by `Box` in `new`, freed once, on no list by (pinned).
+        drop(unsafe { Box::from_raw(self.items.as_ptr()) });
     }
 }

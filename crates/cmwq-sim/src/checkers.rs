@@ -11,10 +11,13 @@
 //! | `concurrency` | an item starts while as many workers compute as the pool has CPUs |
 //! | `reentrance` | an item runs twice at once |
 //! | `limit` | more items of a queue run than `max_active` allows |
+//! | `node` | an unbound queue's limit is not split over the nodes as it should be |
+//! | `place` | something runs on a CPU that is offline, or where its worker does not belong |
 //! | `conservation` | what was queued is not run or cancelled exactly once |
 //! | `order` | items of one queue and pool start in another order than they were queued |
 //! | `flush` | a flush returns too early, or never |
 //! | `delay` | a delayed item is queued before its time, or long after it |
+//! | `rescue` | an item of a queue with a rescuer waits, nobody can come for it, and the rescuer sleeps on |
 //! | `bounds` | a pool has more workers than it needs |
 
 use std::collections::VecDeque;
@@ -35,8 +38,11 @@ mod delay;
 mod flush;
 mod help;
 mod limit;
+mod node;
 mod order;
+mod place;
 mod reentrance;
+mod rescue;
 mod stall;
 mod waiting;
 
@@ -97,7 +103,7 @@ pub(crate) trait Checker: fmt::Debug {
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String>;
 
     /// Everything that happens at `now` has happened, and nothing will before `until` (`None`:
-    /// ever). Only the `touched` pools' threads changed since the last time.
+    /// ever). Only the `touched` pools' threads and CPUs changed since the last time.
     fn settle(
         &mut self,
         _now: Nanos,
@@ -135,13 +141,16 @@ impl Watchers {
             Box::new(reentrance::Reentrance::new(plan)),
             Box::new(conservation::Conservation::new(plan)),
             Box::new(limit::Limit::default()),
+            Box::new(node::Node::new(plan)),
             Box::new(order::Order::new(plan)),
-            Box::new(delay::Delay::new(plan)),
+            Box::new(place::Placement::default()),
+            Box::new(delay::Delay::default()),
             Box::new(flush::Flush::new(plan)),
             Box::new(concurrency::Concurrency::new(plan)),
             Box::new(bounds::Bounds::default()),
             Box::new(stall::Stall::new(plan)),
             Box::new(help::Help::new(plan)),
+            Box::new(rescue::Rescue::new(plan)),
         ];
         checkers.retain(|checker| match config.checks {
             Checks::None => false,

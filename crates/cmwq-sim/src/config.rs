@@ -7,6 +7,7 @@ use std::str::FromStr;
 use cmwq_core::consts;
 
 use crate::Nanos;
+use crate::topology::{Scope, Shape};
 
 /// All conditions. With the same plan and the same configuration a simulation is the same, event
 /// for event.
@@ -14,18 +15,18 @@ use crate::Nanos;
 pub struct Config {
     /// Seeds everything that is left to chance (which faults strike when).
     pub seed: u64,
-    /// Virtual CPUs, 1 to [`MAX_CPUS`](crate::scenario::MAX_CPUS).
-    pub cpus: u32,
-    /// CPUs per pod (the last pod may be smaller).
-    pub pod_cpus: u32,
-    /// Pods per NUMA node; 1 or more.
-    pub node_pods: u32,
+    /// The virtual machine: 1 to [`MAX_CPUS`](crate::scenario::MAX_CPUS) CPUs.
+    pub shape: Shape,
+    /// The pods of unbound and managed queues that name no scope.
+    pub scope: Scope,
     /// What things cost.
     pub costs: Costs,
     /// How blocking workers are noticed.
     pub detect: Detect,
     /// What goes wrong.
     pub faults: Faults,
+    /// CPUs leave and come back.
+    pub hotplug: Option<Hotplug>,
     /// When a surplus idle worker leaves.
     pub idle_timeout: Nanos,
     /// Pause after a worker could not be created.
@@ -114,6 +115,17 @@ impl Faults {
     }
 }
 
+/// A storm of CPUs that leave and come back, as long as there is work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hotplug {
+    /// On average one leaves after so long (if few enough have left).
+    pub gap: Nanos,
+    /// It comes back after so long at most.
+    pub away: Nanos,
+    /// So many are offline at once at most; one always stays.
+    pub at_most: u32,
+}
+
 /// Which checkers watch the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
@@ -159,11 +171,21 @@ pub enum Sabotage {
     DropGrant,
     /// Idle pods never help.
     NeverLend,
+    /// A pool is not told that its CPU has left.
+    IgnoreLeave,
+    /// A pool is not told that its CPU is back.
+    IgnoreReturn,
+    /// Threads do not return to a CPU that is back.
+    Strand,
+    /// Limits are not split anew when CPUs leave or come back.
+    ForgetNodes,
+    /// Rescuers are never called.
+    NeverRescue,
 }
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 20] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -179,6 +201,11 @@ impl Sabotage {
         (Self::FireEarly, "fire-early"),
         (Self::DropGrant, "drop-grant"),
         (Self::NeverLend, "never-lend"),
+        (Self::IgnoreLeave, "ignore-leave"),
+        (Self::IgnoreReturn, "ignore-return"),
+        (Self::Strand, "strand"),
+        (Self::ForgetNodes, "forget-nodes"),
+        (Self::NeverRescue, "never-rescue"),
     ];
 }
 
@@ -207,12 +234,12 @@ impl Config {
     pub fn exact(cpus: u32) -> Self {
         Self {
             seed: 0,
-            cpus,
-            pod_cpus: cpus,
-            node_pods: 1,
+            shape: Shape::Pods { cpus: cpus.max(1), pod_cpus: cpus.max(1), node_pods: 1 },
+            scope: Scope::Cache,
             costs: Costs::default(),
             detect: Detect::default(),
             faults: Faults::default(),
+            hotplug: None,
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
             lending: true,

@@ -3,7 +3,7 @@
 //! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `working` (the worker's loop), `creating`, `detecting`,
-//! `lending`, `waiting`, `delaying`.
+//! `lending`, `rescuing`, `waiting`, `delaying`, `hotplug`.
 
 use cmwq_core::{Wheel, WorkerId};
 
@@ -16,20 +16,23 @@ use crate::event::{PoolNo, Queueing, Runner, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
 use crate::places::{Link, Pools, Queue};
 use crate::plan::{Op, Plan};
-use crate::report::{Outcome, Violation};
+use crate::report::{Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
 
 mod creating;
 mod delaying;
 mod detecting;
+mod hotplug;
 mod lending;
 mod queueing;
+mod rescuing;
 mod teardown;
 mod waiting;
 mod working;
 
 use creating::Creation;
 use detecting::Report;
+use rescuing::Rescuer;
 use waiting::{Flush, Wait};
 
 /// Things that happen at a time.
@@ -39,14 +42,21 @@ pub(crate) enum Due {
     Call(usize),
     /// A thread's sleep is over.
     Wake(Tid),
-    /// The thread on this CPU has burnt so much.
-    Burnt(u32, Nanos),
+    /// The thread on this CPU has burnt so much, in this burst.
+    Burnt(u32, Nanos, u64),
     Report(Report),
     Created(PoolNo, Creation),
     Cull(PoolNo),
     Retry,
+    /// Perhaps rescuers have to be called.
+    Mayday(PoolNo),
+    /// A rescuer, by its index, may answer its next call.
+    Rescuer(usize),
     Tick(PoolNo),
     Wheel,
+    /// Some CPU goes offline.
+    CpuLeaves,
+    CpuReturns(u32),
     /// A flusher that is no worker continues.
     Flusher(usize),
 }
@@ -60,6 +70,8 @@ pub(crate) enum Mode {
     Create(Creation),
     /// In an item's function.
     Item(Run),
+    /// Asks the core what to rescue.
+    Rescue,
     /// Another program; `true`: it computes.
     Foreign(bool),
     /// Gone.
@@ -100,6 +112,9 @@ pub(crate) struct Thread {
     pub(crate) is_parked: bool,
     /// Was woken while it was not parked.
     pub(crate) token: bool,
+    /// The flush of a queue for which it waits.
+    pub(crate) flush: Option<usize>,
+    pub(crate) is_rescuer: bool,
     class: Class,
 }
 
@@ -126,12 +141,16 @@ pub(crate) struct ItemState {
     pub(crate) budget: u32,
 }
 
+/// Somebody may want to know how far a run is, but not at every step.
+const STEPS_PER_PROGRESS: u64 = 1 << 16;
+
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     config: &'a Config,
     now: Nanos,
+    last_item: Nanos,
     agenda: Agenda<Due>,
     machine: Machine,
     threads: Vec<Thread>,
@@ -142,20 +161,26 @@ pub(crate) struct Engine<'a> {
     wheel: Wheel,
     wheel_planned: Option<Nanos>,
     retry_planned: Option<Nanos>,
+    rescuers: Vec<Rescuer>,
     flushes: Vec<Flush>,
     waits: Vec<Wait>,
+    /// By barrier, the wait that it ends.
+    wait_of_barrier: Vec<usize>,
     rng: Rng,
+    hotplug_rng: Rng,
     next_ticket: Ticket,
     nr_groups: usize,
     calls_left: usize,
     outstanding: usize,
     steps: u64,
+    next_progress: u64,
     sabotage_count: u32,
     /// What a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
     gauges: Vec<Gauge>,
     watchers: Watchers,
     violation: Option<Violation>,
+    memory: Memory,
     /// The run came to its end, and all items with it.
     is_complete: bool,
 }
@@ -174,32 +199,39 @@ impl<'a> Engine<'a> {
             plan,
             config,
             now: 0,
+            last_item: 0,
             agenda: Agenda::new(),
-            machine: Machine::new(config.cpus.max(1), config.pod_cpus.clamp(1, config.cpus.max(1))),
+            machine: Machine::new(config.shape),
             threads: Vec::new(),
             pools: Pools::default(),
-            queues: queues.map(|(n, spec)| Queue::new(n, spec, config.sabotage)).collect(),
+            queues: queues.map(|(n, spec)| Queue::new(n, spec, config)).collect(),
             arena: Arena::new(plan.items.len()),
             items: plan.items.iter().map(budget).collect(),
             wheel: Wheel::new(0),
             wheel_planned: None,
             retry_planned: None,
+            rescuers: Vec::new(),
             flushes: Vec::new(),
             waits: Vec::new(),
+            wait_of_barrier: Vec::new(),
             rng: Rng::new(config.seed),
+            hotplug_rng: Self::hotplug_rng(config.seed),
             next_ticket: 1,
             nr_groups: 0,
             calls_left: plan.calls.len(),
             outstanding: 0,
             steps: 0,
+            next_progress: STEPS_PER_PROGRESS,
             sabotage_count: 0,
             held_back: None,
             gauges: Vec::new(),
             watchers: Watchers::new(plan, config),
             violation: None,
+            memory: Memory::default(),
             is_complete: false,
         };
         engine.set_up_machine();
+        engine.set_up_rescuers();
         engine
     }
 
@@ -207,7 +239,7 @@ impl<'a> Engine<'a> {
     fn set_up_machine(&mut self) {
         let faults = &self.config.faults;
         let mut rng = self.rng.fork(1);
-        for cpu in 0..self.config.cpus {
+        for cpu in 0..self.machine.nr_cpus() {
             if faults.slowness > 100 && rng.chance(faults.slow_cpus) {
                 self.machine.set_slowness(cpu, faults.slowness);
             }
@@ -218,11 +250,17 @@ impl<'a> Engine<'a> {
         if let Some(call) = self.plan.calls.first() {
             self.agenda.add(call.at, Rank::Wake, Due::Call(0));
         }
+        self.plan_hotplug();
     }
 
     /// Runs to the end, or to the first complaint.
-    pub(crate) fn run(mut self) -> Outcome {
+    /// `progress` is told now and then.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Outcome {
         while self.violation.is_none() {
+            if self.steps >= self.next_progress {
+                self.next_progress = self.steps + STEPS_PER_PROGRESS;
+                progress(self.progress());
+            }
             let Some((at, due)) = self.agenda.pop() else { break };
             if at > self.now {
                 self.settle(Some(at));
@@ -237,23 +275,34 @@ impl<'a> Engine<'a> {
         if self.violation.is_none() {
             self.settle(None);
         }
+        self.measure();
         if self.violation.is_none() {
             self.check_end();
         }
         self.outcome()
     }
 
+    fn progress(&self) -> Progress {
+        let nr_calls = self.plan.calls.len();
+        let nr_called = (nr_calls - self.calls_left) as u64;
+        Progress { nr_calls: nr_calls as u64, nr_called, outstanding: self.outstanding as u64 }
+    }
+
     fn handle(&mut self, due: Due) {
         match due {
             Due::Call(index) => self.call(index),
             Due::Wake(tid) => self.wake(tid),
-            Due::Burnt(cpu, burnt) => self.burnt(cpu, burnt),
+            Due::Burnt(cpu, burnt, burst) => self.burnt(cpu, burnt, burst),
             Due::Report(report) => self.deliver(report),
             Due::Created(pool, creation) => self.created(pool, creation),
             Due::Cull(pool) => self.cull(pool),
             Due::Retry => self.retry(),
+            Due::Mayday(pool) => self.mayday(pool),
+            Due::Rescuer(index) => self.answer_call(index),
             Due::Tick(pool) => self.tick(pool),
             Due::Wheel => self.turn_wheel(),
+            Due::CpuLeaves => self.some_cpu_leaves(),
+            Due::CpuReturns(cpu) => self.cpu_returns(cpu),
             Due::Flusher(flush) => self.flusher_continues(flush),
         }
     }
@@ -265,9 +314,11 @@ impl<'a> Engine<'a> {
         }
         match self.plan.calls[index].op {
             Op::Queue { item, cpu } => {
-                self.queue(item, cpu, 0);
+                self.queue(item, cpu, self.caller_cpu());
             }
-            Op::QueueDelayed { item, cpu, delay } => self.queue_delayed(item, cpu, delay, 0),
+            Op::QueueDelayed { item, cpu, delay } => {
+                self.queue_delayed(item, cpu, delay, self.caller_cpu());
+            }
             Op::FlushItem(item) => {
                 self.flush_item(item, None);
             }
@@ -282,6 +333,10 @@ impl<'a> Engine<'a> {
                 self.flush_item(item, None);
             }
             Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            Op::Offline(cpu) => {
+                self.cpu_leaves(cpu);
+            }
+            Op::Online(cpu) => self.cpu_returns(cpu),
             Op::Burn(_) | Op::Sleep(_) | Op::Announced(_) => {
                 debug_assert!(false, "a caller from outside has no CPU and no time");
             }
@@ -312,6 +367,8 @@ impl<'a> Engine<'a> {
             visit: None,
             is_parked: matches!(mode, Mode::Ask),
             token: false,
+            flush: None,
+            is_rescuer: false,
             class: Class::None,
         });
     }
@@ -355,10 +412,15 @@ impl<'a> Engine<'a> {
         let slice = self.config.costs.slice.unwrap_or(Nanos::MAX);
         let burnt = wanted.min(self.machine.cpu_time(cpu, slice).max(1));
         let wall = self.machine.wall_time(cpu, burnt);
-        self.agenda.add(self.now.saturating_add(wall), Rank::CpuFree, Due::Burnt(cpu, burnt));
+        let burst = self.machine.begin_burst(cpu, self.now);
+        let due = Due::Burnt(cpu, burnt, burst);
+        self.agenda.add(self.now.saturating_add(wall), Rank::CpuFree, due);
     }
 
-    fn burnt(&mut self, cpu: u32, burnt: Nanos) {
+    fn burnt(&mut self, cpu: u32, burnt: Nanos, burst: u64) {
+        if !self.machine.is_in_burst(cpu, burst) {
+            return;
+        }
         let Some(tid) = self.machine.running(cpu) else { return };
         let thread = &mut self.machine.threads[tid];
         thread.burn -= burnt;
@@ -382,13 +444,14 @@ impl<'a> Engine<'a> {
         let thread = &self.threads[tid];
         let sched = &self.machine.threads[tid];
         let class = match thread.mode {
-            _ if sched.state == State::Off => Class::None,
+            // The pool's own workers do not wait for what the rescuer does.
+            _ if sched.state == State::Off || thread.is_rescuer => Class::None,
             Mode::Ask | Mode::Create(_) => Class::Transit,
             Mode::Item(_) if sched.is_fresh => Class::Waking,
             // A lent worker is counted at home, which does not know what it runs.
             Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
             Mode::Item(_) => Class::Computing,
-            Mode::Foreign(_) | Mode::Dead => return,
+            Mode::Rescue | Mode::Foreign(_) | Mode::Dead => return,
         };
         let (home, before) = (thread.home, thread.class);
         if before == class {
@@ -414,9 +477,21 @@ impl<'a> Engine<'a> {
 
     /// Nothing more happens before `until`.
     fn settle(&mut self, until: Option<Nanos>) {
+        self.touch_idle_changes();
         let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
         if let Err(violation) = self.watchers.settle(self.now, until, &world) {
             self.violation.get_or_insert(violation);
+        }
+    }
+
+    /// What a managed pool may be expected to do depends on its CPUs, too.
+    fn touch_idle_changes(&mut self) {
+        while let Some(cpu) = self.machine.next_idle_change() {
+            for &domain in self.machine.domains().of(cpu) {
+                for &pool in self.pools.managed_at(domain) {
+                    self.watchers.touch(pool);
+                }
+            }
         }
     }
 
@@ -434,15 +509,16 @@ impl<'a> Engine<'a> {
         self.sabotage_count.is_multiple_of(every)
     }
 
-    /// Checks the core's own invariants, oftener in small pools than in large ones, where it takes
-    /// long.
+    /// To be called after each call of a pool's core. Checks the core's own invariants, oftener in
+    /// small pools than in large ones, where it takes long.
     fn check_pool(&mut self, pool: PoolNo) {
+        self.pools.refresh(pool);
         if !cfg!(debug_assertions) || self.config.checks == crate::config::Checks::None {
             return;
         }
         let pool = &mut self.pools.list[pool];
         pool.calls_unchecked += 1;
-        if pool.calls_unchecked * 4 >= pool.core.nr_workers() {
+        if pool.calls_unchecked * 4 >= pool.core.nr_workers() + pool.nr_listed {
             pool.calls_unchecked = 0;
             pool.core.check();
         }

@@ -79,6 +79,12 @@ pub enum What {
     WaitEnded(usize, Queueing),
     /// A limit was set.
     LimitSet(GroupNo, u32),
+    /// A queue's `max_active` was changed; the limits of its parts follow.
+    MaxActiveSet(QueueId, u32),
+    /// A CPU went offline.
+    CpuLeft(u32),
+    /// A CPU is online again.
+    CpuReturned(u32),
     /// The creation of a worker began.
     WorkerWanted(PoolNo),
     /// A pool has a new worker.
@@ -87,6 +93,8 @@ pub enum What {
     WorkerLeft(PoolNo, WorkerNo),
     /// A worker could not be created.
     CreateFailed(PoolNo),
+    /// The queue has a rescuer, which will be called by that number.
+    RescuerMade(QueueId, WorkerNo),
 }
 
 /// The digest of a run's events: equal runs have equal digests.

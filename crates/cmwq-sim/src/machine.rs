@@ -4,13 +4,20 @@
 //! time slice ends, if slices are on); threads that are runnable wait in two queues per CPU, high
 //! priority before normal, first come, first served. A thread is pinned to one CPU or may run on
 //! any of a *domain* (a pod, or the whole machine): it is put on the least loaded CPU when it
-//! becomes runnable, and a CPU that runs dry takes a waiting one from the most loaded CPU of its
-//! domains, so a domain's CPUs are never idle while its threads wait.
+//! becomes runnable, and a CPU that runs dry takes a waiting one from the next CPU of its
+//! domains, so a domain's CPUs are never idle while its threads wait. A thread whose CPUs are all
+//! offline may run anywhere, until one of them is back: see `hotplug`.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::Range;
 
 use crate::Nanos;
+use crate::topology::Shape;
+
+mod by_load;
+mod domains;
+mod hotplug;
+
+use domains::Domains;
 
 /// A virtual thread, by its index.
 pub(crate) type Tid = usize;
@@ -43,10 +50,13 @@ pub(crate) struct Thread {
     pub(crate) is_fresh: bool,
     /// CPU time it still wants before it decides anything.
     pub(crate) burn: Nanos,
+    /// The domain whose CPUs may take it over, while it waits.
+    waits_in: Option<u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cpu {
+    is_online: bool,
     running: Option<Tid>,
     /// High priority, normal.
     queues: [VecDeque<Tid>; 2],
@@ -55,52 +65,47 @@ struct Cpu {
     load: u32,
     /// How much slower than nominal, in hundredths.
     slowness: u64,
-}
-
-#[derive(Debug)]
-struct Domain {
-    cpus: Range<u32>,
-    nr_idle: u32,
-    /// Threads of this domain that wait on some CPU.
-    nr_waiting: u32,
-    /// Kept only from the first thread of the domain on.
-    by_load: Option<BTreeSet<(u32, u32)>>,
+    /// Numbers the times that threads used it without a break, and when the present one began.
+    burst: u64,
+    since: Nanos,
 }
 
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Machine {
     cpus: Vec<Cpu>,
-    domains: Vec<Domain>,
-    pod_cpus: u32,
+    domains: Domains,
+    /// Threads that run or wait outside their place, because all of that is offline.
+    displaced: BTreeSet<Tid>,
     pub(crate) threads: Vec<Thread>,
     /// CPUs that have nothing to run and should look.
     ready: VecDeque<u32>,
+    /// CPUs that became idle or busy since somebody asked.
+    idle_changes: Vec<u32>,
 }
 
 /// The domain of the whole machine.
 pub(crate) const WHOLE: u32 = 0;
 
 impl Machine {
-    /// `cpus` CPUs in pods of `pod_cpus`. Domain 0 is the machine, domain `1 + n` is pod `n`.
-    pub(crate) fn new(cpus: u32, pod_cpus: u32) -> Self {
-        let domain = |cpus: Range<u32>| Domain {
-            nr_idle: cpus.end - cpus.start,
-            cpus,
-            nr_waiting: 0,
-            by_load: None,
+    pub(crate) fn new(shape: Shape) -> Self {
+        let cpu = |cpu| Cpu {
+            is_online: true,
+            running: None,
+            queues: Default::default(),
+            last: None,
+            load: 0,
+            slowness: shape.slowness(cpu),
+            burst: 0,
+            since: 0,
         };
-        let pods = (0..cpus).step_by(pod_cpus as usize);
-        let domains = std::iter::once(domain(0..cpus))
-            .chain(pods.map(|first| domain(first..(first + pod_cpus).min(cpus))))
-            .collect();
-        let cpu = |_| Cpu { slowness: 100, ..Cpu::default() };
         Self {
-            cpus: (0..cpus).map(cpu).collect(),
-            domains,
-            pod_cpus,
+            cpus: (0..shape.cpus()).map(cpu).collect(),
+            domains: Domains::new(shape),
+            displaced: BTreeSet::new(),
             threads: Vec::new(),
             ready: VecDeque::new(),
+            idle_changes: Vec::new(),
         }
     }
 
@@ -108,28 +113,22 @@ impl Machine {
         self.cpus.len() as u32
     }
 
-    pub(crate) fn nr_pods(&self) -> u32 {
-        self.domains.len() as u32 - 1
-    }
-
-    pub(crate) fn pod_of(&self, cpu: u32) -> u32 {
-        cpu / self.pod_cpus
-    }
-
-    pub(crate) fn domain_cpus(&self, domain: u32) -> Range<u32> {
-        self.domains[domain as usize].cpus.clone()
+    /// The domains, and which CPUs they have.
+    pub(crate) const fn domains(&self) -> &Domains {
+        &self.domains
     }
 
     /// CPUs with nothing to run, of those where a thread of `place` may run.
     pub(crate) fn nr_idle(&self, place: Place) -> u32 {
         match place {
             Place::Cpu(cpu) => u32::from(self.is_idle(cpu)),
-            Place::Domain(domain) => self.domains[domain as usize].nr_idle,
+            Place::Domain(domain) => self.domains.nr_idle(domain, |cpu| self.is_idle(cpu)),
         }
     }
 
+    /// Online, with nothing to run.
     pub(crate) fn is_idle(&self, cpu: u32) -> bool {
-        self.load(cpu) == 0
+        self.load(cpu) == 0 && self.is_online(cpu)
     }
 
     /// The thread that `cpu` runs.
@@ -160,13 +159,7 @@ impl Machine {
 
     /// A new thread, off every CPU.
     pub(crate) fn spawn(&mut self, place: Place, is_high: bool) -> Tid {
-        let cpu = match place {
-            Place::Cpu(cpu) => cpu,
-            Place::Domain(domain) => {
-                self.track(domain);
-                self.domains[domain as usize].cpus.start
-            }
-        };
+        let cpu = self.first_cpu(place);
         self.threads.push(Thread {
             place,
             is_high,
@@ -174,15 +167,33 @@ impl Machine {
             state: State::Off,
             is_fresh: false,
             burn: 0,
+            waits_in: None,
         });
         self.threads.len() - 1
     }
 
-    fn track(&mut self, domain: u32) {
-        if self.domains[domain as usize].by_load.is_none() {
-            let cpus = self.domain_cpus(domain);
-            let by_load = cpus.map(|cpu| (self.load(cpu), cpu)).collect();
-            self.domains[domain as usize].by_load = Some(by_load);
+    /// Keeps account of a domain's CPUs from now on.
+    pub(crate) fn track(&mut self, domain: u32) {
+        let cpus = &self.cpus;
+        self.domains
+            .track(domain, |cpu| cpus[cpu as usize].is_online.then(|| cpus[cpu as usize].load));
+    }
+
+    /// A thread that is off every CPU is to run elsewhere when it wakes.
+    pub(crate) fn move_to(&mut self, tid: Tid, place: Place) {
+        debug_assert_eq!(self.threads[tid].state, State::Off, "moved a thread that is awake");
+        let cpu = self.first_cpu(place);
+        let thread = &mut self.threads[tid];
+        (thread.place, thread.cpu) = (place, cpu);
+    }
+
+    fn first_cpu(&mut self, place: Place) -> u32 {
+        match place {
+            Place::Cpu(cpu) => cpu,
+            Place::Domain(domain) => {
+                self.track(domain);
+                self.domains.cpus(domain).start
+            }
         }
     }
 
@@ -193,22 +204,30 @@ impl Machine {
         let thread = &mut self.threads[tid];
         debug_assert_eq!(thread.state, State::Off, "woke a thread that is not asleep");
         thread.is_fresh = true;
-        let (place, last) = (thread.place, thread.cpu);
-        let cpu = match place {
-            Place::Cpu(cpu) => cpu,
-            Place::Domain(_) if self.is_idle(last) => last,
-            Place::Domain(domain) => self.least_loaded(domain),
-        };
+        let cpu = self.choose(tid);
         self.enqueue(tid, cpu);
         if self.cpus[cpu as usize].running.is_none() {
             self.ready.push_back(cpu);
         }
     }
 
-    fn least_loaded(&self, domain: u32) -> u32 {
-        let domain = &self.domains[domain as usize];
-        let least = domain.by_load.as_ref().and_then(|by_load| by_load.first());
-        least.map_or(domain.cpus.start, |&(_, cpu)| cpu)
+    /// Where the thread may run as things are.
+    fn allowed(&self, place: Place) -> Place {
+        match place {
+            Place::Cpu(cpu) if self.is_online(cpu) => place,
+            Place::Domain(domain) if self.domains.nr_online(domain) > 0 => place,
+            _ => Place::Domain(WHOLE),
+        }
+    }
+
+    /// The best CPU for a thread that wants one.
+    fn choose(&self, tid: Tid) -> u32 {
+        let last = self.threads[tid].cpu;
+        match self.allowed(self.threads[tid].place) {
+            Place::Cpu(cpu) => cpu,
+            Place::Domain(domain) if self.is_idle(last) && self.domains.has(domain, last) => last,
+            Place::Domain(domain) => self.domains.least_loaded(domain),
+        }
     }
 
     fn enqueue(&mut self, tid: Tid, cpu: u32) {
@@ -216,15 +235,24 @@ impl Machine {
         let thread = &mut self.threads[tid];
         thread.state = State::Queued;
         thread.cpu = cpu;
-        let place = thread.place;
-        self.cpus[cpu as usize].queues[usize::from(!thread.is_high)].push_back(tid);
-        self.count_waiting(place, 1);
+        let (place, is_high) = (thread.place, thread.is_high);
+        self.cpus[cpu as usize].queues[usize::from(!is_high)].push_back(tid);
+        let allowed = self.allowed(place);
+        if allowed != place {
+            self.displaced.insert(tid);
+        } else if !self.displaced.is_empty() {
+            self.displaced.remove(&tid);
+        }
+        if let Place::Domain(domain) = allowed {
+            self.threads[tid].waits_in = Some(domain);
+            self.domains.count_waiting(domain, cpu, 1);
+        }
     }
 
-    fn count_waiting(&mut self, place: Place, change: i32) {
-        if let Place::Domain(domain) = place {
-            let count = &mut self.domains[domain as usize].nr_waiting;
-            *count = count.wrapping_add_signed(change);
+    /// The thread does not wait any more.
+    fn dequeued(&mut self, tid: Tid) {
+        if let Some(domain) = self.threads[tid].waits_in.take() {
+            self.domains.count_waiting(domain, self.threads[tid].cpu, -1);
         }
     }
 
@@ -235,7 +263,7 @@ impl Machine {
 
     /// Gives the idle `cpu` its next thread: `(thread, switched from another)`.
     pub(crate) fn dispatch(&mut self, cpu: u32) -> Option<(Tid, bool)> {
-        if self.cpus[cpu as usize].running.is_some() {
+        if self.cpus[cpu as usize].running.is_some() || !self.is_online(cpu) {
             return None;
         }
         let tid = self.pop(cpu).or_else(|| self.steal(cpu))?;
@@ -249,34 +277,31 @@ impl Machine {
     fn pop(&mut self, cpu: u32) -> Option<Tid> {
         let queues = &mut self.cpus[cpu as usize].queues;
         let tid = queues.iter_mut().find_map(VecDeque::pop_front)?;
-        self.count_waiting(self.threads[tid].place, -1);
+        self.dequeued(tid);
         Some(tid)
     }
 
     /// Takes over a thread that waits for another CPU and may run here.
     fn steal(&mut self, cpu: u32) -> Option<Tid> {
-        let mine = [1 + self.pod_of(cpu), WHOLE];
-        for domain in mine.into_iter().filter(|&d| self.domains[d as usize].nr_waiting > 0) {
-            let by_load = self.domains[domain as usize].by_load.as_ref()?;
-            let busy = by_load.iter().rev().take_while(|(load, _)| *load > 1);
-            let found = busy.into_iter().find_map(|&(_, from)| self.find_movable(from, domain));
-            if let Some((from, queue, index)) = found {
-                let tid = self.cpus[from as usize].queues[queue].remove(index)?;
-                self.count_waiting(Place::Domain(domain), -1);
-                self.change_load(from, -1);
-                self.change_load(cpu, 1);
-                self.threads[tid].cpu = cpu;
-                return Some(tid);
-            }
+        for at in 0..self.domains.of(cpu).len() {
+            let domain = self.domains.of(cpu)[at];
+            let Some(from) = self.domains.next_waiting(domain, cpu) else { continue };
+            let (queue, index) = self.find_movable(from, domain)?;
+            let tid = self.cpus[from as usize].queues[queue].remove(index)?;
+            self.dequeued(tid);
+            self.change_load(from, -1);
+            self.change_load(cpu, 1);
+            self.threads[tid].cpu = cpu;
+            return Some(tid);
         }
         None
     }
 
-    fn find_movable(&self, from: u32, domain: u32) -> Option<(u32, usize, usize)> {
+    fn find_movable(&self, from: u32, domain: u32) -> Option<(usize, usize)> {
         let queues = &self.cpus[from as usize].queues;
         (0..queues.len()).find_map(|queue| {
-            let movable = |&tid: &Tid| self.threads[tid].place == Place::Domain(domain);
-            queues[queue].iter().position(movable).map(|index| (from, queue, index))
+            let movable = |&tid: &Tid| self.threads[tid].waits_in == Some(domain);
+            queues[queue].iter().position(movable).map(|index| (queue, index))
         })
     }
 
@@ -285,6 +310,9 @@ impl Machine {
         let cpu = self.vacate(tid);
         self.threads[tid].state = State::Off;
         self.change_load(cpu, -1);
+        if !self.displaced.is_empty() {
+            self.displaced.remove(&tid);
+        }
     }
 
     /// The thread goes behind the others that wait for its CPU.
@@ -305,6 +333,11 @@ impl Machine {
 
     // ---- load
 
+    /// A CPU that became idle or busy, perhaps more than once, and was not yet asked for.
+    pub(crate) fn next_idle_change(&mut self) -> Option<u32> {
+        self.idle_changes.pop()
+    }
+
     fn load(&self, cpu: u32) -> u32 {
         self.cpus[cpu as usize].load
     }
@@ -314,84 +347,14 @@ impl Machine {
         let before = *load;
         let after = before.wrapping_add_signed(change);
         *load = after;
-        for domain in [WHOLE, 1 + self.pod_of(cpu)] {
-            let domain = &mut self.domains[domain as usize];
-            domain.nr_idle += u32::from(after == 0);
-            domain.nr_idle -= u32::from(before == 0);
-            if let Some(by_load) = &mut domain.by_load {
-                by_load.remove(&(before, cpu));
-                by_load.insert((after, cpu));
-            }
+        if before == 0 || after == 0 {
+            self.idle_changes.push(cpu);
+        }
+        if self.is_online(cpu) {
+            self.domains.load_changed(cpu, before, after);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lets every CPU that can take a thread; returns the threads in the order in which they got
-    /// CPUs.
-    fn settle(machine: &mut Machine) -> Vec<Tid> {
-        let mut started = Vec::new();
-        while let Some(cpu) = machine.next_ready() {
-            started.extend(machine.dispatch(cpu).map(|(tid, _)| tid));
-        }
-        started
-    }
-
-    fn spawn_awake(machine: &mut Machine, place: Place, is_high: bool) -> Tid {
-        let tid = machine.spawn(place, is_high);
-        machine.wake(tid);
-        tid
-    }
-
-    #[test]
-    fn high_priority_first_then_first_come_first_served() {
-        let mut machine = Machine::new(1, 1);
-        let first = spawn_awake(&mut machine, Place::Cpu(0), false);
-        assert_eq!(settle(&mut machine), [first]);
-        let second = spawn_awake(&mut machine, Place::Cpu(0), false);
-        let third = spawn_awake(&mut machine, Place::Cpu(0), false);
-        let high = spawn_awake(&mut machine, Place::Cpu(0), true);
-        assert_eq!(settle(&mut machine), [], "run to block");
-        let mut order = Vec::new();
-        let mut running = first;
-        for _ in 0..3 {
-            machine.leave(running);
-            let started = settle(&mut machine);
-            running = started[0];
-            order.extend(started);
-        }
-        assert_eq!(order, [high, second, third]);
-    }
-
-    #[test]
-    fn free_threads_spread_and_idle_cpus_take_over() {
-        let mut machine = Machine::new(4, 2);
-        let pod = Place::Domain(2);
-        let threads: Vec<_> = (0..4).map(|_| spawn_awake(&mut machine, pod, false)).collect();
-        settle(&mut machine);
-        let cpus: Vec<_> = threads.iter().map(|&t| machine.threads[t].cpu).collect();
-        assert!(cpus.iter().all(|cpu| (2..4).contains(cpu)), "{cpus:?}");
-        assert_eq!(machine.nr_idle(pod), 0);
-        assert_eq!(machine.nr_idle(Place::Domain(WHOLE)), 2);
-        // Both threads of CPU 3 leave: it takes over the one that waits for CPU 2.
-        for _ in 0..2 {
-            let running = machine.running(3).expect("CPU 3 runs");
-            machine.leave(running);
-            settle(&mut machine);
-        }
-        assert!(machine.running(3).is_some() && machine.running(2).is_some());
-        assert!(!machine.has_waiters(2) && !machine.has_waiters(3));
-    }
-
-    #[test]
-    fn a_slow_cpu_takes_longer() {
-        let mut machine = Machine::new(2, 2);
-        machine.set_slowness(1, 250);
-        assert_eq!(machine.wall_time(0, 1_000), 1_000);
-        assert_eq!(machine.wall_time(1, 1_000), 2_500);
-        assert_eq!(machine.cpu_time(1, 2_500), 1_000);
-    }
-}
+mod tests;

@@ -29,7 +29,7 @@ pub fn find(name: &str) -> Option<Scenario> {
 
 fn doc(max_active: u32, intensive: bool) -> Scenario {
     let percpu = Flags::NONE.with(Flag::Percpu);
-    let queue = |name: &str, flags| QueueSpec { name: name.into(), flags, max_active };
+    let queue = |name: &str, flags| QueueSpec { name: name.into(), flags, max_active, scope: None };
     let mut workqueues = vec![queue("q0", percpu)];
     if intensive {
         workqueues.push(queue("q1", percpu.with(Flag::CpuIntensive)));

@@ -10,10 +10,13 @@ use cmwq_core::{
 };
 
 use crate::Nanos;
+use crate::bitset::BitSet;
+use crate::by_pool::ByPool;
 use crate::config::{Config, Sabotage};
 use crate::event::{GroupNo, PoolNo};
 use crate::machine::{Machine, Place, Tid, WHOLE};
 use crate::scenario::{Flag, QueueSpec};
+use crate::topology::Scope;
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,9 +25,9 @@ pub enum PoolKind {
     Cpu(u32),
     /// Runs bottom halves on a CPU.
     Bh(u32),
-    /// Serves a pod, every active item at once.
+    /// Serves the pod that is this domain, every active item at once.
     Unbound(u32),
-    /// Serves a pod, as many running workers as it has CPUs.
+    /// Serves a pod likewise, as many running workers as it has CPUs online.
     Managed(u32),
     /// Serves ordered queues, anywhere.
     Ordered,
@@ -35,16 +38,21 @@ impl PoolKind {
     pub(crate) const fn place(self) -> Place {
         match self {
             Self::Cpu(cpu) | Self::Bh(cpu) => Place::Cpu(cpu),
-            Self::Unbound(pod) | Self::Managed(pod) => Place::Domain(1 + pod),
+            Self::Unbound(domain) | Self::Managed(domain) => Place::Domain(domain),
             Self::Ordered => Place::Domain(WHOLE),
         }
     }
 
-    fn concurrency(self, machine: &Machine) -> u32 {
+    /// How many of its workers may run at once as things are. A pool whose CPU is offline is
+    /// disassociated: its workers run wherever they can, all at once, as those of unbound pools do. The
+    /// items of a managed pool without CPUs are left to guests.
+    pub(crate) fn concurrency(self, machine: &Machine) -> u32 {
         match self {
-            Self::Cpu(_) | Self::Bh(_) => 1,
-            Self::Managed(pod) => machine.domain_cpus(1 + pod).len() as u32,
-            Self::Unbound(_) | Self::Ordered => UNMANAGED,
+            Self::Cpu(cpu) if machine.is_online(cpu) => 1,
+            // Bottom halves of a CPU that has left are run one at a time, elsewhere.
+            Self::Bh(_) => 1,
+            Self::Managed(domain) => machine.domains().nr_online(domain),
+            Self::Cpu(_) | Self::Unbound(_) | Self::Ordered => UNMANAGED,
         }
     }
 }
@@ -64,8 +72,13 @@ pub(crate) struct Pool {
     /// The tick's interval, while it ticks.
     pub(crate) tick: Option<Nanos>,
     pub(crate) cull_planned: Option<Nanos>,
+    pub(crate) is_mayday_planned: bool,
     /// Calls of the core since its invariants were last checked.
     pub(crate) calls_unchecked: u32,
+    /// Its place among the managed pools of its priority, if it is one.
+    pub(crate) rank: usize,
+    /// Items on its lists, and pwqs: what a check of its invariants walks.
+    pub(crate) nr_listed: u32,
 }
 
 impl Pool {
@@ -93,24 +106,31 @@ impl Pool {
 pub(crate) struct Pools {
     pub(crate) list: Vec<Pool>,
     numbers: HashMap<(PoolKind, bool), PoolNo>,
+    /// The managed pools of each domain.
+    by_domain: Vec<Vec<PoolNo>>,
     /// The managed pools of normal and of high priority, which help each other.
     pub(crate) managed: [Vec<PoolNo>; 2],
+    /// Of those, by rank, the ones that have a CPU to spare, and the ones that want help.
+    pub(crate) spare: [BitSet; 2],
+    pub(crate) wanting: [BitSet; 2],
 }
 
 impl Pools {
-    /// The pool of this kind; `true`: it is new.
-    pub(crate) fn find_or_make(
+    /// The pool of this kind, if it was made.
+    pub(crate) fn find(&self, kind: PoolKind, is_high: bool) -> Option<PoolNo> {
+        self.numbers.get(&(kind, is_high)).copied()
+    }
+
+    /// Makes the pool of this kind.
+    pub(crate) fn make(
         &mut self,
         kind: PoolKind,
         is_high: bool,
-        machine: &Machine,
+        concurrency: u32,
         config: &Config,
     ) -> PoolNo {
-        if let Some(&number) = self.numbers.get(&(kind, is_high)) {
-            return number;
-        }
         let number = self.list.len();
-        let mut core = PoolConfig::new(PoolId(number as u32), kind.concurrency(machine));
+        let mut core = PoolConfig::new(PoolId(number as u32), concurrency);
         core.idle_timeout = config.idle_timeout;
         core.create_cooldown = config.create_cooldown;
         core.bh = matches!(kind, PoolKind::Bh(_));
@@ -123,13 +143,39 @@ impl Pools {
             nr_lent: 0,
             tick: None,
             cull_planned: None,
+            is_mayday_planned: false,
             calls_unchecked: 0,
+            rank: self.managed[usize::from(is_high)].len(),
+            nr_listed: 0,
         });
         self.numbers.insert((kind, is_high), number);
-        if matches!(kind, PoolKind::Managed(_)) {
+        if let (PoolKind::Managed(_), Place::Domain(domain)) = (kind, kind.place()) {
+            let domain = domain as usize;
+            if self.by_domain.len() <= domain {
+                self.by_domain.resize(domain + 1, Vec::new());
+            }
+            self.by_domain[domain].push(number);
             self.managed[usize::from(is_high)].push(number);
+            self.refresh(number);
         }
         number
+    }
+
+    /// The managed pools whose workers may run on the CPUs of `domain`.
+    pub(crate) fn managed_at(&self, domain: u32) -> &[PoolNo] {
+        self.by_domain.get(domain as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// To be called after each call of the pool's core: whether it can spare a CPU or wants help may
+    /// have changed.
+    #[inline]
+    pub(crate) fn refresh(&mut self, pool: PoolNo) {
+        let entry = &self.list[pool];
+        if matches!(entry.kind, PoolKind::Managed(_)) {
+            let class = usize::from(entry.is_high);
+            self.spare[class].set(entry.rank, entry.core.has_spare_cpu());
+            self.wanting[class].set(entry.rank, entry.wants_help());
+        }
     }
 }
 
@@ -159,12 +205,12 @@ impl Kind {
     }
 
     /// The pool that serves callers on `cpu`.
-    pub(crate) fn pool_kind(self, cpu: u32, machine: &Machine) -> PoolKind {
+    pub(crate) fn pool_kind(self, cpu: u32, scope: Scope, machine: &Machine) -> PoolKind {
         match self {
             Self::Percpu => PoolKind::Cpu(cpu),
             Self::Bh => PoolKind::Bh(cpu),
-            Self::Unbound => PoolKind::Unbound(machine.pod_of(cpu)),
-            Self::Managed => PoolKind::Managed(machine.pod_of(cpu)),
+            Self::Unbound => PoolKind::Unbound(machine.domains().pod(scope, cpu)),
+            Self::Managed => PoolKind::Managed(machine.domains().pod(scope, cpu)),
             Self::Ordered => PoolKind::Ordered,
         }
     }
@@ -232,12 +278,15 @@ pub(crate) struct Link {
     pub(crate) pool: PoolNo,
     pub(crate) pwq: PwqId,
     pub(crate) group: GroupNo,
+    /// Its own limit, unless pools of a node share one.
+    pub(crate) limit: u32,
 }
 
 /// A limit that several pools of a node share.
 #[derive(Debug)]
 pub(crate) struct SharedLimit {
     pub(crate) node: u32,
+    pub(crate) limit: u32,
     pub(crate) group: GroupNo,
     pub(crate) slots: Arc<NodeLimit>,
 }
@@ -248,23 +297,25 @@ pub(crate) struct Queue {
     pub(crate) key: WqKey,
     pub(crate) kind: Kind,
     pub(crate) is_high: bool,
+    pub(crate) scope: Scope,
     is_intensive: bool,
+    has_rescuer: bool,
     pub(crate) max_active: u32,
     pub(crate) links: Vec<Link>,
-    /// By pool: which of `links`.
-    by_pool: Vec<Option<u32>>,
+    /// Which of `links`.
+    by_pool: ByPool<u32>,
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
     pub(crate) nr_pwqs_to_flush: u32,
 }
 
 impl Queue {
-    pub(crate) fn new(number: usize, spec: &QueueSpec, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(number: usize, spec: &QueueSpec, config: &Config) -> Self {
         let kind = Kind::of(spec);
         let asked = if spec.max_active == 0 { consts::WQ_DFL_ACTIVE } else { spec.max_active };
         let max_active = match kind {
             Kind::Bh => u32::MAX,
-            Kind::Ordered if sabotage == Some(Sabotage::UnorderOrdered) => 2,
+            Kind::Ordered if config.sabotage == Some(Sabotage::UnorderOrdered) => 2,
             Kind::Ordered => 1,
             _ => asked,
         };
@@ -272,10 +323,12 @@ impl Queue {
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri) || kind == Kind::Bh,
+            scope: spec.scope.unwrap_or(config.scope),
             is_intensive: spec.flags.has(Flag::CpuIntensive),
+            has_rescuer: spec.flags.has(Flag::MemReclaim),
             max_active,
             links: Vec::new(),
-            by_pool: Vec::new(),
+            by_pool: ByPool::default(),
             shared: Vec::new(),
             flush: FlushState::new(),
             nr_pwqs_to_flush: 0,
@@ -289,61 +342,53 @@ impl Queue {
     /// The way into `pool`, if it was made.
     #[inline]
     pub(crate) fn link(&self, pool: PoolNo) -> Option<Link> {
-        let index = self.by_pool.get(pool).copied().flatten()?;
-        Some(self.links[index as usize])
+        self.by_pool.get(pool).map(|index| self.links[index as usize])
     }
 
     pub(crate) fn add_link(&mut self, link: Link) {
-        if self.by_pool.len() <= link.pool {
-            self.by_pool.resize(link.pool + 1, None);
-        }
-        self.by_pool[link.pool] = Some(self.links.len() as u32);
+        self.by_pool.entry(link.pool, self.links.len() as u32);
         self.links.push(link);
     }
 
     pub(crate) fn pwq_config(&self, max_active: u32, slots: Option<Arc<NodeLimit>>) -> PwqConfig {
         PwqConfig {
             wq: self.key,
-            max_active,
+            max_active: if slots.is_some() { u32::MAX } else { max_active },
             node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
             cpu_intensive: self.is_intensive,
+            rescuer: self.has_rescuer,
             work_color: self.flush.work_color(),
         }
     }
 
-    /// Whether the queue's limit is split over the machine's nodes.
-    fn is_split(&self, machine: &Machine) -> bool {
-        matches!(self.kind, Kind::Unbound | Kind::Managed) && machine.nr_pods() > 1
-    }
-
-    /// The node of a pool, if the queue's limit is split.
-    pub(crate) fn node_of(
-        &self,
-        pool: PoolKind,
-        machine: &Machine,
-        config: &Config,
-    ) -> Option<u32> {
+    /// The node of a pool, if the queue's limit is split over nodes and the pool lies within one.
+    pub(crate) fn node_of(&self, pool: PoolKind, machine: &Machine) -> Option<u32> {
         match pool {
-            PoolKind::Unbound(pod) | PoolKind::Managed(pod) if self.is_split(machine) => {
-                Some(pod / config.node_pods)
+            PoolKind::Unbound(domain) | PoolKind::Managed(domain) => {
+                machine.domains().node_of(domain)
             }
             _ => None,
         }
     }
 
-    /// What `node` may run of this queue's `max_active`.
-    pub(crate) fn share(&self, node: Option<u32>, machine: &Machine, config: &Config) -> u32 {
-        let Some(node) = node else { return self.max_active };
-        let pods = node * config.node_pods..((node + 1) * config.node_pods).min(machine.nr_pods());
-        let cpus: usize = pods.map(|pod| machine.domain_cpus(1 + pod).len()).sum();
-        let min_active = self.max_active.min(consts::WQ_DFL_MIN_ACTIVE);
-        NodeState::share(self.max_active, min_active, cpus as u32, machine.nr_cpus())
+    /// Whether pools of one node share the node's part of the limit.
+    pub(crate) fn shares_nodes(&self, machine: &Machine) -> bool {
+        machine.domains().is_shared(self.scope)
     }
 
-    /// A shared limit for `node`.
-    pub(crate) fn new_shared(node: u32, group: GroupNo, max: u32) -> SharedLimit {
+    /// What `node` may run of this queue's `max_active`.
+    pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
+        let Some(node) = node else { return self.max_active };
+        let (cpus, total) = machine.domains().node_cpus(node);
+        let min_active = self.max_active.min(consts::WQ_DFL_MIN_ACTIVE);
+        NodeState::share(self.max_active, min_active, cpus, total)
+    }
+
+    /// A shared limit for `node`, which is `limit`, or `max` if the driver is sabotaged.
+    pub(crate) fn new_shared(node: u32, group: GroupNo, limit: u32, max: u32) -> SharedLimit {
         SharedLimit {
             node,
+            limit,
             group,
             slots: Arc::new(NodeLimit(Mutex::new((NodeState::new(max), 0)))),
         }

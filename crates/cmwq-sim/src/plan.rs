@@ -3,6 +3,8 @@
 //! A [`Scenario`] is a small plan that people write; [`swarm`](crate::swarm) makes large ones from
 //! a seed.
 
+use std::sync::Arc;
+
 use crate::Nanos;
 use crate::scenario::{QueueSpec, Scenario};
 use crate::script::Step;
@@ -28,8 +30,8 @@ pub struct Plan {
 pub struct Item {
     /// The queue it is always queued on.
     pub queue: QueueId,
-    /// What each run does.
-    pub ops: Vec<Op>,
+    /// What each run does. Items that do the same may share it: at ten million items that matters.
+    pub ops: Arc<[Op]>,
     /// How many items its runs may queue in all, so that the simulation ends.
     pub nr_queueings: u32,
 }
@@ -83,16 +85,21 @@ pub enum Op {
         /// The new limit.
         max_active: u32,
     },
+    /// A CPU goes offline, unless it is the last one.
+    Offline(u32),
+    /// It comes back.
+    Online(u32),
 }
 
 impl Plan {
     /// The greatest number of a CPU that the plan names.
     #[must_use]
     pub fn greatest_cpu(&self) -> Option<u32> {
-        let ops = self.items.iter().flat_map(|item| &item.ops);
+        let ops = self.items.iter().flat_map(|item| item.ops.iter());
         let ops = ops.chain(self.calls.iter().map(|call| &call.op));
         let cpus = ops.filter_map(|op| match op {
             Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } => *cpu,
+            Op::Offline(cpu) | Op::Online(cpu) => Some(*cpu),
             _ => None,
         });
         cpus.max()

@@ -38,6 +38,42 @@ pub struct Stats {
     pub workers: u64,
 }
 
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Calls of the plan.
+    pub nr_calls: u64,
+    /// Those that were made.
+    pub nr_called: u64,
+    /// Queueings that wait or run.
+    pub outstanding: u64,
+}
+
+/// What the real structures of a run would take in memory at its end, in bytes: the pools, workers and
+/// pwqs of the core, and the items. What a driver keeps around them (locks, threads and their stacks)
+/// is not counted, nor is the simulator's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Pools, without what is below.
+    pub pools: u64,
+    /// Records of the workers that are left.
+    pub workers: u64,
+    /// Pwqs.
+    pub pwqs: u64,
+    /// How many.
+    pub nr_pwqs: u64,
+    /// Work items, with their timers.
+    pub items: u64,
+}
+
+impl Memory {
+    /// What does not depend on the number of items.
+    #[must_use]
+    pub const fn structures(&self) -> u64 {
+        self.pools + self.workers + self.pwqs
+    }
+}
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -49,6 +85,10 @@ pub struct Outcome {
     pub stats: Stats,
     /// When the run ended, in virtual nanoseconds.
     pub end: Nanos,
+    /// When the last item ended. What follows is idle workers leaving.
+    pub last_item: Nanos,
+    /// What the real structures would take.
+    pub memory: Memory,
     /// Everything that happened, if [`Config::keep_events`](crate::Config::keep_events) asked for
     /// it.
     pub events: Vec<Event>,

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crate::Nanos;
 use crate::script::Step;
+use crate::topology::Scope;
 
 /// The largest machine that a scenario or a simulation may ask for.
 pub const MAX_CPUS: u32 = 4096;
@@ -33,6 +34,8 @@ pub struct QueueSpec {
     pub flags: Flags,
     /// Its limit; 0 means the default.
     pub max_active: u32,
+    /// Which CPUs one pool of it serves, if it is unbound or managed; `None`: the machine's default.
+    pub scope: Option<Scope>,
 }
 
 /// A work of a scenario: queued once, runs its script.
@@ -280,6 +283,7 @@ mod tests {
                 name: "q".into(),
                 flags: Flags::NONE.with(Flag::Percpu),
                 max_active: 0,
+                scope: None,
             }],
             works: vec![WorkSpec { name: "w".into(), cpu: Some(1), ..WorkSpec::default() }],
         }

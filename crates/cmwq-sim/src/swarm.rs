@@ -8,12 +8,13 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-use crate::config::{Config, Costs, Detect, Faults, Sabotage, Tick};
+use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, Tick};
 use crate::plan::Plan;
 use crate::report::{Outcome, Violation};
 use crate::rng::Rng;
 use crate::scenario::MAX_CPUS;
 use crate::simulate;
+use crate::topology::{Scope, Shape};
 
 mod load;
 
@@ -44,11 +45,13 @@ pub enum Fault {
     Flushers = 1 << 8,
     /// Switches and creations that cost time, and time slices.
     Costs = 1 << 9,
+    /// CPUs that leave and come back.
+    Hotplug = 1 << 10,
 }
 
 impl Fault {
     /// All faults with their names and what they are.
-    pub const ALL: [(Self, &'static str, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str, &'static str); 11] = [
         (Self::Late, "late", "reports of blocking come late"),
         (Self::Lost, "lost", "reports of blocking never come"),
         (Self::Spurious, "spurious", "blocking is reported that did not happen"),
@@ -59,6 +62,7 @@ impl Fault {
         (Self::Foreign, "foreign", "other programs use the CPUs"),
         (Self::Flushers, "flushers", "flushers are slow to continue"),
         (Self::Costs, "costs", "switches and creations take time; threads have time slices"),
+        (Self::Hotplug, "hotplug", "CPUs leave and come back"),
     ];
 }
 
@@ -131,6 +135,12 @@ pub struct Options {
     pub items: Option<usize>,
     /// The number of queues.
     pub queues: Option<usize>,
+    /// The virtual machine; goes before `cpus`.
+    pub shape: Option<Shape>,
+    /// The pods of all unbound and managed queues.
+    pub scope: Option<Scope>,
+    /// CPUs leave and come back, whether the seed wants it or not.
+    pub hotplug: bool,
     /// The faults that may be drawn.
     pub faults: FaultSet,
     /// A deliberate mistake in the driver.
@@ -139,7 +149,16 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpus: None, items: None, queues: None, faults: FaultSet::ALL, sabotage: None }
+        Self {
+            cpus: None,
+            items: None,
+            queues: None,
+            shape: None,
+            scope: None,
+            hotplug: false,
+            faults: FaultSet::ALL,
+            sabotage: None,
+        }
     }
 }
 
@@ -171,12 +190,17 @@ impl Report {
         let mut command = format!("cmwq sim --seed {}", self.seed);
         let mut add = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                command += &format!(" --{name} {value}");
+                command += format!(" --{name} {value}").trim_end();
             }
         };
         add("cpus", self.options.cpus.map(|n| n.to_string()));
         add("items", self.options.items.map(|n| n.to_string()));
         add("queues", self.options.queues.map(|n| n.to_string()));
+        add("topology", self.options.shape.map(|shape| shape.to_string()));
+        add("scope", self.options.scope.map(|scope| scope.to_string()));
+        if self.options.hotplug {
+            add("hotplug", Some(String::new()));
+        }
         let is_restricted = self.options.faults != FaultSet::ALL;
         add("faults", is_restricted.then(|| self.options.faults.to_string()));
         add("sabotage", self.options.sabotage.map(|mistake| mistake.to_string()));
@@ -191,7 +215,9 @@ impl fmt::Display for Report {
             return write!(
                 f,
                 "seed {}: {} items on {} CPUs, no complaint",
-                self.seed, stats.queued, self.config.cpus
+                self.seed,
+                stats.queued,
+                self.config.shape.cpus()
             );
         };
         for event in &self.outcome.recent {
@@ -221,9 +247,14 @@ pub fn run_seed_with(
     let config = Config { keep_events, ..config(&mut rng.fork(1), seed, options) };
     let plan = match plan {
         Some(plan) => plan.clone(),
-        None => load::plan(&mut rng.fork(2), &config, options),
+        None => {
+            let mut plan = load::plan(&mut rng.fork(2), &config, options);
+            load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+            plan
+        }
     };
     let config = with_tick_if_needed(config, &plan, &mut rng.fork(3));
+    let config = with_long_outage(config, &plan, &mut rng.fork(4));
     // The core asserts its invariants; a broken one is a complaint like any other.
     let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&plan, &config)));
     let outcome = outcome.unwrap_or_else(|panic| panicked(panic.as_ref()));
@@ -238,6 +269,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
         violation: Some(Violation { checker: "core", at: 0, message: text.to_owned() }),
         stats: crate::report::Stats::default(),
         end: 0,
+        last_item: 0,
+        memory: crate::report::Memory::default(),
         events: Vec::new(),
         recent: std::collections::VecDeque::new(),
     }
@@ -254,11 +287,21 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
         slice: (has(Fault::Costs) && rng.chance(500_000)).then(|| rng.magnitude(50 * US, 4 * MS)),
     };
     let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
+    // Pods of one CPU are what the runtime makes of managed queues; the others are as interesting.
+    let pod_cpus = if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 };
+    let node_pods = rng.between(1, 3) as u32;
+    // What was added later draws from a stream of its own: seeds keep what else they stand for.
+    let mut later = Rng::new(seed).fork(4);
+    let shape = draw_shape(&mut later, options);
+    let shape = shape.unwrap_or(Shape::Pods { cpus, pod_cpus, node_pods });
+    let scope = draw_scope(&mut later, options);
+    let storms = later.chance(350_000) && options.faults.has(Fault::Hotplug);
+    let hotplug = draw_hotplug(&mut later, shape);
     Config {
         seed,
-        // Pods of one CPU are what the runtime makes of managed queues; the others are as interesting.
-        pod_cpus: if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 },
-        node_pods: rng.between(1, 3) as u32,
+        shape,
+        scope,
+        hotplug: (storms || options.hotplug).then_some(hotplug),
         costs,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), tick: None },
         faults: draw_rates(rng, faults),
@@ -271,9 +314,38 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
 
 /// Each allowed fault is used by every third seed or so.
 fn draw_faults(rng: &mut Rng, allowed: FaultSet) -> FaultSet {
-    let all = Fault::ALL.iter().map(|(fault, ..)| *fault);
+    // Hotplug is drawn elsewhere.
+    let all = Fault::ALL.iter().map(|(fault, ..)| *fault).filter(|f| *f != Fault::Hotplug);
     let drawn: Vec<_> = all.filter(|_| rng.chance(350_000)).collect();
     drawn.into_iter().filter(|&fault| allowed.has(fault)).fold(FaultSet::NONE, FaultSet::with)
+}
+
+/// Every third machine or so is one with cores, caches and nodes.
+fn draw_shape(rng: &mut Rng, options: &Options) -> Option<Shape> {
+    let (number, is_named) = (rng.below(Shape::NAMED.len() as u64), rng.chance(300_000));
+    let drawn = Shape::Regular([
+        rng.between(1, 3) as u32,
+        rng.between(1, 3) as u32,
+        rng.between(1, 4) as u32,
+        rng.between(1, 2) as u32,
+    ]);
+    let drawn = if is_named { Shape::NAMED[number as usize].0 } else { drawn };
+    let is_wanted = rng.chance(350_000) && options.cpus.is_none();
+    options.shape.or(is_wanted.then_some(drawn))
+}
+
+fn draw_scope(rng: &mut Rng, options: &Options) -> Scope {
+    let (scope, _) = *rng.pick(&Scope::ALL);
+    let is_wanted = rng.chance(300_000);
+    options.scope.unwrap_or(if is_wanted { scope } else { Scope::Cache })
+}
+
+fn draw_hotplug(rng: &mut Rng, shape: Shape) -> Hotplug {
+    Hotplug {
+        gap: rng.magnitude(10 * US, 5 * MS),
+        away: rng.magnitude(10 * US, 20 * MS),
+        at_most: rng.magnitude(1, u64::from(shape.cpus())) as u32,
+    }
 }
 
 fn draw_rates(rng: &mut Rng, faults: FaultSet) -> Faults {
@@ -306,12 +378,28 @@ fn draw_rates(rng: &mut Rng, faults: FaultSet) -> Faults {
     }
 }
 
+/// Where there are rescuers, an outage is sometimes so long that it takes them.
+fn with_long_outage(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config {
+    let has_rescuer =
+        |queue: &crate::scenario::QueueSpec| queue.flags.has(crate::scenario::Flag::MemReclaim);
+    if let Some((from, to)) = &mut config.faults.create_outage
+        && plan.queues.iter().any(has_rescuer)
+        && rng.chance(500_000)
+    {
+        *to = *from + rng.magnitude(50 * MS, 5_000 * MS);
+        config.create_cooldown = rng.magnitude(20 * MS, 1_000 * MS);
+    }
+    config
+}
+
 /// Wherever reports may fail, and wherever pods help each other, a tick stands by, as in the real
 /// runtime.
 fn with_tick_if_needed(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config {
-    let is_managed =
-        |queue: &crate::scenario::QueueSpec| queue.flags.has(crate::scenario::Flag::Managed);
-    let pods_help = config.pod_cpus < config.cpus && plan.queues.iter().any(is_managed);
+    let has_pods = |queue: &crate::scenario::QueueSpec| {
+        let scope = queue.scope.unwrap_or(config.scope);
+        queue.flags.has(crate::scenario::Flag::Managed) && config.shape.pods(scope).len() > 1
+    };
+    let pods_help = plan.queues.iter().any(has_pods);
     let drawn = rng.chance(300_000);
     if drawn || pods_help || !config.detection_is_exact() {
         let first = rng.magnitude(50 * US, 500 * US);

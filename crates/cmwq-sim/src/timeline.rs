@@ -1,5 +1,7 @@
 //! The timeline of a scenario: what its works did when.
 
+use std::collections::HashMap;
+
 use crate::Nanos;
 use crate::config::Config;
 use crate::event::{Event, What};
@@ -65,14 +67,11 @@ impl Timeline {
         events.sort_by_key(|event| event.t);
         let starts = events.iter().filter(|event| event.what == Moment::Start);
         let first = starts.map(|event| event.t).min().unwrap_or(0);
-        let mut seen = Vec::new();
+        let mut seen = HashMap::new();
         for event in &mut events {
             event.t -= first;
-            let index = seen.iter().position(|&worker| worker == event.worker);
-            event.worker = 1 + index.unwrap_or_else(|| {
-                seen.push(event.worker);
-                seen.len() - 1
-            });
+            let next = seen.len() + 1;
+            event.worker = *seen.entry(event.worker).or_insert(next);
         }
         let makespan = events.iter().map(|event| event.t).max().unwrap_or(0);
         Self { events, makespan }

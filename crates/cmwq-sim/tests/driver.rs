@@ -5,7 +5,8 @@ use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
 use cmwq_sim::{
-    Config, Moment, Nanos, Scenario, Timeline, named, run_scenario, run_scenario_under, simulate,
+    Config, Moment, Nanos, Scenario, Shape, Timeline, named, run_scenario, run_scenario_under,
+    simulate,
 };
 
 const US: Nanos = 1_000;
@@ -13,8 +14,11 @@ const MS: Nanos = 1_000_000;
 
 /// A scenario on one queue: `(cpu, at ms, script)` each.
 fn scenario(cpus: u32, flags: &[Flag], works: &[(u32, u64, &[Step])]) -> Scenario {
-    let queue =
-        QueueSpec { name: "q".into(), flags: flags.iter().copied().collect(), max_active: 0 };
+    let queue = QueueSpec {
+        name: "q".into(),
+        flags: flags.iter().copied().collect(),
+        ..QueueSpec::default()
+    };
     let work = |(n, &(cpu, at, script)): (usize, &(u32, u64, &[Step]))| WorkSpec {
         name: format!("w{n}"),
         cpu: Some(cpu),
@@ -81,7 +85,7 @@ fn the_tick_finds_what_no_report_told() {
 fn an_announced_wait_needs_no_report() {
     let faults = Faults { lost: 1_000_000, ..Faults::default() };
     let config = Config { faults, keep_events: true, ..Config::exact(1) };
-    let item = |ops: &[Op]| Item { ops: ops.to_vec(), ..Item::default() };
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
     let queue = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
     let plan = Plan {
         queues: vec![QueueSpec { name: "q".into(), ..QueueSpec::default() }],
@@ -125,7 +129,7 @@ fn high_priority_goes_first() {
     let high = QueueSpec {
         name: "high".into(),
         flags: Flags::NONE.with(Flag::Percpu).with(Flag::Highpri),
-        max_active: 0,
+        ..QueueSpec::default()
     };
     two.workqueues.push(high);
     two.works[2].workqueue = 1;
@@ -151,7 +155,8 @@ fn two_pods(lending: bool) -> Timeline {
     works.extend((0..4).map(|_| (0, 1, COMPUTE)));
     let tick = Some(Tick { first: MS, longest: MS });
     let detect = Detect { tick, ..Detect::default() };
-    let config = Config { pod_cpus: 1, lending, detect, ..Config::exact(2) };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, lending, detect, ..Config::exact(2) };
     run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! The checkers can fail: each deliberate mistake of the driver makes the right one complain.
 
 use cmwq_sim::config::{Checks, Sabotage};
-use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::swarm::{Fault, FaultSet, Options};
 use cmwq_sim::{Config, run_seed, simulate};
 
 /// Enough seeds for every mistake to matter in some of them.
@@ -10,9 +10,17 @@ const SEEDS: u64 = 1_000;
 /// Runs seeds with a mistake, watched by one checker alone, until that complains.
 #[track_caller]
 fn check_caught(sabotage: Sabotage, checker: &'static str) {
-    let options = Options { faults: FaultSet::NONE, ..Options::default() };
+    check_caught_under(
+        &Options { faults: FaultSet::NONE, ..Options::default() },
+        sabotage,
+        checker,
+    );
+}
+
+#[track_caller]
+fn check_caught_under(options: &Options, sabotage: Sabotage, checker: &'static str) {
     for seed in 0..SEEDS {
-        let honest = run_seed(seed, &options);
+        let honest = run_seed(seed, options);
         let checks = Checks::Only(checker);
         let config = Config { sabotage: Some(sabotage), checks, ..honest.config.clone() };
         let outcome = simulate(&honest.plan, &config);
@@ -100,11 +108,47 @@ fn a_pod_that_does_not_help_is_noticed() {
     check_caught(Sabotage::NeverLend, "help");
 }
 
+/// The mistakes that only matter while CPUs leave and come back.
+#[track_caller]
+fn check_caught_in_storm(sabotage: Sabotage, checker: &'static str) {
+    let options = Options { faults: FaultSet::NONE, hotplug: true, ..Options::default() };
+    check_caught_under(&options, sabotage, checker);
+}
+
+#[test]
+fn a_pool_that_does_not_know_that_its_cpu_has_left_stalls() {
+    check_caught_in_storm(Sabotage::IgnoreLeave, "stall");
+}
+
+#[test]
+fn a_pool_that_does_not_know_that_its_cpu_is_back_runs_too_much() {
+    check_caught_in_storm(Sabotage::IgnoreReturn, "concurrency");
+}
+
+#[test]
+fn threads_that_stay_away_are_noticed() {
+    check_caught_in_storm(Sabotage::Strand, "place");
+}
+
+#[test]
+fn limits_that_do_not_follow_the_cpus_are_noticed() {
+    check_caught_in_storm(Sabotage::ForgetNodes, "node");
+}
+
+#[test]
+fn a_rescuer_that_is_never_called_is_noticed() {
+    let options = Options { faults: FaultSet::NONE.with(Fault::Outage), ..Options::default() };
+    check_caught_under(&options, Sabotage::NeverRescue, "rescue");
+}
+
 #[test]
 fn every_mistake_is_noticed_by_the_whole_set() {
     for (sabotage, _) in Sabotage::ALL {
+        // Rescuers are for when threads cannot be had.
+        let outage = FaultSet::NONE.with(Fault::Outage);
+        let faults = if sabotage == Sabotage::NeverRescue { outage } else { FaultSet::NONE };
         let options =
-            Options { faults: FaultSet::NONE, sabotage: Some(sabotage), ..Options::default() };
+            Options { faults, hotplug: true, sabotage: Some(sabotage), ..Options::default() };
         let caught = (0..SEEDS).any(|seed| run_seed(seed, &options).violation().is_some());
         assert!(caught, "{sabotage:?}");
     }

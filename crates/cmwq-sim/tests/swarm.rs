@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cmwq_sim::swarm::{FaultSet, Options};
-use cmwq_sim::{Report, run_seed};
+use cmwq_sim::{Report, Scope, Shape, run_seed};
 
 /// Runs the seeds on all CPUs; panics with the first complaint and the command that repeats it.
 #[track_caller]
@@ -58,6 +58,24 @@ fn large_machines() {
     check_seeds(0..10, &Options { cpus: Some(4096), items: Some(3_000), ..Options::default() });
 }
 
+/// Every named machine and scope, in turn.
+#[test]
+fn scopes_of_known_machines() {
+    for (shape, ..) in Shape::NAMED {
+        for (scope, _) in Scope::ALL {
+            let (shape, scope) = (Some(shape), Some(scope));
+            check_seeds(0..12, &Options { shape, scope, ..Options::default() });
+        }
+    }
+}
+
+#[test]
+fn hotplug_storms() {
+    check_seeds(0..300, &Options { hotplug: true, ..Options::default() });
+    let none = FaultSet::NONE;
+    check_seeds(0..300, &Options { hotplug: true, faults: none, ..Options::default() });
+}
+
 /// Another seed each time the environment says so: `CMWQ_SEED=12345 cargo test -p cmwq-sim`.
 #[test]
 fn the_seed_of_the_environment() {
@@ -91,11 +109,20 @@ fn the_replay_command_has_what_was_asked_for() {
     assert_eq!(plain.replay(), "cmwq sim --seed 3");
     let faults = "late,lost".parse().expect("known faults");
     let sabotage = "never-lend".parse().ok();
-    let options = Options { cpus: Some(5), items: Some(9), queues: Some(2), faults, sabotage };
+    let options = Options {
+        cpus: Some(5),
+        items: Some(9),
+        queues: Some(2),
+        scope: Some(Scope::Numa),
+        hotplug: true,
+        faults,
+        sabotage,
+        ..Options::default()
+    };
     let special = run_seed(3, &options);
     assert_eq!(
         special.replay(),
-        "cmwq sim --seed 3 --cpus 5 --items 9 --queues 2 --faults late,lost --sabotage never-lend"
+        "cmwq sim --seed 3 --cpus 5 --items 9 --queues 2 --scope numa --hotplug --faults late,lost --sabotage never-lend"
     );
 }
 

@@ -61,21 +61,70 @@ unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
     // SAFETY: an item of a closure runs once, so `func` is this run's.
     let func = unsafe { (*closure.func.get()).take() };
     let Some(func) = func else { return };
-    let outcome = catch_unwind(AssertUnwindSafe(func));
-    if Arc::strong_count(&closure) == 1 {
-        // Nobody will join: a panic goes to the handler, a value is dropped here.
-        crate::worker::guarded(move || panic::unjoined(outcome));
-        return;
+    closure.deliver(catch_unwind(AssertUnwindSafe(func)));
+}
+
+/// What a handle finds whose closure was refused by its queue.
+struct Refused;
+
+/// Lets go of a closure that will not run: its handle is told.
+///
+/// # Safety
+/// `item` must be a pointer to the whole `Closure<I, F, T>` that owns the reference meant for the
+/// run, which will not happen.
+unsafe fn refuse<I, F, T>(item: NonNull<Closure<I, F, T>>) {
+    // SAFETY: the caller's promise.
+    let closure = unsafe { Arc::from_raw(item.as_ptr().cast_const()) };
+    // SAFETY: `func` is the run's, and this is in its place.
+    let func = unsafe { (*closure.func.get()).take() };
+    crate::worker::guarded(|| drop(func));
+    closure.deliver(Err(Box::new(Refused)));
+}
+
+/// As [`refuse`], by a queue that a closure's own call found closed.
+///
+/// # Safety
+/// `item` must come from [`item`] with the same `F` and `T`, and not be queued.
+pub(crate) unsafe fn refuse_item<F, T>(item: NonNull<WorkItem>) {
+    // SAFETY: the caller's promise.
+    unsafe { refuse::<WorkItem, F, T>(item.cast()) };
+}
+
+/// As [`refuse`], for a closure with a timer.
+///
+/// # Safety
+/// `item` must come from [`delayed`] with the same `F` and `T`, and be neither queued nor armed.
+pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
+    // SAFETY: the caller's promise.
+    unsafe { refuse::<DelayedItem, F, T>(item.cast()) };
+}
+
+impl<I, F, T> Closure<I, F, T> {
+    /// Hands the outcome to the handle. By the run, or whoever is in its place.
+    fn deliver(self: Arc<Self>, outcome: Outcome<T>) {
+        if Arc::strong_count(&self) == 1 {
+            // Nobody will join: a panic goes to the handler, a value is dropped here.
+            crate::worker::guarded(move || unjoined(outcome));
+            return;
+        }
+        // SAFETY: the handle looks at it only after `done` is set.
+        unsafe { *self.packet.outcome.get() = Some(outcome) };
+        self.packet.done.set();
+        let waker = lock(&self.packet.waker).take();
+        if let Some(waker) = waker {
+            crate::worker::guarded(|| waker.wake());
+        }
+        // The handle may have gone meanwhile; then the value is dropped here, and must not unwind.
+        crate::worker::guarded(|| drop(self));
     }
-    // SAFETY: the handle looks at it only after `done` is set.
-    unsafe { *closure.packet.outcome.get() = Some(outcome) };
-    closure.packet.done.set();
-    let waker = lock(&closure.packet.waker).take();
-    if let Some(waker) = waker {
-        crate::worker::guarded(|| waker.wake());
+}
+
+/// The outcome of a closure whose handle is gone.
+fn unjoined<T>(outcome: Outcome<T>) {
+    match outcome {
+        Err(payload) if !payload.is::<Refused>() => panic::handle(&*payload),
+        outcome => drop(outcome),
     }
-    // The handle may have gone meanwhile; then the value is dropped here, and must not unwind.
-    crate::worker::guarded(|| drop(closure));
 }
 
 impl<T> Packet<T> {
@@ -88,7 +137,7 @@ impl<T> Drop for Packet<T> {
     fn drop(&mut self) {
         // The handle went without having joined, but after the run had seen it.
         if let Some(outcome @ Err(_)) = self.outcome.get_mut().take() {
-            crate::worker::guarded(move || panic::unjoined(outcome));
+            crate::worker::guarded(move || unjoined(outcome));
         }
     }
 }
@@ -110,7 +159,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = make(DelayedItem::new(run::<DelayedItem, F, T>), func);
+    let (item, handle) =
+        make(DelayedItem::new(run::<DelayedItem, F, T>, refuse_delayed::<F, T>), func);
     (item.cast(), handle)
 }
 
@@ -143,7 +193,8 @@ impl<T> JoinHandle<T> {
     /// Called from a work function, it counts as blocking at once: another worker takes over.
     ///
     /// # Errors
-    /// If the closure panicked, the panic's payload.
+    /// If the closure panicked, the panic's payload; or that it did not run, because the queue was
+    /// being drained.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
@@ -217,11 +268,26 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// The closure panicked; this is what it panicked with.
+/// The closure panicked, and this is what it panicked with; or its queue refused it.
 pub struct JoinError(Box<dyn Any + Send>);
 
 impl JoinError {
-    /// The panic's payload, for `std::panic::resume_unwind` or a downcast.
+    /// Whether the closure did not run: the queue was being drained or shut down, and only what its
+    /// own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain) and
+    /// [`shutdown`](crate::shutdown).
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.0.is::<Refused>()
+    }
+
+    /// Whether the closure panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        !self.is_refused()
+    }
+
+    /// The panic's payload, for `std::panic::resume_unwind` or a downcast. Of a closure that was
+    /// refused, something that nobody knows.
     #[must_use]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         self.0
@@ -236,12 +302,20 @@ impl JoinError {
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_refused() {
+            return f.write_str(
+                "the workqueue was being drained or shut down and refused the work item",
+            );
+        }
         write!(f, "the work item panicked: {}", self.message().unwrap_or("(no message)"))
     }
 }
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_refused() {
+            return f.write_str("JoinError(Refused)");
+        }
         f.debug_tuple("JoinError").field(&self.message()).finish()
     }
 }

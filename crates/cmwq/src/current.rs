@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::ptr;
 
-use cmwq_core::{Claim, WorkItem, WorkerId, WqKey};
+use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 
+use crate::bh;
 use crate::pool::Pool;
+use crate::runtime::Runtime;
 use crate::sync::Arc;
 use crate::thread::Thread;
 
@@ -22,12 +24,43 @@ struct Run {
     seq: u64,
     wq: WqKey,
     item: *const WorkItem,
+    func: WorkFn,
     /// Depth of nested blocking sections.
     blocking: u32,
 }
 
+/// What a BH context runs. It is no worker: it has no task context, cannot be replaced while it waits,
+/// and its item is neither the current work nor a link of a chain that a drain lets through.
+#[derive(Clone, Copy)]
+pub(crate) struct BhRun {
+    pub(crate) runtime: &'static Runtime,
+    pub(crate) wq: WqKey,
+}
+
 crate::sync::thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    static BH: Cell<Option<BhRun>> = const { Cell::new(None) };
+}
+
+/// The calling thread runs an item of a BH queue, until [`leave_bh`].
+#[inline]
+pub(crate) fn enter_bh(run: BhRun) {
+    BH.with(|bh| bh.set(Some(run)));
+}
+
+#[inline]
+pub(crate) fn leave_bh() {
+    BH.with(|bh| bh.set(None));
+}
+
+/// Whether the calling thread runs an item of a BH queue, which must not wait for anything. KERNEL:
+/// `!in_task()` — same, as far as this crate's items go.
+pub(crate) fn in_bh() -> bool {
+    bh_run().is_some()
+}
+
+fn bh_run() -> Option<BhRun> {
+    BH.try_with(Cell::get).ok().flatten()
 }
 
 /// Makes `context` the calling thread's, until [`leave`].
@@ -53,7 +86,13 @@ impl Context {
 
     #[inline]
     pub(crate) fn begin(&self, claim: &Claim, seq: u64) {
-        self.run.set(Some(Run { seq, wq: claim.wq, item: claim.item, blocking: 0 }));
+        self.run.set(Some(Run {
+            seq,
+            wq: claim.wq,
+            item: claim.item,
+            func: claim.func,
+            blocking: 0,
+        }));
     }
 
     #[inline]
@@ -76,7 +115,8 @@ impl Context {
     }
 
     fn unblock(&self) {
-        let Some(mut run) = self.run.get() else { return };
+        // C may end a section that it did not begin.
+        let Some(mut run) = self.run.get().filter(|run| run.blocking > 0) else { return };
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
@@ -85,9 +125,23 @@ impl Context {
     }
 }
 
+/// Tells `f` about the calling thread, if it is a worker that runs an item.
+pub(crate) fn with_running(f: impl FnOnce(&'static Runtime, &Thread)) {
+    with(|context| {
+        if context.run.get().is_some() {
+            f(context.pool.runtime, &context.thread);
+        }
+    });
+}
+
 /// The queue whose item the calling thread runs.
 pub(crate) fn current_wq() -> Option<WqKey> {
     with(|context| context.run.get().map(|run| run.wq)).flatten()
+}
+
+/// The queue whose item the calling thread runs, and where its key means anything.
+pub(crate) fn current_queue() -> Option<(&'static Runtime, WqKey)> {
+    with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq))).flatten()
 }
 
 /// The item that the calling thread runs. Only its address means anything: the function may have
@@ -96,13 +150,43 @@ pub(crate) fn current_item() -> Option<*const WorkItem> {
     with(|context| context.run.get().map(|run| run.item)).flatten()
 }
 
+/// Whether the calling thread runs this item. An item at the same address with another function is
+/// another one.
+pub(crate) fn is_running(item: &WorkItem) -> bool {
+    let runs = |run: Run| ptr::eq(run.item, item) && ptr::fn_addr_eq(run.func, item.func());
+    with(|context| context.run.get().is_some_and(runs)).unwrap_or(false)
+}
+
+/// The item that the calling thread runs, for people.
+pub(crate) fn describe_item() -> String {
+    let run = with(|context| context.run.get()).flatten();
+    run.map_or_else(String::new, |run| {
+        format!("item {:p}, function {:p}", run.item, run.func as *const ())
+    })
+}
+
+/// The first half of [`blocking`], for callers that cannot pass a closure.
+pub(crate) fn begin_blocking() {
+    if with(Context::block).is_none()
+        && let Some(run) = bh_run()
+    {
+        bh::say_it_waits(run);
+    }
+}
+
+/// The second half, by the thread that did the first.
+pub(crate) fn end_blocking() {
+    with(Context::unblock);
+}
+
 /// Tells the pool that the calling worker is about to block, runs `f`, and tells it that the worker
 /// is back.
 ///
 /// Workers that block are noticed anyway, within microseconds where the system allows; this makes
 /// it immediate and independent of what the system allows. Use it around waits that are known to be
 /// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
-/// function it only calls `f`. Sections nest.
+/// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not block:
+/// that it does is said once, and nobody replaces it.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::new("io")?;
@@ -114,10 +198,10 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     struct Section;
     impl Drop for Section {
         fn drop(&mut self) {
-            with(Context::unblock);
+            end_blocking();
         }
     }
-    with(Context::block);
+    begin_blocking();
     let _section = Section;
     f()
 }

@@ -21,7 +21,9 @@ pub enum ErrorKind {
     InvalidInput,
     /// The operating system refused a thread (`EAGAIN`, a limit). Trying again later may succeed.
     ThreadCreation,
-    /// The process was forked, or the runtime was shut down.
+    /// The operating system does not let this process have the priority that was asked for.
+    PermissionDenied,
+    /// The library was [shut down](crate::shutdown).
     Unavailable,
 }
 
@@ -30,8 +32,17 @@ impl Error {
         Self(Box::new(Inner { kind: ErrorKind::InvalidInput, what: what.into(), source: None }))
     }
 
+    pub(crate) fn unavailable(what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::Unavailable, what: what.into(), source: None }))
+    }
+
     pub(crate) fn thread(what: impl Into<String>, source: io::Error) -> Self {
         let kind = ErrorKind::ThreadCreation;
+        Self(Box::new(Inner { kind, what: what.into(), source: Some(source) }))
+    }
+
+    pub(crate) fn permission(what: impl Into<String>, source: io::Error) -> Self {
+        let kind = ErrorKind::PermissionDenied;
         Self(Box::new(Inner { kind, what: what.into(), source: Some(source) }))
     }
 

@@ -20,10 +20,19 @@
 //! ```
 //!
 //! - [`Workqueue`]: closures with a [`JoinHandle`], reusable [`Work`] and [`DelayedWork`],
-//!   [`scope`](Workqueue::scope) for closures that borrow, [`flush`](Workqueue::flush).
+//!   [`scope`](Workqueue::scope) for closures that borrow, [`flush`](Workqueue::flush),
+//!   [`drain`](Workqueue::drain). [`Work::cancel_sync`] and [`Work::disable`] take items back.
+//! - [`Builder`]: the kinds of queue, limits, [rescuers](Builder::mem_reclaim), [BH](Builder::bh).
 //! - [`system`]: the queues every process has.
+//! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
+//! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
+//! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
+//!   return are noticed; this looks at once.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
+//! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel; `docs/compat.md`
+//!   in the repository has every name of its interface.
 //!
 //! # What it does to a process
 //!
@@ -31,8 +40,18 @@
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
 //! environment: `CMWQ_PARAMS` and `CMWQ_DETECT`, and `CMWQ_QUIET=1` silences the notices about what
-//! is degraded. After `fork`, use it in the parent only.
+//! is degraded. After `fork` the
+//! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
+//! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
+//!
+//! # Features
+//!
+//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
+//! queued; see [`set_grace_periods`].
 
+mod attrs;
+mod bh;
+mod builder;
 mod clock;
 mod closure;
 mod countdown;
@@ -41,28 +60,51 @@ mod current;
 mod delayed;
 mod detect;
 pub mod doctor;
+mod draining;
 mod error;
+mod flushing;
+#[cfg_attr(any(loom, shuttle), path = "fork_model.rs")]
+mod fork;
+mod freezing;
+mod grab;
+mod hog;
+mod in_process;
+pub mod legacy;
 mod limit;
+mod link;
+#[cfg(not(any(loom, shuttle)))]
+mod loaded;
+mod meter;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod notice;
+mod on_cpu;
 mod panic;
 mod params;
 mod park;
+mod places;
 mod plan;
 mod pods;
 mod pool;
 mod published;
+#[doc(hidden)]
+pub mod raw;
+mod rcu;
+mod reclaim;
+mod rescuer;
 mod runtime;
 mod scope;
 mod sense;
 mod sentinel;
 mod service;
+mod shutdown;
+mod stats;
 mod sync;
 pub mod system;
 mod table;
 mod thread;
 mod ticking;
+mod timers;
 mod title;
 mod topo;
 mod verify;
@@ -71,14 +113,30 @@ mod worker;
 mod workqueue;
 mod wq;
 
+pub use attrs::{Attrs, Sched};
+pub use builder::Builder;
 pub use closure::{JoinError, JoinHandle};
 pub use current::blocking;
 pub use detect::Detect;
 pub use doctor::{Diagnosis, diagnose};
 pub use error::{Error, ErrorKind};
+pub use freezing::{freeze, freeze_busy, thaw};
+pub use in_process::{Execution, execute_in_process_context};
 pub use notice::notices;
+pub use on_cpu::{schedule_on_each_cpu, work_on_cpu};
 pub use panic::set_panic_handler;
+pub use places::{
+    default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
+    unbound_cpumask,
+};
+pub use rcu::{
+    GracePeriods, RcuFunc, RcuHead, RcuReadGuard, RcuWork, rcu_read_lock, set_grace_periods,
+};
+pub use reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use scope::{Scope, ScopedJoinHandle};
+pub use shutdown::{ShutdownError, shutdown};
+pub use stats::Stats;
+pub use title::set_worker_desc;
 pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
-pub use work::{DelayedWork, Work, WorkId, current_work};
-pub use workqueue::{Builder, Workqueue};
+pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
+pub use workqueue::Workqueue;

@@ -1,11 +1,14 @@
 //! `max_active` of unbound and managed queues: one limit for the system, split over NUMA nodes,
 //! shared by the pods of a node.
 
-use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
-
 use std::collections::VecDeque;
 
-use crate::sync::{Arc, AtomicU32, Mutex, Ordering, lock, seq_cst_fence};
+use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
+#[cfg(test)]
+use cmwq_core::{PoolId, PwqId};
+
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering, lock, seq_cst_fence, without};
+use crate::wq::Kind;
 
 /// A node's share: a count that is taken and given back without a lock while nobody waits for it,
 /// and a line of those who wait. Lock: LN, inside of a pool's.
@@ -18,7 +21,8 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering, lock, seq_cst_fence};
 #[derive(Debug)]
 pub(crate) struct NodeLimit {
     nr: AtomicU32,
-    max: u32,
+    /// Written under the queue's lock (WQ).
+    max: AtomicU32,
     nr_waiting: AtomicU32,
     line: Mutex<VecDeque<PwqRef>>,
 }
@@ -27,7 +31,7 @@ impl NodeLimit {
     pub(crate) fn new(max: u32) -> Self {
         Self {
             nr: AtomicU32::new(0),
-            max,
+            max: AtomicU32::new(max),
             nr_waiting: AtomicU32::new(0),
             line: Mutex::new(VecDeque::new()),
         }
@@ -35,10 +39,20 @@ impl NodeLimit {
 
     fn take(&self) -> bool {
         // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
-        let taken = self.nr.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| {
-            (nr < self.max).then_some(nr + 1)
-        });
+        let max = self.max.load(Ordering::Relaxed);
+        let taken = self
+            .nr
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| (nr < max).then_some(nr + 1));
         taken.is_ok()
+    }
+
+    /// Changes the limit. After it was raised, whoever waits is to be [given](Self::hand_over) the
+    /// new slots: one who stands in line before that is found there, one who comes later tries once
+    /// more under the line's lock and finds the new limit.
+    pub(crate) fn set_max(&self, max: u32) {
+        // ORDERING: no pairing of its own: the line's lock, which `hand_over` takes after this,
+        // brings it to those who stand in line later.
+        self.max.store(max, Ordering::Relaxed);
     }
 
     #[cold]
@@ -56,8 +70,14 @@ impl NodeLimit {
         true
     }
 
+    /// Gives a free slot to the first in line, who then owns it.
     #[cold]
-    fn hand_over(&self) -> Option<PwqRef> {
+    pub(crate) fn hand_over(&self) -> Option<PwqRef> {
+        // A look at the count instead would miss who is just about to wait.
+        let is_empty = || self.nr_waiting.load(Ordering::Relaxed) == 0;
+        if without("limit_hand_over.lock") && is_empty() {
+            return None;
+        }
         let mut line = lock(&self.line);
         if line.is_empty() || !self.take() {
             return None;
@@ -79,7 +99,7 @@ impl NodeSlots for NodeLimit {
         // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
         // late.
         self.nr_waiting.load(Ordering::Relaxed) <= u32::from(is_waiting)
-            && self.nr.load(Ordering::Relaxed) <= self.max
+            && self.nr.load(Ordering::Relaxed) <= self.max.load(Ordering::Relaxed)
     }
 
     fn leave(&self, who: PwqRef) -> bool {
@@ -101,51 +121,112 @@ impl NodeSlots for NodeLimit {
     }
 }
 
-/// The limits of one queue, by slot.
+/// A node of the machine, or `None` for pods that no node holds, and the CPUs that a queue may use
+/// there.
+pub(crate) type NodeCpus = (Option<u32>, u32);
+
+/// What a queue allows itself. Lock: WQ.
 #[derive(Debug)]
-pub(crate) enum NodeLimits {
-    /// Every slot has the whole limit to itself: per-CPU and ordered queues, and machines with one
-    /// pod.
-    Each(u32),
-    /// By slot: the slot's node has this share, and the slot shares it with others, or not.
-    ByNode(Vec<(u32, Option<Arc<NodeLimit>>)>),
+pub(crate) struct Limits {
+    /// `max_active` is for the whole system, split over nodes; else for each pwq: per-CPU and ordered
+    /// queues.
+    is_split: bool,
+    max_active: u32,
+    min_active: u32,
+    /// For all pwqs of a queue together that are not limited together otherwise.
+    total: Option<u32>,
+    /// By node, once a pwq is there; with a `total`, one without a node. They stay: what they count
+    /// outlives a change of attributes.
+    nodes: Vec<(Option<u32>, Arc<NodeLimit>)>,
 }
 
-impl NodeLimits {
-    /// Splits `max_active` over the nodes of the pods, each given as `(node, CPUs)`.
-    pub(crate) fn split(max_active: u32, pods: &[(Option<u32>, u32)]) -> Self {
-        if pods.len() <= 1 {
-            return Self::Each(max_active);
+impl Limits {
+    pub(crate) fn new(kind: Kind, max_active: u32, total: Option<u32>) -> Self {
+        Self {
+            is_split: matches!(kind, Kind::Unbound | Kind::Managed),
+            max_active: if kind == Kind::Ordered { 1 } else { max_active },
+            min_active: max_active.min(consts::WQ_DFL_MIN_ACTIVE),
+            total,
+            nodes: Vec::new(),
         }
-        let min_active = max_active.min(consts::WQ_DFL_MIN_ACTIVE);
-        let total: u32 = pods.iter().map(|(_, cpus)| cpus).sum();
-        let mut nodes: Vec<(Option<u32>, Arc<NodeLimit>, u32, u32)> = Vec::new();
-        for &(node, _) in pods {
-            if nodes.iter().any(|(known, ..)| *known == node) {
-                continue;
-            }
-            let here = pods.iter().filter(|(other, _)| *other == node);
-            let (members, cpus) = here.fold((0, 0), |(n, sum), (_, cpus)| (n + 1, sum + cpus));
-            // A pod that spans nodes gets the whole limit.
-            let share = match node {
-                Some(_) => NodeState::share(max_active, min_active, cpus, total),
-                None => max_active,
-            };
-            nodes.push((node, Arc::new(NodeLimit::new(share)), share, members));
-        }
-        let by_slot = pods.iter().filter_map(|(node, _)| {
-            let (_, limit, share, members) = nodes.iter().find(|(known, ..)| known == node)?;
-            Some((*share, (*members > 1).then(|| Arc::clone(limit))))
-        });
-        Self::ByNode(by_slot.collect())
     }
 
-    /// The limit of a pwq in `slot`, and what it shares.
-    pub(crate) fn of(&self, slot: usize) -> (u32, Option<Arc<NodeLimit>>) {
-        match self {
-            Self::Each(max_active) => (*max_active, None),
-            Self::ByNode(slots) => slots[slot].clone(),
+    pub(crate) fn max_active(&self) -> u32 {
+        self.max_active
+    }
+
+    pub(crate) fn min_active(&self) -> u32 {
+        self.min_active
+    }
+
+    /// KERNEL: `workqueue_set_max_active` — same: the lower limit gives way.
+    pub(crate) fn set_max_active(&mut self, max_active: u32) {
+        self.max_active = max_active;
+        self.min_active = self.min_active.min(max_active);
+    }
+
+    /// KERNEL: `workqueue_set_min_active` — same.
+    pub(crate) fn set_min_active(&mut self, min_active: u32) {
+        self.min_active = min_active.min(self.max_active);
+    }
+
+    /// The limit of a new pwq whose pod is on `node`: its own, and the one it shares. A frozen queue
+    /// admits nothing.
+    pub(crate) fn of(
+        &mut self,
+        node: Option<u32>,
+        is_frozen: bool,
+        cpus: &[NodeCpus],
+    ) -> (u32, Option<Arc<NodeLimit>>) {
+        let node = node.filter(|_| self.is_split);
+        let own = self.own(is_frozen);
+        if !self.is_split && self.total.is_none() {
+            return (own, None);
         }
+        if let Some((_, limit)) = self.nodes.iter().find(|(known, _)| *known == node) {
+            return (own, Some(Arc::clone(limit)));
+        }
+        let limit = Arc::new(NodeLimit::new(self.share(node, is_frozen, cpus)));
+        self.nodes.push((node, Arc::clone(&limit)));
+        (own, Some(limit))
+    }
+
+    /// Whether `max_active` is split over nodes.
+    pub(crate) fn is_split(&self) -> bool {
+        self.is_split
+    }
+
+    /// The limit of each pwq by itself.
+    pub(crate) fn own(&self, is_frozen: bool) -> u32 {
+        match (self.is_split, is_frozen) {
+            (true, _) => u32::MAX,
+            (false, true) => 0,
+            (false, false) => self.max_active,
+        }
+    }
+
+    /// Applies changed limits or CPUs to all nodes. Returns those that may have slots to hand over.
+    ///
+    /// KERNEL: `wq_update_node_max_active` — same.
+    pub(crate) fn adjust(&self, is_frozen: bool, cpus: &[NodeCpus]) -> Vec<Arc<NodeLimit>> {
+        for (node, limit) in &self.nodes {
+            limit.set_max(self.share(*node, is_frozen, cpus));
+        }
+        self.nodes.iter().map(|(_, limit)| Arc::clone(limit)).collect()
+    }
+
+    fn share(&self, node: Option<u32>, is_frozen: bool, cpus: &[NodeCpus]) -> u32 {
+        if is_frozen {
+            return 0;
+        }
+        if let Some(total) = self.total.filter(|_| !self.is_split) {
+            return total;
+        }
+        // A pod that spans nodes has the whole limit.
+        let Some(_) = node else { return self.max_active };
+        let total = cpus.iter().map(|(_, cpus)| cpus).sum();
+        let here = cpus.iter().filter(|(known, _)| *known == node).map(|(_, cpus)| cpus).sum();
+        NodeState::share(self.max_active, self.min_active, here, total)
     }
 }
 
@@ -153,24 +234,64 @@ impl NodeLimits {
 mod tests {
     use super::*;
 
+    fn share_of(limits: &mut Limits, node: Option<u32>, cpus: &[NodeCpus]) -> u32 {
+        let (_, limit) = limits.of(node, false, cpus);
+        limit.expect("shared").max.load(Ordering::Relaxed)
+    }
+
     #[test]
-    fn one_pod_has_the_whole_limit() {
-        let limits = NodeLimits::split(16, &[(Some(0), 2)]);
-        assert!(matches!(limits.of(0), (16, None)));
+    fn a_percpu_queue_shares_nothing() {
+        let mut limits = Limits::new(Kind::Percpu, 16, None);
+        assert!(matches!(limits.of(Some(0), false, &[]), (16, None)));
+        assert!(matches!(limits.of(Some(0), true, &[]), (0, None)));
+    }
+
+    #[test]
+    fn a_percpu_queue_may_have_a_limit_for_all_cpus() {
+        let mut limits = Limits::new(Kind::Percpu, 16, Some(3));
+        let [one, other] = [Some(0), Some(1)].map(|node| limits.of(node, false, &[]));
+        assert_eq!((one.0, other.0), (16, 16), "on each CPU");
+        let (one, other) = (one.1.unwrap(), other.1.unwrap());
+        assert!(Arc::ptr_eq(&one, &other), "whatever the node");
+        assert_eq!(one.max.load(Ordering::Relaxed), 3);
+        limits.adjust(true, &[]);
+        assert_eq!(one.max.load(Ordering::Relaxed), 0, "frozen");
     }
 
     #[test]
     fn pods_of_a_node_share_and_nodes_split() {
-        let limits = NodeLimits::split(100, &[(Some(0), 6), (Some(0), 6), (Some(1), 4)]);
-        let ((a, first), (b, second), (c, alone)) = (limits.of(0), limits.of(1), limits.of(2));
-        assert_eq!((a, b, c), (75, 75, 25));
+        let cpus = [(Some(0), 6), (Some(0), 6), (Some(1), 4)];
+        let mut limits = Limits::new(Kind::Unbound, 100, None);
+        let [first, second] = [(); 2].map(|()| limits.of(Some(0), false, &cpus).1);
         assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
-        assert!(alone.is_none(), "a node with one pod needs no shared count");
+        assert_eq!(share_of(&mut limits, Some(0), &cpus), 75);
+        assert_eq!(share_of(&mut limits, Some(1), &cpus), 25);
+        assert_eq!(share_of(&mut limits, None, &cpus), 100, "a pod that spans nodes");
     }
 
     #[test]
     fn a_small_share_is_raised_to_min_active() {
-        let limits = NodeLimits::split(16, &[(Some(0), 15), (Some(1), 1)]);
-        assert_eq!(limits.of(1).0, consts::WQ_DFL_MIN_ACTIVE);
+        let cpus = [(Some(0), 15), (Some(1), 1)];
+        let mut limits = Limits::new(Kind::Unbound, 16, None);
+        assert_eq!(share_of(&mut limits, Some(1), &cpus), consts::WQ_DFL_MIN_ACTIVE);
+        limits.set_min_active(3);
+        limits.adjust(false, &cpus);
+        assert_eq!(share_of(&mut limits, Some(1), &cpus), 3);
+        limits.set_max_active(2);
+        assert_eq!(limits.min_active(), 2, "min_active gives way");
+    }
+
+    #[test]
+    fn a_frozen_queue_admits_nothing_and_a_raised_limit_is_handed_out() {
+        let cpus = [(Some(0), 2)];
+        let mut limits = Limits::new(Kind::Unbound, 1, None);
+        let (_, limit) = limits.of(Some(0), true, &cpus);
+        let (limit, who) = (limit.unwrap(), |pwq| PwqRef { pool: PoolId(0), pwq: PwqId(pwq) });
+        assert!(!limit.try_get(who(0)) && !limit.try_get(who(1)));
+        assert_eq!(limit.hand_over(), None, "frozen");
+        limits.adjust(false, &cpus);
+        assert_eq!(limit.hand_over(), Some(who(0)));
+        assert_eq!(limit.hand_over(), None, "one slot");
+        assert_eq!(limit.put(), Some(who(1)));
     }
 }

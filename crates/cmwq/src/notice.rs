@@ -18,10 +18,32 @@ pub(crate) enum Notice {
     PinRefused,
     Params,
     Name,
+    DisableDepth,
+    EnableDepth,
+    Refused,
+    GracePeriods,
+    #[cfg(feature = "liburcu")]
+    Liburcu,
+    Node,
+    Dependency,
+    UnboundCpus,
+    BhContext,
+    BhWaits,
+    Cpu,
+    Sched,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);
 static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) type TextsGuard = std::sync::MutexGuard<'static, Vec<String>>;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_texts() -> TextsGuard {
+    TEXTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Says `text` if nothing of this kind was said before.
 #[cold]

@@ -9,6 +9,15 @@ type Handler = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
 
 static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) type HandlerGuard = crate::sync::PlainGuard<'static, Option<Handler>>;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_handler() -> HandlerGuard {
+    crate::sync::lock_plain(&HANDLER)
+}
+
 /// Sets what is called with the payload of a panic that nobody will join: in a
 /// [`Work`](crate::Work) function, or in a closure whose handle was dropped. Without a handler,
 /// nothing is done beyond the message that Rust's panic hook has printed by then.
@@ -27,13 +36,6 @@ pub(crate) fn handle(payload: &(dyn Any + Send)) {
     let handler = HANDLER.lock().ok().and_then(|slot| slot.clone());
     if let Some(handler) = handler {
         handler(payload);
-    }
-}
-
-/// The outcome of a closure whose handle is gone.
-pub(crate) fn unjoined<T>(outcome: Result<T, Box<dyn Any + Send>>) {
-    if let Err(payload) = outcome {
-        handle(&*payload);
     }
 }
 

@@ -4,7 +4,7 @@ use cmwq_core::consts;
 
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
-use crate::topo::AffinityScope;
+use crate::topo::{AffinityScope, CpuSet};
 
 /// All settings with their defaults.
 #[derive(Clone, Debug)]
@@ -15,6 +15,15 @@ pub(crate) struct Params {
     pub(crate) cache_shard_size: u32,
     /// Power-efficient queues are unbound.
     pub(crate) power_efficient: bool,
+    /// Unbound queues use no other CPUs.
+    pub(crate) unbound_cpus: Option<CpuSet>,
+    /// What is queued on unbound queues goes to all CPUs in turn, though the queuer's own would do:
+    /// for finding code that relies on where it runs.
+    pub(crate) debug_force_rr_cpu: bool,
+    /// CPU time in µs after which an item is CPU-intensive; 0: never. `None`: by the machine's speed.
+    pub(crate) cpu_intensive_thresh_us: Option<u64>,
+    /// After how many such items of a function it is named; 0: never.
+    pub(crate) cpu_intensive_warning_thresh: u32,
     /// When surplus idle workers leave.
     pub(crate) idle_timeout_ns: u64,
     /// Busy workers per tolerated idle worker above two.
@@ -31,6 +40,10 @@ impl Default for Params {
             default_affinity_scope: AffinityScope::CacheShard,
             cache_shard_size: 8,
             power_efficient: false,
+            unbound_cpus: None,
+            debug_force_rr_cpu: false,
+            cpu_intensive_thresh_us: None,
+            cpu_intensive_warning_thresh: 4,
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
             stack_size: 2 << 20,
@@ -40,7 +53,8 @@ impl Default for Params {
 }
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
-     power_efficient=0|1 idle_timeout=SECONDS idle_ratio=N stack_size=KIB";
+     power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
+     cpu_intensive_warning_thresh=N idle_timeout=SECONDS idle_ratio=N stack_size=KIB";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
@@ -65,7 +79,7 @@ impl Params {
             let setting = setting.strip_prefix("workqueue.").unwrap_or(setting);
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             if let Err(wrong) = parsed.set(name, value) {
-                complaints.push(format!("CMWQ_PARAMS: {wrong}; the default is kept"));
+                complaints.push(format!("CMWQ_PARAMS: {wrong}"));
             }
         }
         if let Some(name) = detect.filter(|name| !name.is_empty()) {
@@ -78,7 +92,9 @@ impl Params {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let bad = |accepted: &str| format!("{name}={value}: {name} takes {accepted}");
+        let bad = |accepted: &str| {
+            format!("{name}={value}: {name} takes {accepted}; the default is kept")
+        };
         match name {
             "default_affinity_scope" => {
                 let scope = AffinityScope::parse_setting(value).ok().flatten();
@@ -88,9 +104,30 @@ impl Params {
             "cache_shard_size" => {
                 let size: u32 = value.parse().map_err(|_| bad("a number of cores"))?;
                 self.cache_shard_size = size.max(1);
+                if size == 0 {
+                    return Err(format!("{name}=0: a shard has a core at least; 1 is taken"));
+                }
             }
             "power_efficient" => {
                 self.power_efficient = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
+            }
+            "cpu_intensive_thresh_us" => {
+                let thresh = value.parse().map_err(|_| bad("microseconds, 0 for never"))?;
+                self.cpu_intensive_thresh_us = Some(thresh);
+            }
+            "cpu_intensive_warning_thresh" => {
+                self.cpu_intensive_warning_thresh =
+                    value.parse().map_err(|_| bad("a number, 0 for never"))?;
+            }
+            "unbound_cpus" => {
+                let cpus: CpuSet = value.parse().map_err(|_| bad("a list of CPUs, as 0-3,8"))?;
+                if cpus.is_empty() {
+                    return Err(bad("at least one CPU"));
+                }
+                self.unbound_cpus = Some(cpus);
+            }
+            "debug_force_rr_cpu" => {
+                self.debug_force_rr_cpu = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
             }
             "idle_timeout" => {
                 let seconds: f64 = value.parse().map_err(|_| bad("seconds"))?;
@@ -111,7 +148,7 @@ impl Params {
                 }
                 self.stack_size = kib << 10;
             }
-            _ => return Err(format!("unknown parameter '{name}'; known: {NAMES}")),
+            _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
         }
         Ok(())
     }
@@ -144,6 +181,39 @@ mod tests {
         assert_eq!(complaints.len(), 2);
         assert!(complaints[0].contains("takes a number of cores"), "{complaints:?}");
         assert!(complaints[1].contains("unknown parameter 'nonsense'"), "{complaints:?}");
+    }
+
+    #[test]
+    fn hogs_have_a_threshold_of_ones_own_or_none() {
+        let thresh = |text| {
+            let (params, complaints) = Params::parse(Some(text), None);
+            (params.cpu_intensive_thresh_us, params.cpu_intensive_warning_thresh, complaints.len())
+        };
+        assert_eq!(thresh(""), (None, 4, 0));
+        assert_eq!(thresh("workqueue.cpu_intensive_thresh_us=0"), (Some(0), 4, 0));
+        assert_eq!(
+            thresh("cpu_intensive_thresh_us=30000 cpu_intensive_warning_thresh=1"),
+            (Some(30_000), 1, 0)
+        );
+        assert_eq!(
+            thresh("cpu_intensive_thresh_us=1ms cpu_intensive_warning_thresh=-1"),
+            (None, 4, 2)
+        );
+    }
+
+    #[test]
+    fn the_cpus_of_unbound_queues_are_a_list() {
+        let (params, complaints) =
+            Params::parse(Some("unbound_cpus=0-2,5 debug_force_rr_cpu=y cache_shard_size=0"), None);
+        assert_eq!(params.unbound_cpus, Some([0, 1, 2, 5].into_iter().collect()));
+        assert!(params.debug_force_rr_cpu);
+        assert_eq!(params.cache_shard_size, 1);
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        for bad in ["unbound_cpus=", "unbound_cpus=many", "debug_force_rr_cpu=2"] {
+            let (params, complaints) = Params::parse(Some(bad), None);
+            assert_eq!((params.unbound_cpus, complaints.len()), (None, 1), "{bad}");
+            assert!(complaints[0].ends_with("the default is kept"), "{complaints:?}");
+        }
     }
 
     #[test]

@@ -24,9 +24,10 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    pub(crate) fn new(count: usize) -> Self {
+    /// `nr_spare` of them have a CPU now.
+    pub(crate) fn new(count: usize, nr_spare: usize) -> Self {
         Self {
-            spare: AtomicU32::new(u32::try_from(count).unwrap_or(u32::MAX)),
+            spare: AtomicU32::new(u32::try_from(nr_spare).unwrap_or(u32::MAX)),
             backlogs: AtomicU32::new(0),
             pools: (0..count).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
         }

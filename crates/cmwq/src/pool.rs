@@ -10,10 +10,12 @@ use std::fmt;
 use std::mem;
 use std::ptr;
 
-use cmwq_core::{Effects, Inbox, Kick, PoolConfig, PoolId, PoolState, PwqRef, WorkerId, WqKey};
+use cmwq_core::{Effects, Inbox, Kick, Nanos, PoolConfig, PoolId, PoolState, PwqRef, WorkerId};
 
+use crate::attrs::Priority;
 use crate::clock;
 use crate::detect::Detect;
+use crate::plan::NEVER;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
 use crate::sync::{
@@ -22,13 +24,19 @@ use crate::sync::{
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
 use crate::topo::CpuSet;
-use crate::{park, sense, worker};
+use crate::{park, reclaim, sense, worker};
+
+mod attach;
+
+use attach::Attachment;
 
 /// What a pool is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PoolKind {
     /// Pinned to one CPU; concurrency 1.
     Cpu(u32),
+    /// Served by the BH context of one CPU; no workers, concurrency 0.
+    Bh(u32),
     /// Serves a pod, every active item at once.
     Unbound,
     /// Serves a pod, as many running workers as the pod has CPUs.
@@ -40,9 +48,17 @@ pub(crate) enum PoolKind {
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
     pub(crate) nice: i32,
+    /// The whole of what `nice` is a part of.
+    pub(crate) priority: Priority,
     /// Where its workers may run.
     pub(crate) cpus: CpuSet,
+    /// Where they begin to.
+    pub(crate) pod: CpuSet,
+    /// The NUMA node of the pod, if one holds all of it.
+    pub(crate) node: Option<u32>,
     pub(crate) concurrency: u32,
+    /// It is made while its CPU is not there.
+    pub(crate) is_away: bool,
 }
 
 /// Lock: L.
@@ -64,8 +80,14 @@ pub(crate) struct Locked {
     is_called: bool,
     /// Counted as a pod with a backlog.
     is_backlogged: bool,
+    /// Its CPU has gone.
+    is_away: bool,
+    /// No queue leads here: workers leave as soon as they are idle.
+    is_unused: bool,
     /// For names.
     next_worker_number: u32,
+    /// When to look whether rescuers have to be called, or `NEVER`.
+    pub(crate) mayday_at: Nanos,
 }
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
@@ -93,6 +115,9 @@ pub(crate) struct Pool {
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Copy of `Locked::is_spare` for other pods. A hint.
     is_spare: AtomicBool,
+    attachment: Attachment,
+    /// Workers may leave the pod.
+    may_stray: bool,
 }
 
 /// Who creates a worker.
@@ -119,6 +144,8 @@ pub(crate) enum Todo {
         has_backlog: bool,
     },
     NeedFirst,
+    /// Look at this time whether rescuers have to be called.
+    Mayday(Nanos),
 }
 
 impl Pool {
@@ -131,6 +158,10 @@ impl Pool {
         let mut config = PoolConfig::new(id, spec.concurrency);
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
+        config.bh = matches!(spec.kind, PoolKind::Bh(_));
+        let is_away = spec.is_away;
+        let may_stray = attach::may_stray(&spec);
+        let attachment = Attachment::new(&spec, runtime);
         Box::new(Self {
             id,
             spec,
@@ -143,10 +174,13 @@ impl Pool {
                 saturated: false,
                 pending_kick: Kick::None,
                 is_closing: false,
-                is_spare: true,
+                is_spare: !is_away,
                 is_called: false,
                 is_backlogged: false,
+                is_away,
+                is_unused: false,
                 next_worker_number: 0,
+                mayday_at: NEVER,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
@@ -154,7 +188,9 @@ impl Pool {
             last_false_alarm: AtomicU64::new(0),
             is_ticking: AtomicBool::new(false),
             pods,
-            is_spare: AtomicBool::new(true),
+            is_spare: AtomicBool::new(!is_away),
+            attachment,
+            may_stray,
         })
     }
 
@@ -244,26 +280,37 @@ impl Pool {
             Todo::Wake(berth) => berth.parker.unpark(park::WAKE),
             Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
             Todo::NeedFirst => self.create_worker(Creator::First),
+            Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }
     }
 
-    /// The rest of what finishing or cancelling an item may demand. Caller holds no core lock.
+    /// The rest of what finishing or cancelling an item may demand, but for the kick. Caller holds
+    /// no core lock.
     #[inline]
-    pub(crate) fn act_effects(&'static self, flush_done: Option<WqKey>, grant: Option<PwqRef>) {
-        if flush_done.is_some() || grant.is_some() {
-            self.act_rare(flush_done, grant);
+    pub(crate) fn act_effects(&'static self, effects: Effects) {
+        if has_rest(&effects) {
+            self.act_rare(effects);
         }
     }
 
     #[cold]
-    fn act_rare(&'static self, flush_done: Option<WqKey>, mut grant: Option<PwqRef>) {
-        if let Some(wq) = flush_done {
+    fn act_rare(&'static self, effects: Effects) {
+        // First: whoever removes the pwq to which the slot is going waits for it, under WQ.
+        Self::grant(self.runtime, effects.grant);
+        if let Some(wq) = effects.flush_done {
             self.runtime.flush_pwq_done(wq);
         }
+        if let Some(wq) = effects.retired {
+            self.runtime.release_retired(wq);
+        }
+    }
+
+    /// A pwq was given a slot of its node. Caller holds no core lock.
+    pub(crate) fn grant(runtime: &'static Runtime, mut grant: Option<PwqRef>) {
         while let Some(to) = grant.take() {
-            let Some(pool) = self.runtime.pool(to.pool) else { return };
+            let Some(pool) = runtime.pool(to.pool) else { return };
             let mut guard = pool.lock();
-            let Effects { kick, flush_done: _, grant: next } = guard.core.grant(to.pwq);
+            let Effects { kick, grant: next, .. } = guard.core.grant(to.pwq);
             pool.unlock(guard, kick);
             grant = next;
         }
@@ -271,6 +318,9 @@ impl Pool {
 
     #[cold]
     fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
+        if let PoolKind::Bh(cpu) = self.spec.kind {
+            return self.runtime.bh.raise(cpu);
+        }
         if self.runtime.detect.has_sentinel() {
             self.arm_sentinel(begin);
         }
@@ -344,6 +394,14 @@ impl Pool {
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
     pub(crate) fn create_worker(&'static self, by: Creator) {
+        if reclaim::current_is_rescuer() {
+            return self.create_later();
+        }
+        let is_own = matches!(by, Creator::Manager(_));
+        if !is_own && !self.spec.priority.can_be_inherited(self.runtime.base_policy) {
+            self.runtime.service.create_for(self);
+            return;
+        }
         let mut guard = self.lock_only();
         let (is_wanted, by) = match by {
             Creator::Manager(id) => (true, Some(id)),
@@ -357,7 +415,9 @@ impl Pool {
         let thread = Arc::new(Thread::new(self.worker_name(guard.next_worker_number)));
         guard.next_worker_number += 1;
         guard.set_thread(id, Some(Arc::clone(&thread)));
+        let mayday = guard.mayday();
         drop(guard);
+        self.act(mayday);
 
         let spawned = worker::spawn(self, id, thread);
 
@@ -372,7 +432,7 @@ impl Pool {
             guard.core.create_failed(id, by, clock::now());
             Kick::None
         };
-        let is_closing = guard.is_closing;
+        let is_closing = guard.is_closing();
         // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
         let cull = guard.core.cull_at();
         self.unlock(guard, kick);
@@ -399,10 +459,11 @@ impl Pool {
     pub(crate) fn dismiss_idle(&self) {
         loop {
             let mut guard = self.lock_only();
-            debug_assert!(
-                guard.is_closing && !guard.core.work_waits(),
-                "work waits in a closed pool"
-            );
+            if !guard.is_closing() {
+                // A queue has come back to it.
+                return;
+            }
+            debug_assert!(!guard.core.work_waits(), "work waits in a closed pool");
             let leaving = guard.core.dismiss_one();
             let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
             drop(guard);
@@ -415,12 +476,18 @@ impl Pool {
     fn worker_name(&self, number: u32) -> String {
         let high = if self.spec.nice < 0 { "H" } else { "" };
         match self.spec.kind {
-            PoolKind::Cpu(cpu) => format!("kworker/{cpu}:{number}{high}"),
+            PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
             PoolKind::Unbound | PoolKind::Managed => {
                 format!("kworker/u{}:{number}{high}", self.id.0)
             }
         }
     }
+}
+
+/// Whether there is more to act on than the kick.
+#[inline]
+pub(crate) fn has_rest(effects: &Effects) -> bool {
+    effects.flush_done.is_some() || effects.grant.is_some() || effects.retired.is_some()
 }
 
 impl Locked {
@@ -430,7 +497,7 @@ impl Locked {
 
     /// Whether whoever is idle is to leave.
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing
+        self.is_closing || self.is_unused
     }
 
     pub(crate) fn set_thread(&mut self, id: WorkerId, thread: Option<Arc<Thread>>) {
@@ -479,7 +546,7 @@ impl Locked {
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         match kick {
-            Kick::None => Todo::Nothing,
+            Kick::None => self.mayday(),
             Kick::Wake(id) => match self.thread(id) {
                 Some(thread) => Todo::Wake(thread.berth),
                 None => Todo::Nothing,
@@ -544,7 +611,7 @@ impl Locked {
             self.is_backlogged = is_backlogged;
             pods.count_backlog(is_backlogged);
         }
-        let is_spare = !self.is_called && self.core.has_spare_cpu();
+        let is_spare = !self.is_called && !self.is_away && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
             // ORDERING: no pairing: a hint.

@@ -5,57 +5,65 @@
 
 use std::io;
 
-use cmwq_core::{Kick, PoolId, WqKey, policy};
+use cmwq_core::{Kick, PoolId, WorkWord, WqKey, policy};
 
+use crate::attrs::{Attrs, Priority};
+use crate::bh::BhContexts;
 use crate::clock;
 use crate::closure;
 use crate::crew::Crew;
 use crate::detect::Detect;
-use crate::limit::NodeLimits;
+use crate::error::Error;
+use crate::hog::Hogs;
+use crate::notice::{self, Notice};
 use crate::params::Params;
 use crate::park::Event;
 use crate::pods::Pods;
 use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
-use crate::sense;
+use crate::sense::{self, policy::Policy};
 use crate::sentinel::Sentinels;
 use crate::service::{self, Service};
-use crate::sync::{Arc, Mutex, lock};
-#[cfg(test)]
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::PoolTable;
-use crate::topo::{self, CpuSet, Pod};
-use crate::wq::{Kind, Spec, Wq};
+use crate::topo::{self, AffinityScope, CpuSet, Pod, Topology};
+use crate::wq::{Kind, Queueing, Spec, Wq};
 
 #[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
 mod global;
+pub(crate) mod placement;
 mod shutdown;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use global::{leave_behind, lock_making};
+use placement::Placement;
 
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
 pub(crate) const HIGHPRI_NICE: i32 = -20;
 
 /// The queue that takes other queues down.
-const REAPER: Spec = Spec {
-    kind: Kind::Unbound,
-    highpri: false,
-    cpu_intensive: false,
-    max_active: cmwq_core::consts::WQ_MAX_ACTIVE,
-};
+const REAPER: Spec =
+    Spec { max_active: cmwq_core::consts::WQ_MAX_ACTIVE, ..Spec::of(Kind::Unbound) };
 
-/// What the process may use.
+/// What the process may use, as far as that does not change; for the rest see [`placement`].
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// CPUs of the affinity mask, ascending.
+    /// The CPUs that may be ours now or later, ascending.
     pub(crate) cpus: Vec<u32>,
-    /// Index into `cpus` by CPU number; CPUs that are not ours map to some that are.
-    index: Vec<usize>,
+    /// Those that were at the start.
+    pub(crate) allowed: CpuSet,
+    /// Somebody had confined the process when it started, and not by a cpuset: its CPUs are never
+    /// others than these.
+    start_mask: Option<CpuSet>,
+    /// What all of `cpus` share.
+    topology: Topology,
+    /// Index into `cpus` by CPU number.
+    index: Vec<Option<usize>>,
     /// What the cgroup grants of them.
     pub(crate) quota: Option<f64>,
-    /// The pods of unbound queues: the default scope's.
+    /// The pods of unbound queues at the start: the default scope's.
     pub(crate) pods: Vec<Pod>,
     /// The pods of managed queues: one per CPU, or one in all under a quota.
     pub(crate) managed_pods: Vec<Pod>,
-    /// Pod by index of the CPU.
-    pod_of: Vec<usize>,
 }
 
 /// See the module header.
@@ -65,11 +73,22 @@ pub(crate) struct Runtime {
     pub(crate) machine: Machine,
     pub(crate) service: Service,
     pub(crate) sentinels: Sentinels,
+    pub(crate) bh: BhContexts,
+    pub(crate) hogs: Hogs,
     pub(crate) crew: Crew,
+    pub(crate) placement: Placement,
+    /// How the process's threads are scheduled if nothing else is asked for.
+    pub(crate) base_policy: Policy,
     pools: PoolTable,
     /// The managed pods of normal and of high priority.
     managed: [Pods; 2],
     registry: Mutex<Registry>,
+    /// See [`freeze`](crate::freeze).
+    pub(crate) is_frozen: AtomicBool,
+    /// See [`shutdown`](crate::shutdown).
+    is_shut: AtomicBool,
+    /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
+    turn: AtomicUsize,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
@@ -81,6 +100,8 @@ struct Registry {
     pools: Vec<(PoolKey, &'static Pool)>,
     wqs: Vec<Option<Arc<Wq>>>,
     free_keys: Vec<u32>,
+    /// The managed pods of priorities that queues were given as attributes.
+    boards: Vec<(Priority, &'static Pods)>,
     /// See [`Runtime::destroy_later`].
     reaper: Option<Arc<Wq>>,
     /// Whom the end of the last queue is to be told.
@@ -89,91 +110,157 @@ struct Registry {
     is_closing: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PoolKey {
+/// What tells pools apart. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
+/// whole mask only where the workers may leave the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolKey {
     kind: Kind,
-    /// CPU index or pod index.
-    place: usize,
-    nice: i32,
+    priority: Priority,
+    place: PoolPlace,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PoolPlace {
+    /// CPU index or index of the managed pod.
+    Slot(usize),
+    /// Workers of `pod` that may run on `cpus`: the pod, if they are confined to it.
+    Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
 }
 
 impl Registry {
+    /// The managed pods of a priority, if there are several.
+    fn board(&mut self, runtime: &'static Runtime, priority: Priority) -> Option<&'static Pods> {
+        let places = runtime.machine.managed_pods.len();
+        if places == 1 {
+            return None;
+        }
+        if priority == Priority::default() || priority == Priority::nice(HIGHPRI_NICE) {
+            return Some(&runtime.managed[usize::from(priority.nice < 0)]);
+        }
+        if let Some((_, board)) = self.boards.iter().find(|(known, _)| *known == priority) {
+            return Some(board);
+        }
+        let nr_spare = runtime.placement.now().allowed.count();
+        let board = Box::leak(Box::new(Pods::new(places, nr_spare)));
+        self.boards.push((priority, board));
+        Some(board)
+    }
+
     /// Whether there are queues, but for the reaper.
     fn has_queues(&self) -> bool {
-        let others = |wq: &&Arc<Wq>| !self.reaper.as_ref().is_some_and(|r| Arc::ptr_eq(r, wq));
-        self.wqs.iter().flatten().any(|wq| others(&wq))
+        // Not by looking at all of them: there may be millions, and each asks this when it goes.
+        let nr_queues = self.wqs.len() - self.free_keys.len();
+        let is_registered = |reaper: &Arc<Wq>| {
+            let known = self.wqs[reaper.key.0 as usize].as_ref();
+            known.is_some_and(|known| Arc::ptr_eq(known, reaper))
+        };
+        nr_queues > usize::from(self.reaper.as_ref().is_some_and(is_registered))
     }
 }
 
 impl Machine {
     fn read(params: &Params) -> Self {
+        let sys = topo::SYS_ROOT.as_ref();
         let allowed = topo::allowed_cpus();
-        let topology = topo::Topology::read(topo::SYS_ROOT.as_ref(), &allowed);
+        let start_mask = placement::confines(&allowed).then(|| allowed.clone());
+        let possible = match &start_mask {
+            Some(mask) => mask.clone(),
+            None => topo::present_cpus(sys).unwrap_or_default().or(&allowed),
+        };
+        let topology = Topology::read(sys, &possible);
         let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref()).map(|quota| quota.cpus);
-        let pods = topo::pods(params.default_affinity_scope, &topology, params.cache_shard_size);
-        let managed = topo::pods(topo::AffinityScope::Cpu, &topology, 1);
-        Self::new(&allowed, quota, pods, managed)
+        let within = topology.within(&allowed);
+        let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
+        let managed = topo::pods(AffinityScope::Cpu, &topology, 1);
+        let machine = Self::with(&possible, allowed, quota, pods, managed);
+        Self { topology, start_mask, ..machine }
     }
 
+    /// A machine of those CPUs, all of which may be used. `pods` also say what shares a cache.
+    #[cfg(test)]
     pub(crate) fn new(
-        allowed: &CpuSet,
+        possible: &CpuSet,
+        quota: Option<f64>,
+        pods: Vec<Pod>,
+        managed_pods: Vec<Pod>,
+    ) -> Self {
+        Self::with(possible, possible.clone(), quota, pods, managed_pods)
+    }
+
+    fn with(
+        possible: &CpuSet,
+        allowed: CpuSet,
         quota: Option<f64>,
         mut pods: Vec<Pod>,
         mut managed_pods: Vec<Pod>,
     ) -> Self {
-        let cpus: Vec<u32> = allowed.iter().collect();
-        let granted = topo::effective_cpus(cpus.len(), quota);
-        if pods.is_empty() || granted < cpus.len() {
+        let cpus: Vec<u32> = possible.iter().collect();
+        let topology = Topology::of_pods(&pods);
+        let granted = topo::effective_cpus(allowed.count(), quota);
+        if pods.is_empty() || granted < allowed.count() {
             // A quota is for all CPUs together, so one pod has to manage it.
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
-            managed_pods.clone_from(&pods);
+            managed_pods = vec![Pod { cpus: possible.clone(), node: None }];
         }
-        let last = cpus.last().map_or(0, |last| *last as usize);
-        let index = (0..=last)
-            .map(|cpu| cpus.iter().position(|c| *c as usize == cpu).unwrap_or(cpu % cpus.len()))
-            .collect();
-        let pod_of = cpus
-            .iter()
-            .map(|cpu| pods.iter().position(|pod| pod.cpus.contains(*cpu)).unwrap_or(0))
-            .collect();
-        Self { cpus, index, quota, pods, managed_pods, pod_of }
+        let last = cpus.last().map_or(0, |last| *last);
+        let index = (0..=last).map(|cpu| cpus.iter().position(|c| *c == cpu)).collect();
+        Self { cpus, allowed, start_mask: None, topology, index, quota, pods, managed_pods }
     }
 
-    /// CPUs' worth of time that the process may use.
+    /// CPUs' worth of time that the process might use at the start.
     pub(crate) fn granted(&self) -> u32 {
-        topo::effective_cpus(self.cpus.len(), self.quota) as u32
+        self.granted_of(&self.allowed)
     }
 
+    fn granted_of(&self, cpus: &CpuSet) -> u32 {
+        topo::effective_cpus(cpus.count(), self.quota) as u32
+    }
+
+    /// The index of a CPU that may be ours.
     #[inline]
-    fn index_of(&self, cpu: Option<u32>) -> usize {
-        let cpu = cpu.or_else(sense::sched::current_cpu).unwrap_or(0) as usize;
-        self.index.get(cpu).copied().unwrap_or_else(|| cpu % self.cpus.len())
+    fn index_of(&self, cpu: u32) -> Option<usize> {
+        self.index.get(cpu as usize).copied().flatten()
     }
 }
 
 impl Runtime {
     /// Makes a runtime and starts its service. Runtimes live for ever.
-    pub(crate) fn start(params: Params, machine: Machine) -> io::Result<&'static Self> {
-        let runtime = Box::leak(Self::assemble(params, machine));
+    pub(crate) fn start(
+        params: Params,
+        machine: Machine,
+        first_pool: u32,
+    ) -> io::Result<&'static Self> {
+        let runtime = Box::leak(Self::assemble(params, machine, first_pool));
         Service::start(runtime)?;
         Ok(runtime)
     }
 
     /// A runtime without threads.
-    pub(crate) fn assemble(params: Params, machine: Machine) -> Box<Self> {
+    pub(crate) fn assemble(params: Params, machine: Machine, first_pool: u32) -> Box<Self> {
         let detect = params.detect.unwrap_or_else(Detect::choose);
+        let placement = Placement::new(&machine, &params);
         let nr_managed = machine.managed_pods.len();
-        let sentinels = Sentinels::new(&machine.cpus.iter().copied().collect());
+        let hogs = Hogs::new(&params);
+        let cpus = machine.cpus.iter().copied().collect();
+        let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
+        let nr_spare = if nr_managed > 1 { machine.allowed.count() } else { nr_managed };
         Box::new(Self {
             params,
             detect,
             machine,
             service: Service::new(),
             sentinels,
+            bh,
+            hogs,
             crew: Crew::new(),
-            pools: PoolTable::new(),
-            managed: [(); 2].map(|()| Pods::new(nr_managed)),
+            pools: PoolTable::new(first_pool),
+            managed: [(); 2].map(|()| Pods::new(nr_managed, nr_spare)),
+            placement,
+            base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
             registry: Mutex::new(Registry::default()),
+            is_frozen: AtomicBool::new(false),
+            is_shut: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
         })
@@ -193,8 +280,7 @@ impl Runtime {
     /// How many ways into pools a queue of this kind has.
     pub(crate) fn nr_slots(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Percpu => self.machine.cpus.len(),
-            Kind::Unbound => self.machine.pods.len(),
+            Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.len(),
             Kind::Managed => self.machine.managed_pods.len(),
             Kind::Ordered => 1,
         }
@@ -203,76 +289,161 @@ impl Runtime {
     /// Which of them leads to where `cpu`, or the calling thread, is.
     #[inline]
     pub(crate) fn slot(&self, kind: Kind, cpu: Option<u32>) -> usize {
-        let index = self.machine.index_of(cpu);
+        let index = match cpu {
+            None => self.here(),
+            Some(cpu) => self.machine.index_of(cpu).unwrap_or_else(|| self.here_instead_of(cpu)),
+        };
         match kind {
-            Kind::Percpu => index,
-            Kind::Unbound => self.machine.pod_of[index],
-            Kind::Managed if self.machine.managed_pods.len() > 1 => index,
-            Kind::Managed => 0,
-            Kind::Ordered => 0,
+            Kind::Unbound => index,
+            // Who names a CPU means its pool, whether it is here or not.
+            Kind::Percpu | Kind::Bh if cpu.is_some() => index,
+            Kind::Percpu | Kind::Bh => self.placement.home(index),
+            // A CPU that is gone has nobody of its own to manage.
+            Kind::Managed if self.machine.managed_pods.len() > 1 => self.placement.home(index),
+            Kind::Managed | Kind::Ordered => 0,
         }
     }
 
-    /// The pool behind a slot, made on first use with its first worker.
+    /// The CPU whose turn it is, for items that are queued for none. KERNEL: `debug_force_rr_cpu` —
+    /// same.
+    #[cold]
+    pub(crate) fn cpu_in_turn(&self) -> Option<u32> {
+        let cpus = self.usable_cpus();
+        // ORDERING: no pairing: any turn will do.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        cpus.get(turn.checked_rem(cpus.len())?).copied()
+    }
+
+    /// The index of the CPU that the calling thread is on, or of some CPU if it is not ours.
+    #[inline]
+    fn here(&self) -> usize {
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        self.machine.index_of(cpu).unwrap_or_else(|| cpu as usize % self.machine.cpus.len())
+    }
+
+    /// KERNEL: `queue_work_on` warns of a CPU that cannot be — same, and takes the current one.
+    #[cold]
+    fn here_instead_of(&self, cpu: u32) -> usize {
+        notice::once(Notice::Cpu, || {
+            format!(
+                "items were queued for CPU {cpu}, which this process does not have; the current one is taken"
+            )
+        });
+        self.here()
+    }
+
+    /// The pool behind a slot of queues with default attributes.
+    #[cfg(all(test, shuttle))]
     pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
-        let nice = if spec.highpri { HIGHPRI_NICE } else { 0 };
-        let key = PoolKey { kind: spec.kind, place: slot, nice };
+        let key = self.key_for(spec, spec.default_priority(), slot);
+        self.pool_by_key(key).expect("pools of a machine are fewer than there may be")
+    }
+
+    /// The key of a per-CPU or managed pool, or of an unbound one of default attributes.
+    pub(crate) fn key_for(&self, spec: Spec, priority: Priority, slot: usize) -> PoolKey {
+        match spec.kind {
+            Kind::Percpu | Kind::Bh | Kind::Managed => {
+                PoolKey { kind: spec.kind, priority, place: PoolPlace::Slot(slot) }
+            }
+            Kind::Unbound | Kind::Ordered => {
+                let attrs = Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() };
+                self.layout(spec.kind, &attrs).key(self.machine.cpus[slot])
+            }
+        }
+    }
+
+    /// The pool with this key, made on first use with its first worker. `None`: there are too many.
+    pub(crate) fn pool_by_key(&'static self, key: PoolKey) -> Option<&'static Pool> {
         let mut registry = lock(&self.registry);
         if let Some((_, pool)) = registry.pools.iter().find(|(known, _)| *known == key) {
-            return pool;
+            return Some(pool);
         }
-        let spec = self.pool_spec(key);
-        let pods = (key.kind == Kind::Managed && self.machine.managed_pods.len() > 1)
-            .then(|| (&self.managed[usize::from(nice < 0)], key.place));
+        if self.pools.is_full() {
+            return None;
+        }
+        let spec = self.pool_spec(&key);
+        let pods = match key.place {
+            PoolPlace::Slot(place) if key.kind == Kind::Managed => {
+                registry.board(self, key.priority).map(|pods| (pods, place))
+            }
+            _ => None,
+        };
+        let is_online = !spec.is_away;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
         if let Some((pods, place)) = pods {
+            debug_assert_eq!(
+                pool.is_spare(),
+                is_online,
+                "the board counts those that are not made"
+            );
             pods.add(place, pool);
         }
+        let is_bh = key.kind == Kind::Bh;
         registry.pools.push((key, pool));
         let is_closing = registry.is_closing;
         drop(registry);
         if is_closing {
             pool.close();
+        } else if is_bh {
+            self.bh.cover(pool);
         } else {
             pool.create_worker(Creator::Spare);
         }
-        pool
+        Some(pool)
     }
 
-    fn pool_spec(&self, key: PoolKey) -> PoolSpec {
-        let machine = &self.machine;
-        let everywhere = || machine.cpus.iter().copied().collect();
-        let (kind, cpus, concurrency): (_, CpuSet, _) = match key.kind {
-            Kind::Percpu => {
-                let cpu = machine.cpus[key.place];
-                (PoolKind::Cpu(cpu), CpuSet::single(cpu), 1)
-            }
-            Kind::Unbound => {
-                (PoolKind::Unbound, machine.pods[key.place].cpus.clone(), policy::UNMANAGED)
-            }
-            Kind::Ordered => (PoolKind::Unbound, everywhere(), policy::UNMANAGED),
-            Kind::Managed => {
-                let cpus = machine.managed_pods[key.place].cpus.clone();
-                let concurrency = (cpus.count() as u32).min(machine.granted()).max(1);
-                (PoolKind::Managed, cpus, concurrency)
-            }
+    fn pool_spec(&self, key: &PoolKey) -> PoolSpec {
+        let (machine, now) = (&self.machine, self.placement.now());
+        let priority = key.priority;
+        let at = |kind, cpus: CpuSet| PoolSpec {
+            kind,
+            nice: priority.nice,
+            priority,
+            node: machine.topology.node_of(&cpus),
+            pod: cpus.clone(),
+            cpus,
+            concurrency: policy::UNMANAGED,
+            is_away: false,
         };
-        PoolSpec { kind, nice: key.nice, cpus, concurrency }
-    }
-
-    /// How a queue's `max_active` is split over its slots.
-    pub(crate) fn limits(&self, spec: Spec) -> NodeLimits {
-        match spec.kind {
-            Kind::Percpu => NodeLimits::Each(spec.max_active),
-            Kind::Ordered => NodeLimits::Each(1),
-            Kind::Unbound | Kind::Managed => {
-                let machine = &self.machine;
-                let managed = spec.kind == Kind::Managed;
-                let pods = if managed { &machine.managed_pods } else { &machine.pods }.iter();
-                let pods: Vec<_> = pods.map(|pod| (pod.node, pod.cpus.count() as u32)).collect();
-                NodeLimits::split(spec.max_active, &pods)
+        match &key.place {
+            PoolPlace::Pod { pod, cpus, .. } => {
+                let node = machine.topology.node_of(pod);
+                PoolSpec { pod: pod.clone(), node, ..at(PoolKind::Unbound, cpus.clone()) }
+            }
+            PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
+                let pod = &machine.managed_pods[*slot];
+                let cpus = pod.cpus.and(&now.allowed);
+                let is_away = cpus.is_empty();
+                let concurrency =
+                    (cpus.count() as u32).min(machine.granted_of(&now.allowed)).max(1);
+                let cpus = if is_away { pod.cpus.clone() } else { cpus };
+                let node = pod.node;
+                PoolSpec { concurrency, is_away, node, ..at(PoolKind::Managed, cpus) }
+            }
+            PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
+                let cpu = machine.cpus[*slot];
+                PoolSpec { concurrency: 0, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
+            }
+            PoolPlace::Slot(slot) => {
+                let cpu = machine.cpus[*slot];
+                let is_away = !now.allowed.contains(cpu);
+                let concurrency = if is_away { policy::UNMANAGED } else { 1 };
+                PoolSpec { concurrency, is_away, ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu)) }
             }
         }
+    }
+
+    /// A CPU of a node: the caller's, or the node's first. `None`: there is none.
+    pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
+        let here = sense::sched::current_cpu();
+        let pods = self.machine.managed_pods.iter().filter(|pod| pod.node == Some(node));
+        let cpus = || pods.clone().flat_map(|pod| pod.cpus.iter());
+        here.filter(|here| cpus().any(|cpu| cpu == *here)).or_else(|| cpus().min())
+    }
+
+    /// The CPUs that items may run on.
+    pub(crate) fn usable_cpus(&self) -> Vec<u32> {
+        self.placement.now().allowed.iter().collect()
     }
 
     /// A managed pool of another pod that has more work than it may run.
@@ -301,15 +472,26 @@ impl Runtime {
         let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_spare()) else { return };
         for step in 1..pods.len() {
             let other = (place + step) % pods.len();
-            let other = pods.get(other).unwrap_or_else(|| {
-                let highpri = pool.spec.nice < 0;
-                let kind = Kind::Managed;
-                self.pool_for(Spec { kind, highpri, cpu_intensive: false, max_active: 1 }, other)
+            if pods.get(other).is_none() && !self.placement.is_home(other) {
+                continue;
+            }
+            let made = pods.get(other).or_else(|| {
+                let place = PoolPlace::Slot(other);
+                let key = PoolKey { kind: Kind::Managed, priority: pool.spec.priority, place };
+                self.pool_by_key(key)
             });
+            let Some(other) = made else { return };
             if other.is_spare() && other.call_to_lend() {
                 return;
             }
         }
+    }
+
+    /// Whether queues without attributes of their own may lead to this unbound pool.
+    pub(crate) fn is_usual(&self, pool: &Pool) -> bool {
+        let priority = pool.spec.priority;
+        (priority.is_base() || priority == Priority::nice(HIGHPRI_NICE))
+            && pool.spec.cpus == self.placement.now().unbound
     }
 
     /// No thread could be had. Said once; tried again later by the service.
@@ -319,11 +501,31 @@ impl Runtime {
         self.service.retry_at(retry.unwrap_or_else(clock::now));
     }
 
+    /// Where the ids of its pools end.
+    pub(crate) fn end_of_pools(&self) -> u32 {
+        self.pools.end()
+    }
+
+    /// Whether an item was queued by a process that this one is the child of.
+    pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
+        word.is_pending() && word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
+    }
+
     // ---- workqueues
 
     /// Registers a queue.
-    pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Arc<Wq> {
-        self.register(&mut lock(&self.registry), name, spec)
+    ///
+    /// # Errors
+    /// If the runtime was shut down.
+    pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Result<Arc<Wq>, Error> {
+        let mut registry = lock(&self.registry);
+        // ORDERING: no pairing: see `close_down`.
+        if self.is_shut.load(Ordering::Relaxed) {
+            return Err(Error::unavailable(format!(
+                "workqueue '{name}' cannot be made: the process has shut the library down"
+            )));
+        }
+        Ok(self.register(&mut registry, name, spec))
     }
 
     fn register(&'static self, registry: &mut Registry, name: &str, spec: Spec) -> Arc<Wq> {
@@ -348,6 +550,19 @@ impl Runtime {
         }
     }
 
+    /// All queues, as of now.
+    pub(crate) fn wqs(&self) -> Vec<Arc<Wq>> {
+        lock(&self.registry).wqs.iter().flatten().cloned().collect()
+    }
+
+    /// A retired pwq of the queue has drained.
+    #[cold]
+    pub(crate) fn release_retired(&self, key: WqKey) {
+        if let Some(wq) = self.wq(key) {
+            wq.release_retired();
+        }
+    }
+
     pub(crate) fn wq(&self, key: WqKey) -> Option<Arc<Wq>> {
         lock(&self.registry).wqs.get(key.0 as usize)?.clone()
     }
@@ -366,7 +581,9 @@ impl Runtime {
         drop(handle);
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queued = unsafe { self.reaper().queue_item(None, item) };
-        debug_assert!(queued, "a fresh item was pending");
+        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end of
+        // the process.
+        debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
     }
 
     #[cold]
@@ -385,7 +602,7 @@ impl Runtime {
         self.no_threads.load(Ordering::Relaxed)
     }
 
-    #[cfg(all(test, shuttle))]
+    #[cfg(all(test, any(loom, shuttle)))]
     pub(crate) fn set_fault_no_threads(&self, fail: bool) {
         self.no_threads.store(fail, Ordering::Relaxed);
     }

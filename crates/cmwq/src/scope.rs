@@ -43,7 +43,7 @@ impl Workqueue {
     ///
     /// # Panics
     /// If `f` panics, after all closures have finished; and if a closure panicked that was not
-    /// joined.
+    /// joined, or was refused because the queue is being drained.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
@@ -91,25 +91,77 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
+        self.queue_for(None, func)
+    }
+
+    /// As [`queue`](Self::queue), for a CPU as in [`Workqueue::queue_on`].
+    pub fn queue_on<F, T>(&'scope self, cpu: usize, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.queue_for(Some(cpu), func)
+    }
+
+    fn queue_for<F, T>(&'scope self, cpu: Option<usize>, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         let books = Arc::clone(&self.books);
         books.unfinished.add();
         let (outcome, done) = (Mutex::new(None), Event::new());
         let slot = Arc::new(Slot { outcome, done, books: Arc::clone(&books) });
-        let theirs = Arc::clone(&slot);
-        let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
-            let outcome = catch_unwind(AssertUnwindSafe(func));
-            *lock(&theirs.outcome) = Some(outcome);
-            theirs.done.set();
-            // Nothing that borrows is left when the scope is told.
-            drop(theirs);
-            books.one_done();
-        });
+        let ticket = Ticket { slot: Some(Arc::clone(&slot)), books };
+        let body = Body { func, ticket };
+        let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || body.run());
         // SAFETY: `scope` does not return before `one_done` was called for this closure, and
         // everything that borrows has been dropped by then; only the lifetime is changed.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
-        let handle: JoinHandle<()> = self.wq.queue(body);
+        let handle: JoinHandle<()> = match cpu {
+            Some(cpu) => self.wq.queue_on(cpu, body),
+            None => self.wq.queue(body),
+        };
         drop(handle);
         ScopedJoinHandle { slot, scope: PhantomData }
+    }
+}
+
+/// A scoped closure. Not run, it is dropped in this order: what borrows first.
+struct Body<F, T> {
+    func: F,
+    ticket: Ticket<T>,
+}
+
+impl<F: FnOnce() -> T, T> Body<F, T> {
+    fn run(self) {
+        let Self { func, mut ticket } = self;
+        let outcome = catch_unwind(AssertUnwindSafe(func));
+        ticket.settle(outcome);
+    }
+}
+
+/// A closure's duty to its scope, which it does whether it runs or not: a queue that is being
+/// drained refuses it.
+struct Ticket<T> {
+    slot: Option<Arc<Slot<T>>>,
+    books: Arc<Books>,
+}
+
+impl<T> Ticket<T> {
+    fn settle(&mut self, outcome: Result<T, Box<dyn Any + Send>>) {
+        let Some(slot) = self.slot.take() else { return };
+        *lock(&slot.outcome) = Some(outcome);
+        slot.done.set();
+        // Nothing that borrows is left when the scope is told.
+        drop(slot);
+        self.books.one_done();
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        self.settle(Err(Box::new("the workqueue was being drained and refused the work item")));
     }
 }
 
@@ -147,7 +199,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits until the closure has returned, and returns its value.
     ///
     /// # Errors
-    /// The panic's payload, if it panicked.
+    /// The panic's payload, if it panicked, or a message if the queue was being drained.
     ///
     /// # Panics
     /// Never: an outcome is there once the closure is done, and only this takes it.

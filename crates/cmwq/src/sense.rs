@@ -11,7 +11,8 @@
 //! never correctness.
 //!
 //! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread
-//! now), [`clock`] (has it run since?), [`sched`] (classes, CPUs, names), and [`futex`] (waiting).
+//! now), [`clock`] (has it run since?), [`sched`] (CPUs, names), [`policy`] (classes and niceness), and
+//! [`futex`] (waiting).
 
 mod budget;
 mod clock;
@@ -20,14 +21,18 @@ mod perf;
 mod perf_abi;
 mod perf_refusal;
 mod perf_ring;
+#[cfg_attr(any(loom, shuttle), path = "sense/policy_model.rs")]
+pub(crate) mod policy;
 #[cfg_attr(any(loom, shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
+mod sleeps;
 mod stat;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub(crate) use clock::CpuClock;
+pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};
 pub(crate) use perf_refusal::{RefusalCause, probe as probe_perf};
+pub(crate) use sleeps::nr_sleeps;
 pub(crate) use stat::StatFile;

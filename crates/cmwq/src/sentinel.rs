@@ -78,10 +78,13 @@ impl Sentinels {
     #[cold]
     pub(crate) fn cover(&'static self, pool: &'static Pool) {
         let _setup = lock(&self.setup);
+        if pool.is_away() {
+            return;
+        }
         let cpus = match pool.spec.kind {
             PoolKind::Cpu(cpu) => CpuSet::single(cpu),
             PoolKind::Managed => pool.spec.cpus.clone(),
-            PoolKind::Unbound => return,
+            PoolKind::Unbound | PoolKind::Bh(_) => return,
         };
         for cpu in cpus.iter() {
             let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
@@ -136,8 +139,9 @@ impl Sentinel {
     }
 
     fn main(&self, cpu: u32) {
-        let ready = sense::sched::pin_current(&CpuSet::single(cpu))
-            .and_then(|()| sense::sched::enter_idle_class());
+        let home = CpuSet::single(cpu);
+        let ready =
+            sense::sched::pin_current(&home).and_then(|()| sense::sched::enter_idle_class());
         if let Err(error) = ready {
             self.refused(cpu, &error);
             return;
@@ -150,6 +154,10 @@ impl Sentinel {
             // ORDERING: no pairing of its own: ordered by `armed`.
             if self.state.load(Ordering::Relaxed) == LEAVING {
                 return;
+            }
+            if sense::sched::current_cpu() != Some(cpu) {
+                // Its CPU has left; if it is back, so is its sentinel.
+                let _ = sense::sched::pin_current(&home);
             }
             for pool in self.pools() {
                 if pool.is_watched() {

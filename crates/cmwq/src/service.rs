@@ -1,27 +1,33 @@
 //! The service thread: whatever must happen at a time rather than on an event.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, titles of idle workers. It sleeps without a deadline when there is none of
+//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when there is none of
 //! these: a process whose queues are idle wakes nobody.
 
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::{Nanos, Timer, Wheel};
+use cmwq_core::{Nanos, Timer, WorkItem};
 
 use crate::clock;
 use crate::delayed;
 use crate::detect::Detect;
+use crate::fork;
 use crate::notice::{self, Notice};
 use crate::plan::{NEVER, Plan};
 use crate::pool::{Creator, Pool};
 use crate::runtime::Runtime;
 use crate::sense;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock, without};
 use crate::ticking::TickList;
+use crate::timers::{Armed, Timers};
+use crate::wq::{Handle, TimersHandle};
 use crate::{park, verify};
 
 const SERVICE_STACK: usize = 256 << 10;
+
+/// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
+const SLICE_NS: u64 = 100_000;
 
 /// The tick begins with this interval, and returns to it when a worker has started a new item.
 const TICK_MIN: Nanos = 250_000;
@@ -34,6 +40,12 @@ const TICK_MAX_BEHIND: Nanos = 4_000_000;
 /// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs
 /// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
 const FRUITLESS_TICKS: u32 = 8;
+/// So many timers are moved or taken off the wheel per hold of its lock: a few microseconds.
+const FIRE_BATCH: usize = 64;
+/// The CPUs are looked at no more often.
+const RESCAN_EVERY: Nanos = 1_000_000_000;
+/// No timer is due later.
+const LATEST: Nanos = 1 << 62;
 /// How long after a worker turned to something else its name says so.
 const SETTLE_AFTER: Nanos = 25_000_000;
 
@@ -43,12 +55,19 @@ pub(crate) struct Service {
     /// When the thread will look again; who needs it sooner wakes it.
     plan: Plan,
     /// Lock: timers.
-    wheel: Mutex<Wheel>,
+    timers: Mutex<Timers>,
+    /// Copy of [`Timers::deferred_at`] for workers. A hint.
+    deferred_at: AtomicU64,
     /// Pools that were watched lately.
     ticking: TickList,
     cull_at: AtomicU64,
     retry_at: AtomicU64,
+    mayday_at: AtomicU64,
     settle_at: AtomicU64,
+    /// A worker was found on a CPU that is not its own.
+    rescan_at: AtomicU64,
+    /// Pools whose next worker no other thread is fit to create.
+    orphans: Mutex<Vec<&'static Pool>>,
     /// The tick is to come soon again.
     is_hurried: AtomicBool,
     is_stopping: AtomicBool,
@@ -58,11 +77,15 @@ impl Service {
     pub(crate) fn new() -> Self {
         Self {
             plan: Plan::new(),
-            wheel: Mutex::new(Wheel::new(clock::now())),
+            timers: Mutex::new(Timers::new(clock::now(), fork::generation())),
+            deferred_at: AtomicU64::new(NEVER),
             ticking: TickList::new(),
             cull_at: AtomicU64::new(NEVER),
             retry_at: AtomicU64::new(NEVER),
+            mayday_at: AtomicU64::new(NEVER),
             settle_at: AtomicU64::new(NEVER),
+            rescan_at: AtomicU64::new(NEVER),
+            orphans: Mutex::new(Vec::new()),
             is_hurried: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
@@ -96,12 +119,37 @@ impl Service {
         self.plan.lower(&self.retry_at, at);
     }
 
+    /// Work waits that nobody comes for; see at `at` whether rescuers have to be called.
+    pub(crate) fn mayday_at(&self, at: Nanos) {
+        self.plan.lower(&self.mayday_at, at);
+    }
+
     /// A worker's name is wrong.
     #[inline]
     pub(crate) fn settle_titles_soon(&self) {
         // ORDERING: no pairing: only a short cut.
         if self.settle_at.load(Ordering::Relaxed) == NEVER {
             self.plan.lower(&self.settle_at, clock::now() + SETTLE_AFTER);
+        }
+    }
+
+    /// The pool wants a worker, and the caller's scheduling policy is one that it must not inherit.
+    #[cold]
+    pub(crate) fn create_for(&self, pool: &'static Pool) {
+        let mut orphans = lock(&self.orphans);
+        if !orphans.iter().any(|known| std::ptr::eq(*known, pool)) {
+            orphans.push(pool);
+        }
+        drop(orphans);
+        self.plan.wake();
+    }
+
+    /// A worker is not where it belongs: look which CPUs there are, and put it back.
+    #[cold]
+    pub(crate) fn rescan_soon(&self) {
+        // ORDERING: no pairing: only a short cut.
+        if self.rescan_at.load(Ordering::Relaxed) == NEVER {
+            self.plan.lower(&self.rescan_at, clock::now());
         }
     }
 
@@ -122,30 +170,103 @@ impl Service {
 
     // ---- timers
 
-    /// Arms a timer.
+    /// Arms a timer for an item that is going to `wq`, which is kept in being until then.
     ///
     /// # Safety
-    /// As for [`Wheel::arm`].
-    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration) {
-        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-        let at = clock::now().saturating_add(delay).min(1 << 62);
-        let mut wheel = lock(&self.wheel);
+    /// As for [`Wheel::arm`](cmwq_core::Wheel::arm) and [`TimersHandle::add`], for a timer of a
+    /// delayed item with that route.
+    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
+        let delay = delay
+            .as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(delay.subsec_nanos().into());
+        let now = clock::now();
+        let at = now.saturating_add(delay).min(LATEST);
+        let mut timers = lock(&self.timers);
         // SAFETY: passed on to the caller.
-        unsafe { wheel.arm(timer, at) };
-        let next = wheel.next_deadline();
-        drop(wheel);
-        // Whoever held the wheel's lock second knows of the other: we of the plan, or the service
-        // of the timer.
-        self.plan.need_by(next.unwrap_or(NEVER));
+        let armed = unsafe {
+            wq.add();
+            timers.arm(timer, at, now)
+        };
+        match armed {
+            Armed::Prompt(deadline) => {
+                drop(timers);
+                // Whoever held the timers' lock second knows of the other: we of the plan, or the
+                // service of the timer.
+                self.plan.need_by(deadline);
+            }
+            Armed::Deferred => self.note_deferred(&timers),
+        }
     }
 
-    /// Disarms a timer; `false`: it was not armed.
+    /// Disarms a timer, and calls `then` under the timers' lock; `None`: it was not armed.
     ///
     /// # Safety
-    /// As for [`Wheel::cancel`].
-    pub(crate) unsafe fn disarm(&self, timer: NonNull<Timer>) -> bool {
+    /// As for [`Wheel::cancel`](cmwq_core::Wheel::cancel).
+    pub(crate) unsafe fn disarm<T>(
+        &self,
+        timer: NonNull<Timer>,
+        then: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let mut timers = lock(&self.timers);
         // SAFETY: passed on to the caller.
-        unsafe { lock(&self.wheel).cancel(timer) }
+        unsafe { timers.cancel(timer) }.then(then)
+    }
+
+    /// Whether a timer was armed in the process that this one is the child of; it is disarmed then.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
+        let timers = lock(&self.timers);
+        // SAFETY: passed on to the caller.
+        unsafe { timers.forget_foreign(timer) }
+    }
+
+    /// See [`TimersHandle::sub`].
+    ///
+    /// # Safety
+    /// As there, but for the lock.
+    #[must_use]
+    pub(crate) unsafe fn forget_timers(&self, wq: TimersHandle, count: u64) -> Option<Handle> {
+        let _timers = (!without("forget_timers.lock")).then(|| lock(&self.timers));
+        // SAFETY: under the lock; the rest is passed on to the caller.
+        unsafe { wq.sub(count) }
+    }
+
+    /// Disarms all timers: their items go to their queues, which refuse them.
+    pub(crate) fn discard_timers(&self) {
+        let (mut due, mut items) = (Vec::new(), Vec::new());
+        loop {
+            let mut budget = FIRE_BATCH;
+            let mut timers = lock(&self.timers);
+            while let Some(timer) = timers.expire_some(LATEST, &mut budget) {
+                due.push(timer);
+            }
+            drop(timers);
+            // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
+            unsafe { delayed::expired(self, &due, &mut items) };
+            if due.is_empty() && budget > 0 {
+                return;
+            }
+            due.clear();
+        }
+    }
+
+    /// A worker is about to sleep, so the process is not idle: deferrable timers that are due may
+    /// come.
+    #[inline]
+    pub(crate) fn wake_for_deferred(&self) {
+        // ORDERING: no pairing: a hint, and there is no hurry.
+        let at = self.deferred_at.load(Ordering::Relaxed);
+        if at != NEVER && at <= clock::now() {
+            self.plan.wake();
+        }
+    }
+
+    fn note_deferred(&self, timers: &Timers) {
+        // ORDERING: no pairing: a hint.
+        self.deferred_at.store(timers.deferred_at(), Ordering::Relaxed);
     }
 }
 
@@ -157,7 +278,13 @@ struct Loop {
     interval: Nanos,
     /// Ticks in a row that found nobody newly blocked.
     fruitless: u32,
+    /// There were more timers to handle than are handled at once.
+    is_behind: bool,
+    /// When to look at the CPUs again, if the thread is awake then.
+    rescan_due: Nanos,
     due: Vec<NonNull<Timer>>,
+    /// Scratch space of [`delayed::expired`].
+    items: Vec<NonNull<WorkItem>>,
     pools: Vec<&'static Pool>,
 }
 
@@ -172,7 +299,10 @@ impl Loop {
             tick_at: NEVER,
             interval: TICK_MIN,
             fruitless: 0,
-            due: Vec::new(),
+            is_behind: false,
+            due: Vec::with_capacity(FIRE_BATCH),
+            items: Vec::with_capacity(FIRE_BATCH),
+            rescan_due: clock::now() + RESCAN_EVERY,
             pools: Vec::new(),
         }
     }
@@ -180,7 +310,10 @@ impl Loop {
     fn run(mut self) {
         if cfg!(not(any(loom, shuttle))) {
             sense::sched::set_timer_slack_ns(1);
+            // Only a hint: without it, what is due waits for the slices of our own workers.
+            let _ = sense::sched::set_slice_ns_current(SLICE_NS);
         }
+        self.runtime.placement.bear_witness(&self.runtime.machine);
         // ORDERING: no pairing of its own: see `stop`.
         while !self.service.is_stopping.load(Ordering::Relaxed) {
             let now = clock::now();
@@ -188,7 +321,10 @@ impl Loop {
             self.tick(now);
             self.cull(now);
             self.retry(now);
+            self.mayday(now);
+            self.create();
             self.settle(now);
+            self.rescan(now);
             self.service.plan.sleep(|| self.deadline());
         }
     }
@@ -204,26 +340,39 @@ impl Loop {
             self.interval = TICK_MIN;
             self.tick_at = self.tick_at.min(clock::now() + TICK_MIN);
         }
-        let timer = lock(&service.wheel).next_deadline().unwrap_or(NEVER);
-        [&service.cull_at, &service.retry_at, &service.settle_at]
+        if self.is_behind {
+            return clock::now();
+        }
+        let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
+        // A worker that is displaced again and again waits for its turn.
+        let rescan = service.rescan_at.load(Ordering::Relaxed);
+        let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
+        [&service.cull_at, &service.retry_at, &service.mayday_at, &service.settle_at]
             .map(|at| at.load(Ordering::Relaxed))
             .into_iter()
-            .chain([self.tick_at, timer])
+            .chain([self.tick_at, timer, rescan])
             .min()
             .unwrap_or(NEVER)
     }
 
-    /// Queues the items whose time has come.
+    /// Queues items whose time has come. Some of them: where there are more, this thread comes back
+    /// after a look at its other duties.
     fn fire(&mut self, now: Nanos) {
-        let mut wheel = lock(&self.service.wheel);
-        while let Some(timer) = wheel.expire(now) {
+        let service = self.service;
+        let mut budget = FIRE_BATCH;
+        let mut timers = lock(&service.timers);
+        while let Some(timer) = timers.expire_some(now, &mut budget) {
             self.due.push(timer);
         }
-        drop(wheel);
-        for timer in self.due.drain(..) {
-            // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
-            unsafe { delayed::expired(timer) };
+        // ORDERING: no pairing: a hint, and written under the lock.
+        if service.deferred_at.load(Ordering::Relaxed) <= now {
+            service.note_deferred(&timers);
         }
+        drop(timers);
+        self.is_behind = budget == 0;
+        // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
+        unsafe { delayed::expired(service, &self.due, &mut self.items) };
+        self.due.clear();
     }
 
     /// Looks at the running workers of pools whose work waits.
@@ -302,6 +451,7 @@ impl Loop {
             return;
         }
         self.service.retry_at.store(NEVER, Ordering::Relaxed);
+        self.runtime.bh.retry(self.runtime);
         for pool in self.runtime.pools() {
             let guard = pool.lock_only();
             let (failed, nr_idle) = (guard.core.create_retry_at(), guard.core.nr_idle());
@@ -312,6 +462,35 @@ impl Loop {
                 _ => {}
             }
         }
+    }
+
+    /// Calls rescuers to pools whose work nobody comes for.
+    fn mayday(&mut self, now: Nanos) {
+        if now < self.service.mayday_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.service.mayday_at.store(NEVER, Ordering::Relaxed);
+        for pool in self.runtime.pools() {
+            self.service.mayday_at(pool.send_maydays(now));
+        }
+    }
+
+    /// Creates workers for others; this thread has the process's own policy.
+    fn create(&self) {
+        let orphans = std::mem::take(&mut *lock(&self.service.orphans));
+        for pool in orphans {
+            pool.create_worker(Creator::Spare);
+        }
+    }
+
+    /// Looks which CPUs the process has: once a second at most, and never only for that.
+    fn rescan(&mut self, now: Nanos) {
+        if now < self.rescan_due {
+            return;
+        }
+        self.rescan_due = now + RESCAN_EVERY;
+        let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
+        self.runtime.rescan(displaced != NEVER);
     }
 
     fn settle(&mut self, now: Nanos) {

@@ -14,15 +14,20 @@ mod order;
 mod primitives;
 
 pub(crate) use std::sync::atomic::Ordering;
-pub(crate) use std::sync::{Arc, Mutex as PlainMutex, OnceLock};
+pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock};
 
 #[cfg(all(test, loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
-pub(crate) use order::{acq_rel, acquire, release, seq_cst_fence};
+pub(crate) use order::{acq_rel, acquire, release, seq_cst_fence, without};
 pub(crate) use primitives::*;
 
 /// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,
 /// so a poisoned one only says that one of our own assertions fired.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// As [`lock`], of the other kind.
+pub(crate) fn lock_plain<T>(mutex: &PlainMutex<T>) -> PlainGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -8,8 +8,9 @@
 //! assert_eq!(answer.join().unwrap(), 42);
 //! ```
 
+use crate::builder::Builder;
 use crate::sync::OnceLock;
-use crate::workqueue::{Builder, Workqueue};
+use crate::workqueue::Workqueue;
 
 macro_rules! system_queues {
     ($($(#[$doc:meta])* $name:ident = $label:literal $(, $alias:literal)? => $build:expr;)*) => {
@@ -43,8 +44,19 @@ system_queues! {
     /// Per-CPU, for items that may take long. The same pools: it only keeps flushes of [`percpu`]
     /// short.
     long = "events_long", "system_long_wq" => |b| b.percpu();
+    /// BH: items that must not block, run in order by the CPU's BH context.
+    bh = "events_bh", "system_bh_wq" => |b| b.bh();
+    /// BH, before those of [`bh`].
+    bh_highpri = "events_bh_highpri", "system_bh_highpri_wq" => |b| b.bh().highpri();
     /// Unbound: items start at once, wherever there is a CPU.
     unbound = "events_unbound", "system_dfl_wq" => |b| b.unbound().max_active(2048);
+    /// Unbound, for items that may take long: it only keeps flushes of [`unbound`] short.
+    unbound_long = "events_dfl_long", "system_dfl_long_wq" => |b| b.unbound().max_active(2048);
+    /// Per-CPU, and stops while the process is [frozen](crate::freeze).
+    freezable = "events_freezable", "system_freezable_wq" => |b| b.percpu().freezable();
     /// Per-CPU unless the parameter `power_efficient` is on, then unbound.
     power_efficient = "events_power_efficient", "system_power_efficient_wq" => |b| b.power_efficient();
+    /// Both.
+    freezable_power_efficient = "events_freezable_pwr_efficient", "system_freezable_power_efficient_wq" =>
+        |b| b.freezable().power_efficient();
 }

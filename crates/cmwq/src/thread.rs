@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use cmwq_core::{Nanos, PoolId, PoolState, PwqId, WorkerId};
+
 use crate::clock;
+use crate::hog::HogWatch;
+use crate::meter::Meter;
 use crate::park::Parker;
-use crate::sense::{CpuClock, StatFile, Switch, SwitchRecords};
+use crate::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
 use crate::title::Title;
 
@@ -16,6 +20,15 @@ pub(crate) struct Berth {
 }
 
 static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
+
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) type BerthsGuard = crate::sync::PlainGuard<'static, Vec<&'static Berth>>;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_berths() -> BerthsGuard {
+    crate::sync::lock_plain(&FREE_BERTHS)
+}
 
 impl Berth {
     pub(crate) fn take() -> &'static Self {
@@ -49,12 +62,14 @@ pub(crate) struct Senses {
     pub(crate) switches: Option<SwitchRecords>,
     pub(crate) stat: Option<StatFile>,
     pub(crate) clock: Option<CpuClock>,
+    pub(crate) tid: libc::pid_t,
 }
 
 /// See the module header.
 pub(crate) struct Thread {
     pub(crate) berth: &'static Berth,
     pub(crate) title: Title,
+    pub(crate) meter: Meter,
     senses: OnceLock<Senses>,
     /// The run whose function the thread is in; 0 outside functions. What happens outside them
     /// (waiting for a pool's lock, say) is not blocking in the sense of concurrency management.
@@ -67,19 +82,27 @@ pub(crate) struct Thread {
     /// Looks in a row that found its CPU time standing still, for when nothing better than it can
     /// be had.
     still: AtomicU32,
+    hog: HogWatch,
+    /// Which guest of which pool a lent worker is, or `AT_HOME`.
+    guest: AtomicU64,
 }
+
+const AT_HOME: u64 = u64::MAX;
 
 impl Thread {
     pub(crate) fn new(title: String) -> Self {
         Self {
             berth: Berth::take(),
             title: Title::new(title),
+            meter: Meter::new(),
             senses: OnceLock::new(),
             run: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             looked_at: AtomicU64::new(0),
             looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
+            hog: HogWatch::default(),
+            guest: AtomicU64::new(AT_HOME),
         }
     }
 
@@ -87,7 +110,7 @@ impl Thread {
         let _ = self.senses.set(senses);
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`): no pairing: hints for
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`): no pairing: hints for
     // detectors. What a detector concludes is applied under the pool's lock, with the run's number.
 
     #[inline]
@@ -116,7 +139,48 @@ impl Thread {
             return Seen::Unknown;
         }
         let seen = self.look_now(patient);
+        if seen == Seen::Blocked {
+            self.hog.slept();
+        }
         if self.is_in_run(seq) { seen } else { Seen::Unknown }
+    }
+
+    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To be
+    /// asked at intervals, by one thread.
+    pub(crate) fn hogs(&self, seq: u64, thresh: Nanos) -> bool {
+        let Some(senses) = self.senses.get().filter(|_| self.is_in_run(seq)) else { return false };
+        let Some(cpu) = senses.clock.and_then(CpuClock::now_ns) else { return false };
+        let now = clock::now();
+        self.hog.look(seq, (cpu, now), thresh, || sense::nr_sleeps(senses.tid))
+            && self.is_in_run(seq)
+    }
+
+    /// See [`Meter::pending`].
+    pub(crate) fn pending_time(&self, pwq: PwqId) -> u64 {
+        self.clock_at_home().map_or(0, |clock| self.meter.pending(pwq, clock))
+    }
+
+    /// See [`Meter::forget`].
+    pub(crate) fn forget_pwq(&self, pwq: PwqId, core: &mut PoolState) {
+        if let Some(clock) = self.clock_at_home() {
+            self.meter.forget(pwq, clock, core);
+        }
+    }
+
+    /// The thread's clock, unless it serves another pool's pwqs.
+    fn clock_at_home(&self) -> Option<CpuClock> {
+        self.senses.get()?.clock.filter(|_| self.guest().is_none())
+    }
+
+    /// The thread serves that pool as that guest, or is at home again.
+    pub(crate) fn set_guest(&self, guest: Option<(PoolId, WorkerId)>) {
+        let packed = guest.map_or(AT_HOME, |(pool, id)| u64::from(pool.0) << 32 | u64::from(id.0));
+        self.guest.store(packed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn guest(&self) -> Option<(PoolId, WorkerId)> {
+        let packed = self.guest.load(Ordering::Relaxed);
+        (packed != AT_HOME).then_some((PoolId((packed >> 32) as u32), WorkerId(packed as u32)))
     }
 
     fn look_now(&self, patient: bool) -> Seen {

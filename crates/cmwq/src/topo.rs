@@ -33,6 +33,8 @@ pub use cpuset_text::ParseCpuSetError;
 pub(crate) use quota::{cpu_quota, effective_cpus};
 pub use scope::{AffinityScope, ParseScopeError};
 pub(crate) use scope::{Pod, pods};
-pub(crate) use system::{SYS_ROOT, allowed_cpus, isolated_cpus, online_cpus, possible_cpus};
+pub(crate) use system::{
+    SYS_ROOT, affinity_of, allowed_cpus, isolated_cpus, online_cpus, possible_cpus, present_cpus,
+};
 pub(crate) use task_limit::task_limit;
 pub(crate) use topology::{Cpu, Topology};

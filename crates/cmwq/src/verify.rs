@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 
-use cmwq_core::{Kick, WorkerId};
+use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolKind};
 use crate::sync::Arc;
 use crate::thread::{Seen, Thread};
 
@@ -19,6 +19,8 @@ struct Suspect {
     id: WorkerId,
     seq: u64,
     sleeping: bool,
+    /// It runs, and has for long.
+    is_hog: bool,
     thread: Arc<Thread>,
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct Found {
     pub(crate) has_to_watch: bool,
     /// Work of this pool waits.
     pub(crate) has_backlog: bool,
+    /// How many more may be taken for hogs.
+    room_for_hogs: u32,
 }
 
 /// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it
@@ -59,7 +63,8 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
         if !found.has_to_watch {
             return found;
         }
-        suspects.retain(|suspect| suspect.is_worth_telling(patient, &mut found));
+        let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
+        suspects.retain_mut(|suspect| suspect.is_worth_telling(patient, hog_thresh, &mut found));
         if !suspects.is_empty() {
             apply(pool, suspects, me);
         }
@@ -75,8 +80,12 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
-    let mut sleepers = 0;
-    for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
+    let (mut sleepers, mut hogs) = (0, 0);
+    for view in guard.core.workers().filter(|view| view.running || view.sleeping || view.hog) {
+        if view.hog && !view.sleeping {
+            hogs += 1;
+            continue;
+        }
         if view.sleeping {
             sleepers += 1;
             if sleepers > SLEEPERS_PER_LOOK {
@@ -88,12 +97,17 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
             id: view.id,
             seq: view.seq,
             sleeping: view.sleeping,
+            is_hog: false,
             thread: Arc::clone(thread),
         });
     }
     let has_backlog = guard.core.work_waits();
     pool.unlock(guard, Kick::None);
-    Found { has_to_watch: true, has_backlog, ..Found::default() }
+    // See `hog`: a managed pod is made for computing.
+    let most_hogs =
+        if pool.spec.kind == PoolKind::Managed { pool.spec.concurrency } else { u32::MAX };
+    let room_for_hogs = most_hogs.saturating_sub(hogs);
+    Found { has_to_watch: true, has_backlog, room_for_hogs, ..Found::default() }
 }
 
 fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
@@ -102,9 +116,19 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
         guard.core.worker_resumed(back.id, back.seq);
     }
     let mut wake = Kick::None;
-    for blocked in suspects.iter().filter(|suspect| !suspect.sleeping) {
+    let mut hogs = Vec::new();
+    for suspect in suspects.iter().filter(|suspect| !suspect.sleeping) {
+        let kick = if suspect.is_hog {
+            let Some(hog) = guard.core.worker_cpu_intensive(suspect.id, suspect.seq) else {
+                continue;
+            };
+            hogs.push((hog, &*suspect.thread));
+            hog.kick
+        } else {
+            guard.core.worker_blocked(suspect.id, suspect.seq)
+        };
         // The core marks whom it wakes, so only the first kick can be a wake-up.
-        if let kick @ Kick::Wake(id) = guard.core.worker_blocked(blocked.id, blocked.seq)
+        if let Kick::Wake(id) = kick
             && Some(id) != me
         {
             wake = kick;
@@ -112,10 +136,32 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
     }
     let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
     pool.unlock(guard, wake);
+    for (hog, thread) in hogs {
+        tell_of_hog(pool, hog, thread);
+    }
+}
+
+/// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
+#[cold]
+fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+    let runtime = pool.runtime;
+    let Some((func, wq)) = hog.item else {
+        if let Some((busy, guest)) = thread.guest()
+            && let Some(busy) = runtime.pool(busy)
+        {
+            let _ = busy.lock_only().core.guest_cpu_intensive(guest);
+        }
+        return;
+    };
+    if pool.spec.kind != PoolKind::Managed
+        && let Some(name) = runtime.wq_name(wq)
+    {
+        runtime.hogs.report(func, &name);
+    }
 }
 
 impl Suspect {
-    fn is_worth_telling(&self, patient: bool, found: &mut Found) -> bool {
+    fn is_worth_telling(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
         if self.sleeping {
             return self.thread.is_back(self.seq);
         }
@@ -126,7 +172,11 @@ impl Suspect {
             }
             Seen::Running => {
                 found.running += 1;
-                false
+                self.is_hog = hog_thresh != 0
+                    && found.room_for_hogs > 0
+                    && self.thread.hogs(self.seq, hog_thresh);
+                found.room_for_hogs -= u32::from(self.is_hog);
+                self.is_hog
             }
             Seen::Unknown => false,
         }

@@ -10,11 +10,14 @@ use cmwq_core::WorkItem;
 
 use crate::current;
 use crate::delayed::DelayedItem;
+use crate::flushing;
+use crate::fork;
+use crate::grab::{self, Enabled, Target};
 use crate::panic;
 use crate::runtime::Runtime;
 use crate::sync::Arc;
 use crate::worker::guarded;
-use crate::wq::{self, Handle};
+use crate::wq::{Handle, Queueing};
 
 /// An item that can be queued again and again, without an allocation each time.
 ///
@@ -49,14 +52,18 @@ pub struct Work(Arc<Embedded<WorkItem>>);
 #[doc(alias = "delayed_work")]
 pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
 
-/// `I` is a `WorkItem` or a `DelayedItem`; either begins with the work item.
+/// `I` is a `WorkItem`, a `DelayedItem` or an `RcuItem`; each begins with the work item.
 #[repr(C)]
-struct Embedded<I> {
-    item: I,
-    func: Box<dyn Fn() + Send + Sync>,
+pub(crate) struct Embedded<I> {
+    pub(crate) item: I,
+    pub(crate) func: Box<dyn Fn() + Send + Sync>,
 }
 
-unsafe extern "C" fn run<I>(item: *mut WorkItem) {
+/// The function of all of them.
+///
+/// # Safety
+/// `item` must come from [`Embedded::lend`], whose reference this run takes over.
+pub(crate) unsafe extern "C" fn run<I>(item: *mut WorkItem) {
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
@@ -69,7 +76,7 @@ unsafe extern "C" fn run<I>(item: *mut WorkItem) {
 
 impl<I> Embedded<I> {
     /// A pointer with one strong reference for the run.
-    fn lend(this: &Arc<Self>) -> NonNull<Self> {
+    pub(crate) fn lend(this: &Arc<Self>) -> NonNull<Self> {
         let raw = Arc::into_raw(Arc::clone(this)).cast_mut();
         // SAFETY: an `Arc` is not null.
         unsafe { NonNull::new_unchecked(raw) }
@@ -79,15 +86,165 @@ impl<I> Embedded<I> {
     ///
     /// # Safety
     /// `raw` must come from `lend`, and no run may take it over.
-    unsafe fn take_back(raw: NonNull<Self>) {
+    pub(crate) unsafe fn take_back(raw: NonNull<Self>) {
         // SAFETY: the caller's promise.
         drop(unsafe { Arc::from_raw(raw.as_ptr()) });
+    }
+}
+
+impl<I> Embedded<I> {
+    /// Lets go of the reference lent for a run that will not happen.
+    fn forget_run(this: &Arc<Self>, was_pending: bool) -> bool {
+        if was_pending {
+            // SAFETY: whoever took the item from its queue or timer owns what was lent for its run.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(this)) };
+        }
+        was_pending
+    }
+
+    fn forget_enabled(this: &Arc<Self>, enabled: Enabled) -> bool {
+        Self::forget_run(this, enabled.was_pending);
+        enabled.is_enabled
+    }
+
+    /// Whether queueing was done by this call, or is dropped as the kernel drops it; takes back what
+    /// was lent if there will be no run.
+    ///
+    /// # Safety
+    /// `lent` must come from [`lend`](Self::lend) and have been offered for the queueing.
+    pub(crate) unsafe fn settle(lent: NonNull<Self>, queueing: Queueing) -> bool {
+        if queueing != Queueing::Queued {
+            // SAFETY: not queued by this call, so no run takes this reference over.
+            unsafe { Self::take_back(lent) };
+        }
+        queueing != Queueing::Not
+    }
+}
+
+/// A queue refused the item when its timer expired.
+///
+/// # Safety
+/// As [`Refused`](crate::delayed::Refused) says.
+unsafe fn refused(item: NonNull<DelayedItem>) {
+    let lent = item.cast::<Embedded<DelayedItem>>();
+    // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
+    guarded(|| unsafe { Embedded::take_back(lent) });
+}
+
+/// What an item is doing; see [`Work::busy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
+    pub pending: bool,
+    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
+    pub running: bool,
+}
+
+impl Busy {
+    /// Neither pending nor running.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
     }
 }
 
 fn runtime() -> Option<&'static Runtime> {
     Runtime::global().ok()
 }
+
+/// The same methods for both kinds of items.
+macro_rules! embedded_item {
+    ($name:ident, $target:ident, |$self:ident| $item:expr, $work:expr) => {
+        impl $name {
+            /// Takes it off its queue, and disarms its timer if it has one: `true`, it was pending
+            /// and will not run. Does not wait for a run in progress.
+            ///
+            /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
+            #[doc(alias = "cancel_work")]
+            #[doc(alias = "cancel_delayed_work")]
+            pub fn cancel(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::cancel(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// As [`cancel`](Self::cancel), and waits for a run in progress: afterwards the item is
+            /// idle. `true`: it was *pending*; whether it was running is not told. While this waits,
+            /// nobody can queue the item, the item itself included; so one that queues itself again
+            /// and again comes to an end.
+            ///
+            /// Called from a work function it counts as blocking at once; from the item's own, it is
+            /// reported and does not wait.
+            ///
+            /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
+            #[doc(alias = "cancel_work_sync")]
+            #[doc(alias = "cancel_delayed_work_sync")]
+            pub fn cancel_sync(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::cancel_sync(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// [Cancels](Self::cancel) it, and refuses to be queued until [`enable`](Self::enable)
+            /// has been called as often as this.
+            ///
+            /// KERNEL: `disable_work`, `disable_delayed_work` — same; nests up to 65535 deep.
+            #[doc(alias = "disable_work")]
+            #[doc(alias = "disable_delayed_work")]
+            pub fn disable(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::disable(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// As [`disable`](Self::disable), and waits for a run in progress.
+            ///
+            /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
+            #[doc(alias = "disable_work_sync")]
+            #[doc(alias = "disable_delayed_work_sync")]
+            pub fn disable_sync(&self) -> bool {
+                let $self = self;
+                let taken =
+                    runtime().is_some_and(|r| grab::disable_sync(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// Takes one [`disable`](Self::disable) back: `true`, it can be queued again. Queues
+            /// nothing: what was refused meanwhile is lost. One call too many is said once, and takes
+            /// the item off its queue.
+            ///
+            /// KERNEL: `enable_work`, `enable_delayed_work` — same.
+            #[doc(alias = "enable_work")]
+            #[doc(alias = "enable_delayed_work")]
+            pub fn enable(&self) -> bool {
+                let $self = self;
+                let Some(runtime) = runtime() else { return false };
+                Embedded::forget_enabled(&self.0, grab::enable(runtime, $work))
+            }
+
+            /// Whether it is pending and whether it is running, as of now.
+            ///
+            /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
+            #[must_use]
+            #[doc(alias = "work_busy")]
+            pub fn busy(&self) -> Busy {
+                let $self = self;
+                runtime().map(|runtime| flushing::busy(runtime, $work)).unwrap_or_default()
+            }
+
+            /// To compare with [`current_work`].
+            #[must_use]
+            pub fn id(&self) -> WorkId {
+                let $self = self;
+                WorkId::of($work)
+            }
+        }
+    };
+}
+
+embedded_item!(Work, Work, |this| &this.0.item, &this.0.item);
+embedded_item!(DelayedWork, Delayed, |this| &this.0.item, &this.0.item.item);
 
 impl Work {
     /// An idle item. Panics of `func` go to the [panic handler](crate::set_panic_handler).
@@ -102,32 +259,23 @@ impl Work {
     #[must_use]
     #[doc(alias = "work_pending")]
     pub fn is_pending(&self) -> bool {
-        self.0.item.is_pending()
+        flushing::is_pending(&self.0.item)
     }
 
-    /// Waits until the last queueing has finished; `false`: there was nothing to wait for.
+    /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that is
+    /// under way in another thread is waited for, too.
     ///
-    /// Called from a work function it counts as blocking at once. From the item's own function it
-    /// would wait for itself: don't.
+    /// Called from a work function it counts as blocking at once; from the item's own, it would wait
+    /// for itself: that is reported, and `false` returned.
+    ///
+    /// KERNEL: `flush_work` — differs: it does neither.
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
-        runtime().is_some_and(|runtime| wq::flush_item(runtime, &self.0.item))
-    }
-
-    /// Takes it off its queue: `true`, it was pending and will not run. Does not wait for a run in
-    /// progress.
-    #[doc(alias = "cancel_work")]
-    pub fn cancel(&self) -> bool {
-        let cancelled = runtime().is_some_and(|runtime| wq::cancel_item(runtime, &self.0.item));
-        if cancelled {
-            // SAFETY: the item is off its queue, so the reference lent for its run is ours.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
-        }
-        cancelled
+        runtime().is_some_and(|r| flushing::flush_work(r, &self.0.item))
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
-        if self.is_pending() {
+        if self.0.item.is_pending() && !fork::is_child() {
             // Owning no reference for a run that is not ours is cheaper; the claim makes our stores
             // visible.
             if self.0.item.claim().is_pending() {
@@ -135,17 +283,11 @@ impl Work {
             }
             let lent = Embedded::lend(&self.0);
             // SAFETY: valid; PENDING was won just now; the lent reference keeps it until its run.
-            unsafe { wq.queue_claimed(cpu, lent.cast()) };
-            return true;
+            return unsafe { Embedded::settle(lent, wq.queue_won(cpu, lent.cast())) };
         }
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
-        let queued = unsafe { wq.queue_item(cpu, lent.cast()) };
-        if !queued {
-            // SAFETY: not queued by this call, so no run takes this reference over.
-            unsafe { Embedded::take_back(lent) };
-        }
-        queued
+        unsafe { Embedded::settle(lent, wq.queue_item(cpu, lent.cast())) }
     }
 }
 
@@ -154,7 +296,20 @@ impl DelayedWork {
     #[must_use]
     #[doc(alias = "INIT_DELAYED_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = DelayedItem::new(run::<DelayedItem>);
+        let item = DelayedItem::new(run::<DelayedItem>, refused);
+        Self(Arc::new(Embedded { item, func: Box::new(func) }))
+    }
+
+    /// An idle item whose timer never wakes an idle process: once it is due, it waits until something
+    /// else happens, another timer or an item of any queue, for however long that takes. Never early.
+    /// For housekeeping that is pointless while nothing else goes on.
+    ///
+    /// KERNEL: `INIT_DEFERRABLE_WORK` — same: there it waits for its CPU to be awake for another
+    /// reason, here for the process.
+    #[must_use]
+    #[doc(alias = "INIT_DEFERRABLE_WORK")]
+    pub fn deferrable(func: impl Fn() + Send + Sync + 'static) -> Self {
+        let item = DelayedItem::deferrable(run::<DelayedItem>, refused);
         Self(Arc::new(Embedded { item, func: Box::new(func) }))
     }
 
@@ -162,43 +317,51 @@ impl DelayedWork {
     #[must_use]
     #[doc(alias = "delayed_work_pending")]
     pub fn is_pending(&self) -> bool {
-        self.0.item.item.is_pending()
+        flushing::is_pending(&self.0.item.item)
     }
 
-    /// Waits until the last queueing has finished; an armed timer is not waited for.
-    #[doc(alias = "flush_work")]
+    /// Queues it at once if its timer is armed, and waits until the last queueing has finished;
+    /// `false`: there was nothing to wait for.
+    ///
+    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself is reported and not
+    /// begun.
+    #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> bool {
-        runtime().is_some_and(|runtime| wq::flush_item(runtime, &self.0.item.item))
-    }
-
-    /// Disarms its timer or takes it off its queue: `true`, it was pending and will not run.
-    #[doc(alias = "cancel_delayed_work")]
-    pub fn cancel(&self) -> bool {
-        let Some(runtime) = runtime() else { return false };
-        let cancelled =
-            self.0.item.cancel_timer(runtime) || wq::cancel_item(runtime, &self.0.item.item);
-        if cancelled {
-            // SAFETY: neither armed nor queued any more, so the reference lent for its run is ours.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
-        }
-        cancelled
+        let this = NonNull::from(&*self.0).cast();
+        // SAFETY: valid; what was lent for its run keeps it until then.
+        runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, this) })
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
-        let queued = unsafe { DelayedItem::queue(lent.cast(), wq, cpu, delay) };
-        if !queued {
-            // SAFETY: not queued by this call, so no run takes this reference over.
-            unsafe { Embedded::take_back(lent) };
-        }
-        queued
+        unsafe { Embedded::settle(lent, DelayedItem::queue(lent.cast(), wq, cpu, delay)) }
+    }
+
+    /// KERNEL: `mod_delayed_work_on` — same.
+    pub(crate) fn mod_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {
+        let was_pending = grab::grab(wq.runtime, Target::Delayed(&self.0.item));
+        let lent = if was_pending {
+            // What was lent for the run that will not happen now is for the one that will.
+            NonNull::from(&*self.0)
+        } else {
+            Embedded::lend(&self.0)
+        };
+        // SAFETY: valid; PENDING is ours; the lent reference keeps it until its run.
+        unsafe { Embedded::settle(lent, DelayedItem::queue_won(lent.cast(), wq, cpu, delay)) };
+        was_pending
     }
 }
 
 /// Identifies an item; see [`current_work`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WorkId(usize);
+
+impl WorkId {
+    pub(crate) fn of(item: &WorkItem) -> Self {
+        Self(std::ptr::from_ref(item).addr())
+    }
+}
 
 /// The item that the calling thread is running, if it is a worker running one. KERNEL:
 /// `current_work` — same.
@@ -212,22 +375,6 @@ pub struct WorkId(usize);
 #[must_use]
 pub fn current_work() -> Option<WorkId> {
     current::current_item().map(|item| WorkId(item.addr()))
-}
-
-impl Work {
-    /// To compare with [`current_work`].
-    #[must_use]
-    pub fn id(&self) -> WorkId {
-        WorkId(std::ptr::from_ref(&self.0.item).addr())
-    }
-}
-
-impl DelayedWork {
-    /// To compare with [`current_work`].
-    #[must_use]
-    pub fn id(&self) -> WorkId {
-        WorkId(std::ptr::from_ref(&self.0.item.item).addr())
-    }
 }
 
 impl fmt::Debug for Work {

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use cmwq_core::{Claim, Kick, Next, WorkerId};
 
+use crate::attrs::{Priority, Sched};
 use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
-use crate::pool::{Creator, Locked, Pool};
+use crate::pool::{Creator, Locked, Pool, has_rest};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::sync::{Arc, MutexGuard};
 use crate::thread::{Senses, Thread};
@@ -32,10 +33,11 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     pool.runtime.crew.spawn(&name, stack, move || Worker { pool, id, thread }.main())
 }
 
-struct Worker {
-    pool: &'static Pool,
-    id: WorkerId,
-    thread: Arc<Thread>,
+/// A worker, or a rescuer during a visit, as seen by itself.
+pub(crate) struct Worker {
+    pub(crate) pool: &'static Pool,
+    pub(crate) id: WorkerId,
+    pub(crate) thread: Arc<Thread>,
 }
 
 impl Worker {
@@ -44,6 +46,8 @@ impl Worker {
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
         self.thread.berth.parker.park(None);
+        self.thread.meter.begin();
+        self.pool.repatriate();
         self.run(&context);
         current::leave();
     }
@@ -51,25 +55,10 @@ impl Worker {
     /// Puts the thread where and how its pool wants it. What is refused is said once and done
     /// without.
     fn prepare(&self) {
-        self.thread.title.set_tid();
-        let spec = &self.pool.spec;
-        if let Err(error) = sense::sched::pin_current(&spec.cpus) {
-            notice::once(Notice::PinRefused, || {
-                format!(
-                    "workers cannot be pinned to CPUs {:?} ({error}); they run where the system puts them",
-                    spec.cpus
-                )
-            });
-        }
-        if spec.nice != 0
-            && let Err(error) = sense::sched::set_nice_current(spec.nice)
-        {
-            notice::once(Notice::Nice, || {
-                format!(
-                    "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
-                    spec.nice
-                )
-            });
+        let (spec, runtime) = (&self.pool.spec, self.pool.runtime);
+        self.pool.attach(&self.thread);
+        if let Err(error) = spec.priority.assume(runtime.base_policy) {
+            say_refused(spec.priority, &error);
         }
         self.thread.set_senses(open_senses(self.pool.runtime.detect));
     }
@@ -89,9 +78,11 @@ impl Worker {
                     guard = self.pool.lock();
                 }
                 Next::Exit => {
+                    self.thread.meter.settle(&mut guard.core);
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
+                    self.pool.detach(&self.thread);
                     return;
                 }
             }
@@ -106,15 +97,16 @@ impl Worker {
         context: &Context,
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
+        self.thread.meter.turn_to(&mut guard.core, claim.pwq);
         let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
         self.call(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
-        if effects.flush_done.is_some() || effects.grant.is_some() {
+        if has_rest(&effects) {
             drop(guard);
-            self.pool.act_effects(effects.flush_done, effects.grant);
+            self.pool.act_effects(effects);
             guard = self.pool.lock_only();
         }
         // What is in the inbox is younger than what is on the worklist.
@@ -126,11 +118,14 @@ impl Worker {
 
     /// Calls the function. The item must not be touched afterwards.
     #[inline]
-    fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
         if self.thread.title.note(Some(claim.wq)) {
             self.pool.runtime.service.settle_titles_soon();
         }
         let cpu = sense::sched::current_cpu().unwrap_or(0);
+        if self.pool.is_misplaced(cpu) {
+            self.pool.runtime.service.rescan_soon();
+        }
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
@@ -159,6 +154,7 @@ impl Worker {
         if self.thread.title.note(None) {
             self.pool.runtime.service.settle_titles_soon();
         }
+        self.pool.runtime.service.wake_for_deferred();
         if is_closing {
             self.pool.dismiss_idle();
         }
@@ -166,15 +162,23 @@ impl Worker {
         if tokens & park::CHECK != 0 {
             verify::on_alarm(self.pool, self.id);
         }
+        self.pool.repatriate();
     }
 
     /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
     /// do.
     fn lend(&self, context: &Context) -> bool {
         let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
+        if self.pool.is_away() {
+            // Its pod has no CPU to lend.
+            return false;
+        }
         self.pool.create_worker(Creator::Spare);
         let mut home = self.pool.lock();
         let lent = home.core.lend(self.id);
+        if lent.is_some() {
+            self.thread.meter.settle(&mut home.core);
+        }
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
@@ -190,13 +194,15 @@ impl Worker {
     fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
+        self.thread.set_guest(Some((busy.id, guest)));
         while let Some(claim) = guard.core.guest_next(guest) {
+            self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
             guard = busy.lock();
             let effects = guard.core.finish(guest);
             busy.unlock(guard, Kick::None);
-            busy.act_effects(effects.flush_done, effects.grant);
+            busy.act_effects(effects);
             let mut home = self.pool.lock();
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
@@ -208,8 +214,25 @@ impl Worker {
                 break;
             }
         }
+        self.thread.meter.settle(&mut guard.core);
+        self.thread.set_guest(None);
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
+    }
+}
+
+#[cold]
+fn say_refused(priority: Priority, error: &io::Error) {
+    match priority.sched {
+        Sched::Normal => notice::once(Notice::Nice, || {
+            format!(
+                "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                priority.nice
+            )
+        }),
+        sched => notice::once(Notice::Sched, || {
+            format!("scheduling policy {sched:?} refused ({error}); some workers do without it")
+        }),
     }
 }
 
@@ -231,6 +254,7 @@ fn open_senses(detect: Detect) -> Senses {
         }
     }
     senses.clock = CpuClock::of_current_thread().ok();
+    senses.tid = sense::sched::gettid();
     match StatFile::open(sense::sched::gettid()) {
         Ok(stat) => senses.stat = Some(stat),
         Err(error) => notice::once(Notice::ProcMissing, || {

@@ -1,16 +1,18 @@
-//! The queue as users see it, and how one is made.
+//! The queue as users see it.
 
 use std::fmt;
 use std::time::Duration;
 
-use cmwq_core::consts;
-
+use crate::attrs::{Attrs, Priority};
+use crate::builder::{Builder, clamp_max_active};
 use crate::closure::{self, JoinHandle};
+use crate::delayed::DelayedItem;
 use crate::error::Error;
 use crate::notice;
+use crate::rcu::RcuWork;
 use crate::runtime::Runtime;
 use crate::work::{DelayedWork, Work};
-use crate::wq::{Handle, Kind, Spec};
+use crate::wq::{Handle, Kind, Queueing, Wq};
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
@@ -21,6 +23,7 @@ use crate::wq::{Handle, Kind, Spec};
 /// |---|---|---|
 /// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned; idle CPUs help busy ones | some CPU has no *running* worker |
 /// | [`Builder::percpu`] | one per CPU, workers pinned | no other worker of that CPU *runs* |
+/// | [`Builder::bh`] | one context per CPU, no workers | the one before has finished, on each CPU |
 /// | [`Builder::unbound`] | one per pod | at once, up to `max_active` |
 /// | [`Builder::ordered`] | one | the one before has finished |
 ///
@@ -105,8 +108,12 @@ impl Workqueue {
     {
         let (item, handle) = closure::item(func);
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queued = unsafe { self.handle.queue_item(cpu, item) };
-        debug_assert!(queued, "a fresh item was pending");
+        let queueing = unsafe { self.handle.queue_item(cpu, item) };
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        if queueing == Queueing::Refused {
+            // SAFETY: made above, and not queued.
+            unsafe { closure::refuse_item::<F, T>(item) };
+        }
         handle
     }
 
@@ -150,12 +157,23 @@ impl Workqueue {
     {
         let (item, handle) = closure::delayed(func);
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queued = unsafe { crate::delayed::DelayedItem::queue(item, &self.handle, cpu, delay) };
-        debug_assert!(queued, "a fresh item was pending");
+        let queueing = unsafe { DelayedItem::queue(item, &self.handle, cpu, delay) };
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        if queueing == Queueing::Refused {
+            // SAFETY: made above, and neither queued nor armed.
+            unsafe { closure::refuse_delayed::<F, T>(item) };
+        }
         handle
     }
 
-    /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already.
+    /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is
+    /// [disabled](Work::disable).
+    ///
+    /// While the queue is being [drained](Self::drain), an item that comes from outside is dropped,
+    /// and `true` returned, as the kernel does; that is said once.
+    ///
+    /// All that was written before is visible to the run: to the one this call queued, or, if it was
+    /// pending, to the one it was pending for.
     ///
     /// KERNEL: `queue_work` — same.
     pub fn queue_work(&self, work: &Work) -> bool {
@@ -181,18 +199,123 @@ impl Workqueue {
         work.queue_on(&self.handle, Some(cpu_number(cpu)), delay)
     }
 
+    /// Changes the delay of an item: `true`, it was pending, wherever, and is timed anew; `false`,
+    /// it was idle (or running) and is queued as by
+    /// [`queue_delayed_work`](Self::queue_delayed_work). A zero delay queues it at once. A
+    /// [disabled](DelayedWork::disable) item is only cancelled.
+    ///
+    /// KERNEL: `mod_delayed_work` — same.
+    pub fn mod_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
+        work.mod_on(&self.handle, None, delay)
+    }
+
+    /// As [`mod_delayed_work`](Self::mod_delayed_work), for a CPU as in
+    /// [`queue_on`](Self::queue_on).
+    pub fn mod_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
+        work.mod_on(&self.handle, Some(cpu_number(cpu)), delay)
+    }
+
+    /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already, and
+    /// readers that began since then may not be waited for.
+    ///
+    /// The queue stays in being until then, also without other handles. If it is being
+    /// [drained](Self::drain) when the grace period is over, the item is dropped, which is said once.
+    ///
+    /// KERNEL: `queue_rcu_work` — same.
+    pub fn queue_rcu_work(&self, work: &RcuWork) -> bool {
+        work.queue_on(&self.handle)
+    }
+
+    /// Queues a reusable item for a CPU of NUMA node `node`: the one the caller is on if it is of
+    /// that node, else the node's first. A node that does not exist, or has no CPU to use, stands
+    /// for any. On a per-CPU queue it is better not used, and said so once.
+    ///
+    /// KERNEL: `queue_work_node` — same.
+    pub fn queue_work_node(&self, node: u32, work: &Work) -> bool {
+        work.queue_on(&self.handle, self.cpu_of_node(node))
+    }
+
+    pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
+        if self.handle.spec.kind == Kind::Percpu {
+            notice::once(notice::Notice::Node, || {
+                format!(
+                    "queue_work_node on per-CPU workqueue '{}': meant for unbound ones",
+                    self.name()
+                )
+            });
+        }
+        self.handle.runtime.cpu_of_node(node)
+    }
+
+    /// [Enables](Work::enable) an item and, if that makes it ready to be queued, queues it. `true`:
+    /// it was enabled and queueing was tried.
+    ///
+    /// KERNEL: `enable_and_queue_work` — same.
+    pub fn enable_and_queue_work(&self, work: &Work) -> bool {
+        let is_enabled = work.enable();
+        if is_enabled {
+            self.queue_work(work);
+        }
+        is_enabled
+    }
+
     /// Waits for an item's last queueing; see [`Work::flush`].
     pub fn flush_work(&self, work: &Work) -> bool {
         work.flush()
+    }
+
+    /// The attributes the queue has: those it was built with, or was given since. Of a per-CPU or
+    /// managed queue only the priority means anything.
+    #[must_use]
+    pub fn attrs(&self) -> Attrs {
+        self.handle.attrs()
+    }
+
+    /// Changes where and how the queue's workers run, while it is used. Unbound and ordered queues
+    /// only.
+    ///
+    /// What is queued from now on is served by the new workers; what was queued before is still
+    /// served by the old ones, as is an item that is queued again while it runs, for as long as that
+    /// goes on. Nothing is lost, `max_active` holds for both together, and an ordered queue keeps
+    /// its order: its new workers begin when the old ones have finished. Does not wait for that.
+    ///
+    /// KERNEL: `apply_workqueue_attrs` — same, except that an ordered queue stays ordered.
+    ///
+    /// # Errors
+    /// Nothing has changed if it fails. [`InvalidInput`](crate::ErrorKind::InvalidInput): another
+    /// kind of queue, or attributes that make no sense.
+    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may not
+    /// have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to try
+    /// that.
+    ///
+    /// ```
+    /// use cmwq::{Attrs, CpuSet};
+    /// let wq = cmwq::Workqueue::builder("movable").unbound().build()?;
+    /// wq.apply_attrs(&Attrs::new().cpumask(CpuSet::single(0)).nice(3))?;
+    /// assert_eq!(wq.attrs().nice, 3);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "apply_workqueue_attrs")]
+    pub fn apply_attrs(&self, attrs: &Attrs) -> Result<(), Error> {
+        let wq = &self.handle;
+        if !matches!(wq.spec.kind, Kind::Unbound | Kind::Ordered) {
+            return Err(Error::invalid(format!(
+                "workqueue '{}': attributes can be changed of unbound and ordered queues only",
+                wq.name
+            )));
+        }
+        check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())?;
+        wq.apply_attrs(attrs.clone());
+        Ok(())
     }
 
     /// Waits until everything that was queued before this call has finished. Not for what is queued
     /// meanwhile, so it returns under continuous load; not for armed timers.
     ///
     /// Called from a work function of another queue it counts as blocking at once. From one of its
-    /// own items it would wait for itself: don't.
+    /// own items it would wait for itself: that is reported, and it returns at once.
     ///
-    /// KERNEL: `flush_workqueue` — same.
+    /// KERNEL: `flush_workqueue` — same, but for the last.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering};
@@ -209,6 +332,117 @@ impl Workqueue {
     pub fn flush(&self) {
         self.handle.flush();
     }
+
+    /// Waits until the queue is empty. Meanwhile only its own items may queue here: from anybody
+    /// else, reusable items are dropped and closures [refused](crate::JoinError::is_refused).
+    ///
+    /// Returns never if its items queue each other for ever; after 10 and every 100 flushes that is
+    /// said. Timers that are armed are not waited for; one that expires meanwhile finds the queue
+    /// closed. From one of the queue's own items it would wait for itself: that is reported, and it
+    /// returns at once.
+    ///
+    /// KERNEL: `drain_workqueue` — same.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let again = wq.clone();
+    /// drop(wq.queue(move || drop(again.queue(|| println!("after the first")))));
+    /// wq.drain();
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "drain_workqueue")]
+    pub fn drain(&self) {
+        self.handle.drain();
+    }
+
+    /// Changes how many items may be in execution at once, from 1 to 2048; what is out of range is
+    /// said and clamped. More may start at once, in order; of fewer, none is interrupted.
+    ///
+    /// KERNEL: `workqueue_set_max_active` — same, with an error instead of a warning.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for ordered and BH queues.
+    #[doc(alias = "workqueue_set_max_active")]
+    pub fn set_max_active(&self, max_active: u32) -> Result<(), Error> {
+        if !self.handle.has_limit() {
+            return Err(Error::invalid(format!(
+                "the limit of workqueue '{}' cannot be changed: an ordered queue runs one item at a time, a BH queue \
+                 has no limit",
+                self.name()
+            )));
+        }
+        self.handle.set_max_active(clamp_max_active(self.name(), max_active));
+        Ok(())
+    }
+
+    /// How many items may be in execution at once; see [`Builder::max_active`].
+    #[must_use]
+    pub fn max_active(&self) -> u32 {
+        self.handle.max_active()
+    }
+
+    /// How many items every NUMA node may have in execution whatever its part of `max_active`; see
+    /// [`set_min_active`](Self::set_min_active).
+    #[must_use]
+    pub fn min_active(&self) -> u32 {
+        self.handle.min_active()
+    }
+
+    /// Changes how many items every NUMA node may at least have in execution, whatever its part of
+    /// `max_active`: 8 by default, at most `max_active`. Items that wait for each other should not be
+    /// more than this.
+    ///
+    /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a queue that is neither unbound nor
+    /// managed: its limit is not split over nodes.
+    #[doc(alias = "workqueue_set_min_active")]
+    pub fn set_min_active(&self, min_active: u32) -> Result<(), Error> {
+        if !matches!(self.handle.spec.kind, Kind::Unbound | Kind::Managed) {
+            return Err(Error::invalid(format!(
+                "workqueue '{}' has no limits per node: min_active is for unbound and managed queues",
+                self.name()
+            )));
+        }
+        self.handle.set_min_active(min_active);
+        Ok(())
+    }
+}
+
+impl Workqueue {
+    pub(crate) fn wq(&self) -> &Wq {
+        &self.handle
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn into_handle(self) -> Handle {
+        self.handle
+    }
+
+    pub(crate) fn of_handle(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+/// Whether workers may run like that. What a queue has without attributes is not asked for: a
+/// high-priority queue does without its niceness where that is refused.
+pub(crate) fn check_attrs(
+    runtime: &Runtime,
+    name: &str,
+    attrs: &Attrs,
+    default: Priority,
+) -> Result<(), Error> {
+    attrs.check(name)?;
+    let priority = attrs.priority();
+    if priority == default {
+        return Ok(());
+    }
+    let everywhere = runtime.machine.cpus.iter().copied().collect();
+    priority.probe(name, runtime.base_policy, &everywhere)
 }
 
 fn cpu_number(cpu: usize) -> u32 {
@@ -219,181 +453,4 @@ impl fmt::Debug for Workqueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.handle, f)
     }
-}
-
-/// A description of a queue; see [`Workqueue::builder`].
-#[must_use = "a builder makes a queue only when `build` is called"]
-#[derive(Clone, Debug)]
-pub struct Builder {
-    name: String,
-    kind: Option<Kind>,
-    conflict: bool,
-    power_efficient: bool,
-    highpri: bool,
-    cpu_intensive: bool,
-    max_active: u32,
-}
-
-/// Longest name, in bytes. KERNEL: `WQ_NAME_LEN` less the terminating null — same.
-const MAX_NAME: usize = 31;
-
-impl Builder {
-    fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind: None,
-            conflict: false,
-            power_efficient: false,
-            highpri: false,
-            cpu_intensive: false,
-            max_active: 0,
-        }
-    }
-
-    fn kind(mut self, kind: Kind) -> Self {
-        self.conflict |= self.kind.is_some_and(|other| other != kind);
-        self.kind = Some(kind);
-        self
-    }
-
-    /// Items run on the CPU that queued them, or the one named; one *running* worker per CPU
-    /// (`WQ_PERCPU`).
-    #[doc(alias = "WQ_PERCPU")]
-    pub fn percpu(self) -> Self {
-        self.kind(Kind::Percpu)
-    }
-
-    /// Items start at once, up to `max_active`, on any CPU of the pod; no concurrency management
-    /// (`WQ_UNBOUND`).
-    #[doc(alias = "WQ_UNBOUND")]
-    pub fn unbound(self) -> Self {
-        self.kind(Kind::Unbound)
-    }
-
-    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has nothing to run takes
-    /// items from one that has more than it can. The default.
-    pub fn managed(self) -> Self {
-        self.kind(Kind::Managed)
-    }
-
-    /// One item at a time, in queueing order (`alloc_ordered_workqueue`).
-    #[doc(alias = "alloc_ordered_workqueue")]
-    pub fn ordered(self) -> Self {
-        self.kind(Kind::Ordered)
-    }
-
-    /// Served by workers of nice −20 where permitted, in pools of their own; where not permitted
-    /// that is said once, and the pools are still their own (`WQ_HIGHPRI`).
-    #[doc(alias = "WQ_HIGHPRI")]
-    pub fn highpri(mut self) -> Self {
-        self.highpri = true;
-        self
-    }
-
-    /// Items do not keep others from starting; their own start is still managed
-    /// (`WQ_CPU_INTENSIVE`). Means nothing for unbound and ordered queues.
-    #[doc(alias = "WQ_CPU_INTENSIVE")]
-    pub fn cpu_intensive(mut self) -> Self {
-        self.cpu_intensive = true;
-        self
-    }
-
-    /// Per-CPU, unless the parameter `power_efficient` is on, then unbound (`WQ_POWER_EFFICIENT`).
-    #[doc(alias = "WQ_POWER_EFFICIENT")]
-    pub fn power_efficient(mut self) -> Self {
-        self.power_efficient = true;
-        self
-    }
-
-    /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for
-    /// others. 0 stands for 1024; above 2048 is said and clamped. An ordered queue has 1.
-    pub fn max_active(mut self, max_active: u32) -> Self {
-        self.max_active = max_active;
-        self
-    }
-
-    /// Makes the queue.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, kinds that exclude each
-    /// other, or a limit on an ordered queue; [`ThreadCreation`](crate::ErrorKind::ThreadCreation)
-    /// if the runtime's service thread cannot be created.
-    ///
-    /// ```
-    /// let wq = cmwq::Workqueue::builder("disk").unbound().max_active(4).build()?;
-    /// assert_eq!(wq.name(), "disk");
-    /// assert!(cmwq::Workqueue::builder("odd").percpu().unbound().build().is_err());
-    /// # Ok::<(), cmwq::Error>(())
-    /// ```
-    pub fn build(self) -> Result<Workqueue, Error> {
-        let runtime = Runtime::global()?;
-        self.build_on(runtime)
-    }
-
-    pub(crate) fn build_on(self, runtime: &'static Runtime) -> Result<Workqueue, Error> {
-        let spec = self.spec(runtime.params.power_efficient)?;
-        let name = shorten(&self.name);
-        Ok(Workqueue { handle: Handle::new(runtime.new_wq(name, spec)) })
-    }
-
-    fn spec(&self, power_efficient: bool) -> Result<Spec, Error> {
-        let name = &self.name;
-        if name.is_empty() || name.contains('\0') {
-            return Err(Error::invalid("a workqueue needs a name, without null characters"));
-        }
-        if self.conflict {
-            return Err(Error::invalid(format!(
-                "workqueue '{name}': choose one of percpu, unbound, managed and ordered"
-            )));
-        }
-        let mut kind = self.kind.unwrap_or(Kind::Managed);
-        if self.power_efficient {
-            if self.kind.is_some_and(|kind| kind != Kind::Percpu) {
-                return Err(Error::invalid(format!(
-                    "workqueue '{name}': power_efficient is for per-CPU queues"
-                )));
-            }
-            kind = if power_efficient { Kind::Unbound } else { Kind::Percpu };
-        }
-        if kind == Kind::Ordered && self.max_active > 1 {
-            return Err(Error::invalid(format!(
-                "workqueue '{name}': an ordered queue runs one item at a time; leave max_active out"
-            )));
-        }
-        Ok(Spec {
-            kind,
-            highpri: self.highpri,
-            cpu_intensive: self.cpu_intensive,
-            max_active: clamp_max_active(name, self.max_active),
-        })
-    }
-}
-
-/// KERNEL: `wq_clamp_max_active` — same.
-fn clamp_max_active(name: &str, asked: u32) -> u32 {
-    match asked {
-        0 => consts::WQ_DFL_ACTIVE,
-        1..=consts::WQ_MAX_ACTIVE => asked,
-        _ => {
-            notice::always(format!(
-                "max_active {asked} of workqueue '{name}' is out of range, {} taken (1 to {})",
-                consts::WQ_MAX_ACTIVE,
-                consts::WQ_MAX_ACTIVE
-            ));
-            consts::WQ_MAX_ACTIVE
-        }
-    }
-}
-
-/// KERNEL: names are truncated to 31 bytes with one warning — same.
-fn shorten(name: &str) -> &str {
-    if name.len() <= MAX_NAME {
-        return name;
-    }
-    let end = (0..=MAX_NAME).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
-    let short = &name[..end];
-    notice::once(notice::Notice::Name, || {
-        format!("workqueue name '{name}' is too long, '{short}' is used")
-    });
-    short
 }

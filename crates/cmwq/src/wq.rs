@@ -10,23 +10,39 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use cmwq_core::{
-    Enqueued, FlushState, FlushTarget, Grab, Kick, NodeSlots, PwqConfig, PwqId, PwqRef, Start,
-    WorkItem, WorkWord, WqKey,
+    Enqueued, FlushState, Kick, PwqRef, PwqStats, Start, WorkItem, WorkWord, WqKey, consts,
 };
 
+use crate::attrs::Priority;
 use crate::countdown::Countdown;
 use crate::current;
-use crate::limit::NodeLimits;
+use crate::flushing;
+use crate::fork;
+use crate::grab::Rest;
+use crate::limit::Limits;
+use crate::link::{Link, Slot};
 use crate::park::Event;
 use crate::pool::Pool;
-use crate::published::Published;
-use crate::runtime::Runtime;
-use crate::sync::{self, Arc, Mutex, OnceLock, lock};
+use crate::rescuer::Rescuer;
+use crate::runtime::{HIGHPRI_NICE, Runtime};
+use crate::sync::{Arc, AtomicU32, Mutex, OnceLock, lock};
+
+mod handle;
+mod placing;
+mod timers;
+
+pub(crate) use handle::Handle;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use handle::lock_heirs;
+use placing::Placing;
+pub(crate) use timers::TimersHandle;
 
 /// What kind of pools a queue leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Percpu,
+    /// Per-CPU, run by the CPU's BH context.
+    Bh,
     Unbound,
     Managed,
     /// Unbound, one pool, one item at a time, in order.
@@ -39,13 +55,48 @@ pub(crate) struct Spec {
     pub(crate) kind: Kind,
     pub(crate) highpri: bool,
     pub(crate) cpu_intensive: bool,
+    pub(crate) freezable: bool,
+    /// Has a rescuer.
+    pub(crate) mem_reclaim: bool,
+    /// Its items may wait for queues without one.
+    pub(crate) legacy: bool,
     pub(crate) max_active: u32,
+    /// Of a per-CPU queue, for all CPUs together.
+    pub(crate) total: Option<u32>,
 }
 
-/// A queue's way into one pool.
-pub(crate) struct Link {
-    pub(crate) pool: &'static Pool,
-    pub(crate) pwq: PwqId,
+impl Spec {
+    /// A queue of this kind with nothing special about it.
+    pub(crate) const fn of(kind: Kind) -> Self {
+        let max_active = consts::WQ_DFL_ACTIVE;
+        Self {
+            kind,
+            highpri: false,
+            cpu_intensive: false,
+            freezable: false,
+            mem_reclaim: false,
+            legacy: false,
+            max_active,
+            total: None,
+        }
+    }
+
+    pub(crate) const fn default_priority(&self) -> Priority {
+        Priority::nice(if self.highpri { HIGHPRI_NICE } else { 0 })
+    }
+}
+
+/// What became of an attempt to queue an item.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queueing {
+    /// This call queued it.
+    Queued,
+    /// It was pending already, or is disabled.
+    Not,
+    /// The queue drains or goes, and the caller is not one of its items: the item is idle again.
+    /// The C interface says `true` here, as the kernel does.
+    Refused,
 }
 
 /// See the module header.
@@ -54,33 +105,39 @@ pub(crate) struct Wq {
     pub(crate) name: Box<str>,
     pub(crate) spec: Spec,
     pub(crate) runtime: &'static Runtime,
+    /// Of the process that made it; see `fork`.
+    generation: u32,
+    /// Set before the queue is handed out, if it is to have one.
+    pub(crate) rescuer: OnceLock<Arc<Rescuer>>,
     /// One slot per CPU or pod; allocated with the first item.
-    slots: OnceLock<Box<[Published<Link>]>>,
-    limits: OnceLock<NodeLimits>,
-    state: Mutex<State>,
+    slots: OnceLock<Box<[Slot]>>,
+    /// [`DRAINING`], [`DESTROYING`] and [`SHUT`]: only chained items are let in.
+    pub(crate) flags: AtomicU32,
+    pub(crate) state: Mutex<State>,
     pwqs_to_flush: Countdown,
 }
 
+/// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
+pub(crate) const DRAINING: u32 = 1 << 0;
+/// The queue is being taken down, for good. KERNEL: `__WQ_DESTROYING` — same.
+pub(crate) const DESTROYING: u32 = 1 << 1;
+/// The library was shut down.
+pub(crate) const SHUT: u32 = 1 << 2;
+
 /// Lock: WQ.
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     flush: FlushState<u64>,
     flushers: Vec<(u64, Arc<Event>)>,
     next_flusher: u64,
-    links: Vec<PwqRef>,
-}
-
-/// A barrier of `flush_work`, on the flusher's stack.
-#[repr(C)]
-struct Barrier {
-    item: WorkItem,
-    done: Arc<Event>,
-}
-
-unsafe extern "C" fn barrier_fn(item: *mut WorkItem) {
-    // SAFETY: the item of a barrier is its first member, and the flusher waits for `set`.
-    let done = unsafe { Arc::clone(&(*item.cast::<Barrier>()).done) };
-    done.set();
+    /// All pwqs, oldest first, replaced ones that have not drained included.
+    pub(crate) links: Vec<PwqRef>,
+    placing: Option<Box<Placing>>,
+    pub(crate) limits: Limits,
+    /// Calls of [`Wq::drain`] in progress.
+    pub(crate) nr_drainers: u32,
+    /// Counters of pwqs that were removed.
+    retired: PwqStats,
 }
 
 impl Wq {
@@ -90,13 +147,19 @@ impl Wq {
             name: name.into(),
             spec,
             runtime,
+            generation: fork::generation(),
+            rescuer: OnceLock::new(),
             slots: OnceLock::new(),
-            limits: OnceLock::new(),
+            flags: AtomicU32::new(0),
             state: Mutex::new(State {
                 flush: FlushState::new(),
                 flushers: Vec::new(),
                 next_flusher: 0,
                 links: Vec::new(),
+                limits: Limits::new(spec.kind, spec.max_active, spec.total),
+                nr_drainers: 0,
+                retired: PwqStats::default(),
+                placing: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
         }
@@ -107,70 +170,65 @@ impl Wq {
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
         let slots = self.slots.get_or_init(|| {
             let count = self.runtime.nr_slots(self.spec.kind);
-            (0..count).map(|_| Published::nothing()).collect()
+            (0..count).map(|_| Slot::empty()).collect()
         });
         let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
         match slots[index].get() {
             Some(link) => link,
-            None => self.make_link(&slots[index], index),
+            None => self.make_link(slots, index),
         }
-    }
-
-    #[cold]
-    fn make_link<'a>(&self, slot: &'a Published<Link>, index: usize) -> &'a Link {
-        let mut state = lock(&self.state);
-        if let Some(link) = slot.get() {
-            return link;
-        }
-        let pool = self.runtime.pool_for(self.spec, index);
-        let limits = self.limits.get_or_init(|| self.runtime.limits(self.spec));
-        let (max_active, node) = limits.of(index);
-        let pwq = pool.lock_only().core.add_pwq(PwqConfig {
-            wq: self.key,
-            max_active,
-            node: node.map(|node| node as Arc<dyn NodeSlots>),
-            cpu_intensive: self.spec.cpu_intensive,
-            work_color: state.flush.work_color(),
-        });
-        state.links.push(PwqRef { pool: pool.id, pwq });
-        slot.publish(Box::new(Link { pool, pwq }))
     }
 
     // ---- queueing
 
-    /// Queues an item. `false`: it was pending already, or is disabled.
+    /// Queues an item.
     ///
     /// KERNEL: `queue_work_on`, `__queue_work` — same; an idle item whose last pool is the chosen
     /// one is claimed and queued by one atomic operation under the pool's lock.
     ///
     /// # Safety
     /// `item` must be valid with the provenance of the object that holds it, and stay where it is
-    /// until its function is entered, if the result is `true`.
+    /// until its function is entered, if the result is `Queued`.
     #[inline]
-    pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> bool {
+    pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+        let is_in_turn = self.spec.kind == Kind::Unbound && self.runtime.params.debug_force_rr_cpu;
+        let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
         // SAFETY: valid by the caller's promise.
         let seen = unsafe { item.as_ref() }.word();
-        let Link { pool, pwq } = *self.link(cpu);
-        let is_at_home = seen.pool().is_none_or(|last| last == pool.id);
-        if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
-            // SAFETY: passed on to the caller.
-            if unsafe { self.queue_at_home(pool, pwq, item, seen) } {
-                return true;
+        if self.lets_in() {
+            let link = self.link(cpu);
+            let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
+            if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_at_home(link, item, seen) } {
+                    return Queueing::Queued;
+                }
             }
         }
         // SAFETY: as above.
-        let was = unsafe { item.as_ref() }.claim();
-        if was.is_pending() {
-            return false;
-        }
-        if was.disable_depth() != 0 {
-            // SAFETY: valid by the caller's promise.
-            self.release_item(unsafe { item.as_ref() }, was);
-            return false;
+        let item_ref = unsafe { item.as_ref() };
+        let is_pending = item_ref.claim().is_pending();
+        if is_pending && !(fork::is_child() && fork::take_over(self.runtime, item_ref)) {
+            return Queueing::Not;
         }
         // SAFETY: PENDING is ours now.
-        unsafe { self.queue_claimed(cpu, item) };
-        true
+        unsafe { self.queue_won(cpu, item) }
+    }
+
+    /// Queues an item whose PENDING the caller has just won: unless it is disabled.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    pub(crate) unsafe fn queue_won(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+        // SAFETY: valid by the caller's promise.
+        let word = unsafe { item.as_ref() }.word();
+        if word.disable_depth() != 0 {
+            // SAFETY: valid by the caller's promise.
+            unsafe { item.as_ref() }.release(word);
+            return Queueing::Not;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.queue_claimed(cpu, item) }
     }
 
     /// Queues an item whose last pool is the chosen one. `false`: its word has changed meanwhile.
@@ -178,14 +236,10 @@ impl Wq {
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     #[inline]
-    unsafe fn queue_at_home(
-        &self,
-        pool: &'static Pool,
-        pwq: PwqId,
-        item: NonNull<WorkItem>,
-        seen: WorkWord,
-    ) -> bool {
+    unsafe fn queue_at_home(&self, link: &Link, item: NonNull<WorkItem>, seen: WorkWord) -> bool {
+        let Link { pool, pwq } = *link;
         if pool.inbox.is_saturated() {
+            debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
             // SAFETY: valid by the caller's promise.
             if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
                 return false;
@@ -197,6 +251,10 @@ impl Wq {
             return true;
         }
         let mut guard = pool.lock();
+        if self.is_replaced(link, &guard.core) {
+            pool.unlock(guard, Kick::None);
+            return false;
+        }
         // SAFETY: passed on to the caller.
         let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
         let (queued, kick) = match queued {
@@ -207,43 +265,63 @@ impl Wq {
         queued
     }
 
-    /// Queues an item whose PENDING the caller owns.
+    /// Queues an item whose PENDING the caller owns, whether it is disabled or not. Never `Not`.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
-    pub(crate) unsafe fn queue_claimed(&self, cpu: Option<u32>, item: NonNull<WorkItem>) {
+    pub(crate) unsafe fn queue_claimed(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
         // SAFETY: valid by the caller's promise.
-        let (last, func) = unsafe { (item.as_ref().word().pool(), item.as_ref().func()) };
-        let link = self.link(cpu);
-        let (mut pool, mut pwq) = (link.pool, link.pwq);
-        // Non-reentrance: a pool that still runs the item for this queue runs it again.
-        let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
-        let mut guard = None;
-        if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
-            let locked = other.lock();
-            if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key) {
-                (pool, pwq) = (other, same);
-                guard = Some(locked);
-            } else {
-                other.unlock(locked, Kick::None);
-            }
+        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
+        if !self.lets_in() {
+            self.say_refused(func);
+            // SAFETY: valid by the caller's promise.
+            unsafe { item.as_ref() }.release(word);
+            return Queueing::Refused;
         }
-        let mut guard = guard.unwrap_or_else(|| pool.lock());
-        // SAFETY: PENDING is owned by the caller.
-        let kick = unsafe { guard.core.enqueue(pwq, item) };
-        pool.unlock(guard, kick);
-    }
-
-    /// Gives up the ownership of PENDING of an item that is not queued.
-    #[cold]
-    pub(crate) fn release_item(&self, item: &WorkItem, word: WorkWord) {
-        item.release(word);
+        let last = word.pool();
+        loop {
+            let link = self.link(cpu);
+            let (mut pool, mut pwq) = (link.pool, link.pwq);
+            // Non-reentrance: a pool that still runs the item for this queue runs it again.
+            let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
+            let mut guard = None;
+            if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
+                let locked = other.lock();
+                if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
+                {
+                    (pool, pwq) = (other, same);
+                    guard = Some(locked);
+                } else {
+                    other.unlock(locked, Kick::None);
+                }
+            }
+            let is_redirected = guard.is_some();
+            let mut guard = guard.unwrap_or_else(|| pool.lock());
+            // A pwq that runs the item takes it though it is retired.
+            if !is_redirected && self.is_replaced(link, &guard.core) {
+                // Its successor was published before it was retired: this ends.
+                pool.unlock(guard, Kick::None);
+                continue;
+            }
+            // SAFETY: PENDING is owned by the caller.
+            let kick = unsafe { guard.core.enqueue(pwq, item) };
+            pool.unlock(guard, kick);
+            return Queueing::Queued;
+        }
     }
 
     // ---- waiting
 
     /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
     pub(crate) fn flush(&self) {
+        if self.says_waits_for_itself("flushed") {
+            return;
+        }
+        flushing::check_dependency(self);
         let done = Arc::new(Event::new());
         let mut state = lock(&self.state);
         let me = state.next_flusher;
@@ -286,10 +364,10 @@ impl Wq {
         if flush.is_some() {
             self.pwqs_to_flush.restart();
         }
-        for link in links {
-            let Some(pool) = self.runtime.pool(link.pool) else { continue };
+        for at in links {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let mut guard = pool.lock();
-            if guard.core.flush_prep(link.pwq, flush, color) {
+            if guard.core.flush_prep(at.pwq, flush, color) {
                 self.pwqs_to_flush.add();
             }
             pool.unlock(guard, Kick::None);
@@ -312,33 +390,72 @@ impl Wq {
         }
     }
 
-    /// Whether anything is queued or running.
-    pub(crate) fn is_busy(&self) -> bool {
+    /// Whether items for `cpu` wait behind `max_active`.
+    pub(crate) fn is_congested(&self, cpu: Option<u32>) -> bool {
+        let Some(slots) = self.slots.get() else { return false };
+        let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
+        let Some(&Link { pool, pwq }) = slots[index].get() else { return false };
+        let guard = pool.lock();
+        let is_congested = guard.core.pwq_load(pwq).is_some_and(|load| load.1);
+        pool.unlock(guard, Kick::None);
+        is_congested
+    }
+
+    /// Counters of all pwqs, also of those that were removed.
+    pub(crate) fn stats(&self) -> PwqStats {
+        let state = lock(&self.state);
+        let mut sum = state.retired;
+        for link in &state.links {
+            if let Some(pool) = self.runtime.pool(link.pool) {
+                sum += pool.stats_of(link.pwq);
+            }
+        }
+        sum
+    }
+
+    /// What the queue has in its pools: of each pwq, see [`PoolState::pwq_load`].
+    ///
+    /// [`PoolState::pwq_load`]: cmwq_core::PoolState::pwq_load
+    pub(crate) fn any_pwq(&self, is: impl Fn((u32, bool, bool)) -> bool) -> bool {
         let links = lock(&self.state).links.clone();
-        links.iter().any(|link| {
-            self.runtime.pool(link.pool).is_some_and(|pool| {
+        links.iter().any(|at| {
+            self.runtime.pool(at.pool).is_some_and(|pool| {
                 let guard = pool.lock();
-                let is_busy = guard.core.pwq_load(link.pwq).is_some_and(|load| load.2);
+                let load = guard.core.pwq_load(at.pwq);
                 pool.unlock(guard, Kick::None);
-                is_busy
+                load.is_some_and(&is)
             })
         })
     }
 
-    /// Waits until nothing is queued or running, newcomers included, then leaves all pools.
+    /// Whether anything is queued, running or waited for.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.any_pwq(|(_, _, in_flight)| in_flight)
+    }
+
+    /// Drains the queue and leaves all pools.
     ///
-    /// KERNEL: `destroy_workqueue` — differs: it waits for a busy queue instead of leaking it.
+    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
+    /// items, which makes Linux leak the queue, this waits for him.
     pub(crate) fn destroy(&self) {
+        self.close(DESTROYING);
+        self.drain();
         while self.is_busy() {
             self.flush();
         }
+        // Before the pwqs go that it may be called for.
+        if let Some(rescuer) = self.rescuer.get() {
+            rescuer.stop();
+        }
         let mut state = lock(&self.state);
         let was_used = !state.links.is_empty();
-        for link in state.links.drain(..) {
-            let Some(pool) = self.runtime.pool(link.pool) else { continue };
-            // Refused while a slot of the node is on its way here, which comes and goes at once.
-            while pool.lock_only().core.remove_pwq(link.pwq).is_none() {
-                rest();
+        Self::forget_retired(&mut state);
+        let State { links, retired, .. } = &mut *state;
+        for at in links.drain(..) {
+            // The rescuer has gone.
+            *retired += self.remove_pwq(at).unwrap_or_default();
+            if let Some(pool) = self.runtime.pool(at.pool) {
+                pool.close_if_unused();
             }
         }
         drop(state);
@@ -352,125 +469,29 @@ impl Wq {
     }
 }
 
-/// Waits for the last queueing of `item`: `true` if it had to. KERNEL: `flush_work` — same.
-pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
-    let done = Arc::new(Event::new());
-    let barrier = Barrier { item: WorkItem::new(barrier_fn), done: Arc::clone(&done) };
-    let target = NonNull::from(item);
-    loop {
-        let Some(id) = item.word().pool() else { return false };
-        let Some(pool) = runtime.pool(id) else { return false };
-        let mut guard = pool.lock();
-        if item.word().pool() != Some(id) {
-            pool.unlock(guard, Kick::None);
-            continue;
+impl Wq {
+    /// Removes a pwq that has nothing in flight; its final counters. `None`: its rescuer visits, and
+    /// will look after it when it leaves. It may need WQ before, or be the caller.
+    fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
+        let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
+        // Refused while a slot of the node is on its way here: who brings it needs no more than the
+        // pool's lock.
+        let mut rest = Rest::new();
+        loop {
+            if let Some(stats) = pool.remove_pwq(at.pwq) {
+                return Some(stats);
+            }
+            if pool.lock_only().core.is_visited(at.pwq) {
+                return None;
+            }
+            rest.rest();
         }
-        // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
-        let found = unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
-        pool.unlock(guard, Kick::None);
-        if found == FlushTarget::Idle {
-            return false;
-        }
-        current::blocking(|| done.wait(None));
-        return true;
     }
-}
-
-/// Takes a queued item back: `true` if it was queued. It is idle then, and does not wait for a run
-/// in progress. KERNEL: `cancel_work` — same, for items without a timer.
-pub(crate) fn cancel_item(runtime: &'static Runtime, item: &WorkItem) -> bool {
-    loop {
-        let word = item.word();
-        if !word.is_pending() {
-            return false;
-        }
-        if let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) {
-            let mut guard = pool.lock();
-            // SAFETY: borrowed, hence valid.
-            let grab = unsafe { guard.core.try_grab(NonNull::from(item)) };
-            let Grab::Taken(effects) = grab else {
-                pool.unlock(guard, Kick::None);
-                rest();
-                continue;
-            };
-            pool.unlock(guard, effects.kick);
-            item.release(item.word());
-            pool.act_effects(effects.flush_done, effects.grant);
-            return true;
-        }
-        rest();
-    }
-}
-
-/// Somebody is between claiming an item and queueing it, or a timer has it. He may be preempted: no
-/// spinning.
-fn rest() {
-    sync::sleep(crate::worker::SHORT_REST);
 }
 
 impl State {
     fn forget_flusher(&mut self, me: u64) {
         self.flushers.retain(|(id, _)| *id != me);
-    }
-}
-
-/// What keeps a queue in being: the last one to go drains the queue and takes it down.
-#[derive(Clone)]
-pub(crate) struct Handle(Arc<Owner>);
-
-struct Owner {
-    wq: Arc<Wq>,
-    /// The thread that drops it has more to do than to wait.
-    is_hurried: bool,
-}
-
-impl Handle {
-    pub(crate) fn new(wq: Arc<Wq>) -> Self {
-        Self(Arc::new(Owner { wq, is_hurried: false }))
-    }
-
-    pub(crate) fn wq(&self) -> &Wq {
-        &self.0.wq
-    }
-
-    /// Drops it without waiting: if it is the last one, others take the queue down.
-    pub(crate) fn drop_later(self) {
-        if let Some(mut owner) = Arc::into_inner(self.0) {
-            owner.is_hurried = true;
-        }
-    }
-}
-
-impl std::ops::Deref for Handle {
-    type Target = Wq;
-
-    fn deref(&self) -> &Wq {
-        self.wq()
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let wq = Arc::clone(&self.wq);
-        if self.is_hurried || current::current_wq() == Some(wq.key) {
-            // An item must not wait for itself; somebody else does.
-            wq.runtime.destroy_later(wq);
-        } else {
-            wq.destroy();
-            wq.runtime.forget_wq(wq.key);
-        }
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.wq(), f)
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        PwqRef { pool: self.pool.id, pwq: self.pwq }.fmt(f)
     }
 }
 

@@ -72,7 +72,8 @@ impl Queue {
         let flags = flags
             .collect::<Result<_, _>>()
             .map_err(|error| format!("workqueue '{}': {error}", self.name))?;
-        Ok(QueueSpec { name: self.name.clone(), flags, max_active: self.max_active })
+        let (name, max_active) = (self.name.clone(), self.max_active);
+        Ok(QueueSpec { name, flags, max_active, ..QueueSpec::default() })
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
         let scenario = parse(FULL).unwrap();
         assert_eq!(scenario.cpus, 2);
         let flags = Flags::NONE.with(Flag::Managed).with(Flag::Highpri);
-        let queue = QueueSpec { name: "q".into(), flags, max_active: 7 };
+        let queue = QueueSpec { name: "q".into(), flags, max_active: 7, ..QueueSpec::default() };
         assert_eq!(scenario.workqueues, [queue]);
         let work = WorkSpec {
             name: "w".into(),

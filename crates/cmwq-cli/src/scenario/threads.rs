@@ -66,22 +66,18 @@ fn index_of(cpu: usize, cpus: &[usize]) -> u32 {
     cpus.iter().position(|&other| other == cpu).unwrap_or(cpu) as u32
 }
 
-/// The queue that `spec` describes. `mem_reclaim` and `freezable` change nothing that a scenario
-/// could show.
+/// The queue that `spec` describes. `freezable` changes nothing that a scenario could show.
 fn open(spec: &QueueSpec) -> Result<Workqueue, String> {
     let has = |flag| spec.flags.has(flag);
-    if has(Flag::Bh) {
-        return Err(format!(
-            "workqueue '{}': bh queues exist in the simulator only: run it with --on sim",
-            spec.name
-        ));
-    }
     let mut builder = kind(Workqueue::builder(&spec.name), spec);
     if has(Flag::Highpri) {
         builder = builder.highpri();
     }
     if has(Flag::CpuIntensive) {
         builder = builder.cpu_intensive();
+    }
+    if has(Flag::MemReclaim) {
+        builder = builder.mem_reclaim();
     }
     if spec.max_active != 0 && !has(Flag::Ordered) {
         builder = builder.max_active(spec.max_active);
@@ -90,7 +86,9 @@ fn open(spec: &QueueSpec) -> Result<Workqueue, String> {
 }
 
 fn kind(builder: Builder, spec: &QueueSpec) -> Builder {
-    if spec.flags.has(Flag::Ordered) {
+    if spec.flags.has(Flag::Bh) {
+        builder.bh()
+    } else if spec.flags.has(Flag::Ordered) {
         builder.ordered()
     } else if spec.flags.has(Flag::Managed) {
         builder.managed()
@@ -216,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn bh_queues_are_refused_with_a_way_out() {
-        let flags = [Flag::Bh].into_iter().collect();
-        let error = open(&QueueSpec { name: "b".into(), flags, max_active: 0 }).unwrap_err();
-        assert!(error.contains("--on sim"), "{error}");
+    fn bh_queues_can_be_opened() {
+        let flags = [Flag::Bh, Flag::Highpri].into_iter().collect();
+        let wq = open(&QueueSpec { name: "b".into(), flags, ..QueueSpec::default() }).unwrap();
+        assert_eq!(wq.queue(|| 3).join().unwrap(), 3);
     }
 }

@@ -1,8 +1,10 @@
 //! Each ordering is needed: with any one of them taken away some model fails.
 
 use std::env;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::string::String;
+use std::vec;
 use std::vec::Vec;
 
 use crate::ORDERING_SITES;
@@ -21,6 +23,10 @@ fn failing_models(site: &str) -> Vec<String> {
         .output()
         .expect("a test binary can be run again");
     let text = String::from_utf8_lossy(&output.stdout);
+    if output.status.signal().is_some() && text.contains("running ") {
+        // Two who believe they own an item may make a mess of the lists before an assertion says so.
+        return vec![String::from("the one that crashed")];
+    }
     let failed: Vec<String> = text
         .lines()
         .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))

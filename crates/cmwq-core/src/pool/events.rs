@@ -118,6 +118,7 @@ impl PoolState {
     pub fn lend_again(&mut self, id: WorkerId) -> u64 {
         self.update(id, |w| {
             w.sleeping = false;
+            w.cpu_intensive = false;
             w.seq += 1;
         });
         self.worker(id).seq
@@ -125,7 +126,10 @@ impl PoolState {
 
     /// A lent worker is back; it asks for [`next`](Self::next) now.
     pub fn lend_end(&mut self, id: WorkerId) {
-        self.update(id, |w| w.sleeping = false);
+        self.update(id, |w| {
+            w.sleeping = false;
+            w.cpu_intensive = false;
+        });
     }
 
     /// Whether an idle worker should come because another pool has more work than CPUs, and which.

@@ -17,10 +17,13 @@ impl PoolState {
     ///
     /// KERNEL: `worker_thread` — same decisions in the same order.
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
-        if self.worker(id).sleeping {
+        if self.worker(id).sleeping || self.worker(id).cpu_intensive {
             // Reported between `finish` and now. Whoever asks is running, and must count for what
             // it runs next.
-            self.update(id, |w| w.sleeping = false);
+            self.update(id, |w| {
+                w.sleeping = false;
+                w.cpu_intensive = false;
+            });
         }
         loop {
             let worker = self.worker(id);
@@ -85,7 +88,7 @@ impl PoolState {
 
     /// KERNEL: `assign_work` — same. `true`: the chain is on `id`'s scheduled list.
     #[inline]
-    fn assign(&mut self, node: Node, id: WorkerId) -> bool {
+    pub(super) fn assign(&mut self, node: Node, id: WorkerId) -> bool {
         // SAFETY: `node` is linked on the worklist.
         let (item, func, linked) = unsafe {
             let item = WorkItem::of_node(node);
@@ -99,6 +102,7 @@ impl PoolState {
             // SAFETY: linked, (locked) by `&mut self`.
             unsafe { list::unlink(node) };
         }
+        self.settle_cursors();
         to == id
     }
 
@@ -128,7 +132,7 @@ impl PoolState {
     ///
     /// KERNEL: `process_one_work` up to the unlock — same order: books, kick, then clear `PENDING`.
     #[inline]
-    fn start(&mut self, id: WorkerId, node: Node) -> Claim {
+    pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
         // SAFETY: a single assigned item is unlinked already, a scheduled one is linked: see
@@ -163,7 +167,7 @@ impl PoolState {
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
-        Claim { item: item.as_ptr(), func, wq, seq, kick }
+        Claim { item: item.as_ptr(), func, wq, pwq: at.pwq, seq, kick }
     }
 
     /// The function of the claimed item returned (or unwound).

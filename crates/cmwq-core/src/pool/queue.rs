@@ -162,6 +162,9 @@ impl PoolState {
             p.flush_color = None;
             effects.flush_done = Some(p.wq);
         }
+        if p.retired && p.is_idle() {
+            effects.retired = Some(p.wq);
+        }
         effects
     }
 
@@ -171,10 +174,14 @@ impl PoolState {
         p.nr_active -= 1;
         if let Some(node) = &p.node {
             if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
-                return self.put_shared_slot(pwq);
+                let grant = self.put_shared_slot(pwq);
+                // What its own limit held up stands in line now.
+                self.activate_inactive(pwq);
+                return grant;
             }
             p.nr_active += 1;
             self.activate_first(pwq);
+            self.leave_line(pwq);
             return None;
         }
         if p.inactive.is_empty() {
@@ -182,6 +189,18 @@ impl PoolState {
         }
         self.activate_inactive(pwq);
         None
+    }
+
+    /// Whoever has nothing left that waits gives up its place: what comes later goes to the end of
+    /// the line.
+    #[inline]
+    fn leave_line(&mut self, pwq: PwqId) {
+        let at = self.pwq_ref(pwq);
+        let p = self.pwq(pwq);
+        if p.node_waiting && p.inactive.is_empty() {
+            // If it is not in the line any more, a slot is on its way here.
+            p.node_waiting = !p.node.as_ref().is_some_and(|node| node.leave(at));
+        }
     }
 
     #[cold]
@@ -205,7 +224,7 @@ impl PoolState {
         while let Some(next) = grant.filter(|next| next.pool == self.config.id) {
             grant = self.accept_slot(next.pwq);
         }
-        Effects { kick: self.kick(), flush_done: None, grant }
+        Effects { kick: self.kick(), grant, ..Effects::NONE }
     }
 
     fn accept_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
@@ -214,7 +233,7 @@ impl PoolState {
             return None;
         };
         p.node_waiting = false;
-        if p.inactive.is_empty() || p.plugged {
+        if p.inactive.is_empty() || p.plugged || p.nr_active >= p.max_active {
             return p.node.as_ref()?.put();
         }
         p.nr_active += 1;
@@ -260,11 +279,11 @@ impl crate::pwq::Pwq {
     /// Takes a slot for one item. KERNEL: `pwq_tryinc_nr_active` — same.
     #[inline]
     fn try_activate_one(&mut self, at: PwqRef) -> bool {
-        if self.plugged {
+        if self.plugged || self.nr_active >= self.max_active {
             return false;
         }
         let got = match &self.node {
-            None => self.nr_active < self.max_active,
+            None => true,
             Some(_) if self.node_waiting => false,
             Some(node) => {
                 let got = node.try_get(at);

@@ -160,7 +160,7 @@ impl Pools {
         let mut this = Self { node, pools: Vec::new(), pwqs: Vec::new() };
         for id in 0..n {
             let mut pool = Crowd::new(PoolConfig::new(PoolId(id), UNMANAGED));
-            let mut config = pwq_config(1, 0);
+            let mut config = pwq_config(1, u32::MAX);
             config.node = Some(Arc::clone(&this.node) as Arc<dyn NodeSlots>);
             this.pwqs.push(pool.f.add_pwq(config));
             this.pools.push(pool);
@@ -260,17 +260,16 @@ fn a_slot_comes_back_to_the_same_pool_without_a_detour() {
 }
 
 #[test]
-fn a_pwq_that_keeps_its_slot_may_still_be_in_line() {
+fn a_pwq_that_keeps_its_slot_keeps_no_place_in_line() {
     let mut p = Pools::new(2, 1);
     let [a, b] = [0, 0].map(|pool| p.queue(pool));
     p.finish(a);
     assert_eq!(p.running(), [b], "with the slot of the first");
-    // Its place in line is of no use any more, but it is still there.
-    let c = p.queue(1);
-    assert!(!p.is_running(c));
+    let [c, d] = [1, 0].map(|pool| p.queue(pool));
     p.finish(b);
-    assert_eq!(p.running(), [c], "the slot went to pool 0, which passed it on");
+    assert_eq!(p.running(), [c], "pool 0 has nothing left of when it waited before");
     p.finish(c);
+    p.finish(d);
     assert_eq!(p.node.state().nr(), 0);
 }
 
@@ -295,7 +294,7 @@ fn a_slot_for_a_pwq_that_needs_none_any_more_is_passed_on() {
 fn a_slot_is_passed_on_within_a_pool_too() {
     // Pool 1 has three pwqs on the node; the first two to be granted the slot need none any more.
     let mut p = Pools::new(2, 1);
-    let mut config = pwq_config(1, 0);
+    let mut config = pwq_config(1, u32::MAX);
     config.node = Some(Arc::clone(&p.node) as Arc<dyn NodeSlots>);
     let more = [(); 2].map(|()| p.pools[1].f.add_pwq(config.clone()));
     let a = p.queue(0);
@@ -390,7 +389,7 @@ fn a_limit_that_keeps_no_line_keeps_the_pwq() {
         }
     }
     let mut pool = PoolState::new(PoolConfig::new(PoolId(0), UNMANAGED));
-    let mut config = pwq_config(1, 0);
+    let mut config = pwq_config(1, u32::MAX);
     config.node = Some(Arc::new(Full));
     let pwq = pool.add_pwq(config);
     let item = new_item(count);
@@ -454,6 +453,43 @@ fn the_limit_is_kept_and_used_under_random_load() {
             p.finish(item);
         }
         assert_eq!(p.node.state().nr(), 0);
+    });
+}
+
+/// A per-CPU queue may have a limit for all CPUs besides that of each: both are kept, and what they
+/// leave is used.
+#[test]
+fn a_limit_of_its_own_beside_the_shared_one() {
+    with_seeds(30, |rng| {
+        let (mut p, mut max) = (Pools::with_keeping(3, 3, rng.percent(50)), 3);
+        for (pool, &pwq) in p.pools.iter_mut().zip(&p.pwqs) {
+            assert_eq!(pool.f.set_max_active(pwq, 2), Kick::None);
+        }
+        let mut waiting: Vec<ItemPtr> = Vec::new();
+        for _ in 0..steps(400, 50) {
+            let before = p.running().len();
+            random_step(&mut p, rng, &mut max, &mut waiting);
+            waiting.retain(|&item| work(item).is_pending());
+            assert!(p.running().len() <= before.max(max), "the shared limit is kept");
+            let mut useful = 0;
+            for (id, pool) in p.pools.iter().enumerate() {
+                assert!(pool.busy.len() <= 2, "each one's own is kept");
+                let is_here = |item: &&ItemPtr| {
+                    work(**item).word().pwq().is_some_and(|at| at.pool.0 as usize == id)
+                };
+                useful += (pool.busy.len() + waiting.iter().filter(is_here).count()).min(2);
+                pool.f.check();
+            }
+            assert!(p.running().len() >= useful.min(max), "what they leave is used");
+            assert_eq!(p.node.state().nr() as usize, p.running().len(), "each slot is somebody's");
+        }
+        p.set_max(1000);
+        while let Some(item) = p.running().first().copied() {
+            p.finish(item);
+        }
+        assert_eq!(p.node.state().nr(), 0);
+        waiting.retain(|&item| work(item).is_pending());
+        assert!(waiting.is_empty(), "all have run");
     });
 }
 

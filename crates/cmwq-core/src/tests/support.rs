@@ -55,7 +55,14 @@ pub(super) fn work<'a>(item: ItemPtr) -> &'a WorkItem {
 }
 
 pub(super) fn pwq_config(wq: u32, max_active: u32) -> PwqConfig {
-    PwqConfig { wq: WqKey(wq), max_active, node: None, cpu_intensive: false, work_color: 0 }
+    PwqConfig {
+        wq: WqKey(wq),
+        max_active,
+        node: None,
+        cpu_intensive: false,
+        rescuer: false,
+        work_color: 0,
+    }
 }
 
 /// One pool, its items, and a clock. Checks every invariant after each call.

@@ -48,7 +48,10 @@ impl Checker for Concurrency {
                 if self.items[what.item].1 || !world.config.detection_is_exact() {
                     return Ok(());
                 }
-                let gauge = &world.gauges[self.homes[runner.worker]];
+                // A rescuer is counted nowhere.
+                let home = self.homes.get(runner.worker).filter(|home| **home != PoolNo::MAX);
+                let Some(&home) = home else { return Ok(()) };
+                let gauge = &world.gauges[home];
                 if gauge.computing < gauge.concurrency {
                     return Ok(());
                 }

@@ -6,24 +6,45 @@ use crate::plan::Plan;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Armed,
-    Queued,
+    Armed = 1,
+    Queued = 2,
+}
+
+/// A ticket and its stage in 8 bytes, or nothing: there is one for every item of the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packed(u64);
+
+impl Packed {
+    const fn new(ticket: Ticket, stage: Stage) -> Self {
+        Self((ticket << 2) | stage as u64)
+    }
+
+    const fn get(self) -> Option<(Ticket, Stage)> {
+        match self.0 & 3 {
+            1 => Some((self.0 >> 2, Stage::Armed)),
+            2 => Some((self.0 >> 2, Stage::Queued)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Conservation {
-    pending: Vec<Option<(Ticket, Stage)>>,
-    running: Vec<Option<Ticket>>,
+    pending: Vec<Packed>,
+    /// Tickets, which count from 1; 0: none.
+    running: Vec<Ticket>,
 }
 
 impl Conservation {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { pending: vec![None; plan.items.len()], running: vec![None; plan.items.len()] }
+        let nr_items = plan.items.len();
+        Self { pending: vec![Packed::default(); nr_items], running: vec![0; nr_items] }
     }
 
     fn arrive(&mut self, what: Queueing, stage: Stage) -> Result<(), String> {
         let Queueing { item, ticket, .. } = what;
-        match self.pending[item].replace((ticket, stage)) {
+        let before = std::mem::replace(&mut self.pending[item], Packed::new(ticket, stage));
+        match before.get() {
             None => Ok(()),
             Some((same, Stage::Armed)) if same == ticket && stage == Stage::Queued => Ok(()),
             Some(other) => {
@@ -33,7 +54,7 @@ impl Conservation {
     }
 
     fn leave(&mut self, what: Queueing, how: &str) -> Result<(), String> {
-        match self.pending[what.item].take() {
+        match std::mem::take(&mut self.pending[what.item]).get() {
             Some((ticket, stage)) if ticket == what.ticket => {
                 if stage == Stage::Armed && how == "started" {
                     return Err(format!("item {} started from its timer", what.item));
@@ -59,12 +80,12 @@ impl Checker for Conservation {
             What::Queued(what, _) => self.arrive(what, Stage::Queued),
             What::Cancelled(what) => self.leave(what, "cancelled"),
             What::Started(what, ..) => {
-                self.running[what.item] = Some(what.ticket);
+                self.running[what.item] = what.ticket;
                 self.leave(what, "started")
             }
-            What::Finished(what, _) => match self.running[what.item].take() {
-                Some(ticket) if ticket == what.ticket => Ok(()),
-                other => Err(format!("{what:?} finished, but {other:?} ran")),
+            What::Finished(what, _) => match std::mem::take(&mut self.running[what.item]) {
+                ticket if ticket == what.ticket => Ok(()),
+                other => Err(format!("{what:?} finished, but queueing {other} ran")),
             },
             _ => Ok(()),
         }
@@ -72,10 +93,11 @@ impl Checker for Conservation {
 
     fn end(&mut self, _world: &World<'_>) -> Result<(), String> {
         for (item, (pending, running)) in self.pending.iter().zip(&self.running).enumerate() {
-            if let Some((ticket, stage)) = pending {
+            if let Some((ticket, stage)) = pending.get() {
                 return Err(format!("queueing {ticket} of item {item} was lost ({stage:?})"));
             }
-            if let Some(ticket) = running {
+            if *running != 0 {
+                let ticket = running;
                 return Err(format!("queueing {ticket} of item {item} never finished"));
             }
         }

@@ -1,21 +1,18 @@
 //! Delayed items are queued at their time: never early, and late by a tick of the wheel at most.
 
+use std::collections::HashMap;
+
 use cmwq_core::TICK_NS;
 
 use super::{Checker, World};
 use crate::Nanos;
 use crate::event::{Event, What};
-use crate::plan::Plan;
+use crate::plan::ItemId;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Delay {
-    due: Vec<Option<Nanos>>,
-}
-
-impl Delay {
-    pub(super) fn new(plan: &Plan) -> Self {
-        Self { due: vec![None; plan.items.len()] }
-    }
+    /// When armed items are due. Never walked, so its order decides nothing.
+    due: HashMap<ItemId, Nanos>,
 }
 
 impl Checker for Delay {
@@ -25,10 +22,14 @@ impl Checker for Delay {
 
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
-            What::Armed(what, due) => self.due[what.item] = Some(due),
-            What::Cancelled(what) => self.due[what.item] = None,
+            What::Armed(what, due) => {
+                self.due.insert(what.item, due);
+            }
+            What::Cancelled(what) => {
+                self.due.remove(&what.item);
+            }
             What::Queued(what, _) => {
-                let Some(due) = self.due[what.item].take() else { return Ok(()) };
+                let Some(due) = self.due.remove(&what.item) else { return Ok(()) };
                 if event.t < due {
                     return Err(format!("item {} is {} ns early", what.item, due - event.t));
                 }

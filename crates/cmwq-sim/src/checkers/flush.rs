@@ -4,31 +4,39 @@
 use std::collections::BTreeSet;
 
 use super::{Checker, World};
-use crate::event::{Event, Queueing, Ticket, What};
+use crate::event::{Event, Queueing, What};
 use crate::plan::Plan;
 
-#[derive(Debug, Default)]
+/// A queueing: its number among those that came on the lists, and its ticket. In 8 bytes, because
+/// there are two for every item of the run. LIMIT: 2^32 queueings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    number: u32,
+    /// 0: nothing is queued.
+    ticket: u32,
+}
+
+#[derive(Clone, Debug, Default)]
 struct Item {
-    /// The number of the pending queueing on the lists, with its ticket; and of the running one.
-    queued: Option<(u64, Ticket)>,
-    running: Option<(u64, Ticket)>,
+    queued: Entry,
+    running: Entry,
 }
 
 #[derive(Debug)]
 pub(super) struct Flush {
     items: Vec<Item>,
-    next_number: u64,
+    next_number: u32,
     /// What is queued or runs, by queue.
-    outstanding: Vec<BTreeSet<u64>>,
+    outstanding: Vec<BTreeSet<u32>>,
     /// The first number that each flush need not wait for; `None`: it has returned.
-    flushes: Vec<Option<u64>>,
+    flushes: Vec<Option<u32>>,
     waits: Vec<Option<Queueing>>,
 }
 
 impl Flush {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            items: plan.items.iter().map(|_| Item::default()).collect(),
+            items: vec![Item::default(); plan.items.len()],
             next_number: 0,
             outstanding: plan.queues.iter().map(|_| BTreeSet::new()).collect(),
             flushes: Vec::new(),
@@ -36,9 +44,9 @@ impl Flush {
         }
     }
 
-    fn done(&mut self, what: Queueing, entry: Option<(u64, Ticket)>) {
-        if let Some((number, _)) = entry {
-            self.outstanding[what.queue].remove(&number);
+    fn done(&mut self, what: Queueing, entry: Entry) {
+        if entry.ticket != 0 {
+            self.outstanding[what.queue].remove(&entry.number);
         }
     }
 }
@@ -51,20 +59,21 @@ impl Checker for Flush {
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Queued(what, _) => {
-                self.items[what.item].queued = Some((self.next_number, what.ticket));
+                let entry = Entry { number: self.next_number, ticket: what.ticket as u32 };
+                self.items[what.item].queued = entry;
                 self.outstanding[what.queue].insert(self.next_number);
                 self.next_number += 1;
             }
             What::Started(what, ..) => {
                 let item = &mut self.items[what.item];
-                item.running = item.queued.take();
+                item.running = std::mem::take(&mut item.queued);
             }
             What::Cancelled(what) => {
-                let entry = self.items[what.item].queued.take();
+                let entry = std::mem::take(&mut self.items[what.item].queued);
                 self.done(what, entry);
             }
             What::Finished(what, _) => {
-                let entry = self.items[what.item].running.take();
+                let entry = std::mem::take(&mut self.items[what.item].running);
                 self.done(what, entry);
             }
             What::FlushBegan(..) => self.flushes.push(Some(self.next_number)),
@@ -80,8 +89,8 @@ impl Checker for Flush {
             What::WaitEnded(wait, what) => {
                 self.waits[wait] = None;
                 let item = &self.items[what.item];
-                let is_it = |entry: &(u64, Ticket)| entry.1 == what.ticket;
-                if item.queued.iter().chain(&item.running).any(is_it) {
+                let is_it = |entry: Entry| entry.ticket == what.ticket as u32;
+                if is_it(item.queued) || is_it(item.running) {
                     return Err(format!(
                         "the wait for queueing {} of item {} returns before it is done",
                         what.ticket, what.item

@@ -1,10 +1,13 @@
 //! An idle pod helps a busy one: no work of a managed queue waits at a pod that is busy computing
 //! while another managed pod has an idle CPU and nobody on the way.
 
+use std::collections::BTreeSet;
+
 use super::waiting::Waiting;
 use super::{Checker, Gauge, World};
 use crate::Nanos;
-use crate::event::{Event, PoolNo};
+use crate::bitset::BitSet;
+use crate::event::{Event, GroupNo, PoolNo};
 use crate::places::PoolKind;
 use crate::plan::Plan;
 use crate::scenario::Flag;
@@ -15,31 +18,66 @@ pub(super) struct Help {
     /// There is more than one pod to expect help from, and the plan has managed queues.
     is_wanted: bool,
     since: Option<Nanos>,
+    /// Pools that are busy, and pools that could help.
+    busy: BitSet,
+    /// Of normal and of high priority.
+    helpers: [BitSet; 2],
+    in_need: [BTreeSet<GroupNo>; 2],
 }
 
 impl Help {
     pub(super) fn new(plan: &Plan) -> Self {
         let is_managed = |queue: &crate::scenario::QueueSpec| queue.flags.has(Flag::Managed);
         let is_wanted = plan.queues.iter().any(is_managed);
-        Self { waiting: Waiting::new(plan), is_wanted, since: None }
+        Self {
+            waiting: Waiting::new(plan),
+            is_wanted,
+            since: None,
+            busy: BitSet::default(),
+            helpers: Default::default(),
+            in_need: Default::default(),
+        }
     }
 
     /// A pod that waits for help, and one that could give it.
-    fn find(&self, world: &World<'_>) -> Option<(PoolNo, PoolNo)> {
-        let gauges = || world.gauges.iter().enumerate();
-        let idle: Vec<_> =
-            gauges().filter(|(_, gauge)| could_help(gauge, world)).map(|(pool, _)| pool).collect();
-        if idle.is_empty() {
-            return None;
-        }
-        self.waiting.groups.iter().find_map(|group| {
-            let mut pools = group.pools().peekable();
-            let busy = *pools.peek()?;
-            let all_busy = pools.all(|pool| needs_help(&world.gauges[pool]));
-            let high = |pool: PoolNo| world.gauges[pool].is_high;
-            let helper = idle.iter().find(|&&pool| high(pool) == high(busy))?;
-            all_busy.then_some((busy, *helper))
+    fn find(&self) -> Option<(PoolNo, PoolNo)> {
+        self.in_need.iter().zip(&self.helpers).find_map(|(in_need, helpers)| {
+            let helper = helpers.next_from(0)?;
+            let group = *in_need.first()?;
+            Some((self.waiting.pools(group).next()?, helper))
         })
+    }
+
+    /// Takes up what changed: of pools, and of groups.
+    fn update(&mut self, touched: &[PoolNo], world: &World<'_>) {
+        for group in self.waiting.take_changed() {
+            self.reconsider(group, world);
+        }
+        for &pool in touched {
+            let gauge = &world.gauges[pool];
+            self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
+            if self.busy.set(pool, needs_help(gauge)) {
+                for at in 0..self.waiting.ready_at(pool).len() {
+                    self.reconsider(self.waiting.ready_at(pool)[at], world);
+                }
+            }
+        }
+    }
+
+    fn reconsider(&mut self, group: GroupNo, world: &World<'_>) {
+        let mut pools = self.waiting.pools(group).peekable();
+        let first = pools.peek().copied();
+        let is_in_need = pools.all(|pool| needs_help(&world.gauges[pool]));
+        match first {
+            Some(pool) if is_in_need => {
+                self.in_need[usize::from(world.gauges[pool].is_high)].insert(group);
+            }
+            _ => {
+                for in_need in &mut self.in_need {
+                    in_need.remove(&group);
+                }
+            }
+        }
     }
 }
 
@@ -81,11 +119,8 @@ impl Checker for Help {
         if !self.is_wanted || !config.lending || !may_expect {
             return Ok(());
         }
-        let changed = self.waiting.take_changed(touched);
-        if changed.is_empty() && touched.is_empty() && self.since.is_none() {
-            return Ok(());
-        }
-        let Some((busy, idle)) = self.find(world) else {
+        self.update(touched, world);
+        let Some((busy, idle)) = self.find() else {
             self.since = None;
             return Ok(());
         };

@@ -16,14 +16,31 @@ struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     groups: Vec<Group>,
-    /// Where each item is queued and where it runs.
-    sites: Vec<(Option<GroupNo>, Option<GroupNo>)>,
+    /// By which group each item is queued and by which it runs.
+    sites: Vec<(Maybe, Maybe)>,
+}
+
+/// A group, or none, in 4 bytes: there are two for every item of the run.
+#[derive(Clone, Copy, Debug)]
+struct Maybe(u32);
+
+impl Maybe {
+    const NONE: Self = Self(u32::MAX);
+
+    const fn some(group: GroupNo) -> Self {
+        Self(group as u32)
+    }
+
+    const fn take(&mut self) -> Option<GroupNo> {
+        let group = std::mem::replace(self, Self::NONE).0;
+        if group == u32::MAX { None } else { Some(group as GroupNo) }
+    }
 }
 
 impl Limit {
-    fn site(&mut self, item: usize) -> &mut (Option<GroupNo>, Option<GroupNo>) {
+    fn site(&mut self, item: usize) -> &mut (Maybe, Maybe) {
         if self.sites.len() <= item {
-            self.sites.resize(item + 1, (None, None));
+            self.sites.resize(item + 1, (Maybe::NONE, Maybe::NONE));
         }
         &mut self.sites[item]
     }
@@ -58,7 +75,7 @@ impl Checker for Limit {
                 group.forget_old_limit();
             }
             What::Queued(what, site) => {
-                self.site(what.item).0 = Some(site.group);
+                self.site(what.item).0 = Maybe::some(site.group);
                 self.group(site.group).queued += 1;
             }
             What::Cancelled(what) => {
@@ -71,7 +88,7 @@ impl Checker for Limit {
             What::Started(what, site, _) => {
                 let sites = self.site(what.item);
                 let queued = sites.0.take();
-                sites.1 = Some(site.group);
+                sites.1 = Maybe::some(site.group);
                 if let Some(queued) = queued {
                     self.group(queued).queued -= 1;
                 }

@@ -5,15 +5,35 @@
 //! that run.
 
 use super::{Checker, World};
+use crate::by_pool::ByPool;
 use crate::event::{Event, PoolNo, What};
 use crate::places::Kind;
 use crate::plan::{Plan, QueueId};
 
+/// In 8 bytes: the number of an item's queueing (0: none), whether it was running when it was
+/// queued, and whether it runs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Item {
-    /// The number of its queueing, and whether it was running when it was queued.
-    queued: Option<(u64, bool)>,
-    is_running: bool,
+struct Item(u64);
+
+impl Item {
+    const RUNS: u64 = 1;
+    const RAN: u64 = 2;
+
+    const fn queue(&mut self, number: u64) {
+        let runs = self.0 & Self::RUNS;
+        self.0 = (number << 2) | (runs * Self::RAN) | runs;
+    }
+
+    /// The number, and whether it ran when it was queued.
+    const fn start(&mut self) -> Option<(u64, bool)> {
+        let before = self.0;
+        self.0 = Self::RUNS;
+        if before >> 2 == 0 { None } else { Some((before >> 2, before & Self::RAN != 0)) }
+    }
+
+    const fn finish(&mut self) {
+        self.0 &= !Self::RUNS;
+    }
 }
 
 #[derive(Debug)]
@@ -23,7 +43,7 @@ pub(super) struct Order {
     items: Vec<Item>,
     next_number: u64,
     /// The last number started, by queue and pool.
-    last_started: Vec<Vec<u64>>,
+    last_started: Vec<ByPool<u64>>,
 }
 
 impl Order {
@@ -34,16 +54,12 @@ impl Order {
             nr_running: vec![0; plan.queues.len()],
             items: vec![Item::default(); plan.items.len()],
             next_number: 1,
-            last_started: vec![Vec::new(); plan.queues.len()],
+            last_started: vec![ByPool::default(); plan.queues.len()],
         }
     }
 
     fn last_started(&mut self, queue: QueueId, pool: PoolNo) -> &mut u64 {
-        let by_pool = &mut self.last_started[queue];
-        if by_pool.len() <= pool {
-            by_pool.resize(pool + 1, 0);
-        }
-        &mut by_pool[pool]
+        self.last_started[queue].entry(pool, 0)
     }
 }
 
@@ -55,14 +71,13 @@ impl Checker for Order {
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Queued(what, _) => {
-                let item = &mut self.items[what.item];
-                item.queued = Some((self.next_number, item.is_running));
+                self.items[what.item].queue(self.next_number);
                 self.next_number += 1;
             }
             What::Started(what, site, _) => {
-                let item = &mut self.items[what.item];
-                item.is_running = true;
-                let Some((number, was_running)) = item.queued.take() else { return Ok(()) };
+                let Some((number, was_running)) = self.items[what.item].start() else {
+                    return Ok(());
+                };
                 let is_ordered = self.is_ordered[what.queue];
                 self.nr_running[what.queue] += 1;
                 if is_ordered && self.nr_running[what.queue] > 1 {
@@ -81,7 +96,7 @@ impl Checker for Order {
                 *last = number;
             }
             What::Finished(what, _) => {
-                self.items[what.item].is_running = false;
+                self.items[what.item].finish();
                 self.nr_running[what.queue] -= 1;
             }
             _ => {}

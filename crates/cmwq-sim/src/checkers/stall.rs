@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::waiting::Waiting;
-use super::{Checker, World};
+use super::{Checker, Gauge, World};
 use crate::Nanos;
+use crate::bitset::BitSet;
 use crate::event::{Event, GroupNo, PoolNo, What};
 use crate::plan::Plan;
 
@@ -15,31 +16,51 @@ pub(super) struct Stall {
     waiting: Waiting,
     /// Groups that stand still, and since when.
     suspects: BTreeMap<GroupNo, Nanos>,
+    /// No suspect's time is up before this; looking at all of them at every moment would take long.
+    next_due: Nanos,
+    /// Pools that are believed to be slack.
+    slack: BitSet,
     /// By pool, when a creation last failed.
     failed_at: Vec<Option<Nanos>>,
 }
 
+/// Whether nobody computes in the place of what waits at the pool, or is on the way.
+fn is_slack(gauge: &Gauge, world: &World<'_>) -> bool {
+    // The tick takes one that only waits for a CPU for running.
+    let waking = if world.config.detect.tick.is_some() { gauge.waking } else { 0 };
+    gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
+}
+
 impl Stall {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { waiting: Waiting::new(plan), suspects: BTreeMap::new(), failed_at: Vec::new() }
+        Self {
+            waiting: Waiting::new(plan),
+            suspects: BTreeMap::new(),
+            next_due: Nanos::MAX,
+            slack: BitSet::default(),
+            failed_at: Vec::new(),
+        }
     }
 
     /// Whether `group` stands still: it has work that may run, and at none of its pools somebody
     /// computes in its place or is on the way.
     fn stands_still(&self, group: GroupNo, world: &World<'_>) -> bool {
-        let mut pools = self.waiting.groups[group].pools().peekable();
-        pools.peek().is_some()
-            && pools.all(|pool| {
-                let gauge = &world.gauges[pool];
-                // The tick takes one that only waits for a CPU for running.
-                let waking = if world.config.detect.tick.is_some() { gauge.waking } else { 0 };
-                gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
-            })
+        let mut pools = self.waiting.pools(group).peekable();
+        pools.peek().is_some() && pools.all(|pool| is_slack(&world.gauges[pool], world))
+    }
+
+    fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
+        if !self.stands_still(group, world) {
+            self.suspects.remove(&group);
+        } else {
+            self.suspects.entry(group).or_insert(now);
+            self.next_due = self.next_due.min(now);
+        }
     }
 
     /// Until when the group may stand still.
     fn excused_until(&self, group: GroupNo, since: Nanos, world: &World<'_>) -> Nanos {
-        let pools = self.waiting.groups[group].pools();
+        let pools = self.waiting.pools(group);
         let retries = pools.filter_map(|pool| {
             Some(self.failed_at.get(pool).copied().flatten()? + world.config.create_cooldown)
         });
@@ -79,19 +100,28 @@ impl Checker for Stall {
         touched: &[PoolNo],
         world: &World<'_>,
     ) -> Result<(), String> {
-        for group in self.waiting.take_changed(touched) {
-            if self.stands_still(group, world) {
-                self.suspects.entry(group).or_insert(now);
-            } else {
-                self.suspects.remove(&group);
+        for group in self.waiting.take_changed() {
+            self.reconsider(group, now, world);
+        }
+        for &pool in touched {
+            // Only where this changed does anything change for those that wait.
+            if self.slack.set(pool, is_slack(&world.gauges[pool], world)) {
+                for at in 0..self.waiting.ready_at(pool).len() {
+                    self.reconsider(self.waiting.ready_at(pool)[at], now, world);
+                }
             }
         }
+        if until.is_some_and(|until| until <= self.next_due) {
+            return Ok(());
+        }
+        self.next_due = Nanos::MAX;
         for (&group, &since) in &self.suspects {
             let excused_until = self.excused_until(group, since, world);
             if until.is_some_and(|until| until <= excused_until) {
+                self.next_due = self.next_due.min(excused_until);
                 continue;
             }
-            let Some(pool) = self.waiting.groups[group].pools().next() else { continue };
+            let Some(pool) = self.waiting.pools(group).next() else { continue };
             let gauge = &world.gauges[pool];
             return Err(format!(
                 "work waits at pool {pool} ({:?}) since {since} ns, where {} of {} workers compute, none is on the way and {} CPUs are idle",

@@ -1,141 +1,217 @@
 //! What waits where and may run, as the events tell: shared by the checkers `stall` and `help`.
+//!
+//! All of it is kept up event by event, and nothing is ever walked that did not change: a run may
+//! have a hundred thousand queues at thousands of pools. A group is *ready* while its limit leaves
+//! room; a pool knows the ready groups with items at it, and nothing of the others.
 
 use crate::event::{Event, GroupNo, PoolNo, Site, What};
 use crate::plan::Plan;
 
+const NONE: u32 = u32::MAX;
+
+/// Items of a group that wait at a pool.
+#[derive(Clone, Copy, Debug)]
+struct Waiters {
+    pool: u32,
+    nr: u32,
+    /// Where the pool lists the group, if it does.
+    slot: u32,
+}
+
 /// What shares a limit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group {
+struct Group {
     limit: u32,
     running: u32,
     /// Queueings that wait for an earlier one of the same item; they may hold slots meanwhile.
     tied: u32,
-    /// How many items wait, by pool; none twice.
-    waiting: Vec<(PoolNo, u32)>,
+    is_ready: bool,
+    is_changed: bool,
+    /// By pool; none twice, none empty.
+    waiting: Vec<Waiters>,
 }
 
 impl Group {
-    /// Pools with items of which at least one may run now, if the limit leaves room: what is
-    /// admitted but does not run yet is among those that wait.
-    pub(super) fn pools(&self) -> impl Iterator<Item = PoolNo> {
-        let may_run = self.running + self.tied < self.limit;
-        let waiting = self.waiting.iter().filter(move |(_, n)| may_run && *n > 0);
-        waiting.map(|(pool, _)| *pool)
-    }
-
-    fn change(&mut self, pool: PoolNo, change: i32) {
-        let index =
-            self.waiting.iter().position(|(other, _)| *other == pool).unwrap_or_else(|| {
-                self.waiting.push((pool, 0));
-                self.waiting.len() - 1
-            });
-        let count = &mut self.waiting[index].1;
-        *count = count.wrapping_add_signed(change);
+    fn find(&self, pool: PoolNo) -> Option<usize> {
+        self.waiting.iter().position(|waiters| waiters.pool as PoolNo == pool)
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// An item's place, in 16 bytes: there is one for every item of the run.
+#[derive(Clone, Copy, Debug)]
 struct Item {
-    /// Where it is queued, and whether that queueing waits for an earlier one that still runs.
-    queued: Option<(Site, bool)>,
-    running: Option<Site>,
+    queued: Option<Queued>,
+    /// The group by which it runs.
+    running: u32,
+}
+
+/// Where an item is queued, and whether that queueing waits for an earlier one that still runs.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    pool: u32,
+    group: u32,
+    is_tied: bool,
 }
 
 /// See the module header.
 #[derive(Debug)]
 pub(super) struct Waiting {
     items: Vec<Item>,
-    pub(super) groups: Vec<Group>,
-    /// The groups of each pool.
-    by_pool: Vec<Vec<GroupNo>>,
-    /// Groups that changed since they were last asked for.
+    groups: Vec<Group>,
+    /// The ready groups with items at each pool.
+    ready: Vec<Vec<GroupNo>>,
+    /// Groups that changed since they were last asked for; each once.
     changed: Vec<GroupNo>,
 }
 
 impl Waiting {
     pub(super) fn new(plan: &Plan) -> Self {
+        let nowhere = Item { queued: None, running: NONE };
         Self {
-            items: vec![Item::default(); plan.items.len()],
+            items: vec![nowhere; plan.items.len()],
             groups: Vec::new(),
-            by_pool: Vec::new(),
+            ready: Vec::new(),
             changed: Vec::new(),
         }
     }
 
     pub(super) fn observe(&mut self, event: &Event) {
         match event.what {
-            What::LimitSet(group, limit) => self.group(group).limit = limit,
+            What::LimitSet(group, limit) => self.change(group, |group| group.limit = limit),
             What::Queued(what, site) => {
-                let is_tied = self.items[what.item].running.is_some();
-                self.items[what.item].queued = Some((site, is_tied));
-                self.introduce(site);
-                self.count(site, is_tied, 1);
+                let is_tied = self.items[what.item].running != NONE;
+                let (pool, group) = (site.pool as u32, site.group as u32);
+                self.items[what.item].queued = Some(Queued { pool, group, is_tied });
+                self.arrive(site, is_tied);
             }
             What::Cancelled(what) => self.leave(what.item),
             What::Started(what, site, _) => {
                 self.leave(what.item);
-                self.items[what.item].running = Some(site);
-                self.group(site.group).running += 1;
+                self.items[what.item].running = site.group as u32;
+                self.change(site.group, |group| group.running += 1);
             }
-            What::Finished(what, _) => {
-                if let Some(site) = self.items[what.item].running.take() {
-                    self.group(site.group).running -= 1;
-                }
-                // Whoever waited for this run waits like the others now.
-                if let Some((site, is_tied @ true)) = &mut self.items[what.item].queued {
-                    *is_tied = false;
-                    let site = *site;
-                    self.count(site, true, -1);
-                    self.count(site, false, 1);
-                }
-            }
+            What::Finished(what, _) => self.finish(what.item),
             _ => {}
         }
     }
 
-    fn leave(&mut self, item: usize) {
-        if let Some((site, is_tied)) = self.items[item].queued.take() {
-            self.count(site, is_tied, -1);
+    fn finish(&mut self, item: usize) {
+        let item = &mut self.items[item];
+        let running = std::mem::replace(&mut item.running, NONE);
+        // Whoever waited for this run waits like the others now.
+        let freed = item.queued.as_mut().filter(|queued| queued.is_tied).map(|queued| {
+            queued.is_tied = false;
+            Site { pool: queued.pool as PoolNo, group: queued.group as GroupNo }
+        });
+        if running != NONE {
+            self.change(running as GroupNo, |group| group.running -= 1);
+        }
+        if let Some(site) = freed {
+            self.change(site.group, |group| group.tied -= 1);
+            self.arrive(site, false);
         }
     }
 
-    fn count(&mut self, site: Site, is_tied: bool, change: i32) {
-        let group = self.group(site.group);
+    fn arrive(&mut self, site: Site, is_tied: bool) {
         if is_tied {
-            group.tied = group.tied.wrapping_add_signed(change);
-        } else {
-            group.change(site.pool, change);
+            return self.change(site.group, |group| group.tied += 1);
+        }
+        self.change(site.group, |_| ());
+        let group = &mut self.groups[site.group];
+        if let Some(at) = group.find(site.pool) {
+            group.waiting[at].nr += 1;
+            return;
+        }
+        group.waiting.push(Waiters { pool: site.pool as u32, nr: 1, slot: NONE });
+        if group.is_ready {
+            let at = group.waiting.len() - 1;
+            self.list(site.group, at);
         }
     }
 
-    fn group(&mut self, group: GroupNo) -> &mut Group {
-        if self.groups.len() <= group {
-            self.groups.resize(group + 1, Group::default());
+    fn leave(&mut self, item: usize) {
+        let Some(queued) = self.items[item].queued.take() else { return };
+        let (pool, group) = (queued.pool as PoolNo, queued.group as GroupNo);
+        if queued.is_tied {
+            return self.change(group, |group| group.tied -= 1);
         }
-        if self.changed.last() != Some(&group) {
-            self.changed.push(group);
-        }
-        &mut self.groups[group]
-    }
-
-    fn introduce(&mut self, site: Site) {
-        if self.by_pool.len() <= site.pool {
-            self.by_pool.resize(site.pool + 1, Vec::new());
-        }
-        let groups = &mut self.by_pool[site.pool];
-        if !groups.contains(&site.group) {
-            groups.push(site.group);
+        self.change(group, |_| ());
+        let Some(at) = self.groups[group].find(pool) else { return };
+        self.groups[group].waiting[at].nr -= 1;
+        if self.groups[group].waiting[at].nr == 0 {
+            self.unlist(group, at);
+            self.groups[group].waiting.swap_remove(at);
         }
     }
 
-    /// The groups that changed, or that lead to one of these pools; each once.
-    pub(super) fn take_changed(&mut self, touched: &[PoolNo]) -> Vec<GroupNo> {
-        let mut changed = std::mem::take(&mut self.changed);
-        for &pool in touched {
-            changed.extend(self.by_pool.get(pool).into_iter().flatten());
+    /// Changes a group's counts, and with them whether it is ready.
+    fn change(&mut self, number: GroupNo, change: impl FnOnce(&mut Group)) {
+        if self.groups.len() <= number {
+            self.groups.resize(number + 1, Group::default());
         }
-        changed.sort_unstable();
-        changed.dedup();
+        let group = &mut self.groups[number];
+        change(group);
+        if !std::mem::replace(&mut group.is_changed, true) {
+            self.changed.push(number);
+        }
+        // What is admitted but does not run yet is among those that wait.
+        let is_ready = group.running + group.tied < group.limit;
+        if std::mem::replace(&mut group.is_ready, is_ready) == is_ready {
+            return;
+        }
+        for at in 0..group.waiting.len() {
+            if is_ready {
+                self.list(number, at);
+            } else {
+                self.unlist(number, at);
+            }
+        }
+    }
+
+    /// Its pool lists the group from now on.
+    fn list(&mut self, number: GroupNo, at: usize) {
+        let waiters = &mut self.groups[number].waiting[at];
+        let pool = waiters.pool as PoolNo;
+        if self.ready.len() <= pool {
+            self.ready.resize(pool + 1, Vec::new());
+        }
+        waiters.slot = self.ready[pool].len() as u32;
+        self.ready[pool].push(number);
+    }
+
+    fn unlist(&mut self, number: GroupNo, at: usize) {
+        let waiters = &mut self.groups[number].waiting[at];
+        let (pool, slot) = (waiters.pool as PoolNo, std::mem::replace(&mut waiters.slot, NONE));
+        if slot == NONE {
+            return;
+        }
+        self.ready[pool].swap_remove(slot as usize);
+        // The last one of the list has moved here.
+        if let Some(&moved) = self.ready[pool].get(slot as usize)
+            && let Some(at) = self.groups[moved].find(pool)
+        {
+            self.groups[moved].waiting[at].slot = slot;
+        }
+    }
+
+    /// Pools with items of the group of which at least one may run now, if the limit leaves room.
+    pub(super) fn pools(&self, group: GroupNo) -> impl Iterator<Item = PoolNo> {
+        let group = &self.groups[group];
+        let ready = group.waiting.iter().filter(|_| group.is_ready);
+        ready.map(|waiters| waiters.pool as PoolNo)
+    }
+
+    /// The groups that changed since the last time; each once.
+    pub(super) fn take_changed(&mut self) -> Vec<GroupNo> {
+        let changed = std::mem::take(&mut self.changed);
+        for &group in &changed {
+            self.groups[group].is_changed = false;
+        }
         changed
+    }
+
+    /// The groups that would run something at `pool`.
+    pub(super) fn ready_at(&self, pool: PoolNo) -> &[GroupNo] {
+        self.ready.get(pool).map_or(&[], Vec::as_slice)
     }
 }

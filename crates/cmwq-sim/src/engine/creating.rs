@@ -56,6 +56,7 @@ impl Engine<'_> {
     fn wanted(&mut self, pool: PoolNo) {
         self.gauges[pool].creating += 1;
         self.note(What::WorkerWanted(pool));
+        self.plan_mayday(pool);
     }
 
     /// A creation from outside has come to its end.
@@ -97,6 +98,7 @@ impl Engine<'_> {
             // It counted as busy while it was in the making, and busy workers excuse idle ones.
             self.plan_cull(pool);
             self.note(What::CreateFailed(pool));
+            self.plan_mayday(pool);
             self.plan_retry(retry_at.unwrap_or(self.now));
             return false;
         }

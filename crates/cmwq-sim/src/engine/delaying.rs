@@ -47,7 +47,7 @@ impl Engine<'_> {
         self.wheel_planned = None;
         while let Some(item) = Arena::expire(&mut self.wheel, self.now) {
             let cpu = self.items[item].cpu;
-            self.queue_claimed(item, cpu, 0);
+            self.queue_claimed(item, cpu, self.caller_cpu());
         }
         self.plan_wheel();
     }

@@ -22,7 +22,7 @@ pub(crate) struct Report {
 impl Engine<'_> {
     /// The thread blocks in the function of an item. `announced`: it says so itself.
     pub(super) fn report_blocked(&mut self, tid: Tid, announced: bool) {
-        if self.config.sabotage != Some(Sabotage::NoReports) {
+        if self.is_watched(tid, announced) {
             self.report(self.report_on(tid, true), announced, self.config.detect.blocked);
             self.maybe_spurious(tid, false);
         }
@@ -30,9 +30,15 @@ impl Engine<'_> {
 
     /// The thread has a CPU again.
     pub(super) fn report_resumed(&mut self, tid: Tid, announced: bool) {
-        if self.config.sabotage != Some(Sabotage::NoReports) {
+        if self.is_watched(tid, announced) {
             self.report(self.report_on(tid, false), announced, self.config.detect.resumed);
         }
+    }
+
+    /// Whether anybody learns what the thread does. Rescuers do not count, so nobody watches them.
+    fn is_watched(&self, tid: Tid, announced: bool) -> bool {
+        let is_seen = announced || !self.threads[tid].is_rescuer;
+        is_seen && self.config.sabotage != Some(Sabotage::NoReports)
     }
 
     /// A worker is counted by its own pool, wherever it works.

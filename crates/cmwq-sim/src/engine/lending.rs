@@ -6,7 +6,7 @@ use super::{Engine, Visit};
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
-use crate::places::PoolKind;
+use crate::places::{Pool, PoolKind};
 use cmwq_core::Kick;
 
 impl Engine<'_> {
@@ -15,11 +15,12 @@ impl Engine<'_> {
         is_managed && self.config.lending && self.config.sabotage != Some(Sabotage::NeverLend)
     }
 
-    fn siblings(&self, pool: PoolNo) -> impl Iterator<Item = PoolNo> {
-        let all = &self.pools.managed[usize::from(self.pools.list[pool].is_high)];
-        let mine = all.iter().position(|&other| other == pool).unwrap_or(0);
-        let (before, after) = all.split_at(mine);
-        after.iter().skip(1).chain(before).copied()
+    /// The first managed pool behind `pool` that wants help.
+    fn who_wants_help(&self, pool: PoolNo) -> Option<PoolNo> {
+        let Pool { is_high, rank, .. } = self.pools.list[pool];
+        let class = usize::from(is_high);
+        let found = self.pools.wanting[class].other_after(rank, rank);
+        found.map(|rank| self.pools.managed[class][rank])
     }
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
@@ -27,9 +28,12 @@ impl Engine<'_> {
         if !self.lends(pool) || !self.pools.list[pool].wants_help() {
             return;
         }
-        let has_spare = |&other: &PoolNo| self.pools.list[other].core.has_spare_cpu();
-        let idle: Vec<_> = self.siblings(pool).filter(has_spare).collect();
-        for other in idle {
+        let Pool { is_high, rank, .. } = self.pools.list[pool];
+        let class = usize::from(is_high);
+        let mut at = rank;
+        while let Some(next) = self.pools.spare[class].other_after(rank, at) {
+            at = next;
+            let other = self.pools.managed[class][next];
             match self.pools.list[other].core.kick_to_lend() {
                 Kick::Wake(id) => {
                     self.check_pool(other);
@@ -50,7 +54,8 @@ impl Engine<'_> {
         if !self.lends(home) {
             return None;
         }
-        let host = self.siblings(home).find(|&other| self.pools.list[other].wants_help())?;
+        let host = self.who_wants_help(home)?;
+        debug_assert!(self.pools.list[host].wants_help(), "the index of pools is stale");
         if self.pools.list[home].core.may_create_spare(self.now) {
             return Some(self.begin_creation(tid, Creator::Lender));
         }
@@ -81,6 +86,7 @@ impl Engine<'_> {
         let core = &mut self.pools.list[home].core;
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.work_waits() || core.is_over_capacity();
+        self.pools.refresh(home);
         if is_wanted && self.pools.list[visit.host].core.guest_may_leave(visit.id) {
             self.go_home(tid, visit);
         }

@@ -6,7 +6,8 @@ use super::Engine;
 use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
-use crate::places::{Kind, Link, Queue};
+use crate::machine::Place;
+use crate::places::{Kind, Link, PoolKind, Queue};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -101,6 +102,7 @@ impl Engine<'_> {
     }
 
     fn note_queued(&mut self, what: Queueing, link: Link) {
+        self.pools.list[link.pool].nr_listed += 1;
         self.note(What::Queued(what, Site { pool: link.pool, group: link.group }));
     }
 
@@ -113,26 +115,38 @@ impl Engine<'_> {
 
     /// The queue's way into the pool that serves callers on `cpu`.
     fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
-        let Queue { kind, is_high, .. } = self.queues[queue];
-        let kind = kind.pool_kind(cpu, &self.machine);
-        let pool = self.pools.find_or_make(kind, is_high, &self.machine, self.config);
-        while self.gauges.len() <= pool {
-            let made = &self.pools.list[self.gauges.len()];
-            let concurrency = made.core.config().concurrency;
-            self.gauges.push(Gauge::new(made.kind, made.is_high, concurrency));
-        }
+        let Queue { kind, is_high, scope, .. } = self.queues[queue];
+        let kind = kind.pool_kind(cpu, scope, &self.machine);
+        let pool = self.pool(kind, is_high);
         match self.queues[queue].link(pool) {
             Some(link) => link,
             None => self.make_link(queue, pool),
         }
     }
 
+    /// The pool of this kind, made when it is first needed.
+    pub(super) fn pool(&mut self, kind: PoolKind, is_high: bool) -> PoolNo {
+        if let Some(pool) = self.pools.find(kind, is_high) {
+            return pool;
+        }
+        if let Place::Domain(domain) = kind.place() {
+            self.machine.track(domain);
+        }
+        let concurrency = self.concurrency(kind);
+        let pool = self.pools.make(kind, is_high, concurrency, self.config);
+        self.gauges.push(Gauge::new(kind, is_high, concurrency));
+        self.watchers.touch(pool);
+        self.see_to_help(pool);
+        pool
+    }
+
     #[cold]
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
-        let node = self.queues[queue].node_of(kind, &self.machine, self.config);
-        let max_active = self.queues[queue].share(node, &self.machine, self.config);
-        let (group, slots) = match node.filter(|_| self.config.node_pods > 1) {
+        let node = self.queues[queue].node_of(kind, &self.machine);
+        let max_active = self.queues[queue].share(node, &self.machine);
+        let is_shared = self.queues[queue].shares_nodes(&self.machine);
+        let (group, slots) = match node.filter(|_| is_shared) {
             Some(node) => self.shared_limit(queue, node, max_active),
             None => (self.new_group(max_active), None),
         };
@@ -140,7 +154,8 @@ impl Engine<'_> {
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(max_active.saturating_add(raised), slots);
         let pwq = self.pools.list[pool].core.add_pwq(config);
-        let link = Link { pool, pwq, group };
+        self.pools.list[pool].nr_listed += 1;
+        let link = Link { pool, pwq, group, limit: max_active };
         queue.add_link(link);
         link
     }
@@ -160,7 +175,7 @@ impl Engine<'_> {
         }
         let group = self.new_group(max_active);
         let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
-        let shared = Queue::new_shared(node, group, max_active.saturating_add(raised));
+        let shared = Queue::new_shared(node, group, max_active, max_active.saturating_add(raised));
         self.queues[queue].shared.push(shared);
         find(&self.queues[queue]).expect("just added")
     }
@@ -178,7 +193,7 @@ impl Engine<'_> {
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
         self.check_pool(pool);
         match kick {
-            Kick::None => {}
+            Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {
                 if self.strikes(Sabotage::DropWake, 3) {
                     return;
@@ -231,6 +246,7 @@ impl Engine<'_> {
             self.complain("core", format!("item {item} is on {at:?}, which denies it"));
             return false;
         };
+        self.pools.list[pool].nr_listed -= 1;
         self.cancelled(item, self.arena.word(item));
         self.act(pool, effects);
         true
@@ -246,23 +262,40 @@ impl Engine<'_> {
 
     pub(super) fn set_max_active(&mut self, queue: QueueId, max_active: u32) {
         self.queues[queue].max_active = max_active;
+        self.note(What::MaxActiveSet(queue, max_active));
+        self.split_limit(queue, false);
+    }
+
+    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the same as
+    /// before, because nobody asked for it.
+    pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
+        let is_shared = self.queues[queue].shares_nodes(&self.machine);
         for index in 0..self.queues[queue].links.len() {
             let link = self.queues[queue].links[index];
             let kind = self.pools.list[link.pool].kind;
-            let node = self.queues[queue].node_of(kind, &self.machine, self.config);
-            if node.is_some() && self.config.node_pods > 1 {
+            let node = self.queues[queue].node_of(kind, &self.machine);
+            if node.is_some() && is_shared {
+                // A shared limit: below. All links of a queue are alike.
+                break;
+            }
+            let share = self.queues[queue].share(node, &self.machine);
+            if only_changes && share == link.limit {
                 continue;
             }
-            let share = self.queues[queue].share(node, &self.machine, self.config);
+            self.queues[queue].links[index].limit = share;
             self.note(What::LimitSet(link.group, share));
             let kick = self.pools.list[link.pool].core.set_max_active(link.pwq, share);
             self.kick(link.pool, kick);
         }
         for index in 0..self.queues[queue].shared.len() {
             let shared = &self.queues[queue].shared[index];
-            let (node, group) = (shared.node, shared.group);
+            let (node, group, before) = (shared.node, shared.group, shared.limit);
             let slots = std::sync::Arc::clone(&shared.slots);
-            let share = self.queues[queue].share(Some(node), &self.machine, self.config);
+            let share = self.queues[queue].share(Some(node), &self.machine);
+            if only_changes && share == before {
+                continue;
+            }
+            self.queues[queue].shared[index].limit = share;
             self.note(What::LimitSet(group, share));
             let mut granted = slots.raise(Some(share));
             while let Some(to) = granted {

@@ -1,10 +1,10 @@
 //! The end of a run: what must be left, and what is dropped.
 
-use cmwq_core::Wheel;
+use cmwq_core::{Timer, Wheel, WorkItem};
 
 use super::{Engine, Mode};
 use crate::arena::Arena;
-use crate::report::{Outcome, Stats};
+use crate::report::{Memory, Outcome, Stats};
 
 impl Engine<'_> {
     /// Nothing will happen any more: whether everything was done, and the core's books are empty.
@@ -36,6 +36,21 @@ impl Engine<'_> {
         self.check_pwqs();
     }
 
+    /// What the core's structures take now.
+    pub(super) fn measure(&mut self) {
+        let item = size_of::<WorkItem>() + size_of::<Timer>();
+        let mut memory =
+            Memory { items: (self.plan.items.len() * item) as u64, ..Memory::default() };
+        for pool in &self.pools.list {
+            let footprint = pool.core.footprint();
+            memory.pools += footprint.pool as u64;
+            memory.workers += footprint.workers as u64;
+            memory.pwqs += footprint.pwqs as u64;
+            memory.nr_pwqs += footprint.nr_pwqs as u64;
+        }
+        self.memory = memory;
+    }
+
     fn check_pwqs(&mut self) {
         for queue in 0..self.queues.len() {
             for index in 0..self.queues[queue].links.len() {
@@ -51,7 +66,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn outcome(&mut self) -> Outcome {
-        let is_worker = |thread: &&super::Thread| !matches!(thread.mode, Mode::Foreign(_));
+        let is_worker = |thread: &&super::Thread| {
+            !thread.is_rescuer && !matches!(thread.mode, Mode::Foreign(_))
+        };
         Outcome {
             digest: self.watchers.digest,
             violation: self.violation.take(),
@@ -63,6 +80,8 @@ impl Engine<'_> {
                 workers: self.threads.iter().filter(is_worker).count() as u64,
             },
             end: self.now,
+            last_item: self.last_item,
+            memory: self.memory,
             events: self.watchers.events.take().unwrap_or_default(),
             recent: std::mem::take(&mut self.watchers.recent),
         }

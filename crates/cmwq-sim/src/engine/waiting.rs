@@ -14,7 +14,6 @@ pub(crate) struct Wait {
     what: Queueing,
     /// The worker that waits; `None`: a caller from outside.
     thread: Option<Tid>,
-    barrier: usize,
     is_over: bool,
 }
 
@@ -23,7 +22,6 @@ pub(crate) struct Wait {
 pub(crate) struct Flush {
     queue: QueueId,
     thread: Option<Tid>,
-    is_over: bool,
 }
 
 /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs`: the count belongs to the first
@@ -60,7 +58,11 @@ impl Engine<'_> {
         let what = Queueing { item, ticket: ticket.unwrap_or_default(), queue };
         let wait = self.waits.len();
         let is_over = self.strikes(Sabotage::WaitEarly, 1);
-        self.waits.push(Wait { what, thread, barrier, is_over });
+        self.waits.push(Wait { what, thread, is_over });
+        if self.wait_of_barrier.len() <= barrier {
+            self.wait_of_barrier.resize(barrier + 1, usize::MAX);
+        }
+        self.wait_of_barrier[barrier] = wait;
         self.note(What::WaitBegan(wait, what));
         if is_over {
             self.note(What::WaitEnded(wait, what));
@@ -70,10 +72,8 @@ impl Engine<'_> {
 
     /// A worker has come to a barrier.
     pub(super) fn wait_is_over(&mut self, barrier: usize) {
-        let find = |wait: &Wait| wait.barrier == barrier;
-        let Some(index) = self.waits.iter().rposition(find) else { return };
+        let index = self.wait_of_barrier[barrier];
         let wait = self.waits[index];
-        self.waits[index].barrier = usize::MAX;
         self.arena.free_barrier(barrier);
         if wait.is_over {
             return;
@@ -90,7 +90,7 @@ impl Engine<'_> {
     /// Waits for everything queued so far. `false`: nothing was in flight.
     pub(super) fn flush_queue(&mut self, queue: QueueId, thread: Option<Tid>) -> bool {
         let me = self.flushes.len();
-        self.flushes.push(Flush { queue, thread, is_over: false });
+        self.flushes.push(Flush { queue, thread });
         self.note(What::FlushBegan(me, queue));
         if self.strikes(Sabotage::FlushEarly, 1) {
             self.flush_ended(me);
@@ -103,6 +103,9 @@ impl Engine<'_> {
         if start == cmwq_core::Start::Done {
             self.flush_ended(me);
             return false;
+        }
+        if let Some(tid) = thread {
+            self.threads[tid].flush = Some(me);
         }
         true
     }
@@ -130,8 +133,7 @@ impl Engine<'_> {
 
     /// The worker that waited for something has a CPU again.
     pub(super) fn after_wait(&mut self, tid: Tid) {
-        let waits = |flush: &Flush| flush.thread == Some(tid) && !flush.is_over;
-        if let Some(flush) = self.flushes.iter().rposition(waits) {
+        if let Some(flush) = self.threads[tid].flush.take() {
             self.flusher_continues(flush);
         }
     }
@@ -156,7 +158,6 @@ impl Engine<'_> {
     }
 
     fn flush_ended(&mut self, me: usize) {
-        self.flushes[me].is_over = true;
         self.note(What::FlushEnded(me, self.flushes[me].queue));
     }
 }

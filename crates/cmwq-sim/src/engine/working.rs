@@ -34,6 +34,7 @@ impl Engine<'_> {
                 Mode::Ask => self.ask(tid),
                 Mode::Create(creation) => self.creation_done(tid, creation),
                 Mode::Item(run) => self.run_on(tid, run),
+                Mode::Rescue => self.ask_as_rescuer(tid),
                 Mode::Foreign(computes) => self.foreign(tid, computes),
                 Mode::Dead => Turn::Off,
             };
@@ -115,6 +116,7 @@ impl Engine<'_> {
                 let queue = claim.wq.0 as usize;
                 let ticket = self.items[item].pending.take().unwrap_or_default();
                 self.items[item].running = Some(ticket);
+                self.pools.list[pool].nr_listed -= 1;
                 let group = self.queues[queue].link(pool).map_or(usize::MAX, |link| link.group);
                 let run = Run {
                     what: Queueing { item, ticket, queue },
@@ -127,9 +129,11 @@ impl Engine<'_> {
                 };
                 self.note(What::Started(run.what, run.site, self.runner(tid)));
                 self.threads[tid].mode = Mode::Item(run);
-                self.gauges[self.threads[tid].home].executing += 1;
-                self.regauge(tid);
-                self.report_falsely(tid);
+                if !self.threads[tid].is_rescuer {
+                    self.gauges[self.threads[tid].home].executing += 1;
+                    self.regauge(tid);
+                    self.report_falsely(tid);
+                }
             }
         }
         Turn::Again
@@ -176,6 +180,9 @@ impl Engine<'_> {
                 }
             }
             Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            Op::Offline(_) | Op::Online(_) => {
+                debug_assert!(false, "CPUs come and go by calls from outside");
+            }
         }
         Turn::Again
     }
@@ -228,10 +235,13 @@ impl Engine<'_> {
         let item = run.what.item;
         self.items[item].running = None;
         self.outstanding -= 1;
+        self.last_item = self.now;
         self.note(What::Finished(run.what, self.runner(tid)));
-        self.threads[tid].mode = Mode::Ask;
-        self.gauges[self.threads[tid].home].executing -= 1;
-        self.regauge(tid);
+        self.threads[tid].mode = self.mode_between_items(tid);
+        if !self.threads[tid].is_rescuer {
+            self.gauges[self.threads[tid].home].executing -= 1;
+            self.regauge(tid);
+        }
         let id = self.threads[tid].visit.map_or(self.threads[tid].id, |visit| visit.id);
         self.leave_function(tid, run.site.pool, id);
         Turn::Again

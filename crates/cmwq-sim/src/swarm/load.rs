@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
+use crate::topology::Scope;
 
 /// How much of what this seed's plan has.
 struct Taste {
@@ -77,6 +78,18 @@ pub(super) fn plan(rng: &mut Rng, config: &Config, options: &Options) -> Plan {
     Plan { queues, items, calls }
 }
 
+/// In every other plan unbound and managed queues have scopes of their own.
+pub(super) fn draw_scopes(rng: &mut Rng, plan: &mut Plan, options: &Options) {
+    if !rng.chance(500_000) || options.scope.is_some() {
+        return;
+    }
+    for queue in &mut plan.queues {
+        let (scope, _) = *rng.pick(&Scope::ALL);
+        let has_pods = queue.flags.has(Flag::Unbound) || queue.flags.has(Flag::Managed);
+        queue.scope = (has_pods && rng.chance(700_000)).then_some(scope);
+    }
+}
+
 fn queue(rng: &mut Rng, number: usize) -> QueueSpec {
     let kinds = [
         Flag::Percpu,
@@ -95,12 +108,16 @@ fn queue(rng: &mut Rng, number: usize) -> QueueSpec {
     if rng.chance(200_000) && kind != Flag::Bh {
         flags = flags.with(Flag::CpuIntensive);
     }
+    // Of a stream of its own, as are the outages that make it matter.
+    if rng.fork(number as u64).chance(300_000) && kind != Flag::Bh {
+        flags = flags.with(Flag::MemReclaim);
+    }
     let max_active = match kind {
         Flag::Ordered | Flag::Bh => 0,
         _ if rng.chance(400_000) => 0,
         _ => rng.magnitude(1, 64) as u32,
     };
-    QueueSpec { name: format!("q{number}"), flags, max_active }
+    QueueSpec { name: format!("q{number}"), flags, max_active, ..QueueSpec::default() }
 }
 
 struct Maker<'a> {
@@ -167,7 +184,7 @@ impl Maker<'_> {
 
     fn queueing(&mut self, item: usize) -> Op {
         let cpu = self.rng.chance(self.taste.names_cpu);
-        let cpu = cpu.then(|| self.rng.below(u64::from(self.config.cpus)) as u32);
+        let cpu = cpu.then(|| self.rng.below(u64::from(self.config.shape.cpus())) as u32);
         if self.rng.chance(self.taste.delayed) {
             return Op::QueueDelayed { item, cpu, delay: self.rng.magnitude(1, 20 * MS) };
         }

@@ -21,6 +21,11 @@ pub(crate) fn now() -> Nanos {
     NOW.get()
 }
 
+/// As on the system's clock, a number that changes now and then.
+pub(crate) fn coarse() -> Nanos {
+    NOW.get() >> 22
+}
+
 /// Lets time pass.
 pub(crate) fn pass(time: Duration) {
     let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

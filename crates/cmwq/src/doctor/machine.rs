@@ -72,7 +72,7 @@ impl Machine {
     /// Adds to what the runtime works with what it had no need to keep.
     pub(super) fn read(machine: &runtime::Machine, params: &Params) -> Self {
         let sys = Path::new(SYS_ROOT);
-        let allowed: CpuSet = machine.cpus.iter().copied().collect();
+        let allowed = machine.allowed.clone();
         let topology = Topology::read(sys, &allowed);
         let cpus = topology.cpus();
         let nr_cores = count(cpus, |cpu| cpu.core);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hog;
 use crate::params::Params;
 
 /// A setting from `CMWQ_PARAMS` or `CMWQ_DETECT`.
@@ -30,6 +31,10 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         default_affinity_scope,
         cache_shard_size,
         power_efficient,
+        unbound_cpus,
+        debug_force_rr_cpu,
+        cpu_intensive_thresh_us,
+        cpu_intensive_warning_thresh,
         idle_timeout_ns,
         idle_ratio,
         stack_size,
@@ -39,6 +44,13 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("default_affinity_scope", default_affinity_scope.name().to_owned()),
         ("cache_shard_size", cache_shard_size.to_string()),
         ("power_efficient", u8::from(*power_efficient).to_string()),
+        ("unbound_cpus", unbound_cpus.as_ref().map_or_else(String::new, ToString::to_string)),
+        ("debug_force_rr_cpu", u8::from(*debug_force_rr_cpu).to_string()),
+        (
+            "cpu_intensive_thresh_us",
+            cpu_intensive_thresh_us.unwrap_or_else(hog::default_thresh_us).to_string(),
+        ),
+        ("cpu_intensive_warning_thresh", cpu_intensive_warning_thresh.to_string()),
         ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),

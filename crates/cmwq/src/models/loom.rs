@@ -7,13 +7,16 @@
 
 mod countdown;
 mod event;
+mod flushing;
 mod limit;
+mod link;
 mod mutation;
 mod parker;
 mod plan;
 mod pools;
 mod published;
 mod ticking;
+mod timers;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

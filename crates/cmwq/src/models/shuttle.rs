@@ -12,14 +12,19 @@
 //! threads are gone. Time passes when somebody sleeps until a deadline, see `clock`; nobody is seen
 //! blocked who does not say so.
 
+mod bh;
 mod cancelling;
 mod creating;
 mod delaying;
+mod disabling;
+mod draining;
 mod flushing;
 mod lending;
 mod limiting;
 mod mutation;
+mod placing;
 mod queueing;
+mod rescuing;
 mod scoping;
 mod tearing_down;
 
@@ -28,6 +33,7 @@ use std::env;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
+use crate::builder::Builder;
 use crate::clock;
 use crate::detect::Detect;
 use crate::params::Params;
@@ -35,7 +41,7 @@ use crate::runtime::{Machine, Runtime};
 use crate::service::Service;
 use crate::sync::{self, AtomicU32, Ordering};
 use crate::topo::{CpuSet, Pod};
-use crate::workqueue::{Builder, Workqueue};
+use crate::workqueue::Workqueue;
 
 /// Executions of a scenario under each scheduler.
 const ITERS: usize = 500;
@@ -75,7 +81,7 @@ impl Mortal {
         };
         let params = Params { detect: Some(Detect::Inline), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
-        let raw = Box::into_raw(Runtime::assemble(params, machine));
+        let raw = Box::into_raw(Runtime::assemble(params, machine, 0));
         // SAFETY: from a box; freed by `end`, when nobody is left.
         let runtime: &'static Runtime = unsafe { &*raw };
         runtime.make_global();

@@ -1,29 +1,79 @@
 //! The runtime of the process.
 
+use std::ptr;
+
 use super::{Machine, Runtime};
 use crate::error::Error;
+use crate::fork;
+use crate::loaded;
 use crate::params::Params;
-use crate::sync::{OnceLock, PlainMutex};
+use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
+
+/// Null until it is first used, and in a child until it is used there.
+static GLOBAL: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+/// What a child has inherited: to begin where that ended.
+static INHERITED: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+static MAKING: PlainMutex<()> = PlainMutex::new(());
+
+/// See `fork`.
+pub(crate) fn lock_making() -> PlainGuard<'static, ()> {
+    lock_plain(&MAKING)
+}
+
+/// The process is a child now, and its parent's runtime not its own.
+pub(crate) fn leave_behind() {
+    // ORDERING: no pairing: a child has one thread.
+    let inherited = GLOBAL.swap(ptr::null_mut(), Ordering::Relaxed);
+    if !inherited.is_null() {
+        INHERITED.store(inherited, Ordering::Relaxed);
+    }
+}
 
 impl Runtime {
     /// The process's runtime, made on first use.
     ///
     /// # Errors
     /// If its service thread cannot be created; the next call tries again.
+    #[inline]
     pub(crate) fn global() -> Result<&'static Self, Error> {
-        static GLOBAL: OnceLock<&'static Runtime> = OnceLock::new();
-        static MAKING: PlainMutex<()> = PlainMutex::new(());
-        if let Some(runtime) = GLOBAL.get() {
+        // ORDERING: Acquire pairs with the Release in `make`.
+        let runtime = GLOBAL.load(acquire("global"));
+        // SAFETY: null or a runtime, which lives for ever.
+        match unsafe { runtime.as_ref() } {
+            Some(runtime) => Ok(runtime),
+            None => Self::make(),
+        }
+    }
+
+    /// The process's runtime, if it has one.
+    pub(crate) fn existing() -> Option<&'static Self> {
+        // ORDERING: as in `global`.
+        let runtime = GLOBAL.load(acquire("global"));
+        // SAFETY: as there.
+        unsafe { runtime.as_ref() }
+    }
+
+    #[cold]
+    fn make() -> Result<&'static Self, Error> {
+        let _making = lock_making();
+        // ORDERING: no pairing: written under this lock.
+        let runtime = GLOBAL.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        if let Some(runtime) = unsafe { runtime.as_ref() } {
             return Ok(runtime);
         }
-        let _making = MAKING.lock();
-        if let Some(runtime) = GLOBAL.get() {
-            return Ok(runtime);
-        }
+        fork::watch();
+        loaded::stay();
+        // ORDERING: no pairing: written while there is one thread.
+        let inherited = INHERITED.load(Ordering::Relaxed);
+        // SAFETY: null or a runtime; of one that was inherited only a number is read.
+        let first_pool = unsafe { inherited.as_ref() }.map_or(0, Self::end_of_pools);
         let params = Params::from_env();
         let machine = Machine::read(&params);
-        let runtime = Self::start(params, machine)
+        let runtime = Self::start(params, machine, first_pool)
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
-        Ok(GLOBAL.get_or_init(|| runtime))
+        // ORDERING: Release pairs with the Acquire in `global`.
+        GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
+        Ok(runtime)
     }
 }

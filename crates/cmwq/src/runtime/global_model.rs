@@ -22,6 +22,11 @@ impl Runtime {
         Ok(CURRENT.get().expect("the model has no runtime"))
     }
 
+    /// The execution's runtime.
+    pub(crate) fn existing() -> Option<&'static Self> {
+        CURRENT.get()
+    }
+
     /// Makes it the execution's.
     #[cfg(test)]
     pub(crate) fn make_global(&'static self) {

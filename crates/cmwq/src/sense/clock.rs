@@ -36,17 +36,25 @@ impl CpuClock {
     /// The clock goes by the thread's number. Once the thread has ended a new thread may get that
     /// number, and the clock is then that one's: who keeps a clock must know that its thread lives.
     pub(crate) fn now_ns(self) -> Option<u64> {
-        let mut now = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: `now` is writable. Any clock number may be asked for; those of no thread are
-        // refused.
-        let rc = unsafe { libc::clock_gettime(self.id, now.as_mut_ptr()) };
-        if rc != 0 {
-            return None;
-        }
-        // SAFETY: the call succeeded, so it has written `now`.
-        let now = unsafe { now.assume_init() };
-        let seconds = u64::try_from(now.tv_sec).ok()?;
-        let nanoseconds = u64::try_from(now.tv_nsec).ok()?;
-        Some(seconds * 1_000_000_000 + nanoseconds)
+        read(self.id)
     }
+}
+
+/// The CPU time that the calling thread has used, in nanoseconds.
+pub(crate) fn current_cpu_time() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+fn read(id: libc::clockid_t) -> Option<u64> {
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `now` is writable. Any clock number may be asked for; those of no thread are refused.
+    let rc = unsafe { libc::clock_gettime(id, now.as_mut_ptr()) };
+    if rc != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so it has written `now`.
+    let now = unsafe { now.assume_init() };
+    let seconds = u64::try_from(now.tv_sec).ok()?;
+    let nanoseconds = u64::try_from(now.tv_nsec).ok()?;
+    Some(seconds * 1_000_000_000 + nanoseconds)
 }

@@ -1,7 +1,7 @@
-//! What a thread asks for itself: scheduling class, CPUs, niceness, name, timer slack.
+//! What a thread asks for itself: the idle class, CPUs, niceness, name, timer slack.
 //!
-//! *Does not* touch other threads; each function is about its caller, so a worker arranges itself
-//! when it starts.
+//! *Does not* touch other threads, but for [`pin`]: each function is about its caller, so a worker
+//! arranges itself when it starts.
 //!
 //! Names and classes are asked from the kernel itself where C libraries disagree about whether they
 //! are per process or per thread.
@@ -48,10 +48,18 @@ pub(crate) fn enter_idle_class() -> io::Result<()> {
 /// # Errors
 /// If none of them can be used.
 pub(crate) fn pin_current(cpus: &CpuSet) -> io::Result<()> {
+    pin(0, cpus)
+}
+
+/// Confines a thread of this process, or the calling one (0), to `cpus`.
+///
+/// # Errors
+/// If none of them can be used.
+pub(crate) fn pin(tid: libc::pid_t, cpus: &CpuSet) -> io::Result<()> {
     let words = cpus.to_kernel_words();
     let size = size_of_val(words.as_slice());
     // SAFETY: `words` is readable for the `size` bytes that the call is told.
-    let rc = unsafe { libc::sched_setaffinity(0, size, words.as_ptr().cast()) };
+    let rc = unsafe { libc::sched_setaffinity(tid, size, words.as_ptr().cast()) };
     check(c_long::from(rc))
 }
 
@@ -86,6 +94,46 @@ pub(crate) fn set_timer_slack_ns(slack_ns: u32) {
     let rc = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(slack_ns)) };
     debug_assert_eq!(rc, 0, "any slack can be set");
 }
+
+/// `struct sched_attr` as its first version had it.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    /// For the fair class: the slice that the thread asks for, 0 for the usual one. From 6.12 on.
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Asks for short slices of CPU time: where a thread that woke up asks for less than the one that
+/// has the CPU, it need not wait for the end of that one's slice. Its share of the CPU is the same.
+///
+/// # Errors
+/// If the kernel refuses. Older ones accept it and do nothing.
+pub(crate) fn set_slice_ns_current(slice_ns: u64) -> io::Result<()> {
+    const CURRENT_THREAD: libc::pid_t = 0;
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as u32;
+    // SAFETY: `attr` is writable for the `size` bytes that the call is told.
+    check(unsafe {
+        libc::syscall(libc::SYS_sched_getattr, CURRENT_THREAD, &raw mut attr, size, 0)
+    })?;
+    // Everything else as it is.
+    attr.size = size;
+    attr.runtime = slice_ns;
+    // Workers that this thread creates have the usual slice.
+    attr.flags |= RESET_ON_FORK;
+    // SAFETY: `attr` is readable for the bytes that its `size` tells.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, CURRENT_THREAD, &raw const attr, 0) })
+}
+
+/// `SCHED_FLAG_RESET_ON_FORK`.
+const RESET_ON_FORK: u64 = 1;
 
 fn check(rc: c_long) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -40,6 +40,11 @@ pub(crate) fn pin_current(cpus: &CpuSet) -> io::Result<()> {
     Ok(())
 }
 
+/// All threads of a model are one to the kernel, so none can be confined by its number.
+pub(crate) fn pin(_tid: libc::pid_t, _cpus: &CpuSet) -> io::Result<()> {
+    Ok(())
+}
+
 pub(crate) fn set_nice_current(_nice: i32) -> io::Result<()> {
     Ok(())
 }
@@ -49,3 +54,7 @@ pub(crate) fn fitting_name(name: &str) -> &str {
 }
 
 pub(crate) fn set_timer_slack_ns(_slack_ns: u32) {}
+
+pub(crate) fn set_slice_ns_current(_slice_ns: u64) -> io::Result<()> {
+    Ok(())
+}

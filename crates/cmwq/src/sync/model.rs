@@ -23,6 +23,7 @@ pub(crate) use checker::sync::atomic::{
 };
 pub(crate) use checker::sync::{Mutex, MutexGuard};
 use checker::thread;
+pub(crate) use checker::thread::yield_now;
 
 // Loom's has no constant initialisers, and no loom model has workers.
 #[cfg(shuttle)]

@@ -1,8 +1,9 @@
 //! Orderings by the name of the place that needs them, so that each can be taken away for a test.
 //!
 //! `unpark.release` is the Release half of what `unpark` does, `plan_sleep.fence` the fence in
-//! `Plan::sleep`. Under `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` weakens that
-//! one; `models::loom::mutation` does so for each of [`SITES`] and expects some model to notice.
+//! `Plan::sleep`, `limit_hand_over.lock` the lock that `hand_over` takes before it looks. Under
+//! `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away;
+//! `models::loom::mutation` does so for each of [`SITES`] and expects some model to notice.
 //! See `cmwq_core::ORDERING_SITES`, which is the same for the core.
 
 use super::Ordering;
@@ -19,12 +20,16 @@ pub(crate) const SITES: &[&str] = &[
     "event_wait.acquire",
     "publish.release",
     "published.acquire",
+    "slot_set.release",
+    "slot_get.acquire",
     "countdown.acquire",
     "countdown.release",
     "plan_need_by.fence",
     "plan_sleep.fence",
     "limit_wait.fence",
     "limit_put.fence",
+    "limit_hand_over.lock",
+    "forget_timers.lock",
     "tick_add.release",
     "tick_drop.acquire",
     "watch.release",
@@ -52,6 +57,12 @@ fn is_weakened(site: &str, what: &str) -> bool {
     let Some(weakened) = weakened() else { return false };
     debug_assert!(SITES.contains(&&*format!("{site}.{what}")), "{site}.{what} is not listed");
     weakened.split_once('.') == Some((site, what))
+}
+
+/// Whether the mutation test does without `site`, a hold of a lock that looks as if it could be saved.
+#[inline(always)]
+pub(crate) fn without(site: &'static str) -> bool {
+    site.split_once('.').is_some_and(|(site, what)| is_weakened(site, what))
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
-pub(crate) use std::thread::sleep;
+pub(crate) use std::thread::{sleep, yield_now};
 pub(crate) use std::thread_local;
 
 /// A word that one can sleep on.

@@ -18,7 +18,7 @@ pub(crate) const SYS_ROOT: &str = "/sys";
 /// pinned. If the kernel refuses to say, it is every online CPU, or CPU 0 when even those are not
 /// known: never the empty set.
 pub(crate) fn allowed_cpus() -> CpuSet {
-    affinity_of_current_thread()
+    affinity_of(0)
         .ok()
         .or_else(|| online_cpus(Path::new(SYS_ROOT)))
         .filter(|cpus| !cpus.is_empty())
@@ -28,6 +28,11 @@ pub(crate) fn allowed_cpus() -> CpuSet {
 /// The CPUs that are switched on, if sysfs below `sys` says so.
 pub(crate) fn online_cpus(sys: &Path) -> Option<CpuSet> {
     read_list(&sys.join("devices/system/cpu/online"))
+}
+
+/// The CPUs that are plugged in, switched on or not, if sysfs below `sys` says so.
+pub(crate) fn present_cpus(sys: &Path) -> Option<CpuSet> {
+    read_list(&sys.join("devices/system/cpu/present"))
 }
 
 /// The CPUs that could ever be switched on, if sysfs below `sys` says so.
@@ -51,16 +56,18 @@ pub(super) fn read_number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// The CPUs that a thread of this process, or the calling one (0), may run on now.
+///
 /// Asks with growing buffers, because the kernel refuses one that is smaller than its own mask and
 /// does not tell how large that is.
-fn affinity_of_current_thread() -> io::Result<CpuSet> {
+pub(crate) fn affinity_of(tid: libc::pid_t) -> io::Result<CpuSet> {
     let mut nr_cpus = 1024;
     loop {
         let mut words: Vec<c_ulong> = vec![0; nr_cpus / c_ulong::BITS as usize];
         let size = size_of_val(words.as_slice());
         // SAFETY: `words` is writable for the `size` bytes that the call is told, and all bit
         // patterns are valid.
-        let rc = unsafe { libc::sched_getaffinity(0, size, words.as_mut_ptr().cast()) };
+        let rc = unsafe { libc::sched_getaffinity(tid, size, words.as_mut_ptr().cast()) };
         if rc == 0 {
             return Ok(CpuSet::from_kernel_words(&words));
         }

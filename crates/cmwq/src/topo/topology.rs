@@ -15,6 +15,7 @@ use std::fs;
 use std::path::Path;
 
 use super::cpuset::CpuSet;
+use super::scope::Pod;
 use super::system::{read_list, read_number};
 
 /// One CPU and what it belongs to.
@@ -56,6 +57,37 @@ impl Topology {
     /// The CPUs, in ascending order.
     pub(crate) fn cpus(&self) -> &[Cpu] {
         &self.cpus
+    }
+
+    /// What the CPUs of `cpus` share, as if only they had been asked about.
+    pub(crate) fn within(&self, cpus: &CpuSet) -> Self {
+        // INVARIANT(leader): the lowest CPU that is left leads.
+        let here = || self.cpus.iter().filter(|cpu| cpus.contains(cpu.id));
+        let narrowed = |old: &Cpu| {
+            let mut cpu = old.clone();
+            cpu.core = here().find(|cpu| cpu.core == old.core).map_or(old.id, |cpu| cpu.id);
+            cpu.llc = here().find(|cpu| cpu.llc == old.llc).map_or(old.id, |cpu| cpu.id);
+            cpu
+        };
+        Self { cpus: here().map(narrowed).collect() }
+    }
+
+    /// A made-up machine in which the CPUs of a pod share a cache.
+    pub(crate) fn of_pods(pods: &[Pod]) -> Self {
+        let members = |pod: &Pod| {
+            let (llc, node) = (pod.cpus.first().unwrap_or(0), pod.node);
+            let cpu = |id| Cpu { id, core: id, llc, node, capacity: None };
+            pod.cpus.iter().map(cpu).collect::<Vec<_>>()
+        };
+        let mut cpus: Vec<Cpu> = pods.iter().flat_map(members).collect();
+        cpus.sort_by_key(|cpu| cpu.id);
+        Self { cpus }
+    }
+
+    /// The NUMA node that holds all of `cpus`, if one does.
+    pub(crate) fn node_of(&self, cpus: &CpuSet) -> Option<u32> {
+        let node = self.cpu(cpus.first()?)?.node;
+        node.filter(|_| cpus.iter().all(|id| self.cpu(id).is_some_and(|cpu| cpu.node == node)))
     }
 
     /// One CPU, if it is among those that were read.

@@ -161,14 +161,20 @@ fn cancel_races_with_expiry_but_one_wins() {
 }
 
 #[test]
-fn flush_does_not_wait_for_timers() {
+fn flushing_a_queue_does_not_wait_for_timers_and_flushing_an_item_does_not_wait_for_its() {
     let wq = managed("flush timers");
-    let work = DelayedWork::new(|| {});
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = DelayedWork::new(move || {
+        theirs.fetch_add(1, Ordering::Relaxed);
+    });
     assert!(wq.queue_delayed_work(&work, FAR));
-    assert!(!work.flush(), "only its timer is armed");
     wq.flush();
     assert!(work.is_pending());
-    assert!(work.cancel());
+    assert_eq!(runs.load(Ordering::Relaxed), 0, "only its timer is armed");
+    work.flush();
+    assert!(!work.is_pending());
+    assert_eq!(runs.load(Ordering::Relaxed), 1, "queued at once");
 }
 
 #[test]

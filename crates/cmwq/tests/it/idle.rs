@@ -1,6 +1,8 @@
 //! Queues that have nothing to do cost nothing: no wake-ups, and no workers beyond two per pool.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     }),
     ("idle::culled", culled),
     ("idle::far_timer", far_timer),
+    ("idle::deferred", deferred),
     ("idle::blocked", blocked),
     ("idle::blocked_guest", blocked_guest),
 ];
@@ -41,6 +44,11 @@ fn a_far_timer_wakes_nobody() {
     Stage::new("idle::far_timer").play();
 }
 
+#[test]
+fn a_due_deferrable_timer_wakes_nobody() {
+    Stage::new("idle::deferred").play();
+}
+
 /// How long nothing may happen.
 const WATCHED: Duration = Duration::from_secs(2);
 
@@ -59,7 +67,7 @@ fn start_control() {
 }
 
 /// Once no thread has run for a moment, none runs for a long time.
-fn assert_quiet() {
+pub(crate) fn assert_quiet() {
     start_control();
     for _ in 0..10 {
         settle();
@@ -168,6 +176,24 @@ fn far_timer() {
     }
     assert_quiet();
     assert!(works.iter().all(DelayedWork::cancel));
+}
+
+fn deferred() {
+    let wq = managed("deferred");
+    joined(wq.queue(|| ()));
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = DelayedWork::deferrable(move || {
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    // Else what follows the first item would bring it along.
+    settle();
+    assert!(wq.queue_delayed_work(&work, Duration::from_millis(100)));
+    // Longer than that passes before it begins to watch.
+    assert_quiet();
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "nothing has happened since it was armed");
+    joined(wq.queue(|| ()));
+    eventually("it comes with the next activity", || runs.load(Ordering::SeqCst) == 1);
 }
 
 #[test]

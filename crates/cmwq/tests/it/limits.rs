@@ -65,6 +65,92 @@ fn others_have_had_their_turn(wq: &Workqueue, cpu: usize) {
     }
 }
 
+/// Raised, more start at once and in order; lowered, nobody is interrupted and nobody new starts
+/// until enough have finished.
+#[test]
+fn max_active_changes_while_items_run() {
+    let cpu = sys::allowed_cpus()[0];
+    for builder in [
+        Workqueue::builder("changing").percpu(),
+        Workqueue::builder("changing").unbound(),
+        Workqueue::builder("changing").managed(),
+    ] {
+        let wq = builder.max_active(1).build().unwrap();
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let gates: Vec<Gate> = (0..6).map(|_| Gate::new()).collect();
+        let handles: Vec<_> = (0..6)
+            .map(|i| {
+                let (gate, started) = (gates[i].clone(), Arc::clone(&started));
+                wq.queue_on(cpu, move || {
+                    started.lock().unwrap().push(i);
+                    gate.pass();
+                })
+            })
+            .collect();
+        let nr_started = || started.lock().unwrap().len();
+        eventually("the first starts", || nr_started() == 1);
+        wq.set_max_active(3).unwrap();
+        assert_eq!(wq.max_active(), 3);
+        eventually("three have started", || nr_started() == 3);
+        wq.set_max_active(1).unwrap();
+        let mut handles = handles.into_iter();
+        for gate in &gates[..2] {
+            gate.open();
+            joined(handles.next().unwrap());
+            let probe = percpu("probe");
+            others_have_had_their_turn(&probe, cpu);
+            assert_eq!(nr_started(), 3, "more than one was left of three");
+        }
+        gates.iter().for_each(Gate::open);
+        handles.for_each(joined);
+        let mut order = started.lock().unwrap().clone();
+        // Those that start together may say so in any order.
+        order[1..3].sort_unstable();
+        order[3..].sort_unstable();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    }
+}
+
+/// Beside `max_active` on each CPU, a per-CPU queue may have a limit for all of them.
+#[test]
+fn a_percpu_queue_may_have_a_limit_in_all() {
+    let builder = Workqueue::builder("in all").percpu().max_active(2).max_active_total(3);
+    let wq = builder.build().unwrap();
+    let mut crowd = Crowd::new();
+    let cpus = sys::allowed_cpus();
+    for _ in 0..10 {
+        cpus.iter().for_each(|cpu| crowd.add(&wq, *cpu));
+    }
+    let expected = (2 * cpus.len()).min(3);
+    eventually("as many as may have started", || crowd.inside.now() == expected);
+    let probe = percpu("probe");
+    cpus.iter().for_each(|cpu| others_have_had_their_turn(&probe, *cpu));
+    assert_eq!(crowd.inside.now(), expected);
+    assert_eq!(crowd.finish(), expected, "and when others finished, no more than that");
+    let refused = Workqueue::builder("no").unbound().max_active_total(3).build();
+    assert!(refused.is_err(), "its limit is one for all already");
+}
+
+#[test]
+fn limits_that_cannot_be_are_clamped_or_refused() {
+    let wq = Workqueue::builder("clamped").unbound().build().unwrap();
+    assert_eq!((wq.max_active(), wq.min_active()), (1024, 8));
+    wq.set_max_active(0).unwrap();
+    assert_eq!((wq.max_active(), wq.min_active()), (1, 1), "min_active gives way");
+    wq.set_max_active(5000).unwrap();
+    assert_eq!((wq.max_active(), wq.min_active()), (2048, 1));
+    wq.set_min_active(4000).unwrap();
+    assert_eq!(wq.min_active(), 2048, "no more than max_active");
+    let notices = cmwq::notices();
+    for said in ["max_active 0 of workqueue 'clamped'", "max_active 5000 of workqueue 'clamped'"] {
+        assert!(notices.iter().any(|notice| notice.contains(said)), "{notices:?}");
+    }
+    let ordered = Workqueue::builder("ordered").ordered().build().unwrap();
+    assert!(ordered.set_max_active(3).is_err() && ordered.set_min_active(3).is_err());
+    assert_eq!(ordered.max_active(), 1);
+    assert!(percpu("percpu").set_min_active(3).is_err());
+}
+
 #[test]
 fn max_active_is_per_cpu_for_percpu_queues() {
     let wq = Workqueue::builder("limited").percpu().max_active(3).build().unwrap();
@@ -250,7 +336,8 @@ fn a_computing_item_holds_up_cpu_intensive_ones() {
         let (entered, is_computing) = (entered.clone(), Arc::clone(&is_computing));
         move || {
             entered.open();
-            burn(Duration::from_millis(30));
+            // Not long enough to be taken for a CPU hog.
+            burn(Duration::from_millis(5));
             *is_computing.lock().unwrap() = false;
         }
     });

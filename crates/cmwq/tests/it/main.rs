@@ -7,21 +7,40 @@
 //! Nothing here sleeps to let things settle: a test waits for a condition, with a generous time
 //! limit that fails with a message. Sleeps are what items do, as their subject.
 
+mod attrs;
+mod bh;
+mod cancel;
 mod closures;
+mod conformance;
+mod deferrable;
 mod degrade;
 mod delayed;
+mod drain;
 mod drops;
 mod flush;
+mod fork;
+mod freeze;
 mod heart;
+mod hogs;
+mod hotplug;
 mod idle;
 mod kinds;
+mod legacy;
 mod limits;
+mod matrix;
 mod names;
 mod nesting;
 mod nproc;
 mod panics;
+mod placement;
 mod pods;
+mod rcu;
+mod reference;
+mod rescue;
 mod scopes;
+mod sharing;
+mod shutdown;
+mod stats;
 mod stress;
 mod support;
 mod work;

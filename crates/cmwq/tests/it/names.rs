@@ -8,13 +8,22 @@ use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, joined, managed, percpu, procfs, sys, unbound};
 
-pub(crate) const SCENES: &[Scene] =
-    &[("names::percpu", percpu_names), ("names::unbound", unbound_names), ("names::reuse", reuse)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("names::percpu", percpu_names),
+    ("names::unbound", unbound_names),
+    ("names::reuse", reuse),
+    ("names::desc", desc),
+];
 
 #[test]
 fn workers_are_named_as_the_kernels_are() {
     Stage::new("names::percpu").play();
     Stage::new("names::unbound").play();
+}
+
+#[test]
+fn an_item_says_what_it_does() {
+    Stage::new("names::desc").play();
 }
 
 #[test]
@@ -109,4 +118,50 @@ fn reuse() {
         let name = |sign: char| format!("kworker/{cpu}:0{sign}r{n}");
         assert_names(&wq, cpu, &name('+'), &name('-'));
     }
+}
+
+/// What an item says of itself is shown until the next item starts.
+fn desc() {
+    let cpu = sys::allowed_cpus()[0];
+    let name = |rest: &str| format!("kworker/{cpu}:0{rest}");
+    let wq = percpu("q");
+    let step = Gate::new();
+    let _opened = Opened(&step);
+    let item = wq.queue_on(cpu, {
+        let step = step.clone();
+        move || {
+            cmwq::set_worker_desc("a");
+            step.pass();
+        }
+    });
+    assert_shown(&name("+a"));
+    step.open();
+    joined(item);
+    assert_shown(&name("-a"));
+
+    // A second text in one run, longer than can be shown and than is kept, cut between characters.
+    let (first, second, end) = (Gate::new(), Gate::new(), Gate::new());
+    let _opened = [&first, &second, &end].map(Opened);
+    let item = wq.queue_on(cpu, {
+        let (first, second, end) = (first.clone(), second.clone(), end.clone());
+        move || {
+            first.pass();
+            cmwq::set_worker_desc("b");
+            second.pass();
+            cmwq::set_worker_desc(&"é".repeat(40));
+            end.pass();
+        }
+    });
+    assert_shown(&name("+q"));
+    first.open();
+    assert_shown(&name("+b"));
+    second.open();
+    shown(&name("+"), "é");
+    end.open();
+    joined(item);
+    // The next item is not what the one before was.
+    assert_names(&wq, cpu, &name("+q"), &name("-q"));
+    // Nobody's description.
+    cmwq::set_worker_desc("main");
+    assert!(!procfs::workers("").iter().any(|name| name.contains("main")));
 }

@@ -22,9 +22,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("nproc::service", service),
 ];
 
-/// Users that nobody is, far from any that a system gives away.
-fn user(n: u32) -> u32 {
-    0x6000_0000 + std::process::id() * 8 % 0x0f00_0000 + n
+/// Users that nobody is, far from any that a system gives away. `n` is below 32.
+pub(crate) fn user(n: u32) -> u32 {
+    0x6000_0000 + std::process::id() * 32 % 0x0f00_0000 + n
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn no_thread_for_the_service() {
 }
 
 /// From now on this user can have no more threads; returns the limit there was.
-fn no_more_threads() -> u64 {
+pub(crate) fn no_more_threads() -> u64 {
     let threads = procfs::other_tasks().len() as u64 + 1;
     let before = sys::set_limit(sys::Limit::Threads, threads).unwrap();
     let refused = thread::Builder::new().spawn(|| ()).is_err();
@@ -58,7 +58,7 @@ fn no_more_threads() -> u64 {
     before
 }
 
-fn more_threads(limit: u64) {
+pub(crate) fn more_threads(limit: u64) {
     sys::set_limit(sys::Limit::Threads, limit).unwrap();
 }
 

@@ -29,7 +29,10 @@ fn play(scene: &'static str) {
         return;
     }
     for source in ["sentinel", "perf", "tick"] {
-        Stage::new(scene).detect(source).params("default_affinity_scope=cpu").play();
+        Stage::new(scene)
+            .detect(source)
+            .params("default_affinity_scope=cpu cpu_intensive_thresh_us=0")
+            .play();
     }
 }
 

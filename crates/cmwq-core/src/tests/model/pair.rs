@@ -253,7 +253,7 @@ impl Pair {
         let real = self.f.grab(self.items[item]);
         let expected = naive.map_or(Grab::NotHere, |(kick, flushed)| {
             let flush_done = wq.filter(|_| flushed);
-            Grab::Taken(Effects { kick, flush_done, grant: None })
+            Grab::Taken(Effects { kick, flush_done, ..Effects::NONE })
         });
         assert_eq!(real, expected, "item {item}");
         if naive.is_some() {

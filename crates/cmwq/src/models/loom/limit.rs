@@ -72,3 +72,60 @@ fn who_leaves_the_line_leaves_no_slot_behind() {
         }
     });
 }
+
+/// Everything that a changed limit has for those who wait.
+fn hand_over_all(limit: &NodeLimit) -> Vec<PwqRef> {
+    std::iter::from_fn(|| limit.hand_over()).collect()
+}
+
+/// The limit is raised while somebody asks for a slot: he takes the new one or is handed it.
+#[test]
+fn a_new_slot_is_taken_or_handed_over() {
+    check(|| {
+        let limit = exhausted();
+        let taker = taker(&limit, 1);
+        limit.set_max(2);
+        let granted = hand_over_all(&limit);
+        let took = taker.join().unwrap();
+        assert!(took ^ (granted == [pwq(1)]), "taken: {took}, handed over: {granted:?}");
+    });
+}
+
+/// The limit is raised while a slot comes back: who waits has one of the two, and the other is free.
+#[test]
+fn a_new_slot_and_one_that_comes_back() {
+    check(|| {
+        let limit = exhausted();
+        assert!(!limit.try_get(pwq(1)));
+        let giver = {
+            let limit = Arc::clone(&limit);
+            thread::spawn(move || limit.put())
+        };
+        limit.set_max(2);
+        let mut granted = hand_over_all(&limit);
+        granted.extend(giver.join().unwrap());
+        assert_eq!(granted, [pwq(1)]);
+        assert!(limit.try_get(pwq(2)), "the other slot is lost");
+        assert!(!limit.try_get(pwq(3)), "a slot too many");
+    });
+}
+
+/// Nothing is admitted for a time, as in a frost, while a slot comes back and another one is wanted:
+/// afterwards whoever waited has it.
+#[test]
+fn a_slot_survives_a_frost() {
+    check_three(|| {
+        let limit = exhausted();
+        let taker = taker(&limit, 1);
+        let giver = {
+            let limit = Arc::clone(&limit);
+            thread::spawn(move || limit.put())
+        };
+        limit.set_max(0);
+        limit.set_max(1);
+        let mut granted = hand_over_all(&limit);
+        granted.extend(giver.join().unwrap());
+        let took = taker.join().unwrap();
+        assert!(took ^ (granted == [pwq(1)]), "taken: {took}, handed over: {granted:?}");
+    });
+}

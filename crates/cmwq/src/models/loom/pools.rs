@@ -1,9 +1,10 @@
 //! What detectors, who take no lock, see of a pool.
 
-use cmwq_core::PoolId;
+use cmwq_core::{PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
+use crate::attrs::Priority;
 use crate::detect::Detect;
 use crate::params::Params;
 use crate::park::CHECK;
@@ -13,19 +14,38 @@ use crate::sync::Arc;
 use crate::thread::{Berth, Thread};
 use crate::topo::{CpuSet, Pod};
 
-/// A pool of a runtime without threads.
-fn pool() -> &'static Pool {
+/// A runtime of one CPU, without threads.
+pub(super) fn runtime() -> &'static Runtime {
     let cpus = CpuSet::single(0);
     let pods = vec![Pod { cpus: cpus.clone(), node: None }];
     let params = Params { detect: Some(Detect::Inline), ..Params::default() };
     let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    let runtime: &Runtime = Box::leak(Runtime::assemble(params, machine));
-    let spec = PoolSpec { kind: PoolKind::Cpu(0), nice: 0, cpus, concurrency: 1 };
+    Box::leak(Runtime::assemble(params, machine, 0))
+}
+
+/// A pool of a runtime without threads.
+fn pool() -> &'static Pool {
+    let (runtime, cpus) = (runtime(), CpuSet::single(0));
+    let spec = PoolSpec {
+        kind: PoolKind::Cpu(0),
+        nice: 0,
+        priority: Priority::default(),
+        pod: cpus.clone(),
+        cpus,
+        node: None,
+        concurrency: 1,
+        is_away: false,
+    };
     Box::leak(Pool::new(PoolId(0), spec, None, runtime))
 }
 
 /// A worker goes idle and stands by.
 fn add_worker(pool: &'static Pool) -> &'static Berth {
+    hire(pool).1
+}
+
+/// As [`add_worker`], with the worker's id.
+pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Berth) {
     let thread = Arc::new(Thread::new("worker".into()));
     let berth = thread.berth;
     let mut guard = pool.lock_only();
@@ -33,7 +53,7 @@ fn add_worker(pool: &'static Pool) -> &'static Berth {
     guard.set_thread(id, Some(thread));
     let _ = guard.core.worker_created(id, None, 0);
     guard.refresh_standby(pool);
-    berth
+    (id, berth)
 }
 
 /// Work waits: somebody is to watch.

@@ -32,7 +32,7 @@ fn a_reader_sees_all_or_nothing() {
     });
 }
 
-/// Two who find nothing make the thing under a lock, as the link of a queue is made.
+/// Two who find nothing make the thing under a lock.
 #[test]
 fn two_publish_once() {
     struct Shared {
@@ -63,7 +63,7 @@ fn two_publish_once() {
 #[test]
 fn entries_of_a_growing_table_are_found_whole() {
     check(|| {
-        let table = Arc::new(Table::new());
+        let table = Arc::new(Table::new(0));
         let grower = {
             let table = Arc::clone(&table);
             thread::spawn(move || {

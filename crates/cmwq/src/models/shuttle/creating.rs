@@ -8,8 +8,7 @@ use crate::park::Event;
 use crate::sync::Arc;
 use crate::wq::{Kind, Spec};
 
-const PERCPU: Spec =
-    Spec { kind: Kind::Percpu, highpri: false, cpu_intensive: false, max_active: 1 };
+const PERCPU: Spec = Spec { max_active: 1, ..Spec::of(Kind::Percpu) };
 
 /// A chain of items, each of which waits for the next: as many workers as items.
 #[test]

@@ -3,11 +3,12 @@
 use shuttle::thread;
 
 use super::{Count, Pods, check};
+use crate::builder::Builder;
 use crate::current::blocking;
 use crate::park::Event;
 use crate::sync::{Arc, Mutex, Ordering, lock};
 use crate::work::Work;
-use crate::workqueue::{Builder, Workqueue};
+use crate::workqueue::Workqueue;
 
 /// Two threads queue while workers finish and go to sleep: no item is left while a worker sleeps,
 /// or the join would never end.

@@ -1,9 +1,11 @@
 //! The end of queues and of the runtime.
 
+use std::time::Duration;
+
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::sync::Arc;
+use crate::sync::{Arc, PlainMutex};
 
 /// Dropping the last handle waits for the items.
 #[test]
@@ -74,4 +76,22 @@ fn queues_come_and_go() {
 #[test]
 fn an_unused_runtime_goes() {
     check(Pods::One, |world| drop(world.managed()));
+}
+
+/// Nobody is left who knows of the queues but their armed timers, when the runtime is shut down: it
+/// waits for them.
+#[test]
+fn a_shutdown_waits_for_armed_timers() {
+    // Outlives the executions, so it is none of the model's: the next one looks what the last one did.
+    let ran = Arc::new(PlainMutex::new(0));
+    let theirs = Arc::clone(&ran);
+    check(Pods::One, move |world| {
+        assert_eq!(*theirs.lock().unwrap() % 2, 0, "a timer was forgotten");
+        for (cpu, delay) in [(0, 1), (1, 50)] {
+            let (wq, ran) = (world.percpu(), Arc::clone(&theirs));
+            let delay = Duration::from_millis(delay);
+            drop(wq.queue_delayed_on(cpu, move || *ran.lock().unwrap() += 1, delay));
+        }
+    });
+    assert_eq!(*ran.lock().unwrap() % 2, 0, "a timer was forgotten");
 }

@@ -147,3 +147,32 @@ fn this_machine_can_be_read() {
         assert!(cpu.llc <= cpu.id && allowed.contains(cpu.llc), "{cpu:?}");
     }
 }
+
+/// Reading all CPUs and leaving some out gives what reading only the others gives.
+#[test]
+fn a_part_of_a_machine_is_as_if_it_were_read_alone() {
+    for (fixture, all, parts) in [
+        ("sys-desktop-12c24t-4llc", "0-23", ["1-2,13-23", "14,5,17", "0"]),
+        ("sys-server-2s16c32t", "0-31", ["8-15", "17-20,9,25", "31"]),
+        ("sys-biglittle-4-4", "0-7", ["4-7", "0,5", "3"]),
+        ("sys-vm-1cpu", "0", ["0", "0", "0"]),
+    ] {
+        let tree = Tree::fixture(fixture);
+        let whole = Topology::read(tree.path(), &set(all));
+        assert_eq!(whole.within(&set(all)), whole, "{fixture}");
+        for part in parts {
+            let alone = Topology::read(tree.path(), &set(part));
+            assert_eq!(whole.within(&set(part)), alone, "{fixture}: {part}");
+        }
+    }
+}
+
+#[test]
+fn cpus_of_two_nodes_have_no_common_one() {
+    let tree = Tree::fixture("sys-server-2s16c32t");
+    let topology = Topology::read(tree.path(), &set("0-31"));
+    assert_eq!(topology.node_of(&set("0-7,16")), Some(0));
+    assert_eq!(topology.node_of(&set("8,31")), Some(1));
+    assert_eq!(topology.node_of(&set("7-8")), None);
+    assert_eq!(topology.node_of(&CpuSet::new()), None);
+}

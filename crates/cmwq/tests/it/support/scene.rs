@@ -22,16 +22,30 @@ pub(crate) type Scene = (&'static str, fn());
 
 /// All scenes, by module.
 const ALL: &[&[Scene]] = &[
+    crate::attrs::SCENES,
+    crate::bh::SCENES,
+    crate::conformance::SCENES,
     crate::degrade::SCENES,
     crate::drops::SCENES,
+    crate::fork::SCENES,
+    crate::freeze::SCENES,
     crate::heart::SCENES,
+    crate::hogs::SCENES,
+    crate::hotplug::SCENES,
     crate::idle::SCENES,
     crate::limits::SCENES,
+    crate::matrix::SCENES,
     crate::names::SCENES,
     crate::nesting::SCENES,
     crate::nproc::SCENES,
     crate::panics::SCENES,
+    crate::placement::SCENES,
     crate::pods::SCENES,
+    crate::rcu::SCENES,
+    crate::shutdown::SCENES,
+    crate::stats::SCENES,
+    crate::reference::SCENES,
+    crate::rescue::SCENES,
 ];
 
 /// Plays the scene that the environment names. Other tests execute this one.

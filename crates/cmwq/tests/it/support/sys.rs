@@ -13,6 +13,31 @@ pub(crate) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Ends the process as `main` does when it returns: with everything that is to be done at exit.
+pub(crate) fn exit(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+/// Forks; the child plays `part` and ends, with 0 if that did not panic. Returns the child's exit
+/// status, of which anything but 0 is a failure.
+pub(crate) fn fork(part: impl FnOnce()) -> i32 {
+    // SAFETY: the child calls what a child of a process with threads may call here: this library
+    // promises to work there, and the C library's allocator does.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "cannot fork: {}", io::Error::last_os_error());
+    if pid == 0 {
+        alarm(60);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(part));
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is writable.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!(waited, pid, "{}", io::Error::last_os_error());
+    status
+}
+
 pub(crate) fn gettid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }
@@ -63,6 +88,16 @@ pub(crate) fn thread_cpu_time() -> Duration {
 pub(crate) fn nice() -> i32 {
     // SAFETY: takes numbers only; -1 may be a level too, and no thread that exists gives an error.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, gettid() as libc::id_t) }
+}
+
+/// The scheduling class and real-time priority of the calling thread.
+pub(crate) fn policy() -> (i32, i32) {
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: takes a number.
+    let class = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    // SAFETY: `param` is writable.
+    check(unsafe { libc::sched_getparam(0, &raw mut param) }).unwrap();
+    (class, param.sched_priority)
 }
 
 /// A resource limit.

@@ -1,0 +1,36 @@
+//! What a pool takes in memory: for tools, and for showing how that grows.
+
+use core::mem::size_of;
+
+use super::PoolState;
+use crate::list::ListHead;
+
+/// Bytes that a pool takes, its tables' unused room and its lists' sentinels included; what the
+/// allocator adds, and what the driver keeps around it (locks, threads, stacks), is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Footprint {
+    /// The pool by itself.
+    pub pool: usize,
+    /// Its workers' records.
+    pub workers: usize,
+    /// Its pwqs.
+    pub pwqs: usize,
+    /// How many pwqs those are.
+    pub nr_pwqs: usize,
+}
+
+impl PoolState {
+    /// What it takes now. Linear in its size.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        let sentinel = size_of::<ListHead>();
+        let nr_pwqs = self.pwqs.iter().count();
+        Footprint {
+            pool: size_of::<Self>() + sentinel,
+            workers: self.workers.heap_bytes() + self.workers.iter().count() * sentinel,
+            pwqs: self.pwqs.heap_bytes() + nr_pwqs * sentinel,
+            nr_pwqs,
+        }
+    }
+}

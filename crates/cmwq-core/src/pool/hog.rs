@@ -1,0 +1,55 @@
+//! CPU hogs: items that use the CPU for long without ever sleeping. They stop counting in
+//! `nr_running`, as if their queue were `WQ_CPU_INTENSIVE`, until they end.
+
+use super::{Kick, PoolState};
+use crate::ids::{WorkerId, WqKey};
+use crate::policy::UNMANAGED;
+use crate::work::WorkFn;
+
+/// What a worker that hogs its CPU is running.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub struct Hog {
+    /// Whom to wake, now that the worker does not count.
+    pub kick: Kick,
+    /// The item's function and queue. `None` for a lent worker: the pool it serves knows, see
+    /// [`PoolState::guest_cpu_intensive`].
+    pub item: Option<(WorkFn, WqKey)>,
+}
+
+impl PoolState {
+    /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the report
+    /// is about an earlier run or the worker does not count anyway: it sleeps, or is marked already,
+    /// or its pool starts every item at once.
+    ///
+    /// KERNEL: `wq_worker_tick` above the threshold — same.
+    #[must_use]
+    pub fn worker_cpu_intensive(&mut self, id: WorkerId, seq: u64) -> Option<Hog> {
+        let worker = self.workers.get(id.0)?;
+        if worker.seq != seq || !worker.is_counted() || self.config.concurrency == UNMANAGED {
+            return None;
+        }
+        let current = worker.current;
+        self.update(id, |w| w.cpu_intensive = true);
+        let kick = self.kick();
+        let item = current.map(|current| {
+            let pwq = self.pwq(current.pwq);
+            pwq.stats.cpu_intensive += 1;
+            if matches!(kick, Kick::Wake(_)) {
+                pwq.stats.cm_wakeup += 1;
+            }
+            (current.func, pwq.wq)
+        });
+        Some(Hog { kick, item })
+    }
+
+    /// The worker that is guest `id` here was marked in its own pool: counts that for the item it
+    /// runs here. `None`: it has gone, or runs nothing.
+    #[must_use]
+    pub fn guest_cpu_intensive(&mut self, id: WorkerId) -> Option<(WorkFn, WqKey)> {
+        let current = self.workers.get(id.0).filter(|worker| worker.guest)?.current?;
+        let pwq = self.pwq(current.pwq);
+        pwq.stats.cpu_intensive += 1;
+        Some((current.func, pwq.wq))
+    }
+}

@@ -1,0 +1,90 @@
+//! Replacing a queue's pwq by another, mostly of another pool: what a change of attributes or of
+//! the CPUs does.
+//!
+//! The new pwq is published first, then the old one is *retired* under its pool's lock. Who queues
+//! looks under that lock whether the pwq he was led to still [accepts](PoolState::accepts) items,
+//! and if not asks for the way again; the new way is there by then. A retired pwq works off what it
+//! has, counts in flushes, and is removed when nothing of it is left, which an
+//! [effect](super::Effects) tells.
+//!
+//! An ordered queue must not start an item of its new pwq before the last one of the old pwq has
+//! finished: its new pwq is *plugged* until then.
+
+use super::{Kick, PoolState};
+use crate::ids::{PwqId, WqKey};
+
+impl PoolState {
+    /// Whether an item of `wq` may be queued here: the pwq exists, is still that queue's (its id
+    /// may have been used again), and is not retired. For an item that the pool is running it does
+    /// not matter: see [`executing_on`](Self::executing_on).
+    ///
+    /// KERNEL: the check for a refcount of zero in `__queue_work` — same purpose, and tells a
+    /// replaced pwq at once instead of when it has drained.
+    #[inline]
+    #[must_use]
+    pub fn accepts(&self, pwq: PwqId, wq: WqKey) -> bool {
+        self.pwqs.get(pwq.0).is_some_and(|p| p.wq == wq && !p.retired)
+    }
+
+    /// Lets a pwq work off what it has. `true`: nothing, so it can be
+    /// [removed](Self::remove_pwq) at once; otherwise [`Effects::retired`](super::Effects::retired)
+    /// tells when.
+    #[must_use]
+    pub fn retire_pwq(&mut self, pwq: PwqId) -> bool {
+        let p = self.pwq(pwq);
+        p.retired = true;
+        p.is_idle()
+    }
+
+    /// Whether a retired pwq has nothing left: also told by [`Effects::retired`](super::Effects::retired)
+    /// when it comes about, but a rescuer that visits has to ask once more when it leaves.
+    #[must_use]
+    pub fn has_drained(&self, pwq: PwqId) -> bool {
+        self.pwqs.get(pwq.0).is_some_and(|p| p.retired && p.is_idle())
+    }
+
+    /// Whether the rescuer visits, and so keeps the pwq from being [removed](Self::remove_pwq).
+    #[must_use]
+    pub fn is_visited(&self, pwq: PwqId) -> bool {
+        let rescue = self.pwqs.get(pwq.0).and_then(|p| p.rescue.as_ref());
+        rescue.is_some_and(super::RescueState::is_visited)
+    }
+
+    /// Keeps a pwq from starting anything until [`unplug_pwq`](Self::unplug_pwq): everything queued
+    /// parks. To be called before the first item is queued.
+    pub fn plug_pwq(&mut self, pwq: PwqId) {
+        let p = self.pwq(pwq);
+        debug_assert!(p.is_idle(), "plugged too late");
+        p.plugged = true;
+    }
+
+    /// The pwq before has drained: what has been queued here meanwhile starts, in order.
+    ///
+    /// KERNEL: `unplug_oldest_pwq` — same.
+    pub fn unplug_pwq(&mut self, pwq: PwqId) -> Kick {
+        self.pwq(pwq).plugged = false;
+        self.activate_inactive(pwq);
+        self.kick()
+    }
+
+    /// How many pwqs lead here, retired ones included. A pool without any has no work and gets
+    /// none.
+    #[must_use]
+    pub fn nr_pwqs(&self) -> usize {
+        self.pwqs.iter().count()
+    }
+
+    /// A worker that was woken outside of its pod is brought back for the first waiting item.
+    /// `false`: nothing waits.
+    ///
+    /// KERNEL: `PWQ_STAT_REPATRIATED` in `kick_pool` — same.
+    pub fn count_repatriated(&mut self) -> bool {
+        let Some(first) = self.worklist.first() else { return false };
+        // SAFETY: `first` is linked on the worklist, so its item is alive and ours.
+        let word = unsafe { crate::work::WorkItem::of_node(first).as_ref() }.word();
+        if let Some(at) = word.pwq() {
+            self.pwq(at.pwq).stats.repatriated += 1;
+        }
+        true
+    }
+}

@@ -1,0 +1,81 @@
+//! BH pools: no workers, a concurrency of 0, and a guest that serves them.
+
+use super::support::{Fixture, work};
+use crate::{FlushTarget, Kick, PoolConfig, PoolId, PwqId};
+
+fn bh() -> (Fixture, PwqId) {
+    let mut config = PoolConfig::new(PoolId(7), 0);
+    config.bh = true;
+    let (mut f, _) = Fixture::with(config, 0);
+    let pwq = f.pwq(i32::MAX as u32);
+    (f, pwq)
+}
+
+#[test]
+fn every_item_asks_for_the_context_and_for_no_worker() {
+    let (mut f, pwq) = bh();
+    for _ in 0..3 {
+        let item = f.item();
+        assert_eq!(f.queue(pwq, item), Kick::Watch);
+    }
+    assert!(!f.need_more_worker() && !f.may_create_from_outside() && !f.has_spare_cpu());
+    assert!(f.is_at_capacity());
+    assert_eq!(f.cull_at(), None);
+}
+
+#[test]
+fn the_context_runs_items_in_order_and_leaves_the_mark() {
+    let (mut f, pwq) = bh();
+    let items = [(); 3].map(|()| f.queue_new(pwq));
+    let guest = f.guest_enter();
+    for (n, item) in items.into_iter().enumerate() {
+        let claim = f.guest_next(guest).expect("an item");
+        f.check();
+        assert_eq!(claim.item, item.as_ptr());
+        assert_eq!(claim.kick, if n < 2 { Kick::Watch } else { Kick::None });
+        let word = work(item).word();
+        assert!(word.is_bh() && !word.is_pending());
+        assert_eq!(word.pool(), Some(PoolId(7)));
+        assert_eq!(f.finish(guest).kick, Kick::None);
+    }
+    assert!(f.guest_next(guest).is_none());
+    assert_eq!(f.guest_leave(guest), Kick::None);
+}
+
+#[test]
+fn a_context_that_leaves_early_is_told_that_work_is_left() {
+    let (mut f, pwq) = bh();
+    let _items = [(); 2].map(|()| f.queue_new(pwq));
+    let guest = f.guest_enter();
+    let _ = f.guest_next(guest).expect("an item");
+    let _ = f.finish(guest);
+    assert_eq!(f.guest_leave(guest), Kick::Watch);
+    assert!(f.work_waits());
+}
+
+#[test]
+fn what_only_the_guest_can_run_keeps_it() {
+    let (mut f, pwq) = bh();
+    let item = f.queue_new(pwq);
+    let guest = f.guest_enter();
+    let _ = f.guest_next(guest).expect("an item");
+    let barrier = f.item();
+    assert_eq!(f.barrier(item, barrier), FlushTarget::Running(guest));
+    let _ = f.finish(guest);
+    assert!(!f.guest_may_leave(guest));
+    let claim = f.guest_next(guest).expect("the barrier");
+    assert_eq!(claim.item, barrier.as_ptr());
+    let _ = f.finish(guest);
+    assert!(f.guest_may_leave(guest));
+    let _ = f.guest_leave(guest);
+}
+
+#[test]
+fn a_cancelled_item_keeps_the_mark() {
+    let (mut f, pwq) = bh();
+    let item = f.queue_new(pwq);
+    let effects = f.cancel(item);
+    assert_eq!(effects.kick, Kick::None);
+    assert!(work(item).word().is_bh());
+    assert!(!f.work_waits());
+}

@@ -1,0 +1,180 @@
+//! Items that hog the CPU do not count from then on, once, whatever else is reported of them.
+
+use super::support::{Fixture, ItemPtr};
+use crate::policy::UNMANAGED;
+use crate::{Kick, PwqId, WorkerId, WqKey};
+
+/// A per-CPU pool whose worker `b` runs the first item while the second waits.
+fn hogged() -> (Fixture, PwqId, [WorkerId; 2], [ItemPtr; 2]) {
+    let (mut f, pwq, [a, b]) = Fixture::per_cpu();
+    let items = [(); 2].map(|()| f.queue_new(pwq));
+    assert_eq!(f.runs(b, items[0]), Kick::Watch);
+    (f, pwq, [a, b], items)
+}
+
+impl Fixture {
+    /// Reports that `id` hogs the CPU in its present run; whom to wake, if anything changed.
+    fn hogs(&mut self, id: WorkerId) -> Option<Kick> {
+        let seq = self.seq(id);
+        let hog = self.worker_cpu_intensive(id, seq);
+        self.check();
+        hog.map(|hog| hog.kick)
+    }
+
+    fn is_hog(&self, id: WorkerId) -> bool {
+        self.worker_view(id).expect("no such worker").hog
+    }
+}
+
+#[test]
+fn a_hog_makes_room_for_the_next_item() {
+    let (mut f, pwq, [a, b], items) = hogged();
+    let seq = f.seq(b);
+    let hog = f.worker_cpu_intensive(b, seq).expect("it counts");
+    f.check();
+    assert_eq!(hog.kick, Kick::Wake(a));
+    assert_eq!(hog.item.expect("its item").1, WqKey(1));
+    assert_eq!(f.nr_running(), 0);
+    assert!(f.is_hog(b));
+    let stats = f.pwq_stats(pwq).expect("the pwq");
+    assert_eq!((stats.cpu_intensive, stats.cm_wakeup), (1, 1));
+    f.manages(a);
+    let c = f.worker_new();
+    let _ = f.born(c, Some(a));
+    let _ = f.runs(a, items[1]);
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn finishing_ends_it() {
+    let (mut f, _, [_, b], items) = hogged();
+    assert!(f.hogs(b).is_some());
+    let _ = f.finish(b);
+    assert_eq!(f.nr_running(), 1, "between items it counts again");
+    assert!(!f.is_hog(b));
+    let _ = f.runs(b, items[1]);
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn it_is_marked_once() {
+    let (mut f, pwq, [_, b], _) = hogged();
+    assert!(f.hogs(b).is_some());
+    assert_eq!(f.hogs(b), None);
+    assert_eq!(f.nr_running(), 0);
+    assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 1);
+}
+
+#[test]
+fn a_sleeper_is_no_hog() {
+    let (mut f, pwq, [_, b], _) = hogged();
+    let _ = f.blocks(b);
+    assert_eq!(f.hogs(b), None, "it was taken off the count already");
+    assert_eq!(f.nr_running(), 0);
+    f.resumes(b);
+    assert_eq!(f.nr_running(), 1);
+    assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 0);
+}
+
+#[test]
+fn a_hog_that_sleeps_is_not_subtracted_twice() {
+    let (mut f, _, [_, b], _) = hogged();
+    assert!(f.hogs(b).is_some());
+    let _ = f.blocks(b);
+    assert_eq!(f.nr_running(), 0);
+    f.resumes(b);
+    assert_eq!(f.nr_running(), 0, "it is still a hog");
+    let _ = f.blocks(b);
+    let _ = f.finish(b);
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn reports_that_come_late_are_ignored() {
+    let (mut f, _, [a, b], items) = hogged();
+    let old = f.seq(b);
+    let _ = f.finish(b);
+    let _ = f.runs(b, items[1]);
+    assert!(f.worker_cpu_intensive(b, old).is_none(), "another run");
+    assert_eq!(f.hogs(a), None, "idle");
+    assert!(f.worker_cpu_intensive(WorkerId(99), 0).is_none(), "unknown");
+    f.check();
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn a_report_between_two_runs_does_not_outlast_them() {
+    let (mut f, _, [_, b], items) = hogged();
+    let _ = f.finish(b);
+    let _ = f.hogs(b);
+    let _ = f.runs(b, items[1]);
+    assert_eq!(f.nr_running(), 1);
+    let _ = f.finish(b);
+    let _ = f.hogs(b);
+    assert!(!f.sleeps(b));
+    assert!(!f.is_hog(b));
+}
+
+#[test]
+fn without_concurrency_management_there_are_no_hogs() {
+    let (mut f, w) = Fixture::new(UNMANAGED, 2);
+    let pwq = f.pwq(10);
+    let item = f.queue_new(pwq);
+    let _ = f.runs(w[1], item);
+    assert_eq!(f.hogs(w[1]), None);
+    assert_eq!(f.nr_running(), 1);
+    assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 0);
+}
+
+#[test]
+fn an_item_of_a_cpu_intensive_queue_is_none() {
+    let (mut f, w) = Fixture::new(1, 2);
+    let mut config = super::support::pwq_config(2, 10);
+    config.cpu_intensive = true;
+    let pwq = f.add_pwq(config);
+    let item = f.queue_new(pwq);
+    let _ = f.runs(w[1], item);
+    assert_eq!(f.hogs(w[1]), None);
+    assert!(!f.is_hog(w[1]), "it was never counted, but not for hogging");
+    assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 0);
+}
+
+#[test]
+fn a_lent_hog_does_not_count_at_home_and_is_counted_abroad() {
+    let (mut home, own, [a, b]) = Fixture::per_cpu();
+    let (mut abroad, pwq, _, items) = hogged();
+    let _ = home.lend(b).expect("a stays as standby");
+    let guest = abroad.guest_enter();
+    let _ = abroad.guest_next(guest).expect("the second item");
+
+    let seq = home.seq(b);
+    let hog = home.worker_cpu_intensive(b, seq).expect("it counts at home");
+    home.check();
+    assert_eq!((hog.kick, hog.item.is_none()), (Kick::None, true));
+    assert_eq!(home.nr_running(), 0);
+    let (_, wq) = abroad.guest_cpu_intensive(guest).expect("it runs something");
+    assert_eq!(wq, WqKey(1));
+    assert_eq!(abroad.pwq_stats(pwq).expect("the pwq").cpu_intensive, 1);
+    let item = home.item();
+    assert_eq!(home.queue(own, item), Kick::Wake(a), "its own pod may go on");
+
+    let _ = abroad.finish(guest);
+    assert!(abroad.guest_cpu_intensive(guest).is_none(), "it runs nothing");
+    let _ = abroad.guest_leave(guest);
+    assert!(abroad.guest_cpu_intensive(guest).is_none(), "it has gone");
+    let _ = home.lend_again(b);
+    home.check();
+    assert_eq!(home.nr_running(), 1, "another item, another run");
+    assert!(home.hogs(b).is_some());
+    home.lend_end(b);
+    home.check();
+    assert_eq!(home.nr_running(), 1);
+    let _ = items;
+}
+
+#[test]
+fn no_worker_is_taken_for_a_guest() {
+    let (mut f, pwq, [_, b], _) = hogged();
+    assert!(f.guest_cpu_intensive(b).is_none());
+    assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 0);
+}

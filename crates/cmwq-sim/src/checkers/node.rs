@@ -1,0 +1,100 @@
+//! `max_active` of an unbound queue is split over the nodes by the CPUs that are online: on each node
+//! one limit, which all pods of the node share, between `min_active` and `max_active`, and in
+//! proportion. That the limits are kept is what `limit` watches.
+
+use std::collections::HashMap;
+
+use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
+
+use super::{Checker, World};
+use crate::event::{Event, GroupNo, What};
+use crate::places::PoolKind;
+use crate::plan::{Plan, QueueId};
+
+#[derive(Debug)]
+pub(super) struct Node {
+    /// By queue.
+    max_active: Vec<u32>,
+    /// By group.
+    limits: Vec<u32>,
+    /// What shares the limit of a queue on a node. Never walked.
+    groups: HashMap<(QueueId, u32), GroupNo>,
+}
+
+impl Node {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let limit = |max_active| if max_active == 0 { WQ_DFL_ACTIVE } else { max_active };
+        Self {
+            max_active: plan.queues.iter().map(|queue| limit(queue.max_active)).collect(),
+            limits: Vec::new(),
+            groups: HashMap::new(),
+        }
+    }
+}
+
+/// What a node with `cpus` of `total` CPUs may run of `max`.
+fn part(max: u32, cpus: u32, total: u32) -> u32 {
+    let proportional = (u64::from(max) * u64::from(cpus)).div_ceil(u64::from(total.max(1)));
+    let least = u64::from(WQ_DFL_MIN_ACTIVE.min(max));
+    proportional.clamp(least, u64::from(max)) as u32
+}
+
+impl Checker for Node {
+    fn name(&self) -> &'static str {
+        "node"
+    }
+
+    fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
+        match event.what {
+            What::MaxActiveSet(queue, max) => self.max_active[queue] = max,
+            What::LimitSet(group, limit) => {
+                if self.limits.len() <= group {
+                    self.limits.resize(group + 1, 0);
+                }
+                self.limits[group] = limit;
+            }
+            What::Queued(what, site) => {
+                let kind = world.gauges[site.pool].kind;
+                let (PoolKind::Unbound(domain) | PoolKind::Managed(domain)) = kind else {
+                    return Ok(());
+                };
+                let (queue, max) = (what.queue, self.max_active[what.queue]);
+                let limit = self.limits[site.group];
+                let Some(node) = world.machine.domains().node_of(domain) else {
+                    if limit == max {
+                        return Ok(());
+                    }
+                    return Err(format!("queue {queue} may run {limit} of {max} items anywhere"));
+                };
+                let group = *self.groups.entry((queue, node)).or_insert(site.group);
+                if group != site.group {
+                    return Err(format!("queue {queue} has two limits on node {node}"));
+                }
+                let (cpus, total) = world.machine.domains().node_cpus(node);
+                let expected = part(max, cpus, total);
+                if limit != expected {
+                    return Err(format!(
+                        "queue {queue} may run {limit} items on node {node}, which has {cpus} of {total} CPUs: of {max} that is {expected}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn a_part_is_in_proportion_but_never_below_the_minimum() {
+        assert_eq!(part(100, 1, 4), 25);
+        assert_eq!(part(100, 1, 3), 34, "rounded up");
+        assert_eq!(part(20, 1, 8), 8, "min_active");
+        assert_eq!(part(20, 0, 8), 8, "nobody there, but items may still come");
+        assert_eq!(part(4, 1, 8), 4, "min_active is never above max_active");
+        assert_eq!(part(16, 4, 4), 16);
+    }
+}

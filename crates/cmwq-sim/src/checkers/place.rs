@@ -1,0 +1,73 @@
+//! Nothing runs on a CPU that is offline, and workers run where they belong: those of a CPU on it,
+//! those of a pod within it, unless all of that is offline.
+
+use super::{Checker, World};
+use crate::event::{Event, PoolNo, What, WorkerNo};
+use crate::machine::Place;
+
+#[derive(Debug, Default)]
+pub(super) struct Placement {
+    /// By worker, the pool it belongs to.
+    homes: Vec<PoolNo>,
+}
+
+impl Checker for Placement {
+    fn name(&self) -> &'static str {
+        "place"
+    }
+
+    fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
+        let (what, runner) = match event.what {
+            What::WorkerMade(pool, worker) => {
+                if self.homes.len() <= worker {
+                    self.homes.resize(worker + 1, PoolNo::MAX);
+                }
+                self.homes[worker] = pool;
+                return Ok(());
+            }
+            What::Started(what, site, runner) => {
+                // A rescuer belongs to the pool that it visits.
+                if self.home(runner.worker).is_none() {
+                    return self.check_place(what.item, site.pool, runner.cpu, world);
+                }
+                (what, runner)
+            }
+            What::Slept(what, runner) | What::Woke(what, runner) | What::Finished(what, runner) => {
+                (what, runner)
+            }
+            _ => return Ok(()),
+        };
+        match self.home(runner.worker) {
+            Some(home) => self.check_place(what.item, home, runner.cpu, world),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Placement {
+    fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
+        self.homes.get(worker).copied().filter(|home| *home != PoolNo::MAX)
+    }
+
+    fn check_place(
+        &self,
+        item: usize,
+        home: PoolNo,
+        cpu: u32,
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        if !world.machine.is_online(cpu) {
+            return Err(format!("item {item} runs on CPU {cpu}, which is offline"));
+        }
+        let kind = world.gauges[home].kind;
+        let domains = world.machine.domains();
+        let is_at_home = match kind.place() {
+            Place::Cpu(home) => cpu == home || !world.machine.is_online(home),
+            Place::Domain(home) => domains.has(home, cpu) || domains.nr_online(home) == 0,
+        };
+        if is_at_home {
+            return Ok(());
+        }
+        Err(format!("item {item} runs on CPU {cpu}, but its worker belongs to {kind:?}"))
+    }
+}

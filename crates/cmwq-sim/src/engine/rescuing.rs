@@ -1,0 +1,147 @@
+//! Rescuers: one thread per queue with `mem_reclaim`, called when nobody comes for its items.
+
+use std::collections::VecDeque;
+
+use cmwq_core::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
+use cmwq_core::{Kick, PwqRef, Rescue, RescueVisit, WorkerId};
+
+use super::working::Turn;
+use super::{Due, Engine, Mode};
+use crate::agenda::Rank;
+use crate::config::Sabotage;
+use crate::event::{PoolNo, What};
+use crate::machine::{Place, Tid, WHOLE};
+use crate::plan::QueueId;
+use crate::scenario::Flag;
+
+/// A queue's rescuer.
+#[derive(Debug)]
+pub(super) struct Rescuer {
+    queue: QueueId,
+    tid: Tid,
+    /// The pwqs that called, in their order.
+    called: VecDeque<PwqRef>,
+    /// Whose call it answers.
+    answering: Option<PwqRef>,
+    visit: Option<RescueVisit>,
+}
+
+impl Engine<'_> {
+    /// Rescuers are there before anything can go wrong.
+    pub(super) fn set_up_rescuers(&mut self) {
+        let has_rescuer = |queue: &QueueId| self.plan.queues[*queue].flags.has(Flag::MemReclaim);
+        let queues: Vec<_> = (0..self.plan.queues.len()).filter(has_rescuer).collect();
+        for queue in queues {
+            let tid = self.machine.spawn(Place::Domain(WHOLE), true);
+            self.spawn_thread(PoolNo::MAX, WorkerId(0), Mode::Rescue);
+            self.threads[tid].is_rescuer = true;
+            self.threads[tid].is_parked = true;
+            let (called, answering, visit) = (VecDeque::new(), None, None);
+            self.rescuers.push(Rescuer { queue, tid, called, answering, visit });
+            self.note(What::RescuerMade(queue, tid + 1));
+        }
+    }
+
+    // ---- the alarm
+
+    /// Nobody was kicked at `pool`. If nobody is there, somebody looks again in a while.
+    pub(super) fn plan_mayday(&mut self, pool: PoolNo) {
+        let entry = &mut self.pools.list[pool];
+        if entry.core.needs_rescuer()
+            && !entry.is_mayday_planned
+            && self.config.sabotage != Some(Sabotage::NeverRescue)
+        {
+            entry.is_mayday_planned = true;
+            let at = self.now + MAYDAY_INITIAL_TIMEOUT_NS;
+            self.agenda.add(at, Rank::Wake, Due::Mayday(pool));
+        }
+    }
+
+    /// Calls rescuers, as long as they are needed.
+    pub(super) fn mayday(&mut self, pool: PoolNo) {
+        let mut calls = Vec::new();
+        let entry = &mut self.pools.list[pool];
+        entry.is_mayday_planned = entry.core.mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
+        if entry.is_mayday_planned {
+            self.agenda.add(self.now + MAYDAY_INTERVAL_NS, Rank::Wake, Due::Mayday(pool));
+        }
+        self.check_pool(pool);
+        for (at, queue) in calls {
+            let Some(index) = self.rescuers.iter().position(|r| r.queue == queue) else { continue };
+            self.rescuers[index].called.push_back(at);
+            self.answer_call(index);
+        }
+    }
+
+    /// A rescuer that sleeps goes to where it was called first.
+    pub(super) fn answer_call(&mut self, index: usize) {
+        let rescuer = &mut self.rescuers[index];
+        let tid = rescuer.tid;
+        if !self.threads[tid].is_parked {
+            return;
+        }
+        let Some(at) = rescuer.called.pop_front() else { return };
+        rescuer.answering = Some(at);
+        self.threads[tid].is_parked = false;
+        self.machine.move_to(tid, self.pools.list[at.pool.0 as usize].kind.place());
+        self.wake(tid);
+    }
+
+    // ---- a visit
+
+    pub(super) fn ask_as_rescuer(&mut self, tid: Tid) -> Turn {
+        let index = self.rescuers.iter().position(|r| r.tid == tid).expect("it is a rescuer");
+        if self.rescuers[index].visit.is_none() && !self.begin_visit(index) {
+            return self.rest(index);
+        }
+        let rescuer = &mut self.rescuers[index];
+        let (pool, others_wait) = (self.threads[tid].home, !rescuer.called.is_empty());
+        let visit = rescuer.visit.as_mut().expect("it has begun");
+        let next = self.pools.list[pool].core.rescue_next(visit, others_wait);
+        self.check_pool(pool);
+        match next {
+            Rescue::Run(claim) => {
+                self.threads[tid].seq = claim.seq;
+                let id = self.threads[tid].id;
+                self.begin(tid, pool, id, claim)
+            }
+            Rescue::CallAgain => self.end_visit(index, pool, true),
+            Rescue::Leave => self.end_visit(index, pool, false),
+        }
+    }
+
+    fn begin_visit(&mut self, index: usize) -> bool {
+        let rescuer = &mut self.rescuers[index];
+        let Some(at) = rescuer.answering else { return false };
+        let (pool, wq) = (at.pool.0 as usize, self.queues[rescuer.queue].key);
+        let visit = self.pools.list[pool].core.rescue_begin(at.pwq, wq);
+        let Some(visit) = visit else { return false };
+        let thread = &mut self.threads[rescuer.tid];
+        (thread.home, thread.id) = (pool, visit.worker());
+        rescuer.visit = Some(visit);
+        true
+    }
+
+    fn end_visit(&mut self, index: usize, pool: PoolNo, is_called_again: bool) -> Turn {
+        let rescuer = &mut self.rescuers[index];
+        let at = rescuer.answering.take().filter(|_| is_called_again);
+        rescuer.called.extend(at);
+        let visit = rescuer.visit.take().expect("it has begun");
+        let kick = self.pools.list[pool].core.rescue_end(visit);
+        // A rescuer creates nobody: that is tried again in any case.
+        self.kick(pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
+        self.rest(index)
+    }
+
+    /// Away from the pool's CPUs; then perhaps to another pool's.
+    fn rest(&mut self, index: usize) -> Turn {
+        self.threads[self.rescuers[index].tid].is_parked = true;
+        self.agenda.add(self.now, Rank::Wake, Due::Rescuer(index));
+        Turn::Off
+    }
+
+    /// What a thread does between two items.
+    pub(super) fn mode_between_items(&self, tid: Tid) -> Mode {
+        if self.threads[tid].is_rescuer { Mode::Rescue } else { Mode::Ask }
+    }
+}

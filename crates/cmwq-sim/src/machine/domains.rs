@@ -1,0 +1,230 @@
+//! Sets of CPUs on which threads may run: the pods of all affinity scopes.
+//!
+//! A machine of 4,096 CPUs has thousands of them, of which a run uses a few. Only those are kept
+//! account of: see [`Domains::track`].
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::WHOLE;
+use super::by_load::ByLoad;
+use crate::bitset::BitSet;
+use crate::topology::{Scope, Shape};
+
+/// The account of a domain's online CPUs.
+#[derive(Debug)]
+struct Account {
+    nr_idle: u32,
+    by_load: ByLoad,
+    /// By CPU, counted from the domain's first one: threads of this domain that wait there.
+    nr_waiting: Vec<u32>,
+    /// The CPUs where that is not 0.
+    with_waiting: BitSet,
+}
+
+#[derive(Debug)]
+struct Domain {
+    cpus: Range<u32>,
+    /// The node that has all of its CPUs, unless they are the whole machine.
+    node: Option<u32>,
+    nr_online: u32,
+    account: Option<Account>,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Domains {
+    list: Vec<Domain>,
+    /// By scope and CPU.
+    pods: [Vec<u32>; Scope::ALL.len()],
+    /// By scope: whether a node has several pods.
+    is_shared: [bool; Scope::ALL.len()],
+    /// By node, its domain.
+    nodes: Vec<u32>,
+    /// By CPU, the domains that are kept account of, narrow ones first.
+    of_cpu: Vec<Vec<u32>>,
+}
+
+impl Domains {
+    /// Domain 0 is the whole machine; then come the caches, then what other scopes add.
+    pub(super) fn new(shape: Shape) -> Self {
+        let cpus = shape.cpus();
+        let nodes = shape.pods(Scope::Numa);
+        let mut new = Self {
+            list: Vec::new(),
+            pods: Default::default(),
+            is_shared: [false; Scope::ALL.len()],
+            nodes: Vec::new(),
+            of_cpu: vec![Vec::new(); cpus as usize],
+        };
+        new.add(0..cpus, &nodes);
+        let mut known = HashMap::new();
+        let others = Scope::ALL.into_iter().map(|(scope, _)| scope);
+        for scope in std::iter::once(Scope::Cache).chain(others.filter(|s| *s != Scope::Cache)) {
+            let pods = shape.pods(scope);
+            new.is_shared[scope as usize] =
+                nodes.iter().any(|node| pods.iter().filter(|pod| within(pod, node)).count() > 1);
+            for pod in pods {
+                let range = (pod.start, pod.end);
+                let domain = *known.entry(range).or_insert_with(|| new.add(pod.clone(), &nodes));
+                new.pods[scope as usize].extend(pod.map(|_| domain));
+            }
+        }
+        new.nodes = nodes.iter().map(|node| new.pod(Scope::Numa, node.start)).collect();
+        new
+    }
+
+    fn add(&mut self, cpus: Range<u32>, nodes: &[Range<u32>]) -> u32 {
+        let is_whole = cpus.len() == self.of_cpu.len();
+        let node = nodes.iter().position(|node| within(&cpus, node)).filter(|_| !is_whole);
+        let nr_online = cpus.end - cpus.start;
+        let node = node.map(|node| node as u32);
+        self.list.push(Domain { cpus, node, nr_online, account: None });
+        self.list.len() as u32 - 1
+    }
+
+    fn domain(&self, domain: u32) -> &Domain {
+        &self.list[domain as usize]
+    }
+
+    /// The pod of `cpu`, as a domain.
+    pub(crate) fn pod(&self, scope: Scope, cpu: u32) -> u32 {
+        self.pods[scope as usize][cpu as usize]
+    }
+
+    /// Whether pods of this scope share a node's part of a limit.
+    pub(crate) const fn is_shared(&self, scope: Scope) -> bool {
+        self.is_shared[scope as usize]
+    }
+
+    pub(crate) fn cpus(&self, domain: u32) -> Range<u32> {
+        self.domain(domain).cpus.clone()
+    }
+
+    pub(crate) fn has(&self, domain: u32, cpu: u32) -> bool {
+        self.domain(domain).cpus.contains(&cpu)
+    }
+
+    pub(crate) fn nr_online(&self, domain: u32) -> u32 {
+        self.domain(domain).nr_online
+    }
+
+    /// The node that has all CPUs of the domain; `None` also for the whole machine.
+    pub(crate) fn node_of(&self, domain: u32) -> Option<u32> {
+        self.domain(domain).node
+    }
+
+    /// Online CPUs of a node, and of the machine.
+    pub(crate) fn node_cpus(&self, node: u32) -> (u32, u32) {
+        (self.nr_online(self.nodes[node as usize]), self.nr_online(WHOLE))
+    }
+
+    pub(crate) const fn nr_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The domains of `cpu` that are kept account of, narrow ones first.
+    pub(crate) fn of(&self, cpu: u32) -> &[u32] {
+        &self.of_cpu[cpu as usize]
+    }
+
+    // ---- accounts
+
+    /// Keeps account of the domain from now on. `load`: of a CPU, if it is online.
+    pub(super) fn track(&mut self, domain: u32, load: impl Fn(u32) -> Option<u32>) {
+        let entry = &mut self.list[domain as usize];
+        if entry.account.is_some() {
+            return;
+        }
+        let cpus = entry.cpus.clone();
+        let nr_cpus = cpus.len();
+        let mut account = Account {
+            nr_idle: 0,
+            by_load: ByLoad::new(nr_cpus),
+            nr_waiting: vec![0; nr_cpus],
+            with_waiting: BitSet::default(),
+        };
+        for cpu in cpus.clone() {
+            if let Some(load) = load(cpu) {
+                account.nr_idle += u32::from(load == 0);
+                account.by_load.set(load, cpu - cpus.start, true);
+            }
+        }
+        entry.account = Some(account);
+        let width = |domain: &u32| (self.list[*domain as usize].cpus.len(), *domain == WHOLE);
+        for cpu in cpus {
+            let of_cpu = &mut self.of_cpu[cpu as usize];
+            let at = of_cpu.partition_point(|other| width(other) < width(&domain));
+            of_cpu.insert(at, domain);
+        }
+    }
+
+    pub(super) fn nr_idle(&self, domain: u32, is_idle: impl Fn(u32) -> bool) -> u32 {
+        let domain = self.domain(domain);
+        let count = || domain.cpus.clone().filter(|&cpu| is_idle(cpu)).count() as u32;
+        domain.account.as_ref().map_or_else(count, |account| account.nr_idle)
+    }
+
+    /// A thread of the domain begins to wait on `cpu`, or ends.
+    pub(super) fn count_waiting(&mut self, domain: u32, cpu: u32, change: i32) {
+        let domain = &mut self.list[domain as usize];
+        let Some(account) = &mut domain.account else { return };
+        let at = (cpu - domain.cpus.start) as usize;
+        let count = &mut account.nr_waiting[at];
+        *count = count.wrapping_add_signed(change);
+        account.with_waiting.set(at, *count > 0);
+    }
+
+    /// The first CPU behind `cpu`, round the domain, on which a thread of the domain waits.
+    pub(super) fn next_waiting(&self, domain: u32, cpu: u32) -> Option<u32> {
+        let domain = self.domain(domain);
+        let waiting = &domain.account.as_ref()?.with_waiting;
+        let at = (cpu - domain.cpus.start) as usize;
+        waiting.other_after(at, at).map(|at| domain.cpus.start + at as u32)
+    }
+
+    pub(super) fn least_loaded(&self, domain: u32) -> u32 {
+        let domain = self.domain(domain);
+        let least = domain.account.as_ref().and_then(|account| account.by_load.least());
+        domain.cpus.start + least.unwrap_or(0)
+    }
+
+    pub(super) fn load_changed(&mut self, cpu: u32, before: u32, after: u32) {
+        for &domain in &self.of_cpu[cpu as usize] {
+            let domain = &mut self.list[domain as usize];
+            let Some(account) = &mut domain.account else { continue };
+            account.nr_idle += u32::from(after == 0);
+            account.nr_idle -= u32::from(before == 0);
+            account.by_load.set(before, cpu - domain.cpus.start, false);
+            account.by_load.set(after, cpu - domain.cpus.start, true);
+        }
+    }
+
+    /// The CPU, which has so many threads, comes or goes.
+    pub(super) fn set_online(&mut self, cpu: u32, load: u32, is_online: bool) {
+        let mut mine: Vec<_> = self.pods.iter().map(|pods| pods[cpu as usize]).collect();
+        mine.push(WHOLE);
+        mine.sort_unstable();
+        mine.dedup();
+        for domain in mine {
+            let domain = &mut self.list[domain as usize];
+            if is_online {
+                domain.nr_online += 1;
+            } else {
+                domain.nr_online -= 1;
+            }
+            let Some(account) = &mut domain.account else { continue };
+            let idle = u32::from(load == 0);
+            if is_online {
+                account.nr_idle += idle;
+            } else {
+                account.nr_idle -= idle;
+            }
+            account.by_load.set(load, cpu - domain.cpus.start, is_online);
+        }
+    }
+}
+
+fn within(inner: &Range<u32>, outer: &Range<u32>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}

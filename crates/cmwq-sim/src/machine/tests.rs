@@ -1,0 +1,72 @@
+//! CPUs, priorities, domains, and CPUs that come and go.
+
+use super::*;
+
+fn machine(cpus: u32, pod_cpus: u32) -> Machine {
+    Machine::new(Shape::Pods { cpus, pod_cpus, node_pods: 1 })
+}
+
+/// Lets every CPU that can take a thread; returns the threads in the order in which they got
+/// CPUs.
+fn settle(machine: &mut Machine) -> Vec<Tid> {
+    let mut started = Vec::new();
+    while let Some(cpu) = machine.next_ready() {
+        started.extend(machine.dispatch(cpu).map(|(tid, _)| tid));
+    }
+    started
+}
+
+fn spawn_awake(machine: &mut Machine, place: Place, is_high: bool) -> Tid {
+    let tid = machine.spawn(place, is_high);
+    machine.wake(tid);
+    tid
+}
+
+#[test]
+fn high_priority_first_then_first_come_first_served() {
+    let mut machine = machine(1, 1);
+    let first = spawn_awake(&mut machine, Place::Cpu(0), false);
+    assert_eq!(settle(&mut machine), [first]);
+    let second = spawn_awake(&mut machine, Place::Cpu(0), false);
+    let third = spawn_awake(&mut machine, Place::Cpu(0), false);
+    let high = spawn_awake(&mut machine, Place::Cpu(0), true);
+    assert_eq!(settle(&mut machine), [], "run to block");
+    let mut order = Vec::new();
+    let mut running = first;
+    for _ in 0..3 {
+        machine.leave(running);
+        let started = settle(&mut machine);
+        running = started[0];
+        order.extend(started);
+    }
+    assert_eq!(order, [high, second, third]);
+}
+
+#[test]
+fn free_threads_spread_and_idle_cpus_take_over() {
+    let mut machine = machine(4, 2);
+    let pod = Place::Domain(2);
+    let threads: Vec<_> = (0..4).map(|_| spawn_awake(&mut machine, pod, false)).collect();
+    settle(&mut machine);
+    let cpus: Vec<_> = threads.iter().map(|&t| machine.threads[t].cpu).collect();
+    assert!(cpus.iter().all(|cpu| (2..4).contains(cpu)), "{cpus:?}");
+    assert_eq!(machine.nr_idle(pod), 0);
+    assert_eq!(machine.nr_idle(Place::Domain(WHOLE)), 2);
+    // Both threads of CPU 3 leave: it takes over the one that waits for CPU 2.
+    for _ in 0..2 {
+        let running = machine.running(3).expect("CPU 3 runs");
+        machine.leave(running);
+        settle(&mut machine);
+    }
+    assert!(machine.running(3).is_some() && machine.running(2).is_some());
+    assert!(!machine.has_waiters(2) && !machine.has_waiters(3));
+}
+
+#[test]
+fn a_slow_cpu_takes_longer() {
+    let mut machine = machine(2, 2);
+    machine.set_slowness(1, 250);
+    assert_eq!(machine.wall_time(0, 1_000), 1_000);
+    assert_eq!(machine.wall_time(1, 1_000), 2_500);
+    assert_eq!(machine.cpu_time(1, 2_500), 1_000);
+}

@@ -1,0 +1,78 @@
+//! What CPUs that leave and come back do to a run. Every expected time is worked out by hand.
+
+use cmwq_sim::config::{Detect, Tick};
+use cmwq_sim::event::{Event, What};
+use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
+use cmwq_sim::{Config, Nanos, Scope, Shape, simulate};
+
+const MS: Nanos = 1_000_000;
+
+/// `nr` items that do `op`, queued on `cpu` at `at`, on a queue of this kind; and other calls.
+fn plan(queue: QueueSpec, nr: usize, op: Op, cpu: u32, at: Nanos, others: &[(Nanos, Op)]) -> Plan {
+    let items = (0..nr).map(|_| Item { ops: [op].into(), ..Item::default() }).collect();
+    let queued = (0..nr).map(|item| Call { at, op: Op::Queue { item, cpu: Some(cpu) } });
+    let others = others.iter().map(|&(at, op)| Call { at, op });
+    let mut calls: Vec<_> = queued.chain(others).collect();
+    calls.sort_by_key(|call| call.at);
+    Plan { queues: vec![queue], items, calls }
+}
+
+fn queue(flag: Flag, max_active: u32) -> QueueSpec {
+    let flags = Flags::NONE.with(flag);
+    QueueSpec { name: "q".into(), flags, max_active, scope: Some(Scope::Cpu) }
+}
+
+/// `(when, which item, on which CPU)` of every start.
+#[track_caller]
+fn starts(plan: &Plan, shape: &str) -> Vec<(Nanos, usize, u32)> {
+    let shape: Shape = shape.parse().expect("a topology");
+    let tick = Some(Tick { first: MS, longest: MS });
+    let detect = Detect { tick, ..Detect::default() };
+    let config = Config { shape, detect, keep_events: true, ..Config::exact(1) };
+    let outcome = simulate(plan, &config);
+    assert_eq!(outcome.violation, None);
+    let start = |event: &Event| match event.what {
+        What::Started(what, _, runner) => Some((event.t, what.item, runner.cpu)),
+        _ => None,
+    };
+    outcome.events.iter().filter_map(start).collect()
+}
+
+/// CPU 1 leaves in the middle of its first item, which goes on on CPU 0. The pool is disassociated, so
+/// another worker starts the second item at once, on CPU 2, and a third one waits for CPU 0 until the first
+/// item is done at 10. When CPU 1 is back at 12, both return to it; they need it until 15 and 23, and
+/// only then the last item may start, on CPU 1.
+#[test]
+fn items_of_a_gone_cpu_run_elsewhere_until_it_is_back() {
+    let away = [(5 * MS, Op::Offline(1)), (12 * MS, Op::Online(1))];
+    let plan = plan(queue(Flag::Percpu, 0), 4, Op::Burn(10 * MS), 1, 0, &away);
+    let expected = [(0, 0, 1), (5 * MS, 1, 2), (10 * MS, 2, 0), (23 * MS, 3, 1)];
+    assert_eq!(starts(&plan, "1x3x1"), expected);
+}
+
+/// What is queued on a managed pod without CPUs is run by a guest from the other pod, one item after
+/// the other, until the CPU is back at 15.
+#[test]
+fn managed_items_of_a_gone_cpu_are_left_to_guests() {
+    let away = [(0, Op::Offline(0)), (15 * MS, Op::Online(0))];
+    let plan = plan(queue(Flag::Managed, 0), 3, Op::Burn(10 * MS), 0, MS, &away);
+    assert_eq!(starts(&plan, "1x2x1"), [(MS, 0, 1), (11 * MS, 1, 1), (15 * MS, 2, 0)]);
+}
+
+/// Of 20, a node with 4 of 8 CPUs may run 10; with 4 of 5 it may run 16.
+#[test]
+fn limits_follow_the_cpus() {
+    let away: Vec<_> = (5..8).map(|cpu| (MS, Op::Offline(cpu))).collect();
+    let plan = plan(queue(Flag::Unbound, 20), 15, Op::Sleep(10 * MS), 0, 0, &away);
+    let starts = starts(&plan, "2x4x1");
+    let at = |ms| starts.iter().filter(|(t, ..)| *t == ms * MS).count();
+    assert_eq!((at(0), at(1)), (10, 5));
+}
+
+#[test]
+fn the_last_cpu_stays() {
+    let away = [(0, Op::Offline(1)), (0, Op::Offline(0)), (0, Op::Offline(1))];
+    let plan = plan(queue(Flag::Percpu, 0), 1, Op::Burn(MS), 1, MS, &away);
+    assert_eq!(starts(&plan, "1x2x1"), [(MS, 0, 0)]);
+}

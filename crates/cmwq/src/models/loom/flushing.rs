@@ -1,0 +1,84 @@
+//! A flush of a queue returns when what was queued before has finished, sees what that did, and hands
+//! over to those who flush behind it. Loom reports one that sleeps for ever.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Kick, Next, WorkItem, WorkerId};
+use loom::thread;
+
+use super::pools::{hire, runtime};
+use super::{Owned, check, check_three};
+use crate::pool::Pool;
+use crate::sync::Arc;
+use crate::wq::{Kind, Queueing, Spec, Wq};
+
+unsafe extern "C" fn nothing(_: *mut WorkItem) {}
+
+/// A queue with an item, and the worker that is going to run it.
+struct Shared {
+    wq: Arc<Wq>,
+    pool: &'static Pool,
+    worker: WorkerId,
+    owned: Owned,
+}
+
+fn shared() -> Arc<Shared> {
+    let runtime = runtime();
+    runtime.set_fault_no_threads(true);
+    let wq = runtime.new_wq("model", Spec::of(Kind::Percpu)).expect("it is not shut down");
+    let pool = wq.link(Some(0)).pool;
+    let [(worker, _), _] = [hire(pool), hire(pool)];
+    let item = Box::leak(Box::new(WorkItem::new(nothing)));
+    // SAFETY: it lives for ever.
+    let queued = unsafe { wq.queue_item(Some(0), NonNull::from(item)) };
+    assert_eq!(queued, Queueing::Queued);
+    Arc::new(Shared { wq, pool, worker, owned: Owned::new() })
+}
+
+/// A worker's loop, as far as it matters here.
+fn work(s: &Shared) {
+    loop {
+        let mut guard = s.pool.lock();
+        let next = guard.core.next(s.worker, || 0);
+        let Next::Run(claim) = next else { return s.pool.unlock(guard, Kick::None) };
+        s.pool.unlock(guard, claim.kick);
+        s.owned.touch();
+        let mut guard = s.pool.lock();
+        let effects = guard.core.finish(s.worker);
+        s.pool.unlock(guard, effects.kick);
+        s.pool.act_effects(effects);
+    }
+}
+
+fn worker(s: &Arc<Shared>) -> thread::JoinHandle<()> {
+    let s = Arc::clone(s);
+    thread::spawn(move || work(&s))
+}
+
+#[test]
+fn a_flush_returns_and_sees_what_was_done() {
+    check(|| {
+        let s = shared();
+        let worker = worker(&s);
+        s.wq.flush();
+        s.owned.touch();
+        worker.join().unwrap();
+    });
+}
+
+/// Whoever begins second waits for the first one, who lets him go.
+#[test]
+fn the_first_flusher_hands_over() {
+    check_three(|| {
+        let s = shared();
+        let worker = worker(&s);
+        let other = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || s.wq.flush())
+        };
+        s.wq.flush();
+        other.join().unwrap();
+        s.owned.touch();
+        worker.join().unwrap();
+    });
+}

@@ -1,0 +1,152 @@
+//! The BH context parks only when there is nothing left, whoever queues meanwhile and by whatever way.
+
+use shuttle::thread;
+
+use super::{Count, Pods, World, check};
+use crate::builder::Builder;
+use crate::sync::{Arc, Mutex, lock};
+use crate::work::Work;
+use crate::workqueue::Workqueue;
+
+impl World {
+    fn bh(&self) -> Workqueue {
+        self.queue(Builder::bh)
+    }
+}
+
+/// Two threads queue while the context comes, looks and parks: with its lock, and without.
+#[test]
+fn a_context_misses_nothing() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        let count = Arc::new(Count::default());
+        let queuers: Vec<_> = (0..2)
+            .map(|_| {
+                let (wq, count) = (wq.clone(), Arc::clone(&count));
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        let count = Arc::clone(&count);
+                        drop(wq.queue_on(0, move || count.up()));
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        for queuer in queuers {
+            queuer.join().unwrap();
+        }
+        wq.flush();
+        assert_eq!(count.get(), 6);
+    });
+}
+
+/// Both pools of a CPU, and more items than a visit runs; items of a queue stay in order.
+#[test]
+fn both_pools_are_served_beyond_a_visit() {
+    check(Pods::One, |world| {
+        let queues = [world.bh(), world.queue(|builder| builder.bh().highpri())];
+        let logs = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
+        for n in 0..12 {
+            for (wq, log) in queues.iter().zip(&logs) {
+                let log = Arc::clone(log);
+                drop(wq.queue_on(1, move || lock(&log).push(n)));
+            }
+        }
+        for (wq, log) in queues.iter().zip(&logs) {
+            wq.flush();
+            assert!(lock(log).iter().copied().eq(0..12));
+        }
+    });
+}
+
+/// An item is queued, taken back and waited for by several, while the context runs it.
+#[test]
+fn one_item_of_many_minds() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        let count = Arc::new(Count::default());
+        let work = Work::new({
+            let count = Arc::clone(&count);
+            move || {
+                count.up();
+            }
+        });
+        let other = {
+            let (wq, work) = (wq.clone(), work.clone());
+            thread::spawn(move || {
+                let queued = u32::from(wq.queue_work_on(1, &work));
+                work.flush();
+                queued
+            })
+        };
+        let queued = u32::from(wq.queue_work_on(0, &work));
+        let cancelled = u32::from(work.cancel());
+        let queued = queued + other.join().unwrap();
+        work.flush();
+        wq.flush();
+        assert_eq!(count.get() + cancelled, queued);
+    });
+}
+
+/// Somebody waits for the item with which a visit ends: what lets him go is the context's to run.
+#[test]
+fn the_last_item_of_a_visit_is_waited_for() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        let work = Work::new(|| (0..4).for_each(|_| thread::yield_now()));
+        for _ in 1..10 {
+            drop(wq.queue_on(0, || ()));
+        }
+        assert!(wq.queue_work_on(0, &work));
+        let more = wq.queue_on(0, || 3);
+        work.flush();
+        assert!(!work.is_pending());
+        assert_eq!(more.join().unwrap(), 3);
+    });
+}
+
+/// No thread can be had for the context at first.
+#[test]
+fn items_wait_for_a_context_that_cannot_be_had() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        world.runtime.set_fault_no_threads(true);
+        let first = wq.queue_on(0, || 1);
+        world.runtime.set_fault_no_threads(false);
+        let second = wq.queue_on(0, || 2);
+        assert_eq!(first.join().unwrap() + second.join().unwrap(), 3);
+    });
+}
+
+/// An item that queues itself again is cancelled with waiting by two, one of whom enables it last:
+/// then it is idle, and the context has nothing of it left.
+#[test]
+fn cancel_sync_against_the_context() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        let (count, own) = (Arc::new(Count::default()), Arc::new(Mutex::new(None::<Work>)));
+        let work = Work::new({
+            let (wq, count, own) = (wq.clone(), Arc::clone(&count), Arc::clone(&own));
+            move || {
+                let own = lock(&own).clone();
+                if let Some(own) = own.filter(|_| count.up() <= 3) {
+                    wq.queue_work_on(0, &own);
+                }
+            }
+        });
+        *lock(&own) = Some(work.clone());
+        assert!(wq.queue_work_on(0, &work));
+        let other = {
+            let work = work.clone();
+            thread::spawn(move || drop(work.cancel_sync()))
+        };
+        work.cancel_sync();
+        other.join().unwrap();
+        let runs = count.get();
+        assert!(work.busy().is_idle());
+        wq.flush();
+        assert_eq!(count.get(), runs);
+        // The item holds itself and its queue.
+        drop(lock(&own).take());
+    });
+}

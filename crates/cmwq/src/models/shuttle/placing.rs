@@ -1,0 +1,218 @@
+//! Attributes and CPUs change while items are queued.
+
+use shuttle::thread;
+
+use super::{Count, Pods, World, check};
+use crate::attrs::Attrs;
+use crate::builder::Builder;
+use crate::current::blocking;
+use crate::sync::{Arc, Mutex, lock};
+use crate::topo::CpuSet;
+use crate::work::Work;
+use crate::workqueue::Workqueue;
+
+/// Changes the attributes back and forth.
+fn change(wq: &Workqueue, times: i32) {
+    for n in 0..times {
+        wq.apply_attrs(&Attrs::new().nice(1 - n % 2)).unwrap();
+    }
+}
+
+/// The items of an ordered queue run in order, one at a time, and all of them.
+#[test]
+fn an_ordered_queue_stays_ordered() {
+    check(Pods::One, |world| {
+        let wq = world.queue(Builder::ordered);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let inside = Arc::new(Mutex::new(()));
+        let changer = {
+            let wq = wq.clone();
+            thread::spawn(move || change(&wq, 3))
+        };
+        for n in 0..4 {
+            let (ran, inside) = (Arc::clone(&ran), Arc::clone(&inside));
+            drop(wq.queue(move || {
+                let _alone = inside.try_lock().expect("two at a time");
+                if n == 1 {
+                    blocking(thread::yield_now);
+                }
+                lock(&ran).push(n);
+            }));
+        }
+        changer.join().unwrap();
+        wq.flush();
+        assert_eq!(*lock(&ran), [0, 1, 2, 3]);
+    });
+}
+
+/// Nothing that is queued on an unbound queue gets lost, and its limit holds.
+#[test]
+fn an_unbound_queue_loses_nothing() {
+    check(Pods::One, |world| {
+        let wq = world.queue(|builder| builder.unbound().max_active(1));
+        let (count, inside) = (Arc::new(Count::default()), Arc::new(Mutex::new(())));
+        let changer = {
+            let wq = wq.clone();
+            thread::spawn(move || change(&wq, 2))
+        };
+        for _ in 0..3 {
+            let (count, inside) = (Arc::clone(&count), Arc::clone(&inside));
+            drop(wq.queue(move || {
+                let _alone = inside.try_lock().expect("two at a time");
+                thread::yield_now();
+                count.up();
+            }));
+        }
+        changer.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get(), 3);
+    });
+}
+
+/// An item that is queued again while it runs does not run twice at once, wherever its queue leads
+/// meanwhile.
+#[test]
+fn an_item_never_runs_twice_at_once() {
+    check(Pods::One, |world| {
+        let wq = world.queue(Builder::unbound);
+        let (count, inside) = (Arc::new(Count::default()), Arc::new(Mutex::new(())));
+        let work = Work::new({
+            let (count, inside) = (Arc::clone(&count), Arc::clone(&inside));
+            move || {
+                let _alone = inside.try_lock().expect("twice at once");
+                thread::yield_now();
+                count.up();
+            }
+        });
+        let changer = {
+            let wq = wq.clone();
+            thread::spawn(move || change(&wq, 2))
+        };
+        let queued = (0..3).filter(|_| wq.queue_work(&work)).count();
+        changer.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get() as usize, queued);
+    });
+}
+
+/// The queue is dropped while what was replaced still drains.
+#[test]
+fn a_queue_goes_with_all_its_pwqs() {
+    check(Pods::One, |world| {
+        let wq = world.queue(Builder::ordered);
+        let count = Arc::new(Count::default());
+        for n in 0..3 {
+            let count = Arc::clone(&count);
+            drop(wq.queue(move || count.up()));
+            wq.apply_attrs(&Attrs::new().nice(n % 2)).unwrap();
+        }
+        drop(wq);
+        assert_eq!(count.get(), 3);
+    });
+}
+
+fn leave_and_return(world: &World) {
+    let runtime = world.runtime;
+    let all: CpuSet = (0..2).collect();
+    runtime.allow(&CpuSet::single(0));
+    runtime.allow(&all);
+}
+
+/// A CPU leaves and returns: its items run, on queues of every kind.
+#[test]
+fn items_of_a_cpu_that_leaves_run() {
+    for pods in [Pods::One, Pods::Two] {
+        check(pods, |world| {
+            let world = *world;
+            let kinds: [fn(Builder) -> Builder; 3] =
+                [Builder::percpu, Builder::managed, Builder::unbound];
+            let queues = kinds.map(|kind| world.queue(kind));
+            let count = Arc::new(Count::default());
+            let nature = thread::spawn(move || leave_and_return(&world));
+            for wq in &queues {
+                for cpu in 0..2 {
+                    let count = Arc::clone(&count);
+                    drop(wq.queue_on(cpu, move || {
+                        blocking(thread::yield_now);
+                        count.up();
+                    }));
+                }
+            }
+            nature.join().unwrap();
+            queues.iter().for_each(Workqueue::flush);
+            assert_eq!(count.get(), 6);
+        });
+    }
+}
+
+/// There may be no more pools than a table has room for. Without a new one the old one does.
+#[test]
+fn a_pool_that_cannot_be_made_is_done_without() {
+    check(Pods::One, |world| {
+        let wq = world.queue(Builder::unbound);
+        let count = Arc::new(Count::default());
+        // More than a model's table of pools holds.
+        for nice in 0..10 {
+            wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
+            let count = Arc::clone(&count);
+            drop(wq.queue(move || count.up()));
+        }
+        wq.flush();
+        assert_eq!(count.get(), 10);
+    });
+}
+
+/// The attributes change while others queue and flush, and whoever has the last handle takes the queue
+/// down, replaced pwqs and all.
+#[test]
+fn attributes_change_against_flush_and_destroy() {
+    for kind in [Builder::unbound as fn(Builder) -> Builder, Builder::ordered] {
+        check(Pods::One, move |world| {
+            let wq = world.queue(kind);
+            let count = Arc::new(Count::default());
+            let changer = {
+                let wq = wq.clone();
+                thread::spawn(move || change(&wq, 3))
+            };
+            let flusher = {
+                let (wq, count) = (wq.clone(), Arc::clone(&count));
+                thread::spawn(move || {
+                    let mine = wq.queue(move || count.up());
+                    wq.flush();
+                    assert!(mine.is_finished(), "a flush returned too soon");
+                })
+            };
+            let theirs = Arc::clone(&count);
+            let last = wq.queue(move || theirs.up());
+            drop(wq);
+            changer.join().unwrap();
+            flusher.join().unwrap();
+            last.join().unwrap();
+            assert_eq!(count.get(), 2);
+        });
+    }
+}
+
+/// A CPU leaves and returns while the limit goes up and down: it holds in every pod, and no slot is
+/// lost.
+#[test]
+fn a_cpu_leaves_while_the_limit_changes() {
+    check(Pods::Two, |world| {
+        let here = *world;
+        let wq = world.queue(|builder| builder.managed().max_active(1));
+        let count = Arc::new(Count::default());
+        let nature = thread::spawn(move || leave_and_return(&here));
+        let setter = {
+            let wq = wq.clone();
+            thread::spawn(move || [2, 1].map(|max_active| wq.set_max_active(max_active).unwrap()))
+        };
+        for cpu in [0, 1, 0, 1] {
+            let count = Arc::clone(&count);
+            drop(wq.queue_on(cpu, move || count.up()));
+        }
+        nature.join().unwrap();
+        setter.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get(), 4);
+    });
+}

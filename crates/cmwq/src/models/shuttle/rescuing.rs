@@ -1,0 +1,161 @@
+//! Rescuers, the service that calls them, and the managers and workers that come after all.
+
+use shuttle::thread;
+
+use super::{Count, Pods, World, check};
+use crate::attrs::Attrs;
+use crate::builder::Builder;
+use crate::current::blocking;
+use crate::park::Event;
+use crate::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+use crate::sync::Arc;
+use crate::workqueue::Workqueue;
+
+fn reclaim(world: &World, kind: impl FnOnce(Builder) -> Builder) -> Workqueue {
+    world.queue(|builder| kind(builder).mem_reclaim())
+}
+
+/// No thread can be had, ever. All items run, in order, one at a time, and the queue can be taken
+/// down.
+#[test]
+fn a_rescuer_is_enough() {
+    check(Pods::One, |world| {
+        let wq = reclaim(world, Builder::percpu);
+        world.runtime.set_fault_no_threads(true);
+        let count = Arc::new(Count::default());
+        let handles: Vec<_> = (1..4)
+            .map(|n| {
+                let count = Arc::clone(&count);
+                wq.queue_on(0, move || {
+                    assert!(current_is_rescuer() && current_is_mem_reclaim());
+                    assert_eq!(count.up(), n);
+                    blocking(thread::yield_now);
+                    assert_eq!(count.get(), n);
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+}
+
+/// One rescuer for two pools, neither of which has a worker.
+#[test]
+fn a_rescuer_serves_two_pools() {
+    check(Pods::One, |world| {
+        let wq = reclaim(world, Builder::percpu);
+        world.runtime.set_fault_no_threads(true);
+        let count = Arc::new(Count::default());
+        for cpu in [0, 1, 0, 1] {
+            let count = Arc::clone(&count);
+            drop(wq.queue_on(cpu, move || count.up()));
+        }
+        drop(wq);
+        assert_eq!(count.get(), 4, "a queue that is dropped waits for its items");
+    });
+}
+
+/// The pool's worker is stuck and cannot be replaced: what a queue without a rescuer has there
+/// waits, what lets it go comes by the rescuer.
+#[test]
+fn the_rescuer_frees_a_stuck_worker() {
+    check(Pods::One, |world| {
+        let (wq, plain) = (reclaim(world, Builder::percpu), world.percpu());
+        plain.queue_on(0, || ()).join().unwrap();
+        world.runtime.set_fault_no_threads(true);
+        let let_go = Arc::new(Event::new());
+        // As many as there are workers, and one that waits.
+        let stuck: Vec<_> = (0..3)
+            .map(|_| {
+                let let_go = Arc::clone(&let_go);
+                plain.queue_on(0, move || drop(blocking(|| let_go.wait(None))))
+            })
+            .collect();
+        wq.queue_on(0, move || let_go.set()).join().unwrap();
+        for handle in stuck {
+            handle.join().unwrap();
+        }
+    });
+}
+
+/// Threads can be had and cannot, at random, while rescuers, managers and workers serve the same
+/// pool; one item is queued again wherever it runs, one is waited for.
+#[test]
+fn rescuers_and_managers_meet() {
+    check(Pods::One, |world| {
+        let (wq, other) = (reclaim(world, Builder::percpu), reclaim(world, Builder::percpu));
+        let runtime = world.runtime;
+        runtime.set_fault_no_threads(true);
+        let nature = thread::spawn(move || {
+            for fail in [false, true, false] {
+                runtime.set_fault_no_threads(fail);
+            }
+        });
+        let count = Arc::new(Count::default());
+        let work = {
+            let count = Arc::clone(&count);
+            crate::work::Work::new(move || drop(count.up()))
+        };
+        assert!(wq.queue_work_on(0, &work));
+        let handles: Vec<_> = (0..3).map(|n| other.queue_on(0, move || blocking(|| n))).collect();
+        let queued = u32::from(wq.queue_work_on(0, &work));
+        work.flush();
+        assert_eq!(count.get(), 1 + queued);
+        nature.join().unwrap();
+        for (n, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), n);
+        }
+    });
+}
+
+/// A queue goes while its rescuer may just have been called, and another one takes its key and its
+/// places.
+#[test]
+fn a_late_call_finds_nobody() {
+    check(Pods::One, |world| {
+        world.runtime.set_fault_no_threads(true);
+        for _ in 0..2 {
+            let wq = reclaim(world, Builder::percpu);
+            for cpu in [0, 1] {
+                drop(wq.queue_on(cpu, || ()));
+            }
+        }
+        // A flush and a cancelled item, whose barrier only the rescuer is left to run.
+        let wq = reclaim(world, Builder::percpu);
+        let work = crate::work::Work::new(|| ());
+        assert!(wq.queue_work_on(0, &work));
+        let flusher = {
+            let work = work.clone();
+            thread::spawn(move || drop(work.flush()))
+        };
+        work.cancel();
+        flusher.join().unwrap();
+    });
+}
+
+/// The attributes of a queue change while its rescuer is called, comes and goes: it visits the pwqs
+/// that were replaced, too, and the queue can be taken down.
+#[test]
+fn a_rescuer_against_a_change_of_attributes() {
+    check(Pods::One, |world| {
+        let wq = reclaim(world, Builder::unbound);
+        world.runtime.set_fault_no_threads(true);
+        let count = Arc::new(Count::default());
+        let changer = {
+            let wq = wq.clone();
+            thread::spawn(move || {
+                for nice in [1, 0] {
+                    wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
+                }
+            })
+        };
+        for _ in 0..3 {
+            let count = Arc::clone(&count);
+            drop(wq.queue(move || count.up()));
+        }
+        changer.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get(), 3);
+    });
+}

@@ -1,0 +1,338 @@
+//! Attributes of queues: given when they are built, and changed while they are used.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched, Work, Workqueue};
+
+use crate::support::load::Random;
+use crate::support::scene::{NOBODY, Scene, Stage, skip};
+use crate::support::wait::Opened;
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys, unbound};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("attrs::real_time_refused", real_time_refused),
+    ("attrs::workers_go", workers_go),
+    ("attrs::inherited_niceness", inherited_niceness),
+];
+
+fn ordered(name: &str) -> Workqueue {
+    Workqueue::builder(name).ordered().build().unwrap()
+}
+
+fn only(cpu: usize) -> Attrs {
+    Attrs::new().cpumask(CpuSet::single(cpu as u32))
+}
+
+/// As the kernel was seen to: the mask and niceness hold for what is queued afterwards.
+#[test]
+fn an_unbound_queue_moves_to_other_cpus() {
+    let wq = unbound("moves");
+    assert_eq!(wq.attrs(), Attrs::new());
+    for (n, cpu) in sys::allowed_cpus().into_iter().enumerate() {
+        let attrs = only(cpu).nice(5 + n as i32);
+        wq.apply_attrs(&attrs).unwrap();
+        assert_eq!(wq.attrs(), attrs);
+        for _ in 0..20 {
+            let (ran_on, nice) = joined(wq.queue(|| (sys::current_cpu(), sys::nice())));
+            assert_eq!((ran_on, nice), (cpu, 5 + n as i32));
+        }
+    }
+    wq.apply_attrs(&Attrs::new()).unwrap();
+    assert_eq!(joined(wq.queue(sys::nice)), sys::nice());
+}
+
+#[test]
+fn attributes_can_be_given_from_the_start() {
+    let cpu = *sys::allowed_cpus().last().unwrap();
+    let mask = CpuSet::single(cpu as u32);
+    let queues = [
+        Workqueue::builder("first").unbound().cpumask(mask.clone()).nice(3).build().unwrap(),
+        Workqueue::builder("first").ordered().cpumask(mask).nice(3).build().unwrap(),
+    ];
+    for wq in queues {
+        assert_eq!(joined(wq.queue(|| (sys::current_cpu(), sys::nice()))), (cpu, 3));
+    }
+    let wq = Workqueue::builder("first").managed().nice(4).build().unwrap();
+    for cpu in sys::allowed_cpus() {
+        assert_eq!(joined(wq.queue_on(cpu, sys::nice)), 4);
+    }
+}
+
+#[test]
+fn other_kinds_of_queue_refuse() {
+    for wq in [percpu("bound"), managed("bound")] {
+        let refused = wq.apply_attrs(&Attrs::new()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    }
+    let builder = || Workqueue::builder("bound");
+    let mask = CpuSet::single(0);
+    for wrong in [
+        builder().percpu().nice(1),
+        builder().managed().cpumask(mask),
+        builder().managed().affinity_strict(true),
+        builder().unbound().nice(20),
+        builder().unbound().sched(Sched::Fifo(0)),
+    ] {
+        assert_eq!(wrong.build().unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}
+
+/// The items of each producer run in order and one at a time, however often the attributes change.
+#[test]
+fn an_ordered_queue_stays_ordered_through_a_hundred_changes() {
+    let wq = ordered("steady");
+    let inside = Arc::new(Peak::new());
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let done = AtomicBool::new(false);
+    thread::scope(|s| {
+        let producers: Vec<_> = (0..2)
+            .map(|producer| {
+                let (wq, inside, ran) = (&wq, &inside, &ran);
+                s.spawn(move || {
+                    for n in 0..3_000 {
+                        let (inside, ran) = (Arc::clone(inside), Arc::clone(ran));
+                        drop(wq.queue(move || {
+                            let _inside = inside.enter();
+                            ran.lock().unwrap().push((producer, n));
+                            if n % 100 == 0 {
+                                thread::sleep(Duration::from_micros(200));
+                            }
+                        }));
+                        if n % 30 == 0 {
+                            thread::sleep(Duration::from_micros(100));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (wq, done) = (&wq, &done);
+        s.spawn(move || {
+            let cpus = sys::allowed_cpus();
+            let mut changes = 0;
+            while changes < 100 || !done.load(Ordering::Relaxed) {
+                wq.apply_attrs(&only(cpus[changes % cpus.len()]).nice(changes as i32 % 3)).unwrap();
+                changes += 1;
+                thread::yield_now();
+            }
+        });
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    wq.flush();
+    assert_eq!(inside.most(), 1, "two items at a time");
+    let ran = ran.lock().unwrap();
+    assert_eq!(ran.len(), 6_000);
+    for producer in 0..2 {
+        let own = ran.iter().filter(|(who, _)| *who == producer).map(|(_, n)| *n);
+        assert!(own.eq(0..3_000), "the items of thread {producer} ran out of order");
+    }
+}
+
+/// The new workers of an ordered queue wait for the old ones; those of an unbound queue do not.
+#[test]
+fn only_an_ordered_queue_waits_for_its_old_workers() {
+    for (wq, waits) in [(ordered("old"), true), (unbound("old"), false)] {
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        let blocked = wq.queue({
+            let gate = gate.clone();
+            move || gate.pass()
+        });
+        wq.apply_attrs(&Attrs::new().nice(1)).unwrap();
+        let behind = wq.queue(sys::nice);
+        if waits {
+            // Two changes more: those in between have items, too, or none.
+            wq.apply_attrs(&Attrs::new().nice(2)).unwrap();
+            wq.apply_attrs(&Attrs::new().nice(3)).unwrap();
+            let last = wq.queue(sys::nice);
+            assert!(!behind.is_finished() && !last.is_finished());
+            gate.open();
+            assert_eq!((joined(behind), joined(last)), (1, 3));
+        } else {
+            assert_eq!(joined(behind), 1);
+            gate.open();
+        }
+        joined(blocked);
+    }
+}
+
+/// `max_active` holds for what the old workers run and what the new ones may, together.
+#[test]
+fn the_limit_holds_across_a_change() {
+    let wq = Workqueue::builder("limited").unbound().max_active(2).build().unwrap();
+    let inside = Arc::new(Peak::new());
+    let handles: Vec<_> = (0..400)
+        .map(|n| {
+            if n % 20 == 0 {
+                wq.apply_attrs(&Attrs::new().nice(n / 20 % 3)).unwrap();
+            }
+            let inside = Arc::clone(&inside);
+            wq.queue(move || {
+                let _inside = inside.enter();
+                thread::sleep(Duration::from_micros(100));
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    assert_eq!(inside.most(), 2);
+}
+
+/// As the kernel was seen to: an item that is queued again while it runs does not run twice at once.
+#[test]
+fn an_item_that_queues_itself_survives_changes() {
+    let wq = Arc::new(unbound("again"));
+    let (runs, inside) = (Arc::new(AtomicUsize::new(0)), Arc::new(Peak::new()));
+    let me: Arc<Mutex<Option<Work>>> = Arc::default();
+    let work = Work::new({
+        let (wq, runs, inside, me) =
+            (Arc::clone(&wq), Arc::clone(&runs), Arc::clone(&inside), Arc::clone(&me));
+        move || {
+            let _inside = inside.enter();
+            if runs.fetch_add(1, Ordering::Relaxed) < 500 {
+                let me = me.lock().unwrap().clone();
+                assert!(wq.queue_work(&me.expect("it was queued by itself")));
+            }
+        }
+    });
+    *me.lock().unwrap() = Some(work.clone());
+    assert!(wq.queue_work(&work));
+    for n in 0..50 {
+        wq.apply_attrs(&Attrs::new().nice(n % 4)).unwrap();
+    }
+    eventually("all runs", || runs.load(Ordering::Relaxed) == 501);
+    work.flush();
+    assert_eq!(inside.most(), 1);
+    *me.lock().unwrap() = None;
+}
+
+/// Queues come and go, change and are flushed, all at once; nothing is lost.
+#[test]
+fn changes_flushes_and_drops_at_random() {
+    let mut random = Random(0x000a_7725);
+    let cpus = sys::allowed_cpus();
+    for _ in 0..40 {
+        let wq = if random.below(2) == 0 { unbound("busy") } else { ordered("busy") };
+        let ran = Arc::new(AtomicUsize::new(0));
+        let mut queued = 0;
+        for _ in 0..100 {
+            match random.below(10) {
+                0 => wq.apply_attrs(&only(cpus[random.below(cpus.len())])).unwrap(),
+                1 => wq.apply_attrs(&Attrs::new().nice(random.below(3) as i32)).unwrap(),
+                2 => {
+                    wq.flush();
+                    assert_eq!(ran.load(Ordering::SeqCst), queued);
+                }
+                _ => {
+                    let ran = Arc::clone(&ran);
+                    drop(wq.queue(move || ran.fetch_add(1, Ordering::SeqCst)));
+                    queued += 1;
+                }
+            }
+        }
+        drop(wq);
+        assert_eq!(ran.load(Ordering::SeqCst), queued);
+    }
+}
+
+#[test]
+fn real_time_workers_where_permitted() {
+    let builder = || Workqueue::builder("real-time");
+    let wants = [
+        (Sched::Fifo(7), (libc::SCHED_FIFO, 7)),
+        (Sched::RoundRobin(5), (libc::SCHED_RR, 5)),
+        (
+            Sched::Deadline {
+                runtime: Duration::from_micros(100),
+                deadline: Duration::from_millis(20),
+                period: Duration::from_millis(20),
+            },
+            (libc::SCHED_DEADLINE, 0),
+        ),
+    ];
+    for (sched, policy) in wants {
+        // A deadline thread cannot be confined; that it was asked for must not matter.
+        let builder = builder().unbound().sched(sched);
+        let wq = match builder.affinity_scope(AffinityScope::Cpu).affinity_strict(true).build() {
+            Ok(wq) => wq,
+            Err(refused) => {
+                assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{refused}");
+                skip(refused);
+                continue;
+            }
+        };
+        // An item of another queue, queued by a real-time worker, does not inherit anything.
+        let (mine, plain) = joined(wq.queue(|| {
+            let plain = Workqueue::builder("plain").unbound().nice(7).build().unwrap();
+            (sys::policy(), joined(plain.queue(|| (sys::policy(), sys::nice()))))
+        }));
+        assert_eq!(mine, policy, "{sched:?}");
+        assert_eq!(plain, ((libc::SCHED_OTHER, 0), 7), "from {sched:?}");
+    }
+}
+
+#[test]
+fn a_refused_priority_is_an_error() {
+    Stage::new("attrs::real_time_refused").user(NOBODY).play();
+}
+
+fn real_time_refused() {
+    let wq = unbound("modest");
+    let before = wq.attrs();
+    for attrs in [Attrs::new().sched(Sched::Fifo(1)), Attrs::new().nice(-5)] {
+        let refused = wq.apply_attrs(&attrs).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+        let text = refused.to_string();
+        assert!(text.contains("'modest'") && text.contains("CAP_SYS_NICE"), "{text}");
+        let built = Workqueue::builder("modest").unbound().attrs(attrs).build();
+        assert_eq!(built.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+    assert_eq!(wq.attrs(), before);
+    wq.apply_attrs(&Attrs::new().nice(5)).unwrap();
+    assert_eq!(joined(wq.queue(sys::nice)), 5, "being nicer is always allowed");
+}
+
+/// A thread inherits its creator's niceness, and may not undo it without privileges.
+#[test]
+fn a_nicer_worker_creates_no_nicer_ones_for_others() {
+    Stage::new("attrs::inherited_niceness").play();
+    Stage::new("attrs::inherited_niceness").user(NOBODY).play();
+}
+
+fn inherited_niceness() {
+    let nice = Workqueue::builder("nice").unbound().nice(9).build().unwrap();
+    let (mine, others) = joined(nice.queue(|| {
+        let others =
+            sys::allowed_cpus().into_iter().map(|cpu| percpu("plain").queue_on(cpu, sys::nice));
+        (sys::nice(), others.map(joined).collect::<Vec<_>>())
+    }));
+    assert_eq!(mine, 9);
+    assert!(others.iter().all(|nice| *nice == 0), "{others:?}");
+    assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// Nobody needs the workers of attributes that no queue has.
+#[test]
+fn workers_that_no_queue_needs_go() {
+    Stage::new("attrs::workers_go").play();
+}
+
+fn workers_go() {
+    let wq = unbound("goes");
+    for nice in 1..=5 {
+        wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
+        assert_eq!(joined(wq.queue(sys::nice)), nice);
+    }
+    wq.apply_attrs(&Attrs::new()).unwrap();
+    joined(wq.queue(|| ()));
+    eventually("only the default pool has workers", || {
+        let names = procfs::workers("kworker/u");
+        let pool = |name: &String| name.split(':').next().map(str::to_owned);
+        names.iter().all(|name| pool(name) == pool(&names[0]))
+    });
+    // The pools can be had again.
+    wq.apply_attrs(&Attrs::new().nice(2)).unwrap();
+    assert_eq!(joined(wq.queue(sys::nice)), 2);
+}

@@ -1,0 +1,252 @@
+//! Forking: the child gets fresh pools, and the parent's items stay the parent's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::{Attrs, DelayedWork, Work, Workqueue};
+
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::Opened;
+use crate::support::{Gate, every_kind, joined, managed, procfs, sys};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("fork::items", items),
+    ("fork::settings", settings),
+    ("fork::timers", timers),
+    ("fork::inside", inside),
+    ("fork::storm", storm),
+    ("fork::generations", generations),
+    ("fork::exits", exits),
+];
+
+const FAR: Duration = Duration::from_secs(3600);
+
+fn counting() -> (Work, Arc<AtomicU32>) {
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = Work::new(move || {
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    (work, runs)
+}
+
+fn kinds() -> Vec<Workqueue> {
+    let ordered = Workqueue::builder("kept").ordered().build().unwrap();
+    let rescued = Workqueue::builder("kept").percpu().mem_reclaim().build().unwrap();
+    every_kind("kept").into_iter().chain([ordered, rescued]).collect()
+}
+
+#[test]
+fn the_child_gets_fresh_pools_and_the_parent_keeps_its_items() {
+    Stage::new("fork::items").play();
+    Stage::new("fork::items").detect("sentinel").play();
+}
+
+fn items() {
+    for wq in kinds() {
+        // An ordered queue has a limit of 1 already.
+        let _limited = wq.set_max_active(1);
+        assert_eq!(wq.max_active(), 1);
+        let (entered, gate) = (Gate::new(), Gate::new());
+        let _opened = Opened(&gate);
+        let (begun, release) = (entered.clone(), gate.clone());
+        let cpu = sys::allowed_cpus()[0];
+        let running = wq.queue_on(cpu, move || {
+            begun.open();
+            release.pass();
+        });
+        entered.pass();
+        // Pending in the parent, behind what runs there.
+        let (work, runs) = counting();
+        assert!(wq.queue_work_on(cpu, &work));
+        let status = sys::fork(|| {
+            assert!(procfs::other_tasks().is_empty(), "a child begins with one thread");
+            assert_eq!(joined(wq.queue(|| 7)), 7, "the same handle works");
+            assert!(!work.is_pending() && work.busy().is_idle(), "it is the parent's");
+            assert!(!work.flush() && !work.cancel_sync());
+            wq.flush();
+            wq.drain();
+            assert_eq!(runs.load(Ordering::SeqCst), 0, "the parent's item did not run here");
+            assert!(wq.queue_work_on(cpu, &work), "it can be queued here");
+            work.flush();
+            assert_eq!(runs.load(Ordering::SeqCst), 1);
+            assert_eq!(joined(cmwq::system::percpu().queue(|| 8)), 8);
+            drop(wq.clone());
+            joined(managed("new").queue(|| ()));
+        });
+        assert_eq!(status, 0);
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        assert!(work.is_pending(), "nothing has changed here");
+        gate.open();
+        joined(running);
+        work.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn limits_and_attributes_are_inherited() {
+    Stage::new("fork::settings").play();
+}
+
+fn settings() {
+    let wq = Workqueue::builder("set").unbound().max_active(3).build().unwrap();
+    wq.apply_attrs(&Attrs::new().nice(4)).unwrap();
+    wq.set_max_active(5).unwrap();
+    wq.set_min_active(2).unwrap();
+    let status = sys::fork(|| {
+        assert_eq!((wq.max_active(), wq.min_active()), (5, 2));
+        assert_eq!(wq.attrs(), Attrs::new().nice(4));
+        assert_eq!(joined(wq.queue(sys::nice)), 4);
+        assert_eq!(wq.name(), "set");
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn the_parents_timers_do_not_expire_in_the_child() {
+    Stage::new("fork::timers").play();
+}
+
+fn timers() {
+    let wq = managed("timers");
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = DelayedWork::new(move || {
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    let [again, flushed, cancelled] = [(); 3].map(|()| DelayedWork::new(|| ()));
+    for work in [&work, &again, &flushed, &cancelled] {
+        assert!(wq.queue_delayed_work(work, FAR));
+    }
+    let status = sys::fork(|| {
+        assert!(wq.queue_delayed_work(&work, Duration::from_millis(2)), "it can be armed here");
+        assert!(!wq.queue_delayed_work(&work, FAR) || runs.load(Ordering::SeqCst) == 1);
+        while runs.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        assert!(!wq.mod_delayed_work(&again, FAR), "it was idle here");
+        assert!(again.cancel());
+        assert!(!flushed.flush() && !flushed.is_pending(), "its timer is not for us");
+        assert!(!cancelled.cancel_sync());
+        assert!(wq.queue_delayed_work(&cancelled, Duration::ZERO));
+        cancelled.flush();
+    });
+    assert_eq!(status, 0);
+    for work in [&work, &again, &flushed, &cancelled] {
+        assert!(work.is_pending() && work.cancel(), "they are armed here");
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_work_function_may_fork() {
+    Stage::new("fork::inside").play();
+}
+
+fn inside() {
+    for wq in kinds() {
+        let again = wq.clone();
+        let status = joined(wq.queue(move || {
+            sys::fork(|| {
+                assert_eq!(cmwq::current_work(), None, "the child is no worker");
+                // It would wait for itself if it were still that item.
+                again.flush();
+                assert_eq!(joined(again.queue(|| 3)), 3);
+                assert_eq!(cmwq::blocking(|| 4), 4);
+            })
+        }));
+        assert_eq!(status, 0);
+    }
+}
+
+#[test]
+fn a_child_may_fork_again() {
+    Stage::new("fork::generations").play();
+}
+
+fn generations() {
+    let wq = managed("dynasty");
+    let (work, runs) = counting();
+    assert!(wq.queue_work(&work));
+    work.flush();
+    let status = sys::fork(|| {
+        assert!(wq.queue_work(&work));
+        work.flush();
+        let status = sys::fork(|| {
+            assert!(wq.queue_work(&work));
+            work.flush();
+            assert_eq!(runs.load(Ordering::SeqCst), 3);
+        });
+        assert_eq!(status, 0);
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+        joined(wq.queue(|| ()));
+    });
+    assert_eq!(status, 0);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_process_may_end_with_items_queued_and_running() {
+    Stage::new("fork::exits").play();
+}
+
+fn exits() {
+    for _ in 0..20 {
+        let status = sys::fork(|| {
+            let entered = Gate::new();
+            for wq in kinds() {
+                for _ in 0..20 {
+                    let theirs = entered.clone();
+                    drop(wq.queue(move || {
+                        theirs.open();
+                        thread::sleep(Duration::from_millis(1));
+                    }));
+                }
+                drop(wq.queue_delayed(|| (), Duration::from_micros(300)));
+                // Its end would wait for all of them.
+                std::mem::forget(wq);
+            }
+            entered.pass();
+            sys::exit(3);
+        });
+        assert_eq!(status, 3 << 8, "it ended as it meant to");
+    }
+}
+
+/// Whatever locks other threads hold at the time.
+#[test]
+fn forks_in_the_midst_of_everything() {
+    Stage::new("fork::storm").play();
+}
+
+fn storm() {
+    let (wq, stop) = (managed("storm"), AtomicBool::new(false));
+    let timed = DelayedWork::new(|| ());
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    drop(wq.queue(|| ()));
+                    wq.mod_delayed_work(&timed, Duration::from_micros(50));
+                    let short = Workqueue::builder("short").unbound().build().unwrap();
+                    joined(short.queue(|| ()));
+                    let _ = cmwq::notices();
+                    wq.flush();
+                }
+            });
+        }
+        for _ in 0..30 {
+            let status = sys::fork(|| {
+                assert_eq!(joined(wq.queue(|| 1)), 1);
+                joined(wq.queue_delayed(|| (), Duration::from_millis(1)));
+                wq.flush();
+            });
+            assert_eq!(status, 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    wq.flush();
+}

@@ -1,0 +1,217 @@
+//! Items that use the CPU for long without sleeping make room for others, as the kernel's do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::Workqueue;
+
+use crate::support::load::burn;
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::Opened;
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, sys, unbound};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("hogs::off", off),
+    ("hogs::ten_ms", || starts_after(Duration::from_millis(10))),
+    ("hogs::thirty_ms", || starts_after(Duration::from_millis(30))),
+    ("hogs::sleepers", sleepers),
+    ("hogs::named", named),
+    ("hogs::unnamed", unnamed),
+    ("hogs::managed_limit", managed_limit),
+    ("hogs::managed_room", managed_room),
+];
+
+/// How long the first item computes.
+const BURN: Duration = Duration::from_millis(80);
+const RUNNING: u64 = u64::MAX;
+
+/// One item burns for [`BURN`], another one is queued behind it. How much CPU time the first had used
+/// when the second started; `None`: it had ended.
+fn used_before_the_second_starts(wq: &Workqueue) -> Option<Duration> {
+    let cpu = sys::allowed_cpus()[0];
+    let used = Arc::new(AtomicU64::new(0));
+    let entered = Gate::new();
+    let first = wq.queue_on(cpu, {
+        let (used, entered) = (Arc::clone(&used), entered.clone());
+        move || {
+            entered.open();
+            let start = sys::thread_cpu_time();
+            while sys::thread_cpu_time() - start < BURN {
+                let so_far = (sys::thread_cpu_time() - start).as_nanos() as u64;
+                used.store(so_far, Ordering::SeqCst);
+            }
+            used.store(RUNNING, Ordering::SeqCst);
+        }
+    });
+    entered.pass();
+    let second = wq.queue_on(cpu, move || used.load(Ordering::SeqCst));
+    let used = joined(second);
+    joined(first);
+    (used != RUNNING).then(|| Duration::from_nanos(used))
+}
+
+#[test]
+fn a_threshold_of_zero_means_never() {
+    Stage::new("hogs::off").params("cpu_intensive_thresh_us=0").play();
+}
+
+fn off() {
+    let wq = percpu("off");
+    for _ in 0..3 {
+        assert_eq!(used_before_the_second_starts(&wq), None);
+    }
+    assert_eq!(wq.stats().cpu_intensive, 0);
+}
+
+#[test]
+fn the_next_item_starts_when_the_threshold_is_reached() {
+    for source in ["sentinel", "tick", "perf"] {
+        Stage::new("hogs::ten_ms").detect(source).params("cpu_intensive_thresh_us=10000").play();
+    }
+    Stage::new("hogs::thirty_ms").params("cpu_intensive_thresh_us=30000").play();
+}
+
+/// Never earlier; and on a machine that others keep busy, now and then, much later.
+fn starts_after(thresh: Duration) {
+    let wq = percpu("hog");
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        let used = used_before_the_second_starts(&wq);
+        assert!(used.is_none_or(|used| used >= thresh), "too early: {used:?}");
+        if used.is_some_and(|used| used < thresh + Duration::from_millis(30)) {
+            let stats = wq.stats();
+            assert!(stats.cpu_intensive > 0 && stats.cm_wakeup > 0, "{stats}");
+            return;
+        }
+        all.push(used);
+    }
+    panic!("too late: {all:?}");
+}
+
+#[test]
+fn who_sleeps_now_and_then_is_no_hog() {
+    for source in ["sentinel", "tick", "perf"] {
+        Stage::new("hogs::sleepers").detect(source).params("cpu_intensive_thresh_us=20000").play();
+    }
+}
+
+fn sleepers() {
+    let cpu = sys::allowed_cpus()[0];
+    let wq = percpu("sleepers");
+    let handles: Vec<_> = (0..12)
+        .map(|_| {
+            wq.queue_on(cpu, || {
+                // In all more than the threshold, and never half of it at once.
+                for _ in 0..6 {
+                    burn(Duration::from_millis(6));
+                    thread::sleep(Duration::from_micros(100));
+                }
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    assert_eq!(wq.stats().cpu_intensive, 0);
+}
+
+fn said_of(name: &str) -> Vec<String> {
+    let quoted = format!("'{name}'");
+    cmwq::notices().into_iter().filter(|text| text.contains(&quoted)).collect()
+}
+
+/// Items that each burn for five thresholds, on one CPU, the last of them unseen: nobody waits then.
+fn burn_often(wq: &Workqueue, times: usize) {
+    let cpu = sys::allowed_cpus()[0];
+    let item = || burn(Duration::from_millis(10));
+    let handles: Vec<_> = (0..times).map(|_| wq.queue_on(cpu, item)).collect();
+    handles.into_iter().for_each(joined);
+}
+
+#[test]
+fn hogs_are_named_with_back_off() {
+    let params = "cpu_intensive_thresh_us=2000";
+    Stage::new("hogs::named").params(params).play();
+    Stage::new("hogs::unnamed").params(&format!("{params} cpu_intensive_warning_thresh=0")).play();
+}
+
+fn named() {
+    let wq = percpu("heavy");
+    burn_often(&wq, 3);
+    assert_eq!(said_of("heavy"), [""; 0], "three are too few");
+    eventually("there were enough", || {
+        burn_often(&wq, 10);
+        wq.stats().cpu_intensive >= 7
+    });
+    let said = said_of("heavy");
+    for (count, text) in ["4 times", "5 times", "7 times"].into_iter().zip(&said) {
+        assert!(text.contains(count) && text.contains("2000 us"), "{text}");
+        assert!(text.contains("function at 0x"), "a closure of this program has no name: {text}");
+        assert!(text.contains("unbound"), "{text}");
+    }
+    assert!(said.len() >= 3, "{said:?}");
+    assert!((said.len() as u64) < wq.stats().cpu_intensive, "not each time: {said:?}");
+    // Unbound queues are for such items, and managed ones too.
+    for wq in [unbound("unbound hogs"), managed("managed hogs")] {
+        burn_often(&wq, 10);
+        assert_eq!(said_of(wq.name()), [""; 0]);
+    }
+}
+
+fn unnamed() {
+    let wq = percpu("heavy");
+    eventually("there were enough", || {
+        burn_often(&wq, 10);
+        wq.stats().cpu_intensive >= 7
+    });
+    assert_eq!(said_of("heavy"), [""; 0]);
+}
+
+#[test]
+fn a_managed_queue_takes_one_hog_per_cpu_out_of_the_count() {
+    let params = "cpu_intensive_thresh_us=3000";
+    Stage::new("hogs::managed_limit").params(params).play();
+    Stage::new("hogs::managed_room").params(params).play();
+}
+
+fn managed_limit() {
+    let wq = managed("long items");
+    let computing = Arc::new(Peak::new());
+    let cpus = sys::allowed_cpus().len();
+    let handles: Vec<_> = (0..10 * cpus)
+        .map(|_| {
+            let computing = Arc::clone(&computing);
+            wq.queue(move || {
+                let _inside = computing.enter();
+                burn(Duration::from_millis(30));
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    assert!(computing.most() <= 2 * cpus, "{} computed on {cpus} CPUs", computing.most());
+    assert!(wq.stats().cpu_intensive > 0, "{}", wq.stats());
+}
+
+/// A short item does not wait for the end of long ones that occupy all CPUs.
+fn managed_room() {
+    let wq = managed("room");
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let inside = Arc::new(Peak::new());
+    let cpus = sys::allowed_cpus();
+    let hogs: Vec<_> = (0..cpus.len())
+        .map(|_| {
+            let (gate, inside) = (gate.clone(), Arc::clone(&inside));
+            wq.queue(move || {
+                let _inside = inside.enter();
+                while !gate.is_open() {
+                    burn(Duration::from_millis(1));
+                }
+            })
+        })
+        .collect();
+    eventually("all CPUs are occupied", || inside.now() == cpus.len());
+    joined(wq.queue(|| ()));
+    gate.open();
+    hogs.into_iter().for_each(joined);
+}

@@ -1,0 +1,277 @@
+//! CPUs that leave and come back while the process runs.
+//!
+//! Confining all threads imitates what a narrower cpuset does to them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::Workqueue;
+
+use crate::support::cpuset::Cpuset;
+use crate::support::load::burn;
+use crate::support::scene::{Scene, Stage, skip};
+use crate::support::wait::Opened;
+use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, procfs, sys, unbound};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("hotplug::leaves_and_returns", leaves_and_returns),
+    ("hotplug::noticed", noticed),
+    ("hotplug::queued_items_are_served", queued_items_are_served),
+    ("hotplug::back_and_forth", back_and_forth),
+    ("hotplug::own_pinning", own_pinning),
+    ("hotplug::cpuset", cpuset),
+    ("hotplug::started_narrow", started_narrow),
+];
+
+/// What a cpuset does to the threads of a process.
+pub(crate) fn confine_all(cpus: &[usize]) {
+    for task in procfs::other_tasks() {
+        // It may have ended meanwhile.
+        let _ = sys::confine(task.tid, cpus);
+    }
+    sys::confine(0, cpus).unwrap();
+}
+
+/// The CPU that stays, the one that leaves, and all.
+pub(crate) fn cast() -> Option<(usize, usize, Vec<usize>)> {
+    // When this returns all threads that find out about CPUs have begun to.
+    cmwq::rescan_cpus().unwrap();
+    let cpus = sys::allowed_cpus();
+    match cpus[..] {
+        [stays, .., leaves] => Some((stays, leaves, cpus)),
+        _ => {
+            skip("there is one CPU only");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_leaves_is_served_elsewhere_and_returns() {
+    for source in ["sentinel", "tick"] {
+        Stage::new("hotplug::leaves_and_returns").detect(source).play();
+    }
+}
+
+fn leaves_and_returns() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let bound = percpu("bound");
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+    for _ in 0..3 {
+        confine_all(&rest);
+        cmwq::rescan_cpus().unwrap();
+        for wq in every_kind("gone") {
+            for cpu in &all {
+                let ran_on = joined(wq.queue_on(*cpu, sys::current_cpu));
+                assert_ne!(ran_on, leaves, "for CPU {cpu}");
+            }
+        }
+        assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays], "still pinned");
+        // The pool of a CPU that is gone does not manage: both run at once.
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        let waits = bound.queue_on(leaves, {
+            let gate = gate.clone();
+            move || gate.spin()
+        });
+        let opens = bound.queue_on(leaves, {
+            let gate = gate.clone();
+            move || gate.open()
+        });
+        [waits, opens].into_iter().for_each(joined);
+
+        confine_all(&all);
+        cmwq::rescan_cpus().unwrap();
+        for cpu in &all {
+            for wq in [&bound, &managed("back")] {
+                let ran_on = joined(wq.queue_on(*cpu, sys::allowed_cpus));
+                assert_eq!(ran_on.len(), 1, "pinned again");
+            }
+            assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
+        }
+        assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
+    }
+}
+
+#[test]
+fn a_narrower_set_is_noticed_while_there_is_work() {
+    Stage::new("hotplug::noticed").detect("tick").play();
+}
+
+fn noticed() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let bound = percpu("bound");
+    for cpu in &all {
+        joined(bound.queue_on(*cpu, || ()));
+    }
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    confine_all(&rest);
+    let mask = || cmwq::unbound_cpumask().unwrap().count();
+    eventually("the loss", || {
+        // Enters a function where it should not.
+        joined(bound.queue_on(leaves, || ()));
+        mask() == rest.len()
+    });
+    confine_all(&all);
+    eventually("the return", || {
+        // Blocks while another item waits, which keeps the service awake.
+        let blocks = bound.queue_on(stays, || thread::sleep(Duration::from_millis(3)));
+        joined(bound.queue_on(stays, || ()));
+        joined(blocks);
+        mask() == all.len()
+    });
+    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+}
+
+/// Items that wait for a CPU when it leaves do not wait for its return.
+#[test]
+fn what_was_queued_when_the_cpu_left_is_served() {
+    Stage::new("hotplug::queued_items_are_served").play();
+}
+
+fn queued_items_are_served() {
+    let Some((_, leaves, all)) = cast() else { return };
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    // A per-CPU pool gives up managing without its CPU, a managed one does not.
+    for (wq, starts_all) in [(percpu("waits"), true), (managed("waits"), false)] {
+        confine_all(&all);
+        cmwq::rescan_cpus().unwrap();
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        // Every CPU computes, so that what is queued behind waits.
+        let busy: Vec<_> = all
+            .iter()
+            .map(|cpu| {
+                let gate = gate.clone();
+                wq.queue_on(*cpu, move || gate.spin())
+            })
+            .collect();
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..10 {
+            let ran = Arc::clone(&ran);
+            drop(wq.queue_on(leaves, move || ran.fetch_add(1, Ordering::SeqCst)));
+        }
+        confine_all(&rest);
+        cmwq::rescan_cpus().unwrap();
+        if starts_all {
+            eventually("they run beside the busy ones", || ran.load(Ordering::SeqCst) == 10);
+        }
+        gate.open();
+        busy.into_iter().for_each(joined);
+        wq.flush();
+        assert_eq!(ran.load(Ordering::SeqCst), 10);
+    }
+}
+
+/// Under load, many times: nothing is lost, and in the end everything is where it belongs.
+#[test]
+fn cpus_that_leave_and_return_under_load_lose_nothing() {
+    for source in ["sentinel", "tick"] {
+        Stage::new("hotplug::back_and_forth").detect(source).play();
+    }
+}
+
+fn back_and_forth() {
+    let Some((_, leaves, all)) = cast() else { return };
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    let queues = every_kind("shaken");
+    let mut handles = Vec::new();
+    for round in 0..20 {
+        for i in 0..90 {
+            let item = move || {
+                burn(Duration::from_micros(20));
+                if i % 10 == 0 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+                i
+            };
+            handles.push((i, queues[i % 3].queue_on(all[i % all.len()], item)));
+        }
+        confine_all(if round % 2 == 0 { &rest } else { &all });
+        cmwq::rescan_cpus().unwrap();
+    }
+    for (i, handle) in handles {
+        assert_eq!(joined(handle), i);
+    }
+    queues.iter().for_each(Workqueue::flush);
+    let bound = percpu("settled");
+    let ran_on: BTreeSet<_> =
+        all.iter().map(|cpu| joined(bound.queue_on(*cpu, sys::current_cpu))).collect();
+    assert!(ran_on.into_iter().eq(all));
+}
+
+/// A program's own pinning of its threads says nothing about the CPUs of the process.
+#[test]
+fn a_pinned_main_thread_is_no_smaller_machine() {
+    Stage::new("hotplug::own_pinning").play();
+}
+
+fn own_pinning() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let bound = percpu("bound");
+    joined(bound.queue(|| ()));
+    sys::confine(0, &[stays]).unwrap();
+    cmwq::rescan_cpus().unwrap();
+    assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
+    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+}
+
+/// The same with a real cpuset, which confines even threads that confined themselves elsewhere.
+#[test]
+fn a_cpuset_that_shrinks_and_grows_is_followed() {
+    Stage::new("hotplug::cpuset").play();
+}
+
+fn cpuset() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let cpuset = match Cpuset::enter(&all) {
+        Ok(cpuset) => cpuset,
+        Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
+    };
+    let bound = percpu("bound");
+    for _ in 0..3 {
+        for cpu in &all {
+            assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
+        }
+        let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+        cpuset.set(&rest).unwrap();
+        cmwq::rescan_cpus().unwrap();
+        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), rest.len());
+        for wq in every_kind("gone") {
+            for cpu in &all {
+                assert_ne!(joined(wq.queue_on(*cpu, sys::current_cpu)), leaves);
+            }
+        }
+        assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays]);
+        cpuset.set(&all).unwrap();
+        cmwq::rescan_cpus().unwrap();
+        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
+    }
+    for cpu in &all {
+        assert_eq!(joined(bound.queue_on(*cpu, sys::allowed_cpus)), [*cpu]);
+    }
+    assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
+    assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// Who starts a program on one CPU means it, whatever the cpuset would allow.
+#[test]
+fn a_process_that_was_started_on_one_cpu_stays_there() {
+    Stage::new("hotplug::started_narrow").play();
+}
+
+fn started_narrow() {
+    let cpus = sys::allowed_cpus();
+    let (cpu, other) = (cpus[0], *cpus.last().unwrap());
+    sys::confine(0, &[cpu]).unwrap();
+    for wq in every_kind("narrow") {
+        cmwq::rescan_cpus().unwrap();
+        assert_eq!(joined(wq.queue(sys::allowed_cpus)), [cpu]);
+        assert_eq!(joined(wq.queue_on(other, sys::current_cpu)), cpu);
+    }
+    assert_eq!(cmwq::unbound_cpumask().unwrap().count(), 1);
+}

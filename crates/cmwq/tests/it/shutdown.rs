@@ -1,0 +1,174 @@
+//! Shutting the library down: what is queued is done, nothing new is let in, no thread stays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{DelayedWork, ErrorKind, Work, Workqueue, shutdown};
+
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::{Opened, PATIENCE};
+use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("shutdown::all", all),
+    ("shutdown::unused", unused),
+    ("shutdown::busy", busy),
+    ("shutdown::timers", timers),
+    ("shutdown::inside", inside),
+    ("shutdown::queueing", queueing),
+    ("shutdown::child", child),
+];
+
+#[test]
+fn everything_queued_is_done_and_no_thread_stays() {
+    Stage::new("shutdown::all").play();
+    Stage::new("shutdown::all").detect("sentinel").play();
+}
+
+fn all() {
+    let before = procfs::other_tasks().len();
+    let rescued = Workqueue::builder("rescued").percpu().mem_reclaim().build().unwrap();
+    let bh = Workqueue::builder("bh").bh().build().unwrap();
+    let ordered = Workqueue::builder("ordered").ordered().build().unwrap();
+    let queues: Vec<_> = every_kind("all").into_iter().chain([rescued, bh, ordered]).collect();
+    let handles: Vec<_> = (0..200).map(|i| queues[i % queues.len()].queue(move || i)).collect();
+    // A chain goes on to its end.
+    let (again, runs) = (queues[0].clone(), Arc::new(AtomicU32::new(0)));
+    let theirs = Arc::clone(&runs);
+    drop(queues[0].queue(move || {
+        thread::sleep(Duration::from_millis(5));
+        drop(again.queue(move || theirs.fetch_add(1, Ordering::SeqCst)));
+    }));
+    shutdown(PATIENCE).unwrap();
+    // The last of them may still be on its way out of the kernel.
+    eventually("no thread stays", || procfs::other_tasks().len() == before);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    for (i, handle) in handles.into_iter().enumerate() {
+        assert_eq!(handle.join().unwrap(), i);
+    }
+    // Nothing works any more, nothing hangs, nothing is lost silently.
+    let work = Work::new(|| unreachable!("nobody runs it"));
+    for wq in &queues {
+        assert!(wq.queue(|| ()).join().unwrap_err().is_refused());
+        assert!(wq.queue_delayed(|| (), Duration::from_secs(1)).join().unwrap_err().is_refused());
+        wq.queue_work(&work);
+        assert!(!work.is_pending() && !work.flush() && !work.cancel_sync());
+        wq.flush();
+        wq.drain();
+    }
+    let error = Workqueue::new("late").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("'late'"), "{error}");
+    shutdown(Duration::ZERO).unwrap();
+    drop(queues);
+    assert_eq!(procfs::other_tasks().len(), before, "none has come back");
+}
+
+#[test]
+fn what_was_never_used_can_be_shut_down() {
+    Stage::new("shutdown::unused").play();
+}
+
+fn unused() {
+    let before = procfs::other_tasks().len();
+    shutdown(Duration::ZERO).unwrap();
+    assert_eq!(procfs::other_tasks().len(), before, "not made in order to be ended");
+    joined(managed("first").queue(|| ()));
+}
+
+#[test]
+fn the_time_may_be_up() {
+    Stage::new("shutdown::busy").play();
+}
+
+fn busy() {
+    let (slow, done) = (managed("slow"), managed("done"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let last = slow.queue(move || theirs.pass());
+    joined(done.queue(|| ()));
+    let start = Instant::now();
+    let error = shutdown(Duration::from_millis(50)).unwrap_err();
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    assert_eq!(error.busy(), ["slow"]);
+    assert!(error.to_string().contains("'slow'"), "{error}");
+    assert!(done.queue(|| ()).join().unwrap_err().is_refused(), "closed all the same");
+    assert!(!last.is_finished(), "nothing was interrupted");
+    gate.open();
+    shutdown(PATIENCE).unwrap();
+    last.join().unwrap();
+}
+
+#[test]
+fn timers_are_disarmed() {
+    Stage::new("shutdown::timers").play();
+}
+
+fn timers() {
+    let wq = managed("timers");
+    let work = DelayedWork::new(|| unreachable!("its time does not come"));
+    let deferrable = DelayedWork::deferrable(|| unreachable!("nor its"));
+    let far = Duration::from_secs(3600);
+    assert!(wq.queue_delayed_work(&work, far));
+    assert!(wq.queue_delayed_work(&deferrable, far));
+    let closure = wq.queue_delayed(|| (), far);
+    shutdown(PATIENCE).unwrap();
+    assert!(closure.join().unwrap_err().is_refused(), "whoever waits is told");
+    assert!(!work.is_pending() && !deferrable.is_pending());
+    wq.queue_delayed_work(&work, far);
+    assert!(!work.is_pending() && !work.cancel_sync());
+}
+
+#[test]
+fn a_work_function_cannot_wait_for_its_own_end() {
+    Stage::new("shutdown::inside").play();
+}
+
+fn inside() {
+    let wq = managed("inside");
+    let error = joined(wq.queue(|| shutdown(PATIENCE))).unwrap_err();
+    assert!(error.to_string().contains("work function of workqueue 'inside'"), "{error}");
+    joined(wq.queue(|| ()));
+}
+
+#[test]
+fn others_queue_meanwhile() {
+    Stage::new("shutdown::queueing").play();
+    Stage::new("shutdown::queueing").detect("tick").play();
+}
+
+fn queueing() {
+    let wq = managed("meanwhile");
+    let (ran, told) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut refused = false;
+                while !refused {
+                    let theirs = Arc::clone(&ran);
+                    let outcome = wq.queue(move || theirs.fetch_add(1, Ordering::SeqCst)).join();
+                    refused = outcome.is_err();
+                    told.fetch_add(u32::from(!refused), Ordering::SeqCst);
+                }
+            });
+        }
+        eventually("something has run", || ran.load(Ordering::SeqCst) > 100);
+        shutdown(PATIENCE).unwrap();
+    });
+    assert_eq!(ran.load(Ordering::SeqCst), told.load(Ordering::SeqCst), "each was told the truth");
+}
+
+#[test]
+fn a_child_begins_anew() {
+    Stage::new("shutdown::child").play();
+}
+
+fn child() {
+    let wq = managed("phoenix");
+    joined(wq.queue(|| ()));
+    shutdown(PATIENCE).unwrap();
+    assert_eq!(sys::fork(|| assert_eq!(joined(wq.queue(|| 5)), 5)), 0);
+}
