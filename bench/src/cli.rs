@@ -18,7 +18,10 @@ use crate::machine::Machine;
 use crate::report::{Report, Section};
 use crate::rounds::Session;
 use crate::systems::System;
-use crate::{bench_block, bench_items, bench_mixed, bench_roundtrip, foreign, peers, sys};
+use crate::{
+    bench_block, bench_delayed, bench_idle, bench_items, bench_mixed, bench_roundtrip, foreign,
+    peers, sys,
+};
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
 ///
@@ -72,6 +75,10 @@ enum Command {
     Items(ItemsOptions),
     /// Queue one item and wait for it, beside a bare futex ping-pong.
     Roundtrip(RoundtripOptions),
+    /// Items with a timer: cost of arming and of cancelling a million, and how late they come.
+    Delayed(DelayedOptions),
+    /// Queues that are never used: memory and time to make each.
+    Idle(IdleOptions),
     /// All of them, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
@@ -128,6 +135,25 @@ pub(crate) struct RoundtripOptions {
     /// Round trips per measurement [default: 20000, with --quick 5000].
     #[arg(long)]
     pub(crate) trips: Option<NonZeroUsize>,
+}
+
+/// Options of `delayed`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct DelayedOptions {
+    /// Items per measurement [default: 1000000, with --quick 100000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
+    /// Time over which the timers that are waited for expire, in milliseconds [default: 2000].
+    #[arg(long)]
+    pub(crate) window_ms: Option<NonZeroU64>,
+}
+
+/// Options of `idle`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct IdleOptions {
+    /// Queues to make [default: 1000000, with --quick 100000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
 }
 
 /// Options of the hidden `child`.
@@ -206,6 +232,8 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Block(options) => vec![bench_block::run(session, &options)?],
         Command::Items(options) => vec![bench_items::run(session, &options)?],
         Command::Roundtrip(options) => vec![bench_roundtrip::run(session, &options)?],
+        Command::Delayed(options) => vec![bench_delayed::run(session, &options)?],
+        Command::Idle(options) => vec![bench_idle::run(session, &options)?],
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } => Vec::new(),
     })
@@ -220,6 +248,8 @@ fn all(session: &mut Session) -> Result<Vec<Section>> {
     sections.push(bench_block::run(session, &BlockOptions::default())?);
     sections.push(bench_items::run(session, &ItemsOptions::default())?);
     sections.push(bench_roundtrip::run(session, &RoundtripOptions::default())?);
+    sections.push(bench_delayed::run(session, &DelayedOptions::default())?);
+    sections.push(bench_idle::run(session, &IdleOptions::default())?);
     Ok(sections)
 }
 

@@ -14,7 +14,7 @@ use crate::systems::System;
 
 const TBB_SOURCE: (&str, &str) = ("tbb.cpp", include_str!("../peers/tbb.cpp"));
 
-const GO_SOURCES: [(&str, &str); 7] = [
+const GO_SOURCES: [(&str, &str); 9] = [
     ("go.mod", include_str!("../peers/go/go.mod")),
     ("main.go", include_str!("../peers/go/main.go")),
     ("sys.go", include_str!("../peers/go/sys.go")),
@@ -22,6 +22,8 @@ const GO_SOURCES: [(&str, &str); 7] = [
     ("block.go", include_str!("../peers/go/block.go")),
     ("items.go", include_str!("../peers/go/items.go")),
     ("roundtrip.go", include_str!("../peers/go/roundtrip.go")),
+    ("delayed.go", include_str!("../peers/go/delayed.go")),
+    ("idle.go", include_str!("../peers/go/idle.go")),
 ];
 
 /// The programs of the external peers, built at most once per run.

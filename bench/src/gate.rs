@@ -36,6 +36,11 @@ impl Gate {
         }
     }
 
+    /// Items that are not done. For looking on: it says nothing of what the others wrote.
+    pub(crate) fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
     /// Waits, asleep, until every item is done.
     pub(crate) fn wait(&self) {
         // ORDERING: Acquire pairs with the Release in `done`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-/// The four benchmarks.
+/// The benchmarks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Bench {
     /// Items that compute, then block.
@@ -18,6 +18,10 @@ pub(crate) enum Bench {
     Items,
     /// Queue one item and wait for it.
     Roundtrip,
+    /// Arm, cancel, and wait for timers.
+    Delayed,
+    /// Queues that are never used.
+    Idle,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -49,7 +53,8 @@ pub(crate) struct Job {
     /// CPU time that an item burns, in microseconds (mixed, block).
     #[arg(long, default_value_t = 0)]
     pub(crate) burn_us: u64,
-    /// How long an item blocks (mixed) or at most blocks (block), in microseconds.
+    /// How long an item blocks (mixed) or at most blocks (block), or within which time all timers
+    /// expire (delayed), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) wait_us: u64,
     /// Seed of whatever is random in the measurement.

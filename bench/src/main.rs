@@ -4,13 +4,15 @@
 //! child process, so that one system's idle threads, warm caches or leaked memory cannot help or
 //! hurt the next one.
 //!
-//! Reading order: [`systems`] (who takes part), [`peers`] (how each one is used), the four
-//! `bench_*` modules (what is measured), [`rounds`] and [`child`] (how rounds alternate),
-//! [`report`] (what is printed).
+//! Reading order: [`systems`] (who takes part), [`peers`] (how each one is used), the `bench_*`
+//! modules (what is measured), [`rounds`] and [`child`] (how rounds alternate), [`report`] (what is
+//! printed).
 
 #![forbid(unsafe_code)]
 
 mod bench_block;
+mod bench_delayed;
+mod bench_idle;
 mod bench_items;
 mod bench_mixed;
 mod bench_roundtrip;

@@ -9,11 +9,15 @@ mod blocking;
 mod cmwq;
 #[cfg(feature = "crossbeam")]
 mod crossbeam;
+mod delayed;
 mod futex;
+mod idle;
 #[cfg(feature = "rayon")]
 mod rayon;
 #[cfg(feature = "tokio")]
 mod tokio;
+#[cfg(feature = "tokio")]
+mod tokio_delayed;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -117,6 +121,12 @@ impl Trips {
 
 /// Does `job` on `system` in this process and returns the result as one line of JSON.
 pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
+    // Not loads of a `Peer`: most of them have no timers or no queues.
+    match job.bench {
+        Bench::Delayed => return delayed::measure(system, job),
+        Bench::Idle => return idle::measure(system, job),
+        _ => {}
+    }
     match system {
         System::Cmwq => with::<cmwq::Managed>(job),
         System::CmwqWork => with::<cmwq::Embedded>(job),
@@ -151,6 +161,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
+        Bench::Delayed | Bench::Idle => anyhow::bail!("a benchmark of its own"),
     })
 }
 

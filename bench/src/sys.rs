@@ -87,6 +87,13 @@ fn to_ns(time: Timespec) -> u64 {
     part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
 }
 
+/// Memory of this process that is resident, in bytes.
+pub(crate) fn resident_bytes() -> Result<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1).unwrap_or_default().parse()?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
 /// A process' number of threads, read again and again through one open file.
 pub(crate) struct ThreadCount(File);
 

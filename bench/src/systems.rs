@@ -86,9 +86,17 @@ impl System {
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Items, Mixed, Roundtrip};
+        use Bench::{Block, Delayed, Idle, Items, Mixed, Roundtrip};
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
+            (Self::CmwqWork, Delayed) => Some(Ours),
+            // `go` makes no system calls here and is what `go-park` would be.
+            (Self::Tokio | Self::Go, Delayed) => Some(Peer),
+            (Self::TokioAsync, Delayed) => Some(Reference),
+            (_, Delayed) => None,
+            (Self::Cmwq | Self::CmwqPercpu, Idle) => Some(Ours),
+            (Self::Tokio | Self::Go, Idle) => Some(Peer),
+            (_, Idle) => None,
             (Self::CmwqPerf | Self::CmwqSentinel | Self::CmwqTick | Self::CmwqInline, Block) => {
                 Some(Ours)
             }

@@ -102,3 +102,21 @@ fn a_benchmark_without_entrants_is_an_error() {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(complaint.contains("--peers"), "{complaint}");
 }
+
+#[test]
+fn delayed() {
+    let section = section(&["delayed", "--count", "2000", "--window-ms", "20"]);
+    check_rows(&section, &["arm", "cancel", "arm + cancel", "cancel, shuffled"]);
+    for row in section["rows"].as_array().unwrap().iter().filter(|row| row["role"] != "reference") {
+        assert!(
+            row["figures"]["late max"]["median"].as_f64().is_some_and(|late| late > 0.0),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn idle() {
+    let section = section(&["idle", "--count", "2000"]);
+    check_rows(&section, &["time to make one", "bytes each", "threads"]);
+}

@@ -27,13 +27,13 @@ type job struct {
 
 func main() {
 	var j job
-	bench := flag.String("bench", "", "mixed, block, items or roundtrip")
+	bench := flag.String("bench", "", "mixed, block, items, roundtrip, delayed or idle")
 	flag.StringVar(&j.peer, "peer", "go", "go or go-park")
 	flag.StringVar(&j.producers, "producers", "one", "one, many or inside (items)")
 	flag.IntVar(&j.cpus, "cpus", runtime.NumCPU(), "CPUs")
 	flag.IntVar(&j.count, "count", 1, "items, trials or trips")
 	burnUs := flag.Int64("burn-us", 0, "CPU time that an item burns")
-	waitUs := flag.Int64("wait-us", 0, "how long an item blocks")
+	waitUs := flag.Int64("wait-us", 0, "how long an item blocks, or within which time all timers expire (delayed)")
 	flag.Uint64Var(&j.seed, "seed", 0, "seed of the trials' phases (block)")
 	flag.Parse()
 	j.burn = time.Duration(*burnUs) * time.Microsecond
@@ -42,6 +42,7 @@ func main() {
 
 	benches := map[string]func(job) (any, error){
 		"mixed": mixed, "block": block, "items": items, "roundtrip": roundtrip,
+		"delayed": delayed, "idle": idle,
 	}
 	run, known := benches[*bench]
 	if !known {
