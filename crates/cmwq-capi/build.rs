@@ -1,0 +1,8 @@
+//! The shared library's own name. Its symbols get their version where it is installed from, by
+//! `install.sh`: a linker does not take a second version script besides the compiler's.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    let major = std::env::var("CARGO_PKG_VERSION_MAJOR").unwrap_or_default();
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcmwq.so.{major}");
+}

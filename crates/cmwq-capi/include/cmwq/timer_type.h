@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The timer inside of a delayed work item, whatever it is to be called. */
+#ifndef CMWQ_TIMER_TYPE_H
+#define CMWQ_TIMER_TYPE_H
+
+/* `expires` may be read; the rest is the library's. */
+#define CMWQ_DEFINE_TIMER_TYPE(name)                          \
+	struct name {                                         \
+		struct {                                      \
+			void *next, *prev;                    \
+		} cmwq_entry;                                 \
+		unsigned long cmwq_due;                       \
+		unsigned short cmwq_slot;                     \
+		unsigned char cmwq_deferrable;                \
+		unsigned char cmwq_pad[5];                    \
+		unsigned long expires;                        \
+		void (*cmwq_refused)(void);                   \
+	}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Work items of libcmwq, with the names of the Linux kernel's workqueues.
+ *
+ * The small neighbours that these need come from <linux/list.h> and so on beside this file. A program that
+ * has brought its own (code carried over from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS, and before
+ * this file is included: bool, struct list_head { next, prev } and atomic_long_t, which must be as large as
+ * a long.
+ */
+#ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
+#define CMWQ_LINUX_WORKQUEUE_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef CMWQ_NO_KERNEL_SHIMS
+#include <stdbool.h>
+#include <linux/atomic.h>
+#include <linux/container_of.h>
+#include <linux/list.h>
+#include <linux/timer.h>
+#else
+#include <cmwq/timer_type.h>
+CMWQ_DEFINE_TIMER_TYPE(cmwq_timer_list);
+#define CMWQ_TIMER cmwq_timer_list
+#endif
+
+struct workqueue_struct;
+struct work_struct;
+
+/* It gets the item, which it may free or queue again. */
+typedef void (*work_func_t)(struct work_struct *work);
+
+/* To be embedded anywhere. `func` may be read; the rest is the library's. */
+struct work_struct {
+	atomic_long_t data;
+	struct list_head entry;
+	work_func_t func;
+};
+
+/*
+ * An item with a timer. `timer.expires` tells when it is due, in jiffies; `wq` and `cpu` where it goes then.
+ * Of a system queue, `wq` is not the exported pointer.
+ */
+struct delayed_work {
+	struct work_struct work;
+	struct CMWQ_TIMER timer;
+	struct workqueue_struct *wq;
+	int cpu;
+};
+
+/* Storage for execute_in_process_context(). */
+struct execute_work {
+	struct work_struct work;
+};
+
+#ifdef __cplusplus
+#define CMWQ_ASSERT(cond) static_assert(cond, #cond)
+#else
+#define CMWQ_ASSERT(cond) _Static_assert(cond, #cond)
+#endif
+/* The library asserts the same. */
+CMWQ_ASSERT(sizeof(struct work_struct) == 32);
+CMWQ_ASSERT(offsetof(struct work_struct, entry) == 8);
+CMWQ_ASSERT(offsetof(struct work_struct, func) == 24);
+CMWQ_ASSERT(sizeof(struct delayed_work) == 96);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer) == 32);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.expires) == 64);
+CMWQ_ASSERT(offsetof(struct delayed_work, wq) == 80);
+CMWQ_ASSERT(offsetof(struct delayed_work, cpu) == 88);
+
+#endif

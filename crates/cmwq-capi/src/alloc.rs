@@ -1,0 +1,149 @@
+//! Making, changing and destroying queues.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cmwq::raw;
+use cmwq::{Builder, Workqueue};
+
+use crate::handle::{Queue, workqueue_struct};
+use crate::queueing::c_functions;
+use crate::{cpu, system};
+
+const BH: c_uint = 1 << 0;
+const UNBOUND: c_uint = 1 << 1;
+const FREEZABLE: c_uint = 1 << 2;
+const MEM_RECLAIM: c_uint = 1 << 3;
+const HIGHPRI: c_uint = 1 << 4;
+const CPU_INTENSIVE: c_uint = 1 << 5;
+const POWER_EFFICIENT: c_uint = 1 << 7;
+const PERCPU: c_uint = 1 << 8;
+const ORDERED: c_uint = 1 << 17;
+const MANAGED: c_uint = 1 << 24;
+
+/// What a flag does to a queue that is being described.
+type Set = fn(Builder) -> Builder;
+
+/// LIMIT: so many destroyed queues are remembered, a few hundred bytes each, so that queueing on one
+/// is refused and said instead of being undefined.
+const REMEMBERED: usize = 64;
+static DESTROYED: Mutex<VecDeque<Workqueue>> = Mutex::new(VecDeque::new());
+
+/// Says `text` if nothing of this kind was said before. KERNEL: `WARN_ONCE`.
+fn say_once(kind: u32, text: impl FnOnce() -> String) {
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    // ORDERING: no pairing: it only limits how often a message is printed.
+    if SAID.fetch_or(kind, Ordering::Relaxed) & kind == 0 {
+        raw::say(text());
+    }
+}
+
+/// KERNEL: `alloc_workqueue`'s reading of its flags — same: per-CPU is assumed where nothing is said,
+/// and gives way to unbound where both are.
+fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
+    let mut builder = Workqueue::builder(name).max_active(max_active);
+    let is_other = flags & (UNBOUND | ORDERED | MANAGED | BH) != 0;
+    match (flags & PERCPU != 0, is_other) {
+        (false, false) => say_once(1, || {
+            format!("workqueue '{name}' has neither WQ_PERCPU nor WQ_UNBOUND; WQ_PERCPU assumed")
+        }),
+        (true, true) if flags & UNBOUND != 0 => say_once(2, || {
+            format!("workqueue '{name}' has both WQ_PERCPU and WQ_UNBOUND; WQ_PERCPU dropped")
+        }),
+        _ => {}
+    }
+    builder = match flags {
+        f if f & ORDERED != 0 => builder.ordered(),
+        f if f & MANAGED != 0 => builder.managed(),
+        f if f & UNBOUND != 0 => builder.unbound(),
+        f if f & POWER_EFFICIENT != 0 => builder.power_efficient(),
+        _ => builder.percpu(),
+    };
+    let set: [(c_uint, Set); 5] = [
+        (BH, Builder::bh),
+        (FREEZABLE, Builder::freezable),
+        (MEM_RECLAIM, Builder::mem_reclaim),
+        (HIGHPRI, Builder::highpri),
+        (CPU_INTENSIVE, Builder::cpu_intensive),
+    ];
+    set.iter().filter(|(flag, _)| flags & flag != 0).fold(builder, |builder, (_, set)| set(builder))
+}
+
+/// The limit as C has it, which may be negative.
+fn limit(name: &str, max_active: c_int) -> u32 {
+    u32::try_from(max_active).unwrap_or_else(|_| {
+        raw::say(format!(
+            "max_active {max_active} of workqueue '{name}' is out of range, 1 taken (1 to 2048)"
+        ));
+        1
+    })
+}
+
+/// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a format.
+///
+/// # Safety
+/// `name` must be a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cmwq_alloc_workqueue(
+    name: *const c_char,
+    flags: c_uint,
+    max_active: c_int,
+) -> *mut workqueue_struct {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let name = if name.is_empty() { "unnamed" } else { &*name };
+    let limit = limit(name, max_active);
+    match describe(name, flags, limit).build() {
+        Ok(wq) => raw::into_raw(wq).as_ptr().cast(),
+        Err(error) => {
+            raw::say(format!("workqueue '{name}' (flags {flags:#x}) was not made: {error}"));
+            ptr::null_mut()
+        }
+    }
+}
+
+c_functions! {
+    /// Drains a queue and takes it down. Timers of delayed items must be cancelled before.
+    fn destroy_workqueue(wq: *mut workqueue_struct) {
+        if system::is_system(wq) {
+            return raw::say("a system workqueue is destroyed: it stays".to_owned());
+        }
+        let Some(raw) = ptr::NonNull::new(wq) else {
+            panic!("a null pointer in place of a workqueue");
+        };
+        // SAFETY: passed on to the caller.
+        let Some(remains) = (unsafe { raw::destroy(raw.cast()) }) else { return };
+        let Ok(mut destroyed) = DESTROYED.lock() else { return };
+        destroyed.push_back(remains);
+        let oldest = if destroyed.len() > REMEMBERED { destroyed.pop_front() } else { None };
+        drop(destroyed);
+        drop(oldest);
+    }
+
+    /// Changes how many items may be in execution at once.
+    fn workqueue_set_max_active(wq: *mut workqueue_struct, max_active: c_int) {
+        // SAFETY: passed on to the caller.
+        let wq = unsafe { Queue::of(wq) };
+        if let Err(error) = wq.set_max_active(limit(wq.name(), max_active)) {
+            raw::say(error.to_string());
+        }
+    }
+
+    /// Changes how many items each NUMA node may have in execution whatever its part of the limit.
+    fn workqueue_set_min_active(wq: *mut workqueue_struct, min_active: c_int) {
+        // SAFETY: passed on to the caller.
+        let wq = unsafe { Queue::of(wq) };
+        if let Err(error) = wq.set_min_active(u32::try_from(min_active).unwrap_or(0)) {
+            raw::say(error.to_string());
+        }
+    }
+
+    /// Whether items for a CPU wait behind the limit.
+    fn workqueue_congested(cpu: c_int, wq: *mut workqueue_struct) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { Queue::of(wq) }.is_congested(cpu::wanted(cpu).map(|cpu| cpu as usize))
+    }
+}

@@ -1,0 +1,106 @@
+//! `struct workqueue_attrs`: where and how the workers of a queue run.
+
+use std::ffi::{c_int, c_uint, c_ulong};
+
+use cmwq::raw;
+use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind};
+
+use crate::handle::{Queue, workqueue_struct};
+use crate::queueing::c_functions;
+
+const BITS: usize = c_ulong::BITS as usize;
+/// As many CPUs as `NR_CPUS` says.
+const WORDS: usize = raw::CPU_UNBOUND as usize / BITS;
+
+/// `struct cpumask`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CpuMask {
+    bits: [c_ulong; WORDS],
+}
+
+/// `struct workqueue_attrs`. The masks are the object's own.
+#[repr(C)]
+#[derive(Debug)]
+pub struct workqueue_attrs {
+    nice: c_int,
+    cpumask: *mut CpuMask,
+    __pod_cpumask: *mut CpuMask,
+    affn_strict: bool,
+    affn_scope: c_uint,
+    ordered: bool,
+}
+
+const _: () = assert!(size_of::<workqueue_attrs>() == 40 && size_of::<CpuMask>() == 1024);
+
+/// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
+#[unsafe(no_mangle)]
+pub extern "C" fn alloc_workqueue_attrs() -> *mut workqueue_attrs {
+    let mask = || Box::into_raw(Box::new(CpuMask { bits: [!0; WORDS] }));
+    Box::into_raw(Box::new(workqueue_attrs {
+        nice: 0,
+        cpumask: mask(),
+        __pod_cpumask: mask(),
+        affn_strict: false,
+        affn_scope: 0,
+        ordered: false,
+    }))
+}
+
+impl workqueue_attrs {
+    /// `None`: they make no sense.
+    ///
+    /// # Safety
+    /// The mask must be the one the object was made with.
+    unsafe fn read(&self) -> Option<Attrs> {
+        // SAFETY: the caller's promise.
+        let mask = unsafe { self.cpumask.as_ref() }?;
+        let scope = match self.affn_scope {
+            0 => None,
+            scope => Some(*AffinityScope::ALL.get(scope as usize - 1)?),
+        };
+        let attrs =
+            Attrs::new().nice(self.nice).affinity_scope(scope).affinity_strict(self.affn_strict);
+        let is_all = mask.bits.iter().all(|&word| word == !0);
+        Some(if is_all { attrs } else { attrs.cpumask(mask.to_set()) })
+    }
+}
+
+impl CpuMask {
+    fn to_set(&self) -> CpuSet {
+        let has = |cpu: usize| self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0;
+        (0..raw::CPU_UNBOUND).filter(|&cpu| has(cpu as usize)).collect()
+    }
+}
+
+c_functions! {
+    /// Frees attributes; null is nothing to free.
+    fn free_workqueue_attrs(attrs: *mut workqueue_attrs) {
+        if attrs.is_null() {
+            return;
+        }
+        // SAFETY: passed on to the caller: made by `alloc_workqueue_attrs`, with these masks.
+        unsafe {
+            let attrs = Box::from_raw(attrs);
+            for mask in [attrs.cpumask, attrs.__pod_cpumask] {
+                if !mask.is_null() {
+                    drop(Box::from_raw(mask));
+                }
+            }
+        }
+    }
+
+    /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.
+    fn apply_workqueue_attrs(wq: *mut workqueue_struct, attrs: *const workqueue_attrs) -> c_int {
+        // SAFETY: passed on to the caller.
+        let (wq, attrs) = unsafe { (Queue::of(wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
+        let Some(attrs) = attrs else { return -libc::EINVAL };
+        let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
+        raw::say(error.to_string());
+        match error.kind() {
+            ErrorKind::PermissionDenied => -libc::EPERM,
+            ErrorKind::ThreadCreation | ErrorKind::Unavailable => -libc::ENOMEM,
+            _ => -libc::EINVAL,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `struct work_struct *` and `struct delayed_work *`.
+
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use cmwq::raw::{RawDelayed, WorkFn, WorkItem, WorkWord};
+
+// As in the header, which asserts the same.
+const _: () = {
+    assert!(size_of::<WorkItem>() == 32 && size_of::<RawDelayed>() == 96);
+    assert!(size_of::<ExecuteWork>() == 32 && align_of::<RawDelayed>() == 8);
+    assert!(WorkWord::INIT.bits() == 0x7fff_ffff << 21);
+    assert!(offset_of!(Layout, func) == 24);
+};
+
+/// `struct execute_work`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ExecuteWork {
+    pub(crate) work: WorkItem,
+}
+
+/// What a work item looks like before it is one: its function may be missing.
+#[repr(C)]
+struct Layout {
+    data: u64,
+    entry: [usize; 2],
+    func: Option<WorkFn>,
+}
+
+/// The item behind a pointer from C.
+///
+/// # Safety
+/// `work` must be null or an initialised item, for as long as the result is used.
+pub(crate) unsafe fn work<'a>(work: *mut WorkItem) -> &'a WorkItem {
+    // SAFETY: the caller's promise.
+    unsafe { pointer(work).as_ref() }
+}
+
+/// As [`work`], for an item with a timer.
+///
+/// # Safety
+/// As for `work`.
+pub(crate) unsafe fn delayed<'a>(work: *mut RawDelayed) -> &'a RawDelayed {
+    // SAFETY: the caller's promise.
+    unsafe { pointer(work).as_ref() }
+}
+
+pub(crate) fn pointer<T>(item: *mut T) -> NonNull<T> {
+    NonNull::new(item).unwrap_or_else(|| panic!("a null pointer in place of a work item"))
+}
+
+/// Whether the item was initialised: who waits for one that was not waits for nothing.
+///
+/// # Safety
+/// `item` must be valid.
+pub(crate) unsafe fn has_func(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise; any bits are valid for this type.
+    unsafe { (*item.cast::<Layout>()).func.is_some() }
+}

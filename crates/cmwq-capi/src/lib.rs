@@ -1,0 +1,20 @@
+//! `libcmwq`: the kernel's workqueue interface for C and C++ programs.
+//!
+//! One function per C symbol, without logic of its own: pointers and numbers become the library's
+//! types, and what it answers becomes numbers. What users read is `include/linux/workqueue.h`;
+//! `symbols.txt` lists what is exported.
+//!
+//! A panic does not unwind into C: it ends the process.
+#![expect(unreachable_pub, reason = "what is public is public as a symbol")]
+
+mod alloc;
+mod attrs;
+mod cpu;
+mod delay;
+mod handle;
+mod item;
+mod misc;
+mod queueing;
+mod system;
+mod twins;
+mod waiting;

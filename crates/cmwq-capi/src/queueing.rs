@@ -1,0 +1,146 @@
+//! Queueing. Safe to call from any thread; none of these waits for anything to run.
+
+use std::ffi::{c_int, c_uint, c_ulong};
+
+use cmwq::raw::{self, Any, RawDelayed, WorkItem};
+
+use crate::cpu;
+use crate::delay::{HZ, delay};
+use crate::handle::{Queue, workqueue_struct};
+use crate::item::{delayed, pointer, work};
+use crate::system;
+
+macro_rules! c_functions {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// Pointers must lead to queues that exist and to items that are initialised. An item stays where it
+            /// is until its function is entered.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body
+        )*
+    };
+}
+pub(crate) use c_functions;
+
+/// # Safety
+/// As for the functions here.
+#[inline]
+unsafe fn queue_on(wq: *mut workqueue_struct, cpu: Option<u32>, item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        system::note_use(wq, work(item));
+        raw::queue(&Queue::of(wq), cpu, pointer(item))
+    }
+}
+
+c_functions! {
+    /// Queues an item for a CPU: `true`, this call queued it; `false`, it was pending or is disabled.
+    fn queue_work_on(cpu: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { queue_on(wq, cpu::wanted(cpu), item) }
+    }
+
+    /// As `queue_work_on`, from the CPU that calls.
+    fn queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { queue_on(wq, None, item) }
+    }
+
+    /// As `queue_work_on`, for a CPU of a NUMA node.
+    fn queue_work_node(node: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            system::note_use(wq, work(item));
+            raw::queue_node(&Queue::of(wq), u32::try_from(node).ok(), pointer(item))
+        }
+    }
+
+    /// Queues an item when `ticks` of `hz` a second have passed.
+    fn cmwq_queue_delayed_work_on(
+        cpu: c_int, wq: *mut workqueue_struct, item: *mut RawDelayed, ticks: c_ulong, hz: c_uint
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            system::note_use(wq, work(item.cast()));
+            raw::queue_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
+        }
+    }
+
+    /// Times an item anew when `ticks` of `hz` a second have passed: `true`, it was pending.
+    fn cmwq_mod_delayed_work_on(
+        cpu: c_int, wq: *mut workqueue_struct, item: *mut RawDelayed, ticks: c_ulong, hz: c_uint
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            system::note_use(wq, work(item.cast()));
+            raw::mod_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
+        }
+    }
+
+    /// `cmwq_queue_delayed_work_on` for programs whose `HZ` is 250.
+    fn queue_delayed_work_on(
+        cpu: c_int, wq: *mut workqueue_struct, item: *mut RawDelayed, ticks: c_ulong
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { cmwq_queue_delayed_work_on(cpu, wq, item, ticks, HZ) }
+    }
+
+    /// `cmwq_mod_delayed_work_on` for programs whose `HZ` is 250.
+    fn mod_delayed_work_on(
+        cpu: c_int, wq: *mut workqueue_struct, item: *mut RawDelayed, ticks: c_ulong
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { cmwq_mod_delayed_work_on(cpu, wq, item, ticks, HZ) }
+    }
+
+    /// Enables an item and queues it if that made it ready to be queued.
+    fn enable_and_queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let is_enabled = raw::enable(Any::Work(work(item)));
+            if is_enabled {
+                queue_on(wq, None, item);
+            }
+            is_enabled
+        }
+    }
+
+    /// Cancels an item without waiting: `true`, it was pending.
+    fn cancel_work(item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::cancel(Any::Work(unsafe { work(item) }))
+    }
+
+    /// As `cancel_work`, and its timer.
+    fn cancel_delayed_work(item: *mut RawDelayed) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::cancel(Any::Delayed(unsafe { delayed(item) }))
+    }
+
+    /// As `cancel_work`, and refuses to be queued until it is enabled.
+    fn disable_work(item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::disable(Any::Work(unsafe { work(item) }))
+    }
+
+    /// As `disable_work`, and its timer.
+    fn disable_delayed_work(item: *mut RawDelayed) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::disable(Any::Delayed(unsafe { delayed(item) }))
+    }
+
+    /// Takes one disabling back: `true`, the item can be queued again.
+    fn enable_work(item: *mut WorkItem) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::enable(Any::Work(unsafe { work(item) }))
+    }
+
+    /// As `enable_work`; the timer is not touched.
+    fn enable_delayed_work(item: *mut RawDelayed) -> bool {
+        // SAFETY: passed on to the caller.
+        raw::enable(Any::Delayed(unsafe { delayed(item) }))
+    }
+}

@@ -1,0 +1,106 @@
+//! Compiling and running C programs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// LIMIT: no program of these tests takes more than a second on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn crate_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub(crate) fn include_dir() -> PathBuf {
+    crate_dir().join("include")
+}
+
+/// A folder of this test's own, empty.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a folder for the test");
+    dir
+}
+
+/// A file that cargo builds of this crate, built as this test was. A test does not link the
+/// library, so cargo does not build it for the test's sake.
+pub(crate) fn built(name: &str) -> PathBuf {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    let dir = DIR.get_or_init(build);
+    let path = dir.join(name);
+    assert!(path.exists(), "{name} was not built in {}", dir.display());
+    path
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    // target/debug/deps/it-0123456789abcdef
+    let dir = test.parent().and_then(Path::parent).expect("it is in a folder of a folder");
+    let target = dir.parent().expect("in another folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--lib", "--manifest-path"]);
+    cargo.arg(crate_dir().join("Cargo.toml")).arg("--target-dir").arg(target);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    succeed(&mut cargo);
+    dir.to_owned()
+}
+
+/// The compiler for a language, `cc` or `c++`, if the machine has one.
+pub(crate) fn compiler(name: &str) -> Option<Command> {
+    let variable = if name == "cc" { "CC" } else { "CXX" };
+    let program = std::env::var(variable).unwrap_or_else(|_| name.to_owned());
+    let answer = Command::new(&program).arg("--version").output();
+    if answer.is_ok_and(|output| output.status.success()) {
+        return Some(Command::new(program));
+    }
+    println!("no {program} here: skipped");
+    None
+}
+
+/// Runs a command that must succeed.
+pub(crate) fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} failed: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Runs a program that may hang.
+pub(crate) fn run(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let start = Instant::now();
+    while child.try_wait().expect("it is ours").is_none() {
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let output = child.wait_with_output().expect("it is ours");
+            panic!(
+                "{command:?} hangs; so far it said\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().expect("it is ours")
+}
+
+/// Compiles `source` (a path) against the library and returns the program. `None`: no compiler.
+pub(crate) fn program(name: &str, source: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let mut cc = compiler("cc")?;
+    let out = scratch(name).join(name);
+    cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"])
+        .arg(include_dir());
+    cc.args(flags).arg(source).arg(built("libcmwq.a"));
+    succeed(cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&out));
+    Some(out)
+}
