@@ -6,6 +6,7 @@
 mod conformance;
 mod headers;
 mod installed;
+mod kernel;
 mod programs;
 mod support;
 mod symbols;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Making, changing and destroying queues. */
+#include <linux/device.h>
 #include <linux/workqueue.h>
 #include "harness.h"
 
@@ -75,6 +76,37 @@ static void row_alloc_ordered_workqueue(void)
 	destroy_workqueue(wq);
 }
 
+static void row_devm_alloc_workqueue(void)
+{
+	struct device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	struct workqueue_struct *wq, *ordered;
+
+	CHECK(dev);
+	wq = devm_alloc_workqueue(dev, "dev-%d", WQ_PERCPU, 3, 1);
+	ordered = devm_alloc_ordered_workqueue(dev, "dev-%s", WQ_MEM_RECLAIM, "ordered");
+	CHECK(wq && ordered);
+	admits(wq, 3);
+	admits(ordered, 1);
+	INIT_WORK(&items[0], note_cpu);
+	CHECK(queue_work(wq, &items[0]));
+	/* They go with the device, when their items have run. */
+	devres_release_all(dev);
+	CHECK(!work_busy(&items[0]) && atomic_read(&runs) == NR + 1);
+	kfree(dev);
+}
+
+static void row_alloc_workqueue_lockdep_map(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue_lockdep_map("map-%d", WQ_UNBOUND, 3, NULL, 1);
+	struct workqueue_struct *ordered = alloc_ordered_workqueue_lockdep_map("map-%d", 0, NULL, 2);
+
+	CHECK(wq && ordered);
+	admits(wq, 3);
+	admits(ordered, 1);
+	destroy_workqueue(wq);
+	destroy_workqueue(ordered);
+}
+
 static void row_create_workqueue(void)
 {
 	struct workqueue_struct *wq = create_workqueue("created");
@@ -104,6 +136,7 @@ static void row_create_freezable_workqueue(void)
 	CHECK(work_busy(&items[0]) == WORK_BUSY_PENDING);
 	complete_all(&gate);
 	thaw_workqueues();
+	flush_workqueue(wq);
 	/* Not an ordered one: its limit may be changed. */
 	workqueue_set_max_active(wq, 3);
 	admits(wq, 3);
@@ -123,12 +156,12 @@ static void row_create_singlethread_workqueue(void)
 }
 
 static struct workqueue_struct *going;
-static atomic_t is_gone;
+static atomic_t is_gone, links;
 
 static void chain(struct work_struct *work)
 {
 	CHECK(!atomic_read(&is_gone));
-	if (atomic_inc_return(&runs) < 10)
+	if (atomic_inc_return(&links) < 10)
 		CHECK(queue_work(going, work));
 }
 
@@ -156,7 +189,7 @@ static void row_destroy_workqueue(void)
 	CHECK(!atomic_read(&is_gone));
 	complete_all(&gate);
 	harness_join(&destroyer);
-	CHECK(atomic_read(&runs) == 15 && atomic_read(&inside) == 0);
+	CHECK(atomic_read(&runs) == 5 && atomic_read(&links) == 10 && atomic_read(&inside) == 0);
 	destroy_work_on_stack(&chained);
 }
 
@@ -222,7 +255,7 @@ static void row_workqueue_set_max_active(void)
 		/* Nobody is stopped; nobody else starts. */
 		workqueue_set_max_active(wq, 1);
 		CHECK(atomic_read(&inside) == 5);
-		workqueue_set_max_active(wq, 0);
+		workqueue_set_max_active(wq, NR);
 		AWAIT(atomic_read(&inside) == NR);
 		complete_all(&gate);
 		flush_workqueue(wq);
@@ -248,6 +281,37 @@ static void row_workqueue_set_min_active(void)
 	destroy_workqueue(percpu);
 }
 
-ROWS(ROW(alloc_workqueue), ROW(alloc_ordered_workqueue), ROW(create_workqueue), ROW(create_freezable_workqueue),
+static void row_workqueue_sysfs_register(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("shown", WQ_UNBOUND, 0);
+
+	CHECK(wq && workqueue_sysfs_register(wq) == 0);
+	admits(wq, NR);
+	destroy_workqueue(wq);
+}
+
+static void row_workqueue_unbound_housekeeping_update(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("kept", WQ_UNBOUND, 0);
+	static struct cpumask mask;
+
+	CHECK(wq);
+	for (int i = 0; harness_cpu(i) >= 0; i++) {
+		cpumask_clear(&mask);
+		cpumask_set_cpu((unsigned int)harness_cpu(i), &mask);
+		CHECK(workqueue_unbound_housekeeping_update(&mask) == 0);
+		INIT_WORK(&items[0], note_cpu);
+		CHECK(queue_work(wq, &items[0]));
+		flush_work(&items[0]);
+		CHECK(cpu_of_item == harness_cpu(i));
+	}
+	cpumask_setall(&mask);
+	CHECK(workqueue_unbound_housekeeping_update(&mask) == 0);
+	admits(wq, NR);
+	destroy_workqueue(wq);
+}
+
+ROWS(ROW(alloc_workqueue), ROW(devm_alloc_workqueue), ROW(alloc_ordered_workqueue), ROW(alloc_workqueue_lockdep_map), ROW(create_workqueue), ROW(create_freezable_workqueue),
      ROW(create_singlethread_workqueue), ROW(destroy_workqueue), ROW(alloc_workqueue_attrs), ROW(apply_workqueue_attrs),
-     ROW(workqueue_set_max_active), ROW(workqueue_set_min_active));
+     ROW(workqueue_set_max_active), ROW(workqueue_set_min_active), ROW(workqueue_sysfs_register),
+     ROW(workqueue_unbound_housekeeping_update));

@@ -141,6 +141,82 @@ static void row_set_worker_desc(void)
 	CHECK(atomic_read(&runs) == 1 && WORKER_DESC_LEN == 32);
 }
 
+static char comm[64];
+
+static void say_who(struct work_struct *work)
+{
+	(void)work;
+	set_worker_desc("described");
+	wq_worker_comm(comm, sizeof(comm), current);
+	print_worker_info(KERN_INFO, current);
+	atomic_inc(&runs);
+}
+
+/* What they print is looked at by who runs this program. */
+static void row_print_worker_info(void)
+{
+	begin(WQ_UNBOUND, 0);
+	print_worker_info(KERN_INFO, current);
+	INIT_WORK(&other, say_who);
+	CHECK(queue_work(wq, &other));
+	flush_work(&other);
+	CHECK(atomic_read(&runs) == 1 && strncmp(comm, "kworker/u", 9) == 0);
+	CHECK(strstr(comm, "+described"));
+	end();
+}
+
+static void row_show_workqueues(void)
+{
+	begin(WQ_UNBOUND | WQ_FREEZABLE, 1);
+	INIT_WORK(&other, hold);
+	CHECK(queue_work(wq, &item) && queue_work(wq, &other));
+	wait_for_completion(&entered);
+	show_one_workqueue(wq);
+	show_freezable_workqueues();
+	show_all_workqueues();
+	end();
+}
+
+static work_func_t last;
+
+static void ask_last(struct work_struct *work)
+{
+	(void)work;
+	last = wq_worker_last_func(current);
+	wq_worker_sleeping(current);
+	wq_worker_running(current);
+	wq_worker_tick(current);
+	atomic_inc(&runs);
+}
+
+/* What the core calls does no harm. */
+static void row_core_hooks(void)
+{
+	workqueue_init_early();
+	workqueue_init();
+	workqueue_init_topology();
+	begin(WQ_PERCPU, 0);
+	INIT_WORK(&other, ask_last);
+	for (int i = 0; i < 50; i++) {
+		CHECK(queue_work_on(harness_cpu(0), wq, &other));
+		flush_work(&other);
+	}
+	CHECK(atomic_read(&runs) == 50);
+	for (int i = 0; harness_cpu(i) >= 0; i++) {
+		CHECK(workqueue_prepare_cpu((unsigned int)harness_cpu(i)) == 0);
+		CHECK(workqueue_online_cpu((unsigned int)harness_cpu(i)) == 0);
+		wq_watchdog_touch(harness_cpu(i));
+	}
+	workqueue_softirq_action(false);
+	/* It may be the barrier of a flush. */
+	AWAIT(({
+		CHECK(queue_work_on(harness_cpu(0), wq, &other));
+		AWAIT(!work_busy(&other));
+		last == ask_last;
+	}));
+	end();
+}
+
 static void row_freeze_workqueues(void)
 {
 	begin(WQ_UNBOUND | WQ_FREEZABLE, 0);
@@ -178,5 +254,6 @@ static void row_work_cpu_unbound(void)
 }
 
 ROWS(ROW(work_busy), ROW(workqueue_congested), ROW(current_work), ROW(current_is_workqueue_rescuer),
-     ROW(current_is_workqueue_mem_reclaim), ROW(set_worker_desc), ROW(freeze_workqueues), ROW(affinity_scopes),
+     ROW(current_is_workqueue_mem_reclaim), ROW(set_worker_desc), ROW(print_worker_info),
+     ROW(show_workqueues), ROW(core_hooks), ROW(freeze_workqueues), ROW(affinity_scopes),
      ROW(work_cpu_unbound));

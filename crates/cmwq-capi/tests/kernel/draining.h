@@ -5,7 +5,6 @@
 
 static struct workqueue_struct *drained;
 static struct harness_thread drainer;
-static struct completion drain_gate = COMPLETION_INITIALIZER;
 static atomic_t outsiders;
 
 static void from_outside(struct work_struct *work)

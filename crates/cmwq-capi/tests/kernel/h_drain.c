@@ -6,6 +6,7 @@
 
 #define LINKS 20
 
+static DECLARE_COMPLETION(drain_gate);
 static atomic_t runs;
 
 static void follow(struct work_struct *work)

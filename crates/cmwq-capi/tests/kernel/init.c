@@ -21,7 +21,8 @@ static void runs_once(struct work_struct *work)
 {
 	atomic_set(&runs, 0);
 	CHECK(!work_pending(work) && !work_busy(work) && !flush_work(work) && !cancel_work(work));
-	CHECK(schedule_work(work) && (flush_work(work) || true));
+	CHECK(schedule_work(work));
+	flush_work(work);
 	CHECK(atomic_read(&runs) == 1);
 }
 
@@ -30,7 +31,9 @@ static void times_once(struct delayed_work *dwork)
 	atomic_set(&runs, 0);
 	CHECK(!delayed_work_pending(dwork) && !timer_pending(&dwork->timer) && !cancel_delayed_work(dwork));
 	CHECK(schedule_delayed_work(dwork, 600 * HZ) && delayed_work_pending(dwork));
-	CHECK(flush_delayed_work(dwork) && atomic_read(&runs) == 1);
+	/* True, unless it has run before it is waited for. */
+	flush_delayed_work(dwork);
+	CHECK(atomic_read(&runs) == 1);
 }
 
 static void row_init_work(void)
@@ -84,6 +87,24 @@ static void row_init_delayed_work(void)
 	__INIT_DELAYED_WORK_ONSTACK(&onstack, count, 0);
 	times_once(&onstack);
 	destroy_delayed_work_on_stack(&onstack);
+}
+
+static void row_init_rcu_work(void)
+{
+	struct rcu_work *rwork = kmalloc(sizeof(*rwork), GFP_KERNEL), onstack;
+
+	CHECK(rwork);
+	memset(rwork, 0xa5, sizeof(*rwork));
+	atomic_set(&runs, 0);
+	INIT_RCU_WORK(rwork, count);
+	CHECK(!flush_rcu_work(rwork) && queue_rcu_work(system_percpu_wq, rwork));
+	flush_rcu_work(rwork);
+	INIT_RCU_WORK_ONSTACK(&onstack, count);
+	CHECK(queue_rcu_work(system_percpu_wq, &onstack));
+	flush_rcu_work(&onstack);
+	destroy_work_on_stack(&onstack.work);
+	CHECK(atomic_read(&runs) == 2);
+	kfree(rwork);
 }
 
 static DECLARE_WORK(declared, count);
@@ -171,4 +192,5 @@ static void row_work_pending(void)
 	destroy_delayed_work_on_stack(&dwork);
 }
 
-ROWS(ROW(init_work), ROW(init_delayed_work), ROW(declare), ROW(debug_hooks), ROW(container_of_helpers), ROW(work_pending));
+ROWS(ROW(init_work), ROW(init_delayed_work), ROW(init_rcu_work), ROW(declare), ROW(debug_hooks), ROW(container_of_helpers),
+     ROW(work_pending));

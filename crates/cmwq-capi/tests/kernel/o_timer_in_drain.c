@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "draining.h"
 
+static DECLARE_COMPLETION(drain_gate);
 static atomic_t runs, begun;
 
 static void run(struct work_struct *work)

@@ -175,6 +175,41 @@ static void row_mod_delayed_work(void)
 	end();
 }
 
+static struct rcu_work rwork;
+
+static void row_queue_rcu_work(void)
+{
+	begin();
+	INIT_RCU_WORK(&rwork, note);
+	/* Not before those who read have finished. */
+	rcu_read_lock();
+	CHECK(queue_rcu_work(percpu, &rwork) && !queue_rcu_work(percpu, &rwork));
+	CHECK(work_pending(&rwork.work));
+	flush_workqueue(percpu);
+	CHECK(atomic_read(&runs) == 0);
+	message = 9;
+	rcu_read_unlock();
+	flush_rcu_work(&rwork);
+	CHECK(atomic_read(&runs) == 1 && seen == 9);
+	for (int i = 0; i < 100; i++) {
+		CHECK(queue_rcu_work(unbound, &rwork));
+		flush_rcu_work(&rwork);
+		CHECK(atomic_read(&runs) == 2 + i);
+	}
+	end();
+}
+
+/* What a timer of one's own would call. */
+static void row_delayed_work_timer_fn(void)
+{
+	begin();
+	CHECK(queue_delayed_work(percpu, &dwork, 600 * HZ));
+	delayed_work_timer_fn(&dwork.timer);
+	AWAIT(atomic_read(&runs) == 1);
+	CHECK(!timer_pending(&dwork.timer));
+	end();
+}
+
 static void row_schedule_work(void)
 {
 	atomic_set(&runs, 0);
@@ -265,5 +300,6 @@ static void row_enable_and_queue_work(void)
 }
 
 ROWS(ROW(queue_work_on), ROW(queue_work_on_a_draining_queue), ROW(queue_work), ROW(queue_work_node),
-     ROW(queue_delayed_work), ROW(mod_delayed_work), ROW(schedule_work), ROW(schedule_on_each_cpu),
+     ROW(queue_delayed_work), ROW(mod_delayed_work), ROW(queue_rcu_work), ROW(delayed_work_timer_fn),
+     ROW(schedule_work), ROW(schedule_on_each_cpu),
      ROW(execute_in_process_context), ROW(work_on_cpu), ROW(enable_and_queue_work));

@@ -82,6 +82,25 @@ static void row_delayed_work(void)
 	kfree(holder);
 }
 
+static void find_by_rcu(struct work_struct *work)
+{
+	CHECK(to_rcu_work(work)->work.func == find_by_rcu);
+	atomic_inc(&runs);
+}
+
+static void row_rcu_work(void)
+{
+	struct rcu_work *rwork = kzalloc(sizeof(*rwork), GFP_KERNEL);
+
+	CHECK(rwork && (void *)&rwork->work == (void *)rwork && sizeof(rwork->rcu) == 2 * sizeof(void *));
+	INIT_RCU_WORK(rwork, find_by_rcu);
+	atomic_set(&runs, 0);
+	CHECK(queue_rcu_work(system_percpu_wq, rwork));
+	flush_rcu_work(rwork);
+	CHECK(atomic_read(&runs) == 1);
+	kfree(rwork);
+}
+
 static void row_execute_work(void)
 {
 	struct execute_work ew;
@@ -112,5 +131,5 @@ static void row_workqueue_struct(void)
 	destroy_workqueue(two);
 }
 
-ROWS(ROW(work_func_t), ROW(work_struct), ROW(delayed_work), ROW(execute_work), ROW(workqueue_attrs),
+ROWS(ROW(work_func_t), ROW(work_struct), ROW(delayed_work), ROW(rcu_work), ROW(execute_work), ROW(workqueue_attrs),
      ROW(workqueue_struct));
