@@ -6,6 +6,7 @@
 mod conformance;
 mod headers;
 mod installed;
+mod misuse;
 mod programs;
 mod support;
 mod symbols;
