@@ -7,6 +7,7 @@ mod conformance;
 mod headers;
 mod installed;
 mod kernel;
+mod misuse;
 mod programs;
 mod support;
 mod symbols;

@@ -297,6 +297,8 @@ static int harness_main(int argc, char **argv, const struct row *rows, size_t nr
 			fflush(stdout);
 		}
 	}
+	/* Its threads leave; else they would end with the process. */
+	CHECK(cmwq_shutdown(60000) == 0);
 	return 0;
 }
 
