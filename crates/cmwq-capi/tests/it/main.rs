@@ -6,6 +6,7 @@
 mod conformance;
 mod headers;
 mod installed;
+mod manual;
 mod programs;
 mod support;
 mod symbols;

@@ -1,4 +1,4 @@
-//! Programs in `tests/c`, each with its own checks, and the examples.
+//! Programs in `tests/c`, each with its own checks.
 
 use std::process::Command;
 
@@ -89,12 +89,4 @@ fn limits_and_freezing() {
 #[test]
 fn a_program_with_types_of_its_own() {
     check("own_types", &["-DCMWQ_NO_KERNEL_SHIMS"]);
-}
-
-#[test]
-fn the_example_for_readers() {
-    let source = crate_dir().join("examples/c/hello.c");
-    let Some(program) = program("hello", &source, &[]) else { return };
-    let output = run(&mut Command::new(program));
-    assert_eq!(output.stdout, b"the sum of the squares is 285\n");
 }
