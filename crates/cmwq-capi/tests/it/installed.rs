@@ -288,3 +288,27 @@ fn every_example_is_run() {
         assert!(tests.contains(&format!("fn example_{name}()")), "no test runs {file}");
     }
 }
+
+/// `cargo cinstall`, where cargo-c is installed: the same files, but for the links between pages.
+#[test]
+fn cargo_c_installs_the_same() {
+    let mut cinstall = Command::new(env!("CARGO"));
+    if !cinstall.args(["cinstall", "--version"]).output().is_ok_and(|said| said.status.success()) {
+        return println!("no cargo-c here: skipped");
+    }
+    let Some(ours) = destdir() else { return };
+    let theirs = scratch("cargo_c");
+    let mut cinstall = Command::new(env!("CARGO"));
+    cinstall.args(["cinstall", "--profile", "dev", "--prefix", PREFIX, "--libdir", "lib"]);
+    cinstall.arg("--target-dir").arg(concat!(env!("CARGO_TARGET_TMPDIR"), "/cargo_c_target"));
+    succeed(cinstall.arg("--destdir").arg(&theirs).current_dir(crate_dir()));
+    let is_link =
+        |name: &String| std::fs::read(ours.join(name)).is_ok_and(|text| text.starts_with(b".so "));
+    let expected: Vec<_> = files(ours).into_iter().filter(|name| !is_link(name)).collect();
+    assert_eq!(files(&theirs), expected);
+    assert_eq!(exported(&installed(&theirs, "lib/libcmwq.so")), listed());
+    if let Some(flags) = pkg_config(&theirs, &["--cflags", "--libs"]) {
+        let ours = pkg_config(ours, &["--cflags", "--libs"]).unwrap_or_default();
+        assert_eq!(flags.replace("/cargo_c/", "/installed/"), ours);
+    }
+}
