@@ -23,6 +23,14 @@ extern "C" {
 void cmwq_blocking_begin(void);
 void cmwq_blocking_end(void);
 
+/*
+ * Makes the program say when grace periods of rcu_work are over: `call_rcu` calls func(head) when one is, `rcu_barrier`
+ * waits for all such calls. Those of liburcu fit as they are, by a cast. Before the first queue_rcu_work(): 0, or
+ * -EBUSY. Sections of the <linux/rcupdate.h> beside this file are waited for besides.
+ */
+int cmwq_set_rcu(void (*call_rcu)(struct CMWQ_RCU_HEAD *head, void (*func)(struct CMWQ_RCU_HEAD *head)),
+		 void (*rcu_barrier)(void));
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 //! `struct workqueue_attrs`: where and how the workers of a queue run.
 
 use std::ffi::{c_int, c_uint, c_ulong};
+use std::sync::OnceLock;
 
 use cmwq::raw;
 use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind};
@@ -68,10 +69,16 @@ impl workqueue_attrs {
 
 impl CpuMask {
     fn to_set(&self) -> CpuSet {
-        let has = |cpu: usize| self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0;
-        (0..raw::CPU_UNBOUND).filter(|&cpu| has(cpu as usize)).collect()
+        (0..raw::CPU_UNBOUND).filter(|&cpu| self.has(cpu as usize)).collect()
+    }
+
+    fn has(&self, cpu: usize) -> bool {
+        self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0
     }
 }
+
+/// The CPUs of unbound queues before housekeeping took some away.
+static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
 
 c_functions! {
     /// Frees attributes; null is nothing to free.
@@ -86,6 +93,30 @@ c_functions! {
                 if !mask.is_null() {
                     drop(Box::from_raw(mask));
                 }
+            }
+        }
+    }
+
+    /// Accepts any queue: 0. There are no files to make.
+    fn workqueue_sysfs_register(wq: *mut workqueue_struct) -> c_int {
+        // SAFETY: passed on to the caller.
+        let _ = unsafe { Queue::of(wq) };
+        0
+    }
+
+    /// Of the CPUs that unbound queues were to use when this was called first, they use those in `hk` from
+    /// now on; all of them if that leaves none: 0, or `-EINVAL`.
+    fn workqueue_unbound_housekeeping_update(hk: *const CpuMask) -> c_int {
+        // SAFETY: passed on to the caller.
+        let Some(hk) = (unsafe { hk.as_ref() }) else { return -libc::EINVAL };
+        let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
+        let both: CpuSet = requested.iter().filter(|&cpu| hk.has(cpu as usize)).collect();
+        let cpus = if both.is_empty() { requested } else { &both };
+        match cmwq::set_unbound_cpumask(cpus) {
+            Ok(()) => 0,
+            Err(error) => {
+                raw::say(error.to_string());
+                -libc::EINVAL
             }
         }
     }

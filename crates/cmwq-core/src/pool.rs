@@ -32,11 +32,13 @@ mod hog;
 mod next;
 mod queue;
 mod replace;
+mod report;
 mod rescue;
 
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
+pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{Rescue, RescueVisit};
 

@@ -8,6 +8,7 @@ use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 use crate::bh;
 use crate::pool::Pool;
 use crate::runtime::Runtime;
+use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
 
@@ -161,7 +162,8 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
 pub(crate) fn describe_item() -> String {
     let run = with(|context| context.run.get()).flatten();
     run.map_or_else(String::new, |run| {
-        format!("item {:p}, function {:p}", run.item, run.func as *const ())
+        let func = symbol::name_of(run.func as *const () as usize);
+        format!("item {:p}, {func}", run.item)
     })
 }
 

@@ -76,6 +76,8 @@ unsafe impl Sync for DelayedItem {}
 unsafe impl Send for DelayedItem {}
 
 impl DelayedItem {
+    pub(crate) const TIMER_OFFSET: usize = offset_of!(Self, timer);
+
     pub(crate) fn new(func: WorkFn, refused: Refused) -> Self {
         Self::with_timer(Timer::new(), func, Some(refused))
     }

@@ -27,7 +27,8 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`], [`show_all_workqueues`]: what queues and
+//!   workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
@@ -97,8 +98,10 @@ mod scope;
 mod sense;
 mod sentinel;
 mod service;
+mod show;
 mod shutdown;
 mod stats;
+mod symbol;
 mod sync;
 pub mod system;
 mod table;
@@ -134,6 +137,9 @@ pub use rcu::{
 };
 pub use reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use scope::{Scope, ScopedJoinHandle};
+pub use show::{
+    Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
+};
 pub use shutdown::{ShutdownError, shutdown};
 pub use stats::Stats;
 pub use title::set_worker_desc;

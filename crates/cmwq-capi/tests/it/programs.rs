@@ -87,6 +87,73 @@ fn limits_and_freezing() {
 }
 
 #[test]
+fn items_after_a_grace_period() {
+    let Some(said) = check("rcu", &[]) else { return };
+    assert_eq!(said.matches("cannot be disabled or cancelled").count(), 1, "{said}");
+    assert_eq!(said.matches("waited for inside of rcu_read_lock").count(), 1, "{said}");
+    assert_eq!(said.matches("rcu_read_unlock without rcu_read_lock").count(), 1, "{said}");
+}
+
+/// Numbers of threads and pools, and what depends on the machine, as `N`.
+fn anonymous(said: &str) -> String {
+    let words = |line: &str| {
+        let words = line.split(' ').map(|word| match word.split_once('=') {
+            Some((name @ ("cpus" | "workers"), _)) => format!("{name}=N"),
+            _ => word.to_owned(),
+        });
+        words.filter(|word| !word.starts_with("node=")).collect::<Vec<_>>().join(" ")
+    };
+    let mut text = String::new();
+    for line in said.lines().map(words) {
+        let is_place =
+            ["pool ", "  pwq ", "    in-flight: "].iter().any(|start| line.starts_with(start));
+        if !is_place {
+            text.push_str(&format!("{line}\n"));
+            continue;
+        }
+        let (title, rest) =
+            line.split_at(line.find(|c: char| c.is_ascii_digit()).unwrap_or(line.len()));
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        text.push_str(&format!("{title}N{rest}\n"));
+    }
+    text
+}
+
+#[test]
+fn what_queues_and_workers_do() {
+    let Some(said) = check("show", &["-rdynamic"]) else { return };
+    let expected = "\
+Showing busy workqueues and worker pools:
+workqueue line: flags=0x20002
+  pwq N: cpus=N flags=0x4 nice=0 active=1/1 refcnt=5
+    in-flight: N:wait_at_gate(waits)
+    inactive: 2*count_run, count_again
+pool N: cpus=N flags=0x4 nice=0 workers=N
+Showing freezable workqueues that are still busy:
+Showing a busy workqueue:
+workqueue line: flags=0x20002
+  pwq N: cpus=N flags=0x4 nice=0 active=1/1 refcnt=5
+    in-flight: N:wait_at_gate(waits)
+    inactive: 2*count_run, count_again
+Workqueue: line wait_at_gate (waits)
+workqueue line: idle
+";
+    let said = anonymous(&said);
+    // How many workers are idle, and whether one is being created, is the pool's business.
+    let said = said.replace(" flags=0x6 ", " flags=0x4 ");
+    let said = said.lines().map(|line| match line.split_once(" workers=N") {
+        Some((pool, _)) => format!("{pool} workers=N\n"),
+        None => format!("{line}\n"),
+    });
+    assert_eq!(said.collect::<String>(), expected);
+}
+
+#[test]
+fn queues_of_devices() {
+    check("devres", &[]);
+}
+
+#[test]
 fn a_program_with_types_of_its_own() {
     check("own_types", &["-DCMWQ_NO_KERNEL_SHIMS"]);
 }

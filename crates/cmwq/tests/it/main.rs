@@ -39,6 +39,7 @@ mod reference;
 mod rescue;
 mod scopes;
 mod sharing;
+mod show;
 mod shutdown;
 mod stats;
 mod stress;
