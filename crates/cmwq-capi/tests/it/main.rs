@@ -10,6 +10,7 @@ mod headers;
 mod installed;
 mod manual;
 mod misuse;
+mod kernel;
 mod programs;
 mod support;
 mod symbols;
