@@ -26,6 +26,7 @@ use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
+mod activations;
 mod events;
 mod footprint;
 mod hog;
@@ -34,6 +35,9 @@ mod queue;
 mod replace;
 mod rescue;
 
+use activations::Activations;
+
+pub use activations::Activation;
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
@@ -140,6 +144,7 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    activations: Activations,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
 }
 
@@ -162,6 +167,7 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            activations: Activations::off(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }
     }
