@@ -10,6 +10,7 @@ use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::sync::Arc;
 use crate::thread::Thread;
+use crate::trace;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {
@@ -108,8 +109,9 @@ impl Context {
         if run.blocking > 1 {
             return;
         }
+        trace::ready();
         let mut guard = self.pool.lock();
-        let kick = guard.core.worker_blocked(self.id, run.seq);
+        let kick = guard.worker_blocked(self.pool, self.id, run.seq);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -120,7 +122,8 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            self.pool.lock_only().core.worker_resumed(self.id, run.seq);
+            trace::ready();
+            self.pool.lock_only().worker_resumed(self.pool, self.id, run.seq);
         }
     }
 }

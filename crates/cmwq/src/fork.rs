@@ -17,7 +17,7 @@ use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, wq};
+use crate::{current, notice, panic, reclaim, runtime, thread, trace, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +49,8 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    flusher: trace::FlusherGuard,
+    rings: trace::RingsGuard,
 }
 
 std::thread_local! {
@@ -72,6 +74,8 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        flusher: trace::lock_flusher(),
+        rings: trace::lock_rings(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -85,6 +89,11 @@ extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     runtime::leave_behind();
+    let _ = HELD.try_with(|slot| {
+        if let Some(held) = &mut *slot.borrow_mut() {
+            trace::leave_behind(&mut held.rings, &mut held.flusher);
+        }
+    });
     // The forking thread may have been a worker; its copy is none.
     current::leave();
     current::leave_bh();
