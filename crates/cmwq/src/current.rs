@@ -109,7 +109,6 @@ impl Context {
         if run.blocking > 1 {
             return;
         }
-        trace::ready();
         let mut guard = self.pool.lock();
         let kick = guard.worker_blocked(self.pool, self.id, run.seq);
         let kick = guard.replace_blocked(self.pool, kick);

@@ -202,6 +202,7 @@ impl Pool {
     /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
         let mut guard = self.lock_only();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);

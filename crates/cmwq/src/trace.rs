@@ -110,6 +110,15 @@ pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
     });
 }
 
+/// A closure is about to be queued, of which this is the function: symbol tables say the same of all of them.
+#[inline(always)]
+pub(crate) fn name_closure<F>(func: WorkFn) {
+    if is_on(Kind::QueueWork) {
+        sink::ready();
+        sink::name_function(func as usize as u64, std::any::type_name::<F>());
+    }
+}
+
 /// So many events could not be kept.
 #[inline]
 pub(crate) fn lose(count: u64) {

@@ -112,7 +112,6 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
 }
 
 fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
-    trace::ready();
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
         guard.worker_resumed(pool, back.id, back.seq);

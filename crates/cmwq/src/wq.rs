@@ -248,7 +248,6 @@ impl Wq {
         cpu: Option<u32>,
     ) -> bool {
         let Link { pool, pwq } = *link;
-        trace::ready();
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
         if pool.inbox.is_saturated() {
@@ -257,6 +256,7 @@ impl Wq {
             if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
                 return false;
             }
+            trace::ready();
             trace::queue_work(self, pool, item.as_ptr(), func, cpu);
             // SAFETY: PENDING is ours, and the word names the pool.
             if !unsafe { pool.inbox.push(item, pwq) } {
@@ -300,7 +300,6 @@ impl Wq {
             return Queueing::Refused;
         }
         let last = word.pool();
-        trace::ready();
         loop {
             let link = self.link(cpu);
             let (mut pool, mut pwq) = (link.pool, link.pwq);

@@ -46,6 +46,8 @@ pub(super) struct Merge {
     /// Who writes each ring: an index into `threads`.
     writers: Vec<usize>,
     threads: Vec<(u32, String)>,
+    functions: HashMap<u64, Vec<u8>>,
+    newly_told: Vec<u64>,
     by_tid: HashMap<u32, usize>,
     names: HashMap<u32, QueueName>,
     waiting: Vec<Waiting>,
@@ -94,6 +96,11 @@ impl Merge {
             }
             Some(Record::QueueName { stamp, wq, at, part }) => {
                 Waiting { stamp, thread, what: What::Name { wq, at, part } }
+            }
+            Some(Record::FunctionName { func, at, part }) => {
+                set_part(self.functions.entry(func).or_default(), at, &part);
+                self.newly_told.push(func);
+                return;
             }
             None => return,
         };
@@ -145,6 +152,11 @@ impl Merge {
         subject: &mut Subject,
         take: &mut Take<'_>,
     ) -> io::Result<()> {
+        for func in self.newly_told.drain(..) {
+            // A part may still be missing, until the next round.
+            let name = String::from_utf8_lossy(&self.functions[&func]);
+            subject.symbols.is_told(func, &name);
+        }
         let mut ready = std::mem::take(&mut self.waiting);
         // Stable: what is in one ring stays in its order.
         ready.sort_by_key(|waiting| waiting.stamp);
@@ -165,16 +177,9 @@ impl Merge {
         Ok(())
     }
 
-    fn set_name(&mut self, wq: u32, (at, len): (usize, usize), part: &[u8]) {
+    fn set_name(&mut self, wq: u32, at: (usize, usize), part: &[u8]) {
         let name = self.names.entry(wq).or_default();
-        if at == 0 {
-            // Another queue may have got the key.
-            name.bytes.clear();
-        }
-        name.bytes.resize(len, b' ');
-        if let Some(place) = name.bytes.get_mut(at..at + part.len()) {
-            place.copy_from_slice(part);
-        }
+        set_part(&mut name.bytes, at, part);
         name.text = String::from_utf8_lossy(&name.bytes).into_owned();
     }
 
@@ -199,6 +204,18 @@ impl Merge {
         let (ticks, ns) = (i128::from(b.ticks - a.ticks), i128::from(b.ns) - i128::from(a.ns));
         let since = i128::from(stamp) - i128::from(a.ticks);
         u64::try_from(i128::from(a.ns) + since * ns / ticks).unwrap_or_default()
+    }
+}
+
+/// Puts a part of a name where it belongs.
+fn set_part(name: &mut Vec<u8>, (at, len): (usize, usize), part: &[u8]) {
+    if at == 0 {
+        // It may be another name.
+        name.clear();
+    }
+    name.resize(len, b' ');
+    if let Some(place) = name.get_mut(at..at + part.len()) {
+        place.copy_from_slice(part);
     }
 }
 

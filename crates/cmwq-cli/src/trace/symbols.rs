@@ -68,6 +68,11 @@ impl Symbols {
         self.known.retain(|_, name| !name.starts_with("0x"));
     }
 
+    /// The process says what a function is for.
+    pub(crate) fn is_told(&mut self, address: u64, name: &str) {
+        self.known.insert(address, name.into());
+    }
+
     /// A process may have loaded more code.
     pub(crate) fn look_again(&mut self, pid: u32) {
         if let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) {

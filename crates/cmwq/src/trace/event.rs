@@ -32,6 +32,8 @@ pub enum Kind {
     Thread = 10,
     /// A part of the name of queue `wq`.
     QueueName = 11,
+    /// A part of what a function is for.
+    FunctionName = 12,
 }
 
 /// All kinds that can be asked for, with their names.
@@ -68,6 +70,7 @@ impl Kind {
         match number {
             10 => Some(Self::Thread),
             11 => Some(Self::QueueName),
+            12 => Some(Self::FunctionName),
             _ => NAMES.get(usize::from(number)).map(|(kind, _)| *kind),
         }
     }
@@ -79,6 +82,11 @@ pub const ANY_CPU: i32 = -1;
 pub(super) const NAME_PART: usize = 24;
 /// LIMIT: bytes of a queue's name that are told: eight events' worth.
 pub(super) const MAX_NAME: usize = 8 * NAME_PART;
+
+/// Bytes of a function's name in one event of that kind.
+const FUNCTION_PART: usize = 16;
+/// LIMIT: bytes of a function's name that are told.
+const MAX_FUNCTION: usize = 12 * FUNCTION_PART;
 
 /// One event. Which fields mean something depends on the [`Kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +131,15 @@ pub enum Record {
         stamp: u64,
         /// The queue's key.
         wq: u32,
+        /// Where in the name it belongs, in bytes, and how long all of it is.
+        at: (usize, usize),
+        /// The bytes.
+        part: Vec<u8>,
+    },
+    /// A part of what runs when a function is called: the type of a closure.
+    FunctionName {
+        /// The function's address.
+        func: u64,
         /// Where in the name it belongs, in bytes, and how long all of it is.
         at: (usize, usize),
         /// The bytes.
@@ -183,6 +200,22 @@ pub(super) fn pack_name(stamp: u64, wq: u32, name: &str) -> impl Iterator<Item =
     })
 }
 
+/// The records that say what a function is for.
+pub(super) fn pack_function(
+    stamp: u64,
+    func: u64,
+    name: &str,
+) -> impl Iterator<Item = [u64; WORDS]> {
+    let name = &name.as_bytes()[..name.len().min(MAX_FUNCTION)];
+    let parts = name.len().div_ceil(FUNCTION_PART);
+    (0..parts).map(move |index| {
+        let part = &name[index * FUNCTION_PART..name.len().min((index + 1) * FUNCTION_PART)];
+        let [w0, w1, _] = words_of(part);
+        let head = Kind::FunctionName as u32 | (index as u32) << 8;
+        [stamp, pair(head, 0), pair(name.len() as u32, 0), func, w0, w1]
+    })
+}
+
 fn words_of(bytes: &[u8]) -> [u64; 3] {
     let mut padded = [0; NAME_PART];
     let len = bytes.len().min(NAME_PART);
@@ -210,6 +243,15 @@ pub fn unpack(words: &[u64; WORDS]) -> Option<Record> {
             }
             let part = bytes().get(..NAME_PART.min(len - at))?.to_vec();
             Some(Record::QueueName { stamp, wq: low, at: (at, len), part })
+        }
+        Kind::FunctionName => {
+            let (at, len) = (usize::from((head >> 8) as u8) * FUNCTION_PART, low as usize);
+            if len > MAX_FUNCTION || at > len {
+                return None;
+            }
+            let bytes = [func, last].map(u64::to_le_bytes).concat();
+            let part = bytes.get(..FUNCTION_PART.min(len - at))?.to_vec();
+            Some(Record::FunctionName { func: work, at: (at, len), part })
         }
         kind => Some(Record::Event(Event {
             stamp,
@@ -265,6 +307,17 @@ mod tests {
             }
             assert_eq!(told, name.as_bytes()[..len.min(MAX_NAME)]);
         }
+        let name = "a::very::long::path::of::modules::{{closure}}";
+        let mut told = vec![0; name.len()];
+        for words in pack_function(1, 0x40, name) {
+            let Some(Record::FunctionName { func: 0x40, at: (at, len), part }) = unpack(&words)
+            else {
+                panic!("{words:?}");
+            };
+            assert_eq!(len, told.len());
+            told[at..at + part.len()].copy_from_slice(&part);
+        }
+        assert_eq!(told, name.as_bytes());
         let thread = Record::Thread { tid: 12, name: "kworker/0:1+fetch".into() };
         assert_eq!(unpack(&pack_thread(1, 12, b"kworker/0:1+fetch")), Some(thread));
     }
@@ -282,7 +335,7 @@ mod tests {
             for _ in 0..50 {
                 let mut words: [u64; WORDS] = std::array::from_fn(|_| next());
                 words[1] = words[1] & !0xff | kind;
-                assert!(unpack(&words).is_none() || kind <= 11);
+                assert!(unpack(&words).is_none() || kind <= 12);
             }
         }
     }

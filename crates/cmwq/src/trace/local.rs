@@ -17,6 +17,8 @@ use crate::sync::{Ordering, PlainGuard, PlainMutex, lock_plain};
 
 /// Queues whose names a ring remembers having told.
 const KNOWN_QUEUES: usize = 512;
+/// Functions whose names a ring remembers having told.
+const KNOWN_FUNCTIONS: usize = 256;
 
 /// A ring and what its thread has to remember.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Local {
     name: Vec<u8>,
     /// Keys, one more than their value, of queues whose names need not be looked up: direct-mapped.
     known: Box<[u32; KNOWN_QUEUES]>,
+    /// Functions that were named: direct-mapped.
+    functions: Box<[u64; KNOWN_FUNCTIONS]>,
 }
 
 /// The file and the rings that nobody uses.
@@ -128,6 +132,7 @@ fn new_ring(rings: &mut Rings) -> Option<Slot> {
         tid: 0,
         name: Vec::new(),
         known: Box::new([0; KNOWN_QUEUES]),
+        functions: Box::new([0; KNOWN_FUNCTIONS]),
     };
     Some(Slot(ptr::NonNull::from(Box::leak(Box::new(UnsafeCell::new(local))))))
 }
@@ -173,6 +178,23 @@ pub(super) fn name_queue(wq: u32, find: impl FnOnce(u32) -> Option<String>) {
     }
 }
 
+/// Tells what a function is for, unless the calling thread did lately.
+#[cold]
+pub(super) fn name_function(func: u64, name: &str) {
+    let stamp = control::now();
+    if RING.get().is_null() || !is_leased(stamp) {
+        return;
+    }
+    with(|local| {
+        local.meet_session();
+        let place = &mut local.functions[(func >> 4) as usize % KNOWN_FUNCTIONS];
+        if *place != func {
+            *place = func;
+            event::pack_function(stamp, func, name).for_each(|words| local.push(&words, stamp));
+        }
+    });
+}
+
 /// Tells the name of a queue.
 #[cold]
 pub(super) fn tell_name(wq: u32, name: &str) {
@@ -212,6 +234,7 @@ impl Local {
     fn forget(&mut self, session: u32) {
         self.session = session;
         self.known.fill(0);
+        self.functions.fill(0);
         self.tid = u32::try_from(sense::sched::gettid()).unwrap_or_default();
     }
 

@@ -13,6 +13,8 @@ pub(super) fn session() -> u32 {
 
 pub(super) fn ready() {}
 
+pub(super) fn name_function(_func: u64, _name: &str) {}
+
 pub(super) fn lose(_count: u64) {}
 
 pub(super) fn record(_event: &Event) {}
