@@ -91,11 +91,11 @@ fn works(command: &mut Command) -> bool {
 
 #[test]
 fn linked_statically_with_musl() {
-    let has_library = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", MUSL])
-        .output()
-        .is_ok_and(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
-    if !has_library || !works(Command::new("musl-gcc").arg("--version")) {
+    let libdir =
+        Command::new("rustc").args(["--print", "target-libdir", "--target", MUSL]).output();
+    let libdir = libdir.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let unwinder = PathBuf::from(libdir.unwrap_or_default()).join("self-contained/libunwind.a");
+    if !unwinder.exists() || !works(Command::new("musl-gcc").arg("--version")) {
         return println!("no musl-gcc, or no Rust target {MUSL}, here: skipped");
     }
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("musl");
@@ -108,7 +108,8 @@ fn linked_statically_with_musl() {
         let out = scratch("musl_static").join("program");
         let mut cc = Command::new("musl-gcc");
         cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-static", "-I"]).arg(include_dir());
-        succeed(cc.arg(source(name)).arg(&archive).arg("-o").arg(&out));
+        // The compiler's own unwinder is for glibc.
+        succeed(cc.arg(source(name)).arg(&archive).arg(&unwinder).arg("-o").arg(&out));
         passes(&mut Command::new(out));
     }
 }
