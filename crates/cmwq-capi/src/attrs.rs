@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::mem::offset_of;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use cmwq::raw;
-use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind};
+use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched};
 
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
@@ -31,6 +31,8 @@ pub struct workqueue_attrs {
     affn_strict: bool,
     affn_scope: c_uint,
     ordered: bool,
+    cmwq_policy: u8,
+    cmwq_rt_priority: u8,
 }
 
 // As in the header, which asserts the same.
@@ -42,6 +44,8 @@ const _: () = {
     assert!(offset_of!(workqueue_attrs, affn_strict) == 24);
     assert!(offset_of!(workqueue_attrs, affn_scope) == 28);
     assert!(offset_of!(workqueue_attrs, ordered) == 32);
+    assert!(offset_of!(workqueue_attrs, cmwq_policy) == 33);
+    assert!(offset_of!(workqueue_attrs, cmwq_rt_priority) == 34);
 };
 
 /// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
@@ -55,6 +59,8 @@ pub extern "C" fn alloc_workqueue_attrs() -> *mut workqueue_attrs {
         affn_strict: false,
         affn_scope: 0,
         ordered: false,
+        cmwq_policy: 0,
+        cmwq_rt_priority: 0,
     }))
 }
 
@@ -70,8 +76,14 @@ impl workqueue_attrs {
             0 => None,
             scope => Some(*AffinityScope::ALL.get(scope as usize - 1)?),
         };
-        let attrs =
-            Attrs::new().nice(self.nice).affinity_scope(scope).affinity_strict(self.affn_strict);
+        let sched = match (c_int::from(self.cmwq_policy), self.cmwq_rt_priority) {
+            (libc::SCHED_OTHER, 0) => Sched::Normal,
+            (libc::SCHED_FIFO, priority) => Sched::Fifo(priority),
+            (libc::SCHED_RR, priority) => Sched::RoundRobin(priority),
+            _ => return None,
+        };
+        let attrs = Attrs::new().nice(self.nice).sched(sched);
+        let attrs = attrs.affinity_scope(scope).affinity_strict(self.affn_strict);
         let is_all = mask.bits.iter().all(|&word| word == !0);
         Some(if is_all { attrs } else { attrs.cpumask(mask.to_set()) })
     }
@@ -137,9 +149,14 @@ c_functions! {
         let (wq, attrs) = unsafe { (Queue::of(wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
         let Some(attrs) = attrs else { return -libc::EINVAL };
         let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
+        if error.kind() == ErrorKind::PermissionDenied {
+            // Whoever goes on without asks for each of his queues.
+            static SAID: Once = Once::new();
+            SAID.call_once(|| raw::say(error.to_string()));
+            return -libc::EPERM;
+        }
         raw::say(error.to_string());
         match error.kind() {
-            ErrorKind::PermissionDenied => -libc::EPERM,
             ErrorKind::ThreadCreation | ErrorKind::Unavailable => -libc::ENOMEM,
             _ => -libc::EINVAL,
         }

@@ -19,6 +19,7 @@ mod item;
 mod misc;
 mod queueing;
 mod rcu;
+mod settings;
 mod show;
 mod system;
 mod twins;

@@ -16,7 +16,7 @@ const _: () = assert!(size_of::<RawRcu>() == 64 && align_of::<RawRcu>() == 8);
 c_functions! {
     /// Makes an idle item of any memory; `INIT_RCU_WORK` in C.
     fn cmwq_init_rcu_work(item: *mut RawRcu, func: WorkFn) {
-        debug::init(item.cast(), false);
+        debug::init(item.cast(), true);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(RawRcu::new(func)) };
     }

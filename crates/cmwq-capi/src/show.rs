@@ -7,6 +7,7 @@ use cmwq::raw;
 
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
+use crate::settings::put;
 
 /// `struct task_struct *`: what `cmwq_task` made of a thread's id, or whatever else for the calling thread.
 type Task = *mut c_void;
@@ -72,14 +73,8 @@ c_functions! {
         let tid = tid(task);
         let own = || std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
         let name = raw::worker_comm(tid).or_else(|| own().ok()).unwrap_or_default();
-        let name = name.trim_end().as_bytes();
-        let Some(room) = size.checked_sub(1) else { return };
-        let len = name.len().min(room);
         // SAFETY: passed on to the caller: there are `size` bytes.
-        unsafe {
-            ptr::copy_nonoverlapping(name.as_ptr(), buf.cast(), len);
-            buf.add(len).write(0);
-        }
+        unsafe { put(name.trim_end(), buf, size) };
     }
 
     /// The function that a worker ran last, or null.

@@ -271,6 +271,18 @@ impl Wheel {
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
     }
 
+    /// Whether there is an armed timer at this address, where there may be anything. Walks the whole wheel:
+    /// for debugging.
+    #[must_use]
+    pub fn has_at(&self, timer: usize) -> bool {
+        let wanted = timer + offset_of!(Timer, entry);
+        let lists = self.slots.iter().chain(self.moving.iter().map(|moving| &moving.left));
+        lists
+            .map(|bucket| &bucket.timers)
+            .chain([&self.expired])
+            .any(|list| list.iter().any(|node| node.as_ptr() as usize == wanted))
+    }
+
     /// When a timer is due.
     ///
     /// # Safety

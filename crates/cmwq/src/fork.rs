@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
+use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
 use crate::{current, notice, panic, reclaim, runtime, thread, wq};
 
@@ -49,6 +50,7 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    _settings: set_param::EarlyGuard,
 }
 
 std::thread_local! {
@@ -72,6 +74,7 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        _settings: set_param::lock_early(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));

@@ -40,7 +40,7 @@
 //! Threads are created as items need them and leave when they have been idle for 300 s; a process
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
-//! environment: `CMWQ_PARAMS` and `CMWQ_DETECT`, and `CMWQ_QUIET=1` silences the notices about what
+//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences the notices about what
 //! is degraded. After `fork` the
 //! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
 //! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
@@ -101,6 +101,7 @@ mod scope;
 mod sense;
 mod sentinel;
 mod service;
+mod set_param;
 mod show;
 mod shutdown;
 mod stats;
@@ -140,6 +141,7 @@ pub use rcu::{
 };
 pub use reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use scope::{Scope, ScopedJoinHandle};
+pub use set_param::{param, set_param};
 pub use show::{
     Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
 };

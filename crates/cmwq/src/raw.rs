@@ -12,9 +12,11 @@ use std::time::Duration;
 
 pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
+mod find;
 mod look;
 mod rcu;
 
+pub use find::{Whereabouts, find};
 pub use look::{function_name, last_func, worker_comm, worker_info};
 pub use rcu::{
     GracePeriods, RawRcu, RcuFunc, RcuHead, flush_rcu, queue_rcu, rcu_read_lock, rcu_read_unlock,

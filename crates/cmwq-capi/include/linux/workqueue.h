@@ -128,7 +128,11 @@ enum wq_affn_scope {
 	WQ_AFFN_NR_TYPES
 };
 
-/* Only ever made by alloc_workqueue_attrs(). `ordered` is ignored: an ordered queue stays ordered. */
+/*
+ * Only ever made by alloc_workqueue_attrs(). `ordered` is ignored: an ordered queue stays ordered. The last two are
+ * libcmwq's: SCHED_FIFO or SCHED_RR and a priority from 1 to 99, with nice 0, for workers that run so; 0 and 0 for
+ * those that do not. Queues with equal attributes share workers.
+ */
 struct workqueue_attrs {
 	int nice;
 	struct CMWQ_CPUMASK *cpumask;
@@ -136,6 +140,8 @@ struct workqueue_attrs {
 	bool affn_strict;
 	enum wq_affn_scope affn_scope;
 	bool ordered;
+	unsigned char cmwq_policy;
+	unsigned char cmwq_rt_priority;
 };
 /* The library asserts the same. */
 CMWQ_ASSERT(sizeof(struct workqueue_attrs) == 40);
@@ -146,6 +152,8 @@ CMWQ_ASSERT(offsetof(struct workqueue_attrs, __pod_cpumask) == 16);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == 24);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_scope) == 28);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, ordered) == 32);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cmwq_policy) == 33);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cmwq_rt_priority) == 34);
 
 /* ---- the system's queues: usable from the first instruction on, made on first use */
 
@@ -166,7 +174,7 @@ extern struct workqueue_struct *system_bh_highpri_wq;
 
 /*
  * What CMWQ_DEBUG=objects follows. INIT_* call the first; what was initialised on a stack is to be given to one of
- * the second before the frame is left. See cmwq_debug_check_no_obj_freed() in <cmwq.h> for memory that is freed.
+ * the others before the frame is left. See cmwq_debug_check_no_obj_freed() in <cmwq.h> for memory that is freed.
  */
 void __init_work(struct work_struct *work, int onstack);
 void destroy_work_on_stack(struct work_struct *work);
@@ -199,7 +207,8 @@ static inline void cmwq_set_delayed_work(struct delayed_work *dwork, work_func_t
 
 static inline void cmwq_set_rcu_work(struct rcu_work *rwork, work_func_t func, int onstack)
 {
-	cmwq_set_work(&rwork->work, func, onstack);
+	/* The other bit says what kind of item it is. */
+	cmwq_set_work(&rwork->work, func, onstack | 2);
 	rwork->rcu.next = NULL;
 	rwork->rcu.func = NULL;
 	rwork->wq = NULL;
@@ -406,7 +415,7 @@ bool workqueue_congested(int cpu, struct workqueue_struct *wq);
 
 struct workqueue_attrs *alloc_workqueue_attrs(void);
 void free_workqueue_attrs(struct workqueue_attrs *attrs);
-/* Also -EPERM, for a niceness that the process may not have. */
+/* Also -EPERM, for a niceness or policy that the process may not have: the queue keeps what it had. */
 int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs);
 #define alloc_workqueue_attrs_noprof alloc_workqueue_attrs
 /* 0: there are no files to make. apply_workqueue_attrs() and workqueue_set_max_active() do what those do. */

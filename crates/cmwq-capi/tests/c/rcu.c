@@ -31,6 +31,13 @@ static void *reader(void *arg)
 	return arg;
 }
 
+/* Begins before the grace period is over, and so has something to wait for. */
+static void *flusher(void *object)
+{
+	CHECK(flush_rcu_work(&((struct object *)object)->rwork));
+	return NULL;
+}
+
 /* A grace period that is over at once. */
 static void own_call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *head))
 {
@@ -46,7 +53,7 @@ static void own_rcu_barrier(void)
 int main(void)
 {
 	struct object object = { .number = 7 };
-	pthread_t thread;
+	pthread_t thread, flusher_thread;
 
 	CHECK(cmwq_set_rcu(own_call_rcu, own_rcu_barrier) == 0);
 	CHECK(cmwq_set_rcu(own_call_rcu, own_rcu_barrier) < 0);
@@ -59,10 +66,11 @@ int main(void)
 	gate_wait(&inside);
 	CHECK(queue_rcu_work(wq, &object.rwork) && work_pending(&object.rwork.work));
 	CHECK(!queue_rcu_work(wq, &object.rwork) && load(&runs) == 0 && load(&nr_calls) == 1);
+	CHECK(pthread_create(&flusher_thread, NULL, flusher, &object) == 0);
+	AWAIT(load(&nr_barriers) == 1);
 	gate_open(&readers_gate);
-	CHECK(flush_rcu_work(&object.rwork));
-	CHECK(load(&runs) == 1 && load(&sum) == 7 && load(&nr_barriers) == 1);
-	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0 && pthread_join(flusher_thread, NULL) == 0);
+	CHECK(load(&runs) == 1 && load(&sum) == 7);
 
 	/* Without readers it runs soon, and again. */
 	CHECK(queue_rcu_work(system_dfl_wq, &object.rwork));

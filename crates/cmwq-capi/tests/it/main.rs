@@ -9,6 +9,7 @@ mod conformance;
 mod headers;
 mod installed;
 mod manual;
+mod misuse;
 mod programs;
 mod support;
 mod symbols;

@@ -154,6 +154,18 @@ workqueue line: idle
 }
 
 #[test]
+fn what_goes_beyond_the_kernel() {
+    let source = crate_dir().join("tests/c/extensions.c");
+    let Some(program) = program("extensions", &source, &[]) else { return };
+    let params = "idle_ratio=9 idle_timeout=99";
+    let output = run(Command::new(&program).env_remove("CMWQ_QUIET").env("CMWQ_PARAMS", params));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    let is_refused = output.stdout == b"refused\n";
+    assert_eq!(said.matches("is refused").count(), usize::from(is_refused), "said once:\n{said}");
+}
+
+#[test]
 fn queues_of_devices() {
     check("devres", &[]);
 }

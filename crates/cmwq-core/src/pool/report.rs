@@ -134,6 +134,21 @@ impl PoolState {
         }
     }
 
+    /// The queue of the item at this address, where there may be anything, if one is on a list here. Walks all
+    /// lists: for debugging.
+    #[must_use]
+    pub fn queue_of_item_at(&self, item: usize) -> Option<WqKey> {
+        let scheduled = self.workers.iter().map(|(_, worker)| &worker.scheduled);
+        let inactive = self.pwqs.iter().map(|(_, pwq)| &pwq.inactive);
+        let mut nodes = scheduled.chain(inactive).chain([&self.worklist]).flat_map(List::iter);
+        // SAFETY: a linked node is an item's, and alive.
+        let item = nodes.find_map(|node| unsafe {
+            let listed = WorkItem::of_node(node);
+            (listed.as_ptr() as usize == item).then(|| listed.as_ref())
+        })?;
+        self.pwq_wq(item.word().pwq()?.pwq)
+    }
+
     /// What a worker runs: its queue, the item's address and function.
     #[must_use]
     pub fn running_of(&self, id: WorkerId) -> Option<(WqKey, usize, WorkFn)> {
