@@ -55,7 +55,7 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use pool::{
-    Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolState, Rescue, RescueVisit,
+    Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolState, Rescue, RescueVisit, Touched,
 };
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;

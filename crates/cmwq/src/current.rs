@@ -6,6 +6,7 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::bh;
+use crate::inspect::Reason;
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::sync::Arc;
@@ -110,6 +111,8 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.core.worker_blocked(self.id, run.seq);
+        guard.mirror.decided(Reason::Blocked);
+        guard.show_belief(self.id);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -120,7 +123,10 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            self.pool.lock_only().core.worker_resumed(self.id, run.seq);
+            let mut guard = self.pool.lock_only();
+            guard.core.worker_resumed(self.id, run.seq);
+            guard.settle_mirror();
+            guard.show_belief(self.id);
         }
     }
 }

@@ -17,7 +17,7 @@ use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, wq};
+use crate::{current, inspect, notice, panic, reclaim, runtime, thread, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -84,6 +84,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inspect::leave_behind();
     runtime::leave_behind();
     // The forking thread may have been a worker; its copy is none.
     current::leave();
