@@ -24,6 +24,7 @@ mod heart;
 mod hogs;
 mod hotplug;
 mod idle;
+mod inspect;
 mod kinds;
 mod legacy;
 mod limits;
