@@ -50,6 +50,9 @@
 //! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
 //! queued; see [`set_grace_periods`].
 
+// The models leave out what asks the operating system, and with it the use of much that is here.
+#![cfg_attr(any(loom, shuttle), allow(dead_code))]
+
 mod attrs;
 mod bh;
 mod builder;

@@ -1,4 +1,4 @@
-//! Programs in `tests/c`, each with its own checks, and the examples.
+//! Programs in `tests/c`, each with its own checks.
 
 use std::process::Command;
 
@@ -170,10 +170,19 @@ fn a_program_with_types_of_its_own() {
     check("own_types", &["-DCMWQ_NO_KERNEL_SHIMS"]);
 }
 
+/// Code carried over from a kernel, with the small headers that come with the library and with those that such code
+/// brings itself, which the library's then give way to.
 #[test]
-fn the_example_for_readers() {
-    let source = crate_dir().join("examples/c/hello.c");
-    let Some(program) = program("hello", &source, &[]) else { return };
-    let output = run(&mut Command::new(program));
-    assert_eq!(output.stdout, b"the sum of the squares is 285\n");
+fn a_client_with_and_without_headers_of_its_own() {
+    let source = crate_dir().join("tests/c/client.c");
+    let shims = format!("-I{}", crate_dir().join("tests/c/shims").display());
+    let with = [&*shims, "-DCMWQ_NO_KERNEL_SHIMS", "-include", "linux/kernel.h"];
+    for (name, flags) in [("client", &[][..]), ("client_shims", &with)] {
+        let Some(program) = program(name, &source, flags) else { return };
+        let output = run(&mut Command::new(program));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {}\n{said}", output.status);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.lines().last(), Some("answered 255"), "{name}");
+    }
 }
