@@ -144,7 +144,7 @@ impl PoolState {
         // SAFETY: a linked node is an item's, and alive.
         let item = nodes.find_map(|node| unsafe {
             let listed = WorkItem::of_node(node);
-            (listed.as_ptr() as usize == item).then(|| listed.as_ref())
+            (listed.as_ptr() as usize == item).then_some(listed.as_ref())
         })?;
         self.pwq_wq(item.word().pwq()?.pwq)
     }
