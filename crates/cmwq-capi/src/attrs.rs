@@ -1,6 +1,7 @@
 //! `struct workqueue_attrs`: where and how the workers of a queue run.
 
 use std::ffi::{c_int, c_uint, c_ulong};
+use std::mem::offset_of;
 use std::sync::{Once, OnceLock};
 
 use cmwq::raw;
@@ -34,7 +35,16 @@ pub struct workqueue_attrs {
     cmwq_rt_priority: u8,
 }
 
-const _: () = assert!(size_of::<workqueue_attrs>() == 40 && size_of::<CpuMask>() == 1024);
+// As in the header, which asserts the same.
+const _: () = {
+    assert!(size_of::<workqueue_attrs>() == 40 && size_of::<CpuMask>() == 1024);
+    assert!(offset_of!(workqueue_attrs, nice) == 0);
+    assert!(offset_of!(workqueue_attrs, cpumask) == 8);
+    assert!(offset_of!(workqueue_attrs, __pod_cpumask) == 16);
+    assert!(offset_of!(workqueue_attrs, affn_strict) == 24);
+    assert!(offset_of!(workqueue_attrs, affn_scope) == 28);
+    assert!(offset_of!(workqueue_attrs, ordered) == 32);
+};
 
 /// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
 #[unsafe(no_mangle)]

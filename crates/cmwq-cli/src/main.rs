@@ -10,6 +10,7 @@ mod message;
 mod scenario;
 mod sim;
 mod sum;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ enum Verb {
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,5 +39,6 @@ fn main() -> ExitCode {
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Trace(args) => trace::run(&args),
     }
 }

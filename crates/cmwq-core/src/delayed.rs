@@ -49,6 +49,17 @@ pub struct Timer {
     is_deferrable: bool,
 }
 
+// The C header says the same, and so makes timers without calling us.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<Timer>() == 32 && align_of::<Timer>() == 8);
+    assert!(offset_of!(Timer, entry) == 0);
+    assert!(offset_of!(Timer, expires) == 16);
+    assert!(offset_of!(Timer, tag) == 24);
+    assert!(offset_of!(Timer, slot) == 28);
+    assert!(offset_of!(Timer, is_deferrable) == 30);
+};
+
 impl Timer {
     /// A timer that is not armed.
     #[must_use]

@@ -26,6 +26,7 @@ use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
+mod activations;
 mod events;
 mod footprint;
 mod hog;
@@ -35,6 +36,9 @@ mod replace;
 mod report;
 mod rescue;
 
+use activations::Activations;
+
+pub use activations::Activation;
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
@@ -142,6 +146,7 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    activations: Activations,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
 }
 
@@ -164,6 +169,7 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            activations: Activations::off(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }
     }

@@ -11,6 +11,7 @@ use crate::runtime::Runtime;
 use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
+use crate::trace;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {
@@ -110,7 +111,7 @@ impl Context {
             return;
         }
         let mut guard = self.pool.lock();
-        let kick = guard.core.worker_blocked(self.id, run.seq);
+        let kick = guard.worker_blocked(self.pool, self.id, run.seq);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -121,7 +122,8 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            self.pool.lock_only().core.worker_resumed(self.id, run.seq);
+            trace::ready();
+            self.pool.lock_only().worker_resumed(self.pool, self.id, run.seq);
         }
     }
 }

@@ -114,6 +114,8 @@ mod ticking;
 mod timers;
 mod title;
 mod topo;
+#[doc(hidden)]
+pub mod trace;
 mod verify;
 mod work;
 mod worker;

@@ -24,6 +24,7 @@ use crate::sync::{
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
 use crate::topo::CpuSet;
+use crate::trace::{self, Kind};
 use crate::{park, reclaim, sense, worker};
 
 mod attach;
@@ -88,6 +89,8 @@ pub(crate) struct Locked {
     next_worker_number: u32,
     /// When to look whether rescuers have to be called, or `NEVER`.
     pub(crate) mayday_at: Nanos,
+    /// The reader of traces that is told of activations.
+    traced_for: u32,
 }
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
@@ -181,6 +184,7 @@ impl Pool {
                 is_unused: false,
                 next_worker_number: 0,
                 mayday_at: NEVER,
+                traced_for: 0,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
@@ -198,6 +202,7 @@ impl Pool {
     /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
         let mut guard = self.lock_only();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
@@ -542,6 +547,9 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        if trace::is_on(Kind::ActivateWork) {
+            self.trace_activations(pool);
+        }
         self.settle_board(pool);
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
@@ -599,6 +607,46 @@ impl Locked {
             self.watched = false;
             // ORDERING: no pairing: detectors that miss it look once more for nothing.
             pool.watched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// What has become active under this hold of the lock.
+    #[cold]
+    fn trace_activations(&mut self, pool: &Pool) {
+        let session = trace::session();
+        if self.traced_for != session {
+            self.traced_for = session;
+            self.core.note_activations();
+        }
+        // There is room for more than one hold of the lock can bring but a large change of limits.
+        let missed =
+            self.core.take_activations(|activation| trace::activate_work(pool, activation));
+        trace::lose(missed);
+    }
+
+    /// As [`PoolState::worker_blocked`], traced.
+    pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+        let was_blocked = self.core.is_blocked(id, seq);
+        let kick = self.core.worker_blocked(id, seq);
+        if !was_blocked && self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerBlocked, pool, id);
+        }
+        kick
+    }
+
+    /// As [`PoolState::worker_resumed`], traced.
+    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) {
+        if self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerResumed, pool, id);
+        }
+        self.core.worker_resumed(id, seq);
+    }
+
+    #[inline]
+    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+        if trace::is_on(kind) {
+            let tid = self.thread(id).map_or(0, |thread| thread.tid());
+            trace::worker(kind, pool, tid);
         }
     }
 

@@ -82,6 +82,7 @@ const _: () = {
     assert!(size_of::<RcuItem>() == 64);
     assert!(offset_of!(RcuItem, head) == 32);
     assert!(offset_of!(RcuItem, wq) == 48);
+    assert!(offset_of!(RcuItem, refused) == 56);
 };
 
 impl fmt::Debug for RcuItem {

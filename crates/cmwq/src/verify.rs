@@ -11,6 +11,7 @@ use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 use crate::pool::{Pool, PoolKind};
 use crate::sync::Arc;
 use crate::thread::{Seen, Thread};
+use crate::trace::{self, Kind};
 
 /// How many of the workers believed blocked are looked at in one go, to see whether they are back.
 const SLEEPERS_PER_LOOK: usize = 8;
@@ -113,7 +114,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
 fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
-        guard.core.worker_resumed(back.id, back.seq);
+        guard.worker_resumed(pool, back.id, back.seq);
     }
     let mut wake = Kick::None;
     let mut hogs = Vec::new();
@@ -125,7 +126,7 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
             hogs.push((hog, &*suspect.thread));
             hog.kick
         } else {
-            guard.core.worker_blocked(suspect.id, suspect.seq)
+            guard.worker_blocked(pool, suspect.id, suspect.seq)
         };
         // The core marks whom it wakes, so only the first kick can be a wake-up.
         if let Kick::Wake(id) = kick
@@ -144,6 +145,8 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
 /// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
 #[cold]
 fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+    trace::ready();
+    trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
     let Some((func, wq)) = hog.item else {
         if let Some((busy, guest)) = thread.guest()

@@ -143,7 +143,15 @@ struct workqueue_attrs {
 	unsigned char cmwq_policy;
 	unsigned char cmwq_rt_priority;
 };
+/* The library asserts the same. */
 CMWQ_ASSERT(sizeof(struct workqueue_attrs) == 40);
+CMWQ_ASSERT(sizeof(struct CMWQ_CPUMASK) == 1024);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, nice) == 0);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) == 8);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, __pod_cpumask) == 16);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == 24);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_scope) == 28);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, ordered) == 32);
 
 /* ---- the system's queues: usable from the first instruction on, made on first use */
 
@@ -186,6 +194,7 @@ static inline void cmwq_set_delayed_work(struct delayed_work *dwork, work_func_t
 	dwork->timer.cmwq_entry.next = NULL;
 	dwork->timer.cmwq_entry.prev = NULL;
 	dwork->timer.cmwq_due = 0;
+	dwork->timer.cmwq_tag = 0;
 	dwork->timer.cmwq_slot = 0;
 	dwork->timer.cmwq_deferrable = (tflags & CMWQ_DEFERRABLE) != 0;
 	dwork->timer.expires = 0;
@@ -229,7 +238,7 @@ void cmwq_init_rcu_work(struct rcu_work *rwork, work_func_t func);
 
 #define __WORK_INITIALIZER(n, f) { WORK_DATA_STATIC_INIT(), { &(n).entry, &(n).entry }, (f) }
 #define CMWQ_TIMER_INITIALIZER(deferrable) \
-	{ { NULL, NULL }, 0, 0, (deferrable), { 0, 0, 0, 0, 0 }, 0, NULL }
+	{ { NULL, NULL }, 0, 0, 0, (deferrable), 0, 0, NULL }
 #define __DELAYED_WORK_INITIALIZER(n, f, tflags)                                                 \
 	{ __WORK_INITIALIZER((n).work, (f)), CMWQ_TIMER_INITIALIZER(((tflags) & CMWQ_DEFERRABLE) != 0), \
 	  NULL, 0 }

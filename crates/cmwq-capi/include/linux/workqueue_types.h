@@ -86,11 +86,17 @@ CMWQ_ASSERT(offsetof(struct work_struct, entry) == 8);
 CMWQ_ASSERT(offsetof(struct work_struct, func) == 24);
 CMWQ_ASSERT(sizeof(struct delayed_work) == 96);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer) == 32);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_due) == 48);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_tag) == 56);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_slot) == 60);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_deferrable) == 62);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer.expires) == 64);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_refused) == 72);
 CMWQ_ASSERT(offsetof(struct delayed_work, wq) == 80);
 CMWQ_ASSERT(offsetof(struct delayed_work, cpu) == 88);
 CMWQ_ASSERT(sizeof(struct rcu_work) == 64);
 CMWQ_ASSERT(offsetof(struct rcu_work, rcu) == 32);
 CMWQ_ASSERT(offsetof(struct rcu_work, wq) == 48);
+CMWQ_ASSERT(offsetof(struct rcu_work, cmwq_refused) == 56);
 
 #endif

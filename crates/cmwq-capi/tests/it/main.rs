@@ -8,6 +8,7 @@ mod c_names;
 mod conformance;
 mod headers;
 mod installed;
+mod kernel;
 mod manual;
 mod misuse;
 mod programs;

@@ -45,6 +45,11 @@ fn a_library_that_is_closed_stays_loaded() {
 }
 
 #[test]
+fn items_are_what_both_sides_think() {
+    check("layout", &[]);
+}
+
+#[test]
 fn cancelling_and_disabling() {
     check("cancel", &[]);
 }

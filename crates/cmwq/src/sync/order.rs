@@ -36,6 +36,10 @@ pub(crate) const SITES: &[&str] = &[
     "is_watched.acquire",
     "set_standby.release",
     "alarm.acquire",
+    "ring_push.release",
+    "ring_read.acquire",
+    "ring_read.release",
+    "ring_room.acquire",
 ];
 
 /// What a mutation test takes away.
