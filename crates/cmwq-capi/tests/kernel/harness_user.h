@@ -234,27 +234,34 @@ static inline int harness_cpu(int index)
 	return -1;
 }
 
-/* Tasks that are named `kworker/CPU:N`. */
-static inline int harness_workers(int cpu)
+/* How many of this process's tasks have names that begin so. */
+static inline int harness_tasks(const char *prefix, bool is_normal)
 {
 	DIR *tasks = opendir("/proc/self/task");
-	char prefix[32], name[64], path[64];
+	char name[64], path[64];
 	int number = 0;
 
 	CHECK(tasks);
-	snprintf(prefix, sizeof(prefix), "kworker/%d:", cpu);
 	for (struct dirent *task; (task = readdir(tasks));) {
 		snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", task->d_name);
-		FILE *comm = fopen(path, "r");
+		FILE *comm = task->d_name[0] == '.' ? NULL : fopen(path, "r");
 
 		if (!comm)
 			continue;
 		if (fgets(name, sizeof(name), comm) && !strncmp(name, prefix, strlen(prefix)))
-			number += !strchr(name, 'H');
+			number += !is_normal || !strchr(name, 'H');
 		fclose(comm);
 	}
 	closedir(tasks);
 	return number;
+}
+
+static inline int harness_workers(int cpu)
+{
+	char prefix[32];
+
+	snprintf(prefix, sizeof(prefix), "kworker/%d:", cpu);
+	return harness_tasks(prefix, true);
 }
 
 /* The library's threads are made by this function, too, where the program defines HARNESS_NO_THREADS. */
@@ -296,6 +303,12 @@ static int harness_main(int argc, char **argv, const struct row *rows, size_t nr
 			printf("%s: done\n", rows[i].name);
 			fflush(stdout);
 		}
+	}
+	/* Its threads leave; else they would end with the process. The last may be on its way through the C library. */
+	CHECK(cmwq_shutdown(60000) == 0);
+	for (int i = 0; harness_tasks("", false) > 1; i++) {
+		CHECK(i < 60000 && "its threads have left");
+		usleep_range(1000, 1000);
 	}
 	return 0;
 }
