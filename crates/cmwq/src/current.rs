@@ -6,8 +6,10 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::bh;
+use crate::inspect::Reason;
 use crate::pool::Pool;
 use crate::runtime::Runtime;
+use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
 use crate::trace;
@@ -111,6 +113,8 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.worker_blocked(self.pool, self.id, run.seq);
+        guard.mirror.decided(Reason::Blocked);
+        guard.show_belief(self.id);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -122,7 +126,10 @@ impl Context {
         self.run.set(Some(run));
         if run.blocking == 0 {
             trace::ready();
-            self.pool.lock_only().worker_resumed(self.pool, self.id, run.seq);
+            let mut guard = self.pool.lock_only();
+            guard.worker_resumed(self.pool, self.id, run.seq);
+            guard.settle_mirror();
+            guard.show_belief(self.id);
         }
     }
 }
@@ -163,7 +170,8 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
 pub(crate) fn describe_item() -> String {
     let run = with(|context| context.run.get()).flatten();
     run.map_or_else(String::new, |run| {
-        format!("item {:p}, function {:p}", run.item, run.func as *const ())
+        let func = symbol::name_of(run.func as *const () as usize);
+        format!("item {:p}, {func}", run.item)
     })
 }
 

@@ -16,8 +16,9 @@ use std::cell::RefCell;
 use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
+use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, trace, wq};
+use crate::{current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +50,7 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    _settings: set_param::EarlyGuard,
     flusher: trace::FlusherGuard,
     rings: trace::RingsGuard,
 }
@@ -74,6 +76,7 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        _settings: set_param::lock_early(),
         flusher: trace::lock_flusher(),
         rings: trace::lock_rings(),
     };
@@ -88,6 +91,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inspect::leave_behind();
     runtime::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {

@@ -24,6 +24,7 @@ mod heart;
 mod hogs;
 mod hotplug;
 mod idle;
+mod inspect;
 mod kinds;
 mod legacy;
 mod limits;
@@ -41,6 +42,7 @@ mod reference;
 mod rescue;
 mod scopes;
 mod sharing;
+mod show;
 mod shutdown;
 #[cfg(feature = "tracing")]
 mod spans;
