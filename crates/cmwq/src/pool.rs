@@ -580,7 +580,7 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        if trace::is_on(Kind::ActivateWork) {
+        if trace::wants_activations() {
             self.trace_activations(pool);
         }
         self.settle_board(pool);
@@ -648,7 +648,8 @@ impl Locked {
     /// What has become active under this hold of the lock.
     #[cold]
     fn trace_activations(&mut self, pool: &Pool) {
-        let session = trace::session();
+        // Session 0 comes before all readers: the first notes are for probes then.
+        let session = trace::session().max(1);
         if self.traced_for != session {
             self.traced_for = session;
             self.core.note_activations();
@@ -679,10 +680,8 @@ impl Locked {
 
     #[inline]
     fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
-        if trace::is_on(kind) {
-            let tid = self.thread(id).map_or(0, |thread| thread.tid());
-            trace::worker(kind, pool, tid);
-        }
+        let tid = self.thread(id).map_or(0, |thread| thread.tid());
+        trace::worker_turned(kind, pool, tid);
     }
 
     /// Keeps the board of the pods.

@@ -150,7 +150,6 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
 /// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
 #[cold]
 fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
-    trace::ready();
     trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
     let Some((func, wq)) = hog.item else {

@@ -49,7 +49,6 @@ impl Worker {
         current::enter(&context);
         self.thread.berth.parker.park(None);
         self.thread.meter.begin();
-        trace::ready();
         trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
         self.run(&context);
@@ -88,7 +87,6 @@ impl Worker {
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
-                    trace::ready();
                     trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
                     self.pool.detach(&self.thread);
                     return;
@@ -138,6 +136,8 @@ impl Worker {
         }
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
+        #[cfg(feature = "tracing")]
+        let _span = trace::executing(self.pool, claim);
         trace::execute_start(self.pool, claim);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
         // now.

@@ -270,6 +270,8 @@ impl Wq {
             if !unsafe { pool.inbox.push(item, pwq) } {
                 pool.unlock(pool.lock(), Kick::None);
             }
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return true;
         }
         let mut guard = pool.lock();
@@ -287,6 +289,10 @@ impl Wq {
             Enqueued::Changed => (false, Kick::None),
         };
         pool.unlock(guard, kick);
+        #[cfg(feature = "tracing")]
+        if queued {
+            trace::queued(self, item.as_ptr(), func);
+        }
         queued
     }
 
@@ -336,6 +342,8 @@ impl Wq {
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return Queueing::Queued;
         }
     }

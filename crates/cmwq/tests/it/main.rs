@@ -35,6 +35,8 @@ mod nproc;
 mod panics;
 mod placement;
 mod pods;
+#[cfg(feature = "usdt")]
+mod probes;
 mod rcu;
 mod reference;
 mod rescue;
@@ -42,7 +44,10 @@ mod scopes;
 mod sharing;
 mod show;
 mod shutdown;
+#[cfg(feature = "tracing")]
+mod spans;
 mod stats;
 mod stress;
 mod support;
+mod trace;
 mod work;
