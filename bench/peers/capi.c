@@ -22,18 +22,40 @@ static void nothing(struct work_struct *work)
 	(void)work;
 }
 
-static long long now_ns(void)
+/* Time that has passed, and CPU time of the whole process. */
+struct cost {
+	double wall_ns, cpu_ns;
+};
+
+static long long clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-static double items(struct workqueue_struct *wq, struct work_struct *works, long count)
+static struct cost cost_now(void)
+{
+	struct cost now = { (double)clock_ns(CLOCK_MONOTONIC), (double)clock_ns(CLOCK_PROCESS_CPUTIME_ID) };
+
+	return now;
+}
+
+/* Of one of `count` since `start`. */
+static struct cost cost_since(struct cost start, long count)
+{
+	struct cost now = cost_now();
+
+	now.wall_ns = (now.wall_ns - start.wall_ns) / (double)count;
+	now.cpu_ns = (now.cpu_ns - start.cpu_ns) / (double)count;
+	return now;
+}
+
+static struct cost items(struct workqueue_struct *wq, struct work_struct *works, long count)
 {
 	struct timespec step_aside = { 0, 50000 };
-	long long start = now_ns();
+	struct cost start = cost_now();
 
 	__atomic_store_n(&left, count, __ATOMIC_RELAXED);
 	for (long i = 0; i < count; i++) {
@@ -43,45 +65,45 @@ static double items(struct workqueue_struct *wq, struct work_struct *works, long
 	__flush_workqueue(wq);
 	if (__atomic_load_n(&left, __ATOMIC_ACQUIRE))
 		exit(1);
-	return (double)(now_ns() - start) / (double)count;
+	return cost_since(start, count);
 }
 
-static double trips(struct workqueue_struct *wq, long count)
+static struct cost trips(struct workqueue_struct *wq, long count)
 {
 	struct work_struct work;
-	long long start = now_ns();
+	struct cost start = cost_now();
 
 	INIT_WORK(&work, nothing);
 	for (long i = 0; i < count; i++) {
 		queue_work(wq, &work);
 		flush_work(&work);
 	}
-	return (double)(now_ns() - start) / (double)count;
+	return cost_since(start, count);
 }
 
 /* Queueing what is pending: the call, and nothing behind it. */
-static double calls(struct workqueue_struct *wq, long count)
+static struct cost calls(struct workqueue_struct *wq, long count)
 {
 	struct delayed_work dwork;
-	long long start;
+	struct cost cost;
 
 	INIT_DELAYED_WORK(&dwork, nothing);
 	queue_delayed_work(wq, &dwork, 100000UL * HZ);
-	start = now_ns();
+	cost = cost_now();
 	for (long i = 0; i < count; i++) {
 		if (queue_work(wq, &dwork.work))
 			exit(1);
 	}
-	start = now_ns() - start;
+	cost = cost_since(cost, count);
 	cancel_delayed_work_sync(&dwork);
-	return (double)start / (double)count;
+	return cost;
 }
 
 int main(int argc, char **argv)
 {
 	static struct work_struct works[REUSED_ITEMS];
 	struct workqueue_struct *wq = alloc_workqueue("bench", WQ_PERCPU, 0);
-	double item_ns, trip_ns, call_ns;
+	struct cost item, trip, call;
 	long count = 0;
 
 	for (int i = 1; i + 1 < argc; i += 2)
@@ -92,9 +114,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < REUSED_ITEMS; i++)
 		INIT_WORK(&works[i], done);
 	items(wq, works, count / 10 + 1);
-	item_ns = items(wq, works, count);
-	trip_ns = trips(wq, count / 15 + 1);
-	call_ns = calls(wq, count * 10);
-	printf("{\"item_ns\":%f,\"trip_ns\":%f,\"call_ns\":%f}\n", item_ns, trip_ns, call_ns);
+	item = items(wq, works, count);
+	trip = trips(wq, count / 15 + 1);
+	call = calls(wq, count * 10);
+	printf("{\"item_ns\":%f,\"item_cpu_ns\":%f,\"trip_ns\":%f,\"trip_cpu_ns\":%f,\"call_ns\":%f}\n", item.wall_ns,
+	       item.cpu_ns, trip.wall_ns, trip.cpu_ns, call.cpu_ns);
 	return 0;
 }

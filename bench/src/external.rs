@@ -5,8 +5,10 @@
 
 use std::cell::OnceCell;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::UNIX_EPOCH;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -127,27 +129,42 @@ fn build_capi() -> Result<[PathBuf; 2]> {
     }
     succeed(&mut cargo).context("building libcmwq")?;
 
-    let folder = build_folder("capi")?;
+    let archive = profile.join("libcmwq.a");
+    let about = fs::metadata(&archive).context("looking at libcmwq.a")?;
+    let made = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let all = build_folder("capi")?;
+    let mut key = DefaultHasher::new();
+    (about.len(), made, CAPI_SOURCE).hash(&mut key);
+    let folder = all.join(format!("{:016x}", key.finish()));
+    if !folder.exists() {
+        // Others may be building the same, or running it: what has its final name is complete.
+        let new = all.join(format!("new-{}", std::process::id()));
+        build_capi_in(&new, &crate_dir, &archive, &compiler)?;
+        if fs::rename(&new, &folder).is_err() {
+            fs::remove_dir_all(&new).context("somebody else was first")?;
+        }
+    }
+    Ok(["capi-peer", "capi-peer-static"].map(|name| folder.join(name)))
+}
+
+fn build_capi_in(folder: &Path, crate_dir: &Path, archive: &Path, compiler: &str) -> Result<()> {
     let mut install = Command::new(crate_dir.join("install.sh"));
-    install.arg("--prefix").arg(&folder).arg("--archive").arg(profile.join("libcmwq.a"));
+    install.arg("--prefix").arg(folder).arg("--archive").arg(archive);
     succeed(&mut install).context("installing libcmwq")?;
     let source = folder.join(CAPI_SOURCE.0);
-    write_if_changed(&source, CAPI_SOURCE.1)?;
-    let lib = folder.join("lib");
-    let programs = [folder.join("capi-peer"), folder.join("capi-peer-static")];
-    for (index, program) in programs.iter().enumerate() {
-        let mut compile = Command::new(&compiler);
+    fs::write(&source, CAPI_SOURCE.1).context("writing the C program")?;
+    for (name, is_static) in [("capi-peer", false), ("capi-peer-static", true)] {
+        let mut compile = Command::new(compiler);
         compile.args(["-std=gnu11", "-O2", "-I"]).arg(folder.join("include/cmwq"));
-        compile.arg("-o").arg(program).arg(&source);
-        if index == 0 {
-            compile.arg("-L").arg(&lib).arg("-lcmwq");
-            compile.arg(format!("-Wl,-rpath,{}", lib.display()));
+        compile.arg("-o").arg(folder.join(name)).arg(&source);
+        if is_static {
+            compile.arg(folder.join("lib/libcmwq.a")).args(["-lpthread", "-ldl", "-lm"]);
         } else {
-            compile.arg(lib.join("libcmwq.a")).args(["-lpthread", "-ldl", "-lm"]);
+            compile.arg("-L").arg(folder.join("lib")).args(["-lcmwq", "-Wl,-rpath,$ORIGIN/lib"]);
         }
         succeed(&mut compile).context("compiling the C program")?;
     }
-    Ok(programs)
+    Ok(())
 }
 
 /// Beside this program, so that it goes away with the build directory.

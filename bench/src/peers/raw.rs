@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use cmwq::Workqueue;
@@ -43,19 +43,41 @@ pub(super) fn measure(job: &Job) -> Result<Sample> {
     // Only ever used through this pointer from here on.
     let works = NonNull::from(works.leak()).cast();
     items(&wq, works, job.count / 10 + 1)?;
+    let item = items(&wq, works, job.count)?;
+    let trip = trips(&wq, job.count / 15 + 1);
+    let call = calls(&wq, job.count * 10)?;
     Ok(Sample {
-        item_ns: items(&wq, works, job.count)?,
-        trip_ns: trips(&wq, job.count / 15 + 1),
-        call_ns: calls(&wq, job.count * 10)?,
+        item_ns: item.wall_ns,
+        item_cpu_ns: item.cpu_ns,
+        trip_ns: trip.wall_ns,
+        trip_cpu_ns: trip.cpu_ns,
+        call_ns: call.cpu_ns,
     })
 }
 
-fn per_one(start: Instant, count: usize) -> f64 {
-    sys::duration_ns(start.elapsed()) as f64 / count as f64
+/// Time that has passed, and CPU time of the whole process.
+struct Cost {
+    wall_ns: f64,
+    cpu_ns: f64,
 }
 
-fn items(wq: &Workqueue, works: NonNull<WorkItem>, count: usize) -> Result<f64> {
-    let start = Instant::now();
+impl Cost {
+    fn now() -> Self {
+        Self { wall_ns: sys::now_ns() as f64, cpu_ns: sys::cpu_ns() as f64 }
+    }
+
+    /// Of one of `count` since then.
+    fn since(&self, count: usize) -> Self {
+        let now = Self::now();
+        Self {
+            wall_ns: (now.wall_ns - self.wall_ns) / count as f64,
+            cpu_ns: (now.cpu_ns - self.cpu_ns) / count as f64,
+        }
+    }
+}
+
+fn items(wq: &Workqueue, works: NonNull<WorkItem>, count: usize) -> Result<Cost> {
+    let start = Cost::now();
     LEFT.store(count, Ordering::Relaxed);
     for i in 0..count {
         // SAFETY: within the array; items live for ever.
@@ -66,12 +88,12 @@ fn items(wq: &Workqueue, works: NonNull<WorkItem>, count: usize) -> Result<f64> 
     wq.flush();
     // ORDERING: Acquire pairs with the Release in `done`.
     ensure!(LEFT.load(Ordering::Acquire) == 0, "a flush returned too early");
-    Ok(per_one(start, count))
+    Ok(start.since(count))
 }
 
-fn trips(wq: &Workqueue, count: usize) -> f64 {
+fn trips(wq: &Workqueue, count: usize) -> Cost {
     let work = item(nothing);
-    let start = Instant::now();
+    let start = Cost::now();
     for _ in 0..count {
         // SAFETY: the item lives for ever.
         unsafe {
@@ -79,22 +101,22 @@ fn trips(wq: &Workqueue, count: usize) -> f64 {
             let _ = raw::flush(work.as_ref());
         }
     }
-    per_one(start, count)
+    start.since(count)
 }
 
 /// Queueing what is pending: the call, and nothing behind it.
-fn calls(wq: &Workqueue, count: usize) -> Result<f64> {
+fn calls(wq: &Workqueue, count: usize) -> Result<Cost> {
     let work = leaked(RawDelayed::new(nothing, false));
     let after = Duration::from_secs(100_000);
     // SAFETY: the item lives for ever.
     unsafe { raw::queue_delayed(wq, None, work, Delay { after, expires: 0 }) };
-    let start = Instant::now();
+    let start = Cost::now();
     for _ in 0..count {
         // SAFETY: as above; the item begins with the work item.
         let is_queued = unsafe { raw::queue(wq, None, work.cast()) };
         ensure!(!is_queued, "what is pending was queued again");
     }
-    let elapsed = per_one(start, count);
+    let elapsed = start.since(count);
     // SAFETY: as above.
     let _ = raw::cancel_sync(Any::Delayed(unsafe { work.as_ref() }));
     Ok(elapsed)

@@ -24,6 +24,10 @@ struct cmwq_stats {
 	uint64_t rescued; /* items that the rescuer ran */
 	uint64_t cancelled; /* items taken back before they ran */
 };
+/* The library asserts the same. */
+CMWQ_ASSERT(sizeof(struct cmwq_stats) == 72);
+CMWQ_ASSERT(offsetof(struct cmwq_stats, cpu_time_us) == 16);
+CMWQ_ASSERT(offsetof(struct cmwq_stats, cancelled) == 64);
 
 #ifdef __cplusplus
 extern "C" {

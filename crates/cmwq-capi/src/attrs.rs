@@ -44,6 +44,8 @@ const _: () = {
     assert!(offset_of!(workqueue_attrs, affn_strict) == 24);
     assert!(offset_of!(workqueue_attrs, affn_scope) == 28);
     assert!(offset_of!(workqueue_attrs, ordered) == 32);
+    assert!(offset_of!(workqueue_attrs, cmwq_policy) == 33);
+    assert!(offset_of!(workqueue_attrs, cmwq_rt_priority) == 34);
 };
 
 /// Fresh attributes: nice 0, all CPUs, the default scope, not strict.

@@ -1,6 +1,7 @@
 //! What libcmwq has beyond the kernel: counters, parameters by name, the end.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
 
@@ -24,6 +25,12 @@ pub struct StatsOut {
     rescued: u64,
     cancelled: u64,
 }
+
+// As in the header, which asserts the same.
+const _: () = {
+    assert!(size_of::<StatsOut>() == 72 && offset_of!(StatsOut, started) == 0);
+    assert!(offset_of!(StatsOut, cpu_time_us) == 16 && offset_of!(StatsOut, cancelled) == 64);
+};
 
 impl StatsOut {
     fn new(stats: &Stats) -> Self {

@@ -5,7 +5,9 @@
 //! [`message`].
 
 mod doctor;
+mod dump;
 mod exit;
+mod look;
 mod message;
 mod scenario;
 mod sim;
@@ -27,6 +29,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Args),
+    Dump(dump::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
@@ -36,6 +39,7 @@ enum Verb {
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Dump(args) => dump::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),

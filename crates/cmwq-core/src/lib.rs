@@ -56,7 +56,7 @@ pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use pool::{
     Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolReport,
-    PoolState, PwqReport, Rescue, RescueVisit, Waiting, WaitingItems,
+    PoolState, PwqReport, Rescue, RescueVisit, Touched, Waiting, WaitingItems,
 };
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;

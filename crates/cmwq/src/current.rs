@@ -6,6 +6,7 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::bh;
+use crate::inspect::Reason;
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::symbol;
@@ -112,6 +113,8 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.worker_blocked(self.pool, self.id, run.seq);
+        guard.mirror.decided(Reason::Blocked);
+        guard.show_belief(self.id);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -123,7 +126,10 @@ impl Context {
         self.run.set(Some(run));
         if run.blocking == 0 {
             trace::ready();
-            self.pool.lock_only().worker_resumed(self.pool, self.id, run.seq);
+            let mut guard = self.pool.lock_only();
+            guard.worker_resumed(self.pool, self.id, run.seq);
+            guard.settle_mirror();
+            guard.show_belief(self.id);
         }
     }
 }

@@ -18,7 +18,7 @@ use cmwq_core::WorkItem;
 use crate::runtime::Runtime;
 use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, trace, wq};
+use crate::{current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -91,6 +91,7 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inspect::leave_behind();
     runtime::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {

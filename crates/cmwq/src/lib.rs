@@ -31,6 +31,7 @@
 //!   workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
+//! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
 //! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel; `docs/compat.md`
 //!   in the repository has every name of its interface.
@@ -73,6 +74,7 @@ mod freezing;
 mod grab;
 mod hog;
 mod in_process;
+pub mod inspect;
 pub mod legacy;
 mod limit;
 mod link;

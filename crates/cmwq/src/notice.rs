@@ -32,6 +32,7 @@ pub(crate) enum Notice {
     Cpu,
     Sched,
     RcuDisabled,
+    Inspect,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

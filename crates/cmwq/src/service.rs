@@ -437,6 +437,10 @@ impl Loop {
             loop {
                 let mut guard = pool.lock_only();
                 let leaving = guard.core.cull_one(now);
+                if leaving.is_some() {
+                    guard.mirror.culled();
+                    guard.settle_mirror();
+                }
                 let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
                 let next = guard.core.cull_at();
                 drop(guard);

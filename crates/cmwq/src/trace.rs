@@ -24,6 +24,7 @@ mod layout;
 mod local;
 #[cfg(not(any(loom, shuttle)))]
 mod map;
+mod outside;
 #[cfg_attr(not(loom), allow(dead_code, reason = "what only one of the builds uses"))]
 pub(crate) mod ring;
 #[cfg(not(any(loom, shuttle)))]
@@ -43,6 +44,11 @@ pub use session::{Round, Session, Tick};
 pub(crate) use sink::{
     FlusherGuard, RingsGuard, finish, leave_behind, lock_flusher, lock_rings, open,
 };
+
+#[cfg(feature = "tracing")]
+pub(crate) use outside::{executing, queued};
+
+use outside::probe;
 
 use crate::pool::{Pool, PoolKind};
 use crate::wq::Wq;
@@ -76,6 +82,15 @@ pub(crate) fn queue_work(
     func: WorkFn,
     cpu: Option<u32>,
 ) {
+    probe!(
+        workqueue_queue_work,
+        item,
+        func as usize,
+        wq.name.as_ptr(),
+        wq.name.len(),
+        cpu.map_or(-1, i64::from),
+        pool.id.0
+    );
     if is_on(Kind::QueueWork) {
         emit_queue_work(wq, pool, item, func, cpu);
     }
@@ -97,9 +112,26 @@ fn emit_queue_work(wq: &Wq, pool: &Pool, item: *const WorkItem, func: WorkFn, cp
     });
 }
 
+/// Whether the moments at which items become active have to be noted.
+#[inline(always)]
+pub(crate) fn wants_activations() -> bool {
+    // A probe does not know whether anybody looks.
+    cfg!(all(feature = "usdt", not(any(loom, shuttle)))) || is_on(Kind::ActivateWork)
+}
+
 /// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock.
 #[cold]
 pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
+    probe!(
+        workqueue_activate_work,
+        activation.addr,
+        activation.func as usize,
+        activation.wq.0,
+        pool.id.0
+    );
+    if !is_on(Kind::ActivateWork) {
+        return;
+    }
     sink::record(&Event {
         pool: pool.id.0,
         wq: activation.wq.0,
@@ -130,6 +162,7 @@ pub(crate) fn lose(count: u64) {
 /// KERNEL: `workqueue_execute_start` — same.
 #[inline(always)]
 pub(crate) fn execute_start(pool: &'static Pool, claim: &Claim) {
+    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
     if is_on(Kind::ExecuteStart) {
         emit_execute(Kind::ExecuteStart, pool, claim);
     }
@@ -138,6 +171,7 @@ pub(crate) fn execute_start(pool: &'static Pool, claim: &Claim) {
 /// KERNEL: `workqueue_execute_end` — same.
 #[inline(always)]
 pub(crate) fn execute_end(pool: &'static Pool, claim: &Claim) {
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
     if is_on(Kind::ExecuteEnd) {
         emit_execute(Kind::ExecuteEnd, pool, claim);
     }
@@ -163,9 +197,30 @@ fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
     });
 }
 
-/// Something about a worker of the pool: thread `tid`.
+/// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.
+#[inline(always)]
+pub(crate) fn worker_turned(kind: Kind, pool: &Pool, tid: i32) {
+    if kind == Kind::WorkerBlocked {
+        probe!(worker_blocked, tid, pool.id.0);
+    } else {
+        probe!(worker_resumed, tid, pool.id.0);
+    }
+    if is_on(kind) {
+        emit_worker(kind, pool, tid);
+    }
+}
+
+/// Something about worker `tid` of the pool. Caller holds no core lock.
 #[inline(always)]
 pub(crate) fn worker(kind: Kind, pool: &Pool, tid: i32) {
+    match kind {
+        Kind::WorkerCreated => probe!(worker_created, tid, pool.id.0),
+        Kind::WorkerCulled => probe!(worker_culled, tid, pool.id.0),
+        _ => probe!(cpu_hog, tid, pool.id.0),
+    }
+    #[cfg(feature = "tracing")]
+    outside::told(kind.name(), pool.id.0, tid);
+    ready();
     if is_on(kind) {
         emit_worker(kind, pool, tid);
     }
@@ -184,6 +239,7 @@ fn emit_worker(kind: Kind, pool: &Pool, tid: i32) {
 /// The rescuer of the queue is called to the pool.
 #[inline(always)]
 pub(crate) fn mayday(pool: &Pool, wq: &Wq) {
+    probe!(mayday, wq.name.as_ptr(), wq.name.len(), pool.id.0);
     if is_on(Kind::Mayday) {
         emit_mayday(pool, wq);
     }

@@ -19,6 +19,7 @@ use crate::current;
 use crate::flushing;
 use crate::fork;
 use crate::grab::Rest;
+use crate::inspect::{QueueMirror, QueueSettings};
 use crate::limit::Limits;
 use crate::link::{Link, Slot};
 use crate::park::Event;
@@ -35,7 +36,7 @@ mod timers;
 pub(crate) use handle::Handle;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use handle::lock_heirs;
-use placing::Placing;
+use placing::{Placing, default_attrs};
 pub(crate) use timers::TimersHandle;
 
 /// What kind of pools a queue leads to.
@@ -118,6 +119,7 @@ pub(crate) struct Wq {
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
     pwqs_to_flush: Countdown,
+    mirror: QueueMirror,
 }
 
 /// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
@@ -145,6 +147,11 @@ pub(crate) struct State {
 
 impl Wq {
     pub(crate) fn new(key: WqKey, name: &str, spec: Spec, runtime: &'static Runtime) -> Self {
+        let limits = Limits::new(spec.kind, spec.max_active, spec.total);
+        let (max_active, min_active) = (limits.max_active(), limits.min_active());
+        let attrs = &default_attrs(&spec);
+        let settings = QueueSettings { max_active, min_active, attrs };
+        let mirror = runtime.inspect.queue(key, name, &spec, &settings);
         Self {
             key,
             name: name.into(),
@@ -160,12 +167,13 @@ impl Wq {
                 flushers: Vec::new(),
                 next_flusher: 0,
                 links: Vec::new(),
-                limits: Limits::new(spec.kind, spec.max_active, spec.total),
+                limits,
                 nr_drainers: 0,
                 retired: PwqStats::default(),
                 placing: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
+            mirror,
         }
     }
 
@@ -262,6 +270,8 @@ impl Wq {
             if !unsafe { pool.inbox.push(item, pwq) } {
                 pool.unlock(pool.lock(), Kick::None);
             }
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return true;
         }
         let mut guard = pool.lock();
@@ -279,6 +289,10 @@ impl Wq {
             Enqueued::Changed => (false, Kick::None),
         };
         pool.unlock(guard, kick);
+        #[cfg(feature = "tracing")]
+        if queued {
+            trace::queued(self, item.as_ptr(), func);
+        }
         queued
     }
 
@@ -328,6 +342,8 @@ impl Wq {
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return Queueing::Queued;
         }
     }
@@ -481,6 +497,7 @@ impl Wq {
         for at in links.drain(..) {
             // The rescuer has gone.
             *retired += self.remove_pwq(at).unwrap_or_default();
+            self.mirror.settle_retired(retired);
             if let Some(pool) = self.runtime.pool(at.pool) {
                 pool.close_if_unused();
             }

@@ -152,6 +152,8 @@ CMWQ_ASSERT(offsetof(struct workqueue_attrs, __pod_cpumask) == 16);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == 24);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_scope) == 28);
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, ordered) == 32);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cmwq_policy) == 33);
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cmwq_rt_priority) == 34);
 
 /* ---- the system's queues: usable from the first instruction on, made on first use */
 

@@ -7,6 +7,7 @@
 //! KERNEL: `work_debug_descr` of debugobjects — same: initialising or freeing what is queued is said and the item is
 //! cancelled first; an item that was never initialised is not queued (there it is, after the warning).
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -48,6 +49,20 @@ fn read_environment() -> bool {
     is_on
 }
 
+std::thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `what`, unless the thread is here already: what is freed here may be told of by a wrapper of `free`.
+fn once<R>(otherwise: R, what: impl FnOnce() -> R) -> R {
+    if IS_INSIDE.replace(true) {
+        return otherwise;
+    }
+    let result = what();
+    IS_INSIDE.set(false);
+    result
+}
+
 fn objects<R>(what: impl FnOnce(&mut BTreeMap<usize, Object>) -> R) -> R {
     what(&mut OBJECTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -55,39 +70,47 @@ fn objects<R>(what: impl FnOnce(&mut BTreeMap<usize, Object>) -> R) -> R {
 /// The memory is about to become an item, and is then known.
 #[cold]
 pub(super) fn init(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
-    if objects(|known| known.contains_key(&item.addr())) {
-        end_of(item, "it is initialised again");
-    }
-    objects(|known| known.insert(item.addr(), Object { is_on_stack, is_rcu }));
+    once((), || {
+        if objects(|known| known.contains_key(&item.addr())) {
+            end_of(item, "it is initialised again");
+        }
+        objects(|known| known.insert(item.addr(), Object { is_on_stack, is_rcu }));
+    });
 }
 
 /// Whether it was initialised. What a declaration initialised is known from its first queueing on.
 #[cold]
 pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
-    if objects(|known| known.contains_key(&item.addr())) {
-        return true;
-    }
-    // SAFETY: valid, and its function is there: our caller has looked.
-    let is_declared = unsafe { is_fresh(item) };
-    if is_declared {
-        objects(|known| known.insert(item.addr(), Object { is_on_stack: false, is_rcu: false }));
-    } else {
-        raw::say(format!(
-            "work item {item:p} is queued and was not initialised, or its memory was freed since: it is not queued"
-        ));
-    }
-    is_declared
+    once(true, || {
+        if objects(|known| known.contains_key(&item.addr())) {
+            return true;
+        }
+        // SAFETY: valid, and its function is there: our caller has looked.
+        let is_declared = unsafe { is_fresh(item) };
+        if is_declared {
+            let object = Object { is_on_stack: false, is_rcu: false };
+            objects(|known| known.insert(item.addr(), object));
+        } else {
+            raw::say(format!(
+                "work item {item:p} is queued and was not initialised, or its memory was freed since: it is not queued"
+            ));
+        }
+        is_declared
+    })
 }
 
 /// The memory ends, for the reason `why`; what lies in it is known no more.
 #[cold]
 pub(super) fn end(address: usize, size: usize, why: &str) {
     let last = address.saturating_add(size.max(1) - 1);
-    let found = objects(|known| known.range(address..=last).map(|(&at, _)| at).collect::<Vec<_>>());
-    for at in found {
-        end_of(std::ptr::with_exposed_provenance_mut(at), why);
-        objects(|known| known.remove(&at));
-    }
+    once((), || {
+        let within =
+            |known: &mut BTreeMap<_, _>| known.range(address..=last).next().map(|(&at, _)| at);
+        while let Some(at) = objects(within) {
+            end_of(std::ptr::with_exposed_provenance_mut(at), why);
+            objects(|known| known.remove(&at));
+        }
+    });
 }
 
 /// Says it if the item is queued or armed, and takes it back.

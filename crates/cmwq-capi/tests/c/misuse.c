@@ -29,9 +29,25 @@ void wait_at_gate(struct work_struct *work)
 /* free() of a program that has CMWQ_DEBUG=objects look at what is freed. */
 static void checked_free(void *memory, size_t size)
 {
+#ifndef WRAPPED_FREE
 	cmwq_debug_check_no_obj_freed(memory, size);
+#endif
+	(void)size;
 	free(memory);
 }
+
+#ifdef WRAPPED_FREE
+#include <malloc.h>
+
+/* The same for all that is freed, the library's own memory included. */
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+	cmwq_debug_check_no_obj_freed(memory, malloc_usable_size(memory));
+	__real_free(memory);
+}
+#endif
 
 static DECLARE_WORK(blocker, wait_at_gate);
 static DECLARE_WORK(declared, count_run);
@@ -160,6 +176,7 @@ static void freed(void)
 	CHECK(queue_work(wq, &object->idle) && cancel_work(&object->idle));
 	rcu_read_lock();
 	CHECK(queue_rcu_work(wq, &object->rwork));
+	cmwq_debug_check_no_obj_freed(object, sizeof(*object));
 	cmwq_debug_check_no_obj_freed(object, sizeof(*object));
 	CHECK(!work_pending(&object->work) && !delayed_work_pending(&object->dwork));
 	rcu_read_unlock();

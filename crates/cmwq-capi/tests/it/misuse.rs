@@ -5,9 +5,11 @@ use std::process::Command;
 use crate::support::{crate_dir, program, run};
 
 /// Runs a case of `tests/c/misuse.c`; what was said, with `0xN` for addresses.
-fn said(case: &str, debug: &str) -> Option<String> {
+fn said(case: &str, debug: &str, flags: &[&str]) -> Option<String> {
     let source = crate_dir().join("tests/c/misuse.c");
-    let program = program(&format!("misuse_{case}{debug}"), &source, &["-rdynamic"])?;
+    let name = format!("misuse_{case}{debug}{}", flags.len());
+    let flags = [&["-rdynamic"], flags].concat();
+    let program = program(&name, &source, &flags)?;
     let mut command = Command::new(&program);
     command.arg(case).env("CMWQ_DEBUG", debug).env_remove("CMWQ_QUIET");
     let output = run(&mut command);
@@ -21,7 +23,11 @@ fn said(case: &str, debug: &str) -> Option<String> {
 }
 
 fn check(case: &str, debug: &str, expected: &[&str]) {
-    let Some(said) = said(case, debug) else { return };
+    check_with(&[], case, debug, expected);
+}
+
+fn check_with(flags: &[&str], case: &str, debug: &str, expected: &[&str]) {
+    let Some(said) = said(case, debug, flags) else { return };
     let ours: Vec<_> = said.lines().filter(|line| line.starts_with("cmwq: ")).collect();
     let expected: Vec<_> = expected.iter().map(|line| format!("cmwq: {line}")).collect();
     assert_eq!(ours, expected, "{said}");
@@ -70,17 +76,21 @@ fn initialising_a_live_item() {
     );
 }
 
+const FREED: [&str; 3] = [
+    "work item 0xN (count_run): it is freed while it is queued on workqueue 'line'; it is cancelled first",
+    "work item 0xN (count_run): it is freed while its timer is armed; it is cancelled first",
+    "work item 0xN (count_run): it is freed while it waits for a grace period, which cannot be cancelled",
+];
+
 #[test]
 fn freeing_a_live_item() {
-    check(
-        "freed",
-        "objects,other",
-        &[
-            "work item 0xN (count_run): it is freed while it is queued on workqueue 'line'; it is cancelled first",
-            "work item 0xN (count_run): it is freed while its timer is armed; it is cancelled first",
-            "work item 0xN (count_run): it is freed while it waits for a grace period, which cannot be cancelled",
-        ],
-    );
+    check("freed", "objects,other", &FREED);
+}
+
+/// Also while the library itself holds a lock and frees something.
+#[test]
+fn freeing_with_a_wrapped_free() {
+    check_with(&["-DWRAPPED_FREE", "-Wl,--wrap=free"], "freed", "objects", &FREED);
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl PoolState {
         let kick = self.kick();
         if let (Kick::Wake(_), Some(pwq)) = (kick, pwq) {
             self.pwq(pwq).stats.cm_wakeup += 1;
+            self.touch(pwq);
         }
         kick
     }

@@ -89,8 +89,12 @@ impl PoolState {
         let p = self.pwq(pwq);
         p.nr_in_flight[usize::from(word.color())] += 1;
         if word.is_inactive() {
+            let is_first = p.inactive.is_empty();
             // SAFETY: (alive) by the caller's promise, (locked) by `&mut self`.
             unsafe { p.inactive.push_back(node) };
+            if is_first {
+                self.touch(pwq);
+            }
             return Kick::None;
         }
         // SAFETY: as above.

@@ -144,7 +144,8 @@ impl PoolState {
         // SAFETY: a linked node is an item's, and alive.
         let item = nodes.find_map(|node| unsafe {
             let listed = WorkItem::of_node(node);
-            (listed.as_ptr() as usize == item).then(|| listed.as_ref())
+            // Only then: a rescuer's mark is no item.
+            if listed.as_ptr() as usize == item { Some(listed.as_ref()) } else { None }
         })?;
         self.pwq_wq(item.word().pwq()?.pwq)
     }

@@ -163,6 +163,7 @@ impl PoolState {
         };
         rescue.is_called = true;
         p.stats.mayday += 1;
+        self.touch(pwq);
         true
     }
 
@@ -241,6 +242,7 @@ impl PoolState {
             if self.assign(node, visit.id) {
                 visit.nr_rescued += 1;
                 self.pwq(visit.pwq).stats.rescued += 1;
+                self.touch(visit.pwq);
                 return Some(node);
             }
         }

@@ -44,6 +44,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         idle_timeout_ns,
         idle_ratio,
         stack_size,
+        inspect,
         detect,
     } = params;
     vec![
@@ -60,6 +61,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
+        ("inspect", u8::from(*inspect).to_string()),
         ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
     ]
 }

@@ -5,6 +5,7 @@ use std::ptr;
 use super::{Machine, Runtime};
 use crate::error::Error;
 use crate::fork;
+use crate::inspect::Inspect;
 use crate::loaded;
 use crate::params::Params;
 use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
@@ -54,6 +55,20 @@ impl Runtime {
         unsafe { runtime.as_ref() }
     }
 
+    /// One mapping for the process, however often making the runtime fails. Under `MAKING`.
+    fn inspect_once(is_wanted: bool) -> Inspect {
+        static MADE: PlainMutex<Option<(u32, Inspect)>> = PlainMutex::new(None);
+        if !is_wanted {
+            return Inspect::off();
+        }
+        let mut made = lock_plain(&MADE);
+        let generation = fork::generation();
+        match *made {
+            Some((of, inspect)) if of == generation => inspect,
+            _ => made.insert((generation, Inspect::new())).1,
+        }
+    }
+
     #[cold]
     fn make() -> Result<&'static Self, Error> {
         let _making = lock_making();
@@ -72,7 +87,8 @@ impl Runtime {
         let first_pool = unsafe { inherited.as_ref() }.map_or(0, Self::end_of_pools);
         let params = Params::from_env();
         let machine = Machine::read(&params);
-        let runtime = Self::start(params, machine, first_pool)
+        let inspect = Self::inspect_once(params.inspect);
+        let runtime = Self::start(params, machine, first_pool, inspect)
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));

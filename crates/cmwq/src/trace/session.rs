@@ -186,7 +186,8 @@ impl Session {
         (lease as u64).min(MAX_LEASE)
     }
 
-    fn renew(&self) {
+    /// Renews the lease without reading.
+    pub fn renew(&self) {
         let lease = self.source.now().wrapping_add(self.lease_ticks);
         self.control().lease.store(lease, Ordering::Relaxed);
     }
@@ -238,6 +239,12 @@ impl Session {
         });
         let lost = self.control().lost.load(Ordering::Relaxed);
         of_rings.sum::<u64>().wrapping_add(lost.wrapping_sub(self.lost_without_ring))
+    }
+
+    /// Whether anything is switched on.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.control().mask.load(Ordering::Relaxed) != 0
     }
 
     /// Switches tracing off; another [`round`](Self::round) gets the rest.

@@ -24,6 +24,7 @@ mod heart;
 mod hogs;
 mod hotplug;
 mod idle;
+mod inspect;
 mod kinds;
 mod legacy;
 mod limits;
@@ -34,6 +35,8 @@ mod nproc;
 mod panics;
 mod placement;
 mod pods;
+#[cfg(feature = "usdt")]
+mod probes;
 mod rcu;
 mod reference;
 mod rescue;
@@ -41,7 +44,10 @@ mod scopes;
 mod sharing;
 mod show;
 mod shutdown;
+#[cfg(feature = "tracing")]
+mod spans;
 mod stats;
 mod stress;
 mod support;
+mod trace;
 mod work;
