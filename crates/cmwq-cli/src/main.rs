@@ -13,6 +13,7 @@ mod monitor;
 mod scenario;
 mod sim;
 mod sum;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ enum Verb {
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,5 +46,6 @@ fn main() -> ExitCode {
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Trace(args) => trace::run(&args),
     }
 }

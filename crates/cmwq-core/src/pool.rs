@@ -26,18 +26,24 @@ use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
+mod activations;
 mod events;
 mod footprint;
 mod hog;
 mod next;
 mod queue;
 mod replace;
+mod report;
 mod rescue;
 mod touched;
 
+use activations::Activations;
+
+pub use activations::Activation;
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
+pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{Rescue, RescueVisit};
 pub use touched::Touched;
@@ -142,6 +148,7 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    activations: Activations,
     /// See [`Touched`].
     touched: Touched,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
@@ -166,6 +173,7 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            activations: Activations::off(),
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }

@@ -1,6 +1,7 @@
 //! Two ordered queues whose items flush each other: neither ever ends. For trying what shows it: `cmwq dump --stuck PID`.
 //!
 //! It says `ready PID` once both wait, and stays so until it is killed.
+#![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::sync::{Arc, Barrier};
 

@@ -29,6 +29,7 @@ use crate::runtime::{HIGHPRI_NICE, Runtime};
 use crate::sense;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::topo::CpuSet;
+use crate::trace;
 
 /// Items per visit to a pool. KERNEL: `BH_WORKER_RESTARTS` — same.
 const RESTARTS: u32 = 10;
@@ -272,8 +273,12 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
     current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq });
+    #[cfg(feature = "tracing")]
+    let _span = trace::executing(pool, claim);
+    trace::execute_start(pool, claim);
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
     unsafe { (claim.func)(claim.item) };
+    trace::execute_end(pool, claim);
     current::leave_bh();
 }
 

@@ -4,6 +4,7 @@ use cmwq_core::consts;
 
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
+use crate::set_param;
 use crate::topo::{AffinityScope, CpuSet};
 
 /// All settings with their defaults.
@@ -62,7 +63,8 @@ const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|syste
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
     pub(crate) fn from_env() -> Self {
-        let (params, complaints) = Self::try_env();
+        let (mut params, complaints) = Self::try_env();
+        set_param::apply_early(&mut params);
         if !complaints.is_empty() {
             notice::once(Notice::Params, || complaints.join("; "));
         }
@@ -94,7 +96,7 @@ impl Params {
         (parsed, complaints)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let bad = |accepted: &str| {
             format!("{name}={value}: {name} takes {accepted}; the default is kept")
         };

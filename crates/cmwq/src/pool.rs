@@ -27,6 +27,7 @@ use crate::sync::{
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
 use crate::topo::CpuSet;
+use crate::trace::{self, Kind};
 use crate::{inspect, park, reclaim, sense, worker};
 
 mod attach;
@@ -93,6 +94,8 @@ pub(crate) struct Locked {
     next_worker_number: u32,
     /// When to look whether rescuers have to be called, or `NEVER`.
     pub(crate) mayday_at: Nanos,
+    /// The reader of traces that is told of activations.
+    traced_for: u32,
     pub(crate) mirror: PoolMirror,
 }
 
@@ -188,6 +191,7 @@ impl Pool {
                 is_unused: false,
                 next_worker_number: 0,
                 mayday_at: NEVER,
+                traced_for: 0,
                 mirror,
             }),
             watched: AtomicBool::new(false),
@@ -206,6 +210,7 @@ impl Pool {
     /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
         let mut guard = self.lock_only();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
@@ -575,6 +580,9 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        if trace::wants_activations() {
+            self.trace_activations(pool);
+        }
         self.settle_board(pool);
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
@@ -635,6 +643,45 @@ impl Locked {
             // ORDERING: no pairing: detectors that miss it look once more for nothing.
             pool.watched.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// What has become active under this hold of the lock.
+    #[cold]
+    fn trace_activations(&mut self, pool: &Pool) {
+        // Session 0 comes before all readers: the first notes are for probes then.
+        let session = trace::session().max(1);
+        if self.traced_for != session {
+            self.traced_for = session;
+            self.core.note_activations();
+        }
+        // There is room for more than one hold of the lock can bring but a large change of limits.
+        let missed =
+            self.core.take_activations(|activation| trace::activate_work(pool, activation));
+        trace::lose(missed);
+    }
+
+    /// As [`PoolState::worker_blocked`], traced.
+    pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+        let was_blocked = self.core.is_blocked(id, seq);
+        let kick = self.core.worker_blocked(id, seq);
+        if !was_blocked && self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerBlocked, pool, id);
+        }
+        kick
+    }
+
+    /// As [`PoolState::worker_resumed`], traced.
+    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) {
+        if self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerResumed, pool, id);
+        }
+        self.core.worker_resumed(id, seq);
+    }
+
+    #[inline]
+    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+        let tid = self.thread(id).map_or(0, |thread| thread.tid());
+        trace::worker_turned(kind, pool, tid);
     }
 
     /// Keeps the board of the pods.

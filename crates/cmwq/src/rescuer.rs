@@ -31,6 +31,7 @@ use crate::sense;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::thread::Thread;
 use crate::topo::CpuSet;
+use crate::trace;
 use crate::worker::Worker;
 use crate::wq::Wq;
 
@@ -264,7 +265,9 @@ impl Pool {
         self.unlock(guard, Kick::None);
         for (at, wq) in calls {
             // A queue that is gone meanwhile had nothing that waits any more.
-            if let Some(rescuer) = self.runtime.wq(wq).as_ref().and_then(|wq| wq.rescuer.get()) {
+            let Some(wq) = self.runtime.wq(wq) else { continue };
+            if let Some(rescuer) = wq.rescuer.get() {
+                trace::mayday(self, &wq);
                 rescuer.call(at);
             }
         }

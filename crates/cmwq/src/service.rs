@@ -223,6 +223,11 @@ impl Service {
         unsafe { timers.forget_foreign(timer) }
     }
 
+    /// See [`Wheel::has_at`](cmwq_core::Wheel::has_at).
+    pub(crate) fn has_timer_at(&self, timer: usize) -> bool {
+        lock(&self.timers).has_at(timer)
+    }
+
     /// See [`TimersHandle::sub`].
     ///
     /// # Safety

@@ -113,6 +113,11 @@ impl Thread {
         let _ = self.senses.set(senses);
     }
 
+    /// The thread's id, once it has begun; 0 before.
+    pub(crate) fn tid(&self) -> libc::pid_t {
+        self.senses.get().map_or(0, |senses| senses.tid)
+    }
+
     // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`): no pairing: hints for
     // detectors. What a detector concludes is applied under the pool's lock, with the run's number.
 

@@ -21,6 +21,7 @@ use crate::pool::{Creator, Locked, Pool, has_rest};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::sync::{Arc, MutexGuard};
 use crate::thread::{Senses, Thread};
+use crate::trace::{self, Kind};
 use crate::{park, verify};
 
 /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
@@ -48,6 +49,7 @@ impl Worker {
         current::enter(&context);
         self.thread.berth.parker.park(None);
         self.thread.meter.begin();
+        trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
         self.run(&context);
         current::leave();
@@ -85,6 +87,7 @@ impl Worker {
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
+                    trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
                     self.pool.detach(&self.thread);
                     return;
                 }
@@ -133,9 +136,13 @@ impl Worker {
         }
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
+        #[cfg(feature = "tracing")]
+        let _span = trace::executing(self.pool, claim);
+        trace::execute_start(self.pool, claim);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
         // now.
         unsafe { (claim.func)(claim.item) };
+        trace::execute_end(self.pool, claim);
         self.thread.leave_function();
         context.end();
     }

@@ -18,6 +18,7 @@ mod published;
 mod record;
 mod ticking;
 mod timers;
+mod trace;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -9,6 +9,7 @@ use crate::inspect::Inspect;
 use crate::loaded;
 use crate::params::Params;
 use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
+use crate::trace;
 
 /// Null until it is first used, and in a child until it is used there.
 static GLOBAL: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -79,6 +80,7 @@ impl Runtime {
         }
         fork::watch();
         loaded::stay();
+        trace::open();
         // ORDERING: no pairing: written while there is one thread.
         let inherited = INHERITED.load(Ordering::Relaxed);
         // SAFETY: null or a runtime; of one that was inherited only a number is read.

@@ -190,7 +190,7 @@ impl Memory {
             // Cut short while it is read, it would cost the reader a SIGBUS. Ours is never without.
             return Err(OpenError::Unreadable(ReadError::NotCmwq));
         }
-        if len > MAX_BYTES || len < 8 {
+        if !(8..=MAX_BYTES).contains(&len) {
             return Err(OpenError::Unreadable(ReadError::Truncated));
         }
         let bytes =

@@ -284,7 +284,7 @@ fn decisions(rings: Table<'_>, place: usize) -> Vec<Decision> {
 fn worker(words: &WorkerWords) -> Worker {
     let is = |flag| words.flags & flag != 0;
     let of = small(words.of);
-    let activity = (words.func != 0).then(|| Activity {
+    let activity = (words.func != 0).then_some(Activity {
         func: words.func,
         work: words.work,
         queue: words.queue as u32,

@@ -138,7 +138,7 @@ fn cancel_sync_against_the_context() {
         assert!(wq.queue_work_on(0, &work));
         let other = {
             let work = work.clone();
-            thread::spawn(move || drop(work.cancel_sync()))
+            thread::spawn(move || _ = work.cancel_sync())
         };
         work.cancel_sync();
         other.join().unwrap();

@@ -15,7 +15,7 @@ const LATER: Duration = Duration::from_millis(1);
 fn counting() -> (Work, Arc<Count>) {
     let count = Arc::new(Count::default());
     let theirs = Arc::clone(&count);
-    (Work::new(move || drop(theirs.up())), count)
+    (Work::new(move || _ = theirs.up()), count)
 }
 
 /// Of each successful queueing either the run happens or the cancel says so.
@@ -92,7 +92,7 @@ fn a_delayed_item_is_cancelled_or_runs() {
         let count = Arc::new(Count::default());
         let work = DelayedWork::new({
             let count = Arc::clone(&count);
-            move || drop(count.up())
+            move || _ = count.up()
         });
         assert!(wq.queue_delayed_work(&work, LATER));
         let canceller = {
@@ -115,7 +115,7 @@ fn a_cancelled_item_can_be_queued_again() {
         let count = Arc::new(Count::default());
         let work = DelayedWork::new({
             let count = Arc::clone(&count);
-            move || drop(count.up())
+            move || _ = count.up()
         });
         let queuer = {
             let (wq, work) = (wq.clone(), work.clone());

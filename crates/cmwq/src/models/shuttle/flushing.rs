@@ -94,7 +94,7 @@ fn a_flush_of_an_item_waits_for_its_run() {
         let count = Arc::new(Count::default());
         let work = Work::new({
             let count = Arc::clone(&count);
-            move || drop(count.up())
+            move || _ = count.up()
         });
         let queuer = {
             let (wq, work, count) = (wq.clone(), work.clone(), Arc::clone(&count));

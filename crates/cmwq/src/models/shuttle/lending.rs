@@ -58,7 +58,7 @@ fn guests_block_like_others() {
         let mut handles = Vec::new();
         for _ in 0..3 {
             let let_go = Arc::clone(&let_go);
-            handles.push(wq.queue_on(0, move || drop(blocking(|| let_go.wait(None)))));
+            handles.push(wq.queue_on(0, move || _ = blocking(|| let_go.wait(None))));
         }
         handles.push(wq.queue_on(1, move || let_go.set()));
         for handle in handles {
@@ -78,7 +78,7 @@ fn pods_that_wait_for_each_other_rest() {
             .into_iter()
             .map(|cpu| {
                 let let_go = Arc::clone(&let_go);
-                wq.queue_on(cpu, move || drop(blocking(|| let_go.wait(None))))
+                wq.queue_on(cpu, move || _ = blocking(|| let_go.wait(None)))
             })
             .collect();
         let_go.set();

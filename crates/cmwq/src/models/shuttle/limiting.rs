@@ -79,7 +79,7 @@ fn cancelled_items_give_their_slots_back() {
         let last = wq.queue_on(1, || 1);
         let canceller = {
             let work = works[0].clone();
-            thread::spawn(move || drop(work.cancel()))
+            thread::spawn(move || _ = work.cancel())
         };
         works[1].cancel();
         canceller.join().unwrap();

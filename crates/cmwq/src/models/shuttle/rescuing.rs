@@ -69,7 +69,7 @@ fn the_rescuer_frees_a_stuck_worker() {
         let stuck: Vec<_> = (0..3)
             .map(|_| {
                 let let_go = Arc::clone(&let_go);
-                plain.queue_on(0, move || drop(blocking(|| let_go.wait(None))))
+                plain.queue_on(0, move || _ = blocking(|| let_go.wait(None)))
             })
             .collect();
         wq.queue_on(0, move || let_go.set()).join().unwrap();
@@ -95,7 +95,7 @@ fn rescuers_and_managers_meet() {
         let count = Arc::new(Count::default());
         let work = {
             let count = Arc::clone(&count);
-            crate::work::Work::new(move || drop(count.up()))
+            crate::work::Work::new(move || _ = count.up())
         };
         assert!(wq.queue_work_on(0, &work));
         let handles: Vec<_> = (0..3).map(|n| other.queue_on(0, move || blocking(|| n))).collect();
@@ -127,7 +127,7 @@ fn a_late_call_finds_nobody() {
         assert!(wq.queue_work_on(0, &work));
         let flusher = {
             let work = work.clone();
-            thread::spawn(move || drop(work.flush()))
+            thread::spawn(move || _ = work.flush())
         };
         work.cancel();
         flusher.join().unwrap();
