@@ -145,7 +145,9 @@ fn monitor_counts_what_the_program_counts() {
             wq.queue(move || count.fetch_add(1, Ordering::Relaxed))
         })
         .collect();
-    items.into_iter().for_each(|item| drop(item.join().unwrap()));
+    for item in items {
+        item.join().unwrap();
+    }
     let me = std::process::id().to_string();
     let lines = stdout(&cmwq(&["monitor", "-j", "-i", "0", &me, "^counted-by-", "nothing"]));
     let row: Value = serde_json::from_str(lines.trim_end()).expect("one line for one queue");
