@@ -1,6 +1,7 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod looking;
 mod refusing;
 mod sum_failures;
 mod sum_json;
