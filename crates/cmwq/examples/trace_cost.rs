@@ -4,6 +4,8 @@
 //! Built with `RUSTFLAGS="--cfg cmwq_no_trace"` the hooks are not there, and the first number is what "off" has to be
 //! compared with.
 
+#![expect(clippy::print_stdout, reason = "it is what an example is for")]
+
 use std::error::Error;
 use std::fs::{self, File};
 

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use serde_json::Value;
@@ -20,11 +23,11 @@ fn cmwq() -> Command {
 /// A trace of this process, as text, under way.
 struct Tracing {
     tool: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
+    reader: JoinHandle<Vec<String>>,
 }
 
 impl Tracing {
-    /// Begins, and returns when it has.
+    /// Begins, and returns when it has. The lines are read all the time, so that the tool never waits.
     fn begin(wq: &Workqueue, arguments: &[&str]) -> Self {
         let pid = std::process::id().to_string();
         let mut tool = cmwq()
@@ -34,30 +37,25 @@ impl Tracing {
             .spawn()
             .unwrap();
         let lines = BufReader::new(tool.stdout.take().unwrap()).lines();
-        let mut tracing = Self { tool, lines };
-        // What is written is kept until there is enough of it, so there has to be something to keep.
-        let (tell, told) = std::sync::mpsc::channel();
-        let wq = wq.clone();
-        let feeder = std::thread::spawn(move || {
-            while told.try_recv().is_err() {
-                for _ in 0..1_000 {
-                    drop(wq.queue(|| ()));
-                }
-                wq.flush();
-            }
+        let (tell, told) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let tell_once = |line: &String| drop((tell.send(()), line));
+            lines.map(Result::unwrap).inspect(tell_once).collect()
         });
-        let first = tracing.lines.next();
-        tell.send(()).unwrap();
-        feeder.join().unwrap();
-        assert!(first.is_some_and(|line| line.is_ok()), "the tool ended");
-        tracing
+        // Something has to happen for the first line.
+        let patience = Instant::now() + Duration::from_secs(60);
+        while told.recv_timeout(Duration::from_millis(5)).is_err() {
+            assert!(Instant::now() < patience, "nothing is traced");
+            wq.queue(|| ()).join().unwrap();
+        }
+        Self { tool, reader }
     }
 
-    /// Ends it as Ctrl-C does; the rest of its lines.
+    /// Ends it as Ctrl-C does; its lines.
     fn end(mut self) -> Vec<String> {
         // SAFETY: a process that we have not waited for.
         unsafe { libc::kill(self.tool.id() as libc::pid_t, libc::SIGINT) };
-        let lines = self.lines.map(Result::unwrap).collect();
+        let lines = self.reader.join().unwrap();
         assert!(self.tool.wait().unwrap().success());
         lines
     }
