@@ -8,4 +8,5 @@ mod sum_json;
 mod sum_like_sha256sum;
 mod sum_terminal;
 mod support;
+mod trace;
 mod usage;
