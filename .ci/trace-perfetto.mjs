@@ -54,11 +54,9 @@ const questions = [
     ["SELECT count(*) AS n FROM slice WHERE name = 'queue_work'", count],
     ["SELECT count(*) AS n FROM flow", count],
     ["SELECT count(*) AS n FROM flow JOIN slice s ON s.id = slice_out WHERE s.name = 'queue_work'", count],
-    [`SELECT count(*) AS n FROM slice JOIN args USING (arg_set_id) WHERE slice.name = 'queue_work'
-        AND args.key = 'args.queue' AND args.string_value = 'quarter'`, Math.floor(count / 4)],
-    [`SELECT count(*) AS n FROM slice JOIN args USING (arg_set_id) JOIN thread_track t ON track_id = t.id
-        JOIN thread USING (utid) JOIN process USING (upid)
-        WHERE process.name = 'queues' AND args.key = 'args.queue' AND args.string_value IN ('load', 'quarter')`, count],
+    ["SELECT count(*) AS n FROM slice WHERE name = 'queue_work' AND extract_arg(arg_set_id, 'args.queue') = 'quarter'", Math.floor(count / 4)],
+    [`SELECT count(*) AS n FROM slice JOIN thread_track t ON track_id = t.id JOIN thread USING (utid)
+        JOIN process USING (upid) WHERE process.name = 'queues' AND thread.name = 'load'`, count - Math.floor(count / 4)],
     ["SELECT ifnull(sum(value), 0) AS n FROM stats WHERE severity IN ('error', 'data_loss')", 0],
 ];
 let failed = 0;

@@ -1,8 +1,8 @@
 //! The `cmwq` command: one module per verb.
 //!
 //! A verb is a module with `Args` (what clap parses, and the help) and `run(&Args) -> ExitCode`,
-//! one variant of [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`] and
-//! [`message`].
+//! one variant of [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`],
+//! [`message`], [`picture`] and [`look`].
 
 mod doctor;
 mod dump;
@@ -10,6 +10,7 @@ mod exit;
 mod look;
 mod message;
 mod monitor;
+mod picture;
 mod scenario;
 mod sim;
 mod sum;

@@ -2,7 +2,7 @@
 //!
 //! [`live`] reads a running process, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
 //! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
-//! does not grow with the trace; [`timeline`] is the same as values, for pictures.
+//! does not grow with the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
 
 mod chrome;
 mod lanes;
@@ -10,11 +10,11 @@ mod live;
 mod merge;
 mod replay;
 mod running;
+mod svg;
 mod symbols;
 mod text;
 mod timeline;
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, LineWriter, Write};
 use std::path::{Path, PathBuf};
@@ -45,9 +45,9 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds)]
     duration: Option<Duration>,
 
-    /// Where to write the trace; `-` is standard output
-    #[arg(short, long, value_name = "FILE", default_value = "cmwq-trace.json")]
-    output: PathBuf,
+    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is given]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Json)]
@@ -56,6 +56,30 @@ pub(crate) struct Args {
     /// Only these events, separated by commas; --help lists them
     #[arg(long, value_name = "EVENTS", value_parser = parse_events, default_value = "all")]
     events: u32,
+
+    /// Draw what ran where and when as a picture; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Where the picture begins, in milliseconds from the first run
+    #[arg(long, value_name = "MS", value_parser = parse_milliseconds, requires = "svg")]
+    from: Option<u64>,
+
+    /// Where the picture ends
+    #[arg(long, value_name = "MS", value_parser = parse_milliseconds, requires = "svg")]
+    to: Option<u64>,
+}
+
+impl Args {
+    /// Where the trace goes, if anywhere.
+    fn output(&self) -> Option<&Path> {
+        let default = self.svg.is_none().then_some(Path::new("cmwq-trace.json"));
+        self.output.as_deref().or(default)
+    }
+
+    fn writes_to_stdout(&self) -> bool {
+        [self.output(), self.svg.as_deref()].contains(&Some(Path::new("-")))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,6 +95,13 @@ enum Format {
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Nanoseconds.
+fn parse_milliseconds(text: &str) -> Result<u64, String> {
+    let ms: f64 = text.parse().map_err(|_| "not a number of milliseconds".to_owned())?;
+    let is_sensible = (0.0..1e12).contains(&ms);
+    if is_sensible { Ok((ms * 1e6).round() as u64) } else { Err("not that many".to_owned()) }
 }
 
 /// Names of events, with or without the kernel's prefix.
@@ -145,17 +176,7 @@ impl From<String> for Failure {
 fn trace(args: &Args) -> Result<Summary, Failure> {
     let queues = RegexSet::new(&args.queues).map_err(|error| error.to_string())?;
     let source = Source::open(args)?;
-    let is_shown = args.format == Format::Text && args.output == Path::new("-");
-    let out: Box<dyn Write> = match output(&args.output)? {
-        // To be seen as it happens.
-        out if is_shown => Box::new(LineWriter::new(out)),
-        out => Box::new(BufWriter::with_capacity(1 << 18, out)),
-    };
-    let mut sink: Box<dyn Sink> = match args.format {
-        Format::Json => Box::new(chrome::Chrome::new(out)),
-        Format::Text => Box::new(text::Text::new(out)),
-        Format::Spans => Box::new(timeline::Collector::new(out)),
-    };
+    let mut sinks = sinks(args)?;
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
     let mut write = |subject: &mut Subject, event: &Timed<'_>| {
@@ -166,15 +187,43 @@ fn trace(args: &Args) -> Result<Summary, Failure> {
             return Ok(());
         }
         events += 1;
-        sink.event(subject, event)
+        sinks.iter_mut().try_for_each(|sink| sink.event(subject, event))
     };
     let lost = match source {
         Source::Process(live) => live.run(args, &mut subject, &mut merge, &mut write),
         Source::File(replay) => replay.run(&mut subject, &mut merge, &mut write),
     };
     let lost = lost.map_err(|error| failure(args, &error))?;
-    sink.end(&mut subject, lost).map_err(|error| failure(args, &error))?;
+    for sink in &mut sinks {
+        sink.end(&mut subject, lost).map_err(|error| failure(args, &error))?;
+    }
     Ok(Summary { events, lost })
+}
+
+/// Where events go: the trace, the picture, or both.
+fn sinks(args: &Args) -> Result<Vec<Box<dyn Sink>>, String> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    if let Some(path) = args.output() {
+        let is_shown = args.format == Format::Text && path == Path::new("-");
+        let out: Box<dyn Write> = match output(path)? {
+            // To be seen as it happens.
+            out if is_shown => Box::new(LineWriter::new(out)),
+            out => Box::new(BufWriter::with_capacity(1 << 18, out)),
+        };
+        sinks.push(match args.format {
+            Format::Json => Box::new(chrome::Chrome::new(out)),
+            Format::Text => Box::new(text::Text::new(out)),
+            Format::Spans => Box::new(timeline::Spans::new(out)),
+        });
+    }
+    if let Some(path) = &args.svg {
+        let window = args.from.unwrap_or(0)..args.to.unwrap_or(u64::MAX);
+        if window.is_empty() {
+            return Err("--from must be less than --to".to_owned());
+        }
+        sinks.push(Box::new(svg::Svg::new(BufWriter::new(output(path)?), window)));
+    }
+    Ok(sinks)
 }
 
 enum Source {
@@ -210,7 +259,7 @@ fn output(path: &Path) -> Result<Box<dyn Write>, String> {
 }
 
 fn failure(args: &Args, error: &io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::BrokenPipe && args.output == Path::new("-") {
+    if error.kind() == io::ErrorKind::BrokenPipe && args.writes_to_stdout() {
         return Failure::Closed;
     }
     Failure::Said(error.to_string())
@@ -223,9 +272,10 @@ fn say_summary(args: &Args, summary: Summary) {
             "{lost} events were lost: they came faster than they could be read"
         ));
     }
-    if args.output != Path::new("-") {
-        let file = OsString::from(&args.output);
-        message::say(format_args!("{events} events in {}", file.display()));
+    for file in [args.output(), args.svg.as_deref()].into_iter().flatten() {
+        if file != Path::new("-") {
+            message::say(format_args!("{events} events in {}", file.display()));
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::chart::{Chart, ms};
+use super::chart::Chart;
+use crate::picture::ms;
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, short_ms};
+use super::chart::Chart;
 use super::spans::{Doing, Span};
+use crate::picture::{ms, scale, short_ms};
 
 /// Columns of a lane.
 const WIDTH: u64 = 72;
@@ -20,7 +21,7 @@ pub(super) fn write(chart: &Chart<'_>) -> String {
         text.push('\n');
         lanes(&mut text, chart);
     }
-    let _ = writeln!(text, "\nmakespan {:.3} ms", super::chart::ms(chart.timeline.makespan));
+    let _ = writeln!(text, "\nmakespan {:.3} ms", ms(chart.timeline.makespan));
     text
 }
 
@@ -36,7 +37,7 @@ fn table(text: &mut String, chart: &Chart<'_>) {
         let _ = writeln!(
             text,
             "{:>10.3}  {:width$}  {:6}  {:>4}  {:>6}",
-            super::chart::ms(event.t),
+            ms(event.t),
             chart.work_name(event.work),
             event.what.name(),
             event.cpu,
@@ -46,7 +47,7 @@ fn table(text: &mut String, chart: &Chart<'_>) {
 }
 
 fn lanes(text: &mut String, chart: &Chart<'_>) {
-    let step = chart.scale(WIDTH);
+    let step = scale(chart.timeline.makespan, WIDTH);
     let lines = works(chart, step).into_iter().chain(cpus(chart, step)).collect::<Vec<_>>();
     let width = lines.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let _ = writeln!(

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod looking;
+mod pictures;
 mod refusing;
 mod sum_failures;
 mod sum_json;
@@ -9,4 +10,5 @@ mod sum_like_sha256sum;
 mod sum_terminal;
 mod support;
 mod trace;
+mod tracing_others;
 mod usage;

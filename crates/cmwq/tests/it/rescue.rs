@@ -102,7 +102,7 @@ fn where_threads_can_be_had_workers_run_the_items() {
 }
 
 /// A queue with a rescuer.
-fn reclaim(name: &str, kind: impl FnOnce(Builder) -> Builder) -> Workqueue {
+pub(crate) fn reclaim(name: &str, kind: impl FnOnce(Builder) -> Builder) -> Workqueue {
     kind(Workqueue::builder(name)).mem_reclaim().build().unwrap()
 }
 
@@ -111,7 +111,7 @@ fn cpu() -> usize {
 }
 
 /// From now on no thread can be had, and all workers of some pools wait for a gate.
-struct Stuck {
+pub(crate) struct Stuck {
     gate: Gate,
     limit: u64,
     items: Vec<JoinHandle<()>>,
@@ -121,7 +121,7 @@ struct Stuck {
 
 impl Stuck {
     /// The pools are those of `wq` on `cpus`.
-    fn new(wq: Workqueue, cpus: &[usize]) -> Self {
+    pub(crate) fn new(wq: Workqueue, cpus: &[usize]) -> Self {
         // `kworker/0:1`: all workers of a pool have the part up to the colon in common.
         let pools: Vec<String> = cpus
             .iter()
@@ -147,7 +147,7 @@ impl Stuck {
         Self { gate, limit, items, _wq: wq }
     }
 
-    fn free(self) {
+    pub(crate) fn free(self) {
         more_threads(self.limit);
         self.gate.open();
         self.items.into_iter().for_each(joined);

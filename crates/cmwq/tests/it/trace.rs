@@ -7,9 +7,11 @@ use std::io;
 use cmwq::Workqueue;
 use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
 
+use crate::nproc::user;
+use crate::rescue::{Stuck, reclaim};
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Gate, eventually};
-use crate::support::{joined, sys};
+use crate::support::{joined, percpu, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("trace::order", order),
@@ -18,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("trace::lease", lease),
     ("trace::fork", fork),
     ("trace::threads", threads),
+    ("trace::mayday", mayday),
 ];
 
 /// The process's own trace, as a tool finds it.
@@ -264,4 +267,30 @@ fn threads() {
     found.read(&mut session);
     assert_eq!((found.count("comers", Kind::QueueWork), found.lost), (THREADS, 0));
     assert!(found.threads.len() < 20, "{} rings", found.threads.len());
+}
+
+#[test]
+fn a_call_for_the_rescuer_names_its_queue() {
+    Stage::new("trace::mayday").user(user(31)).play();
+}
+
+fn mayday() {
+    let cpu = sys::allowed_cpus()[0];
+    let (rescued, other) = (reclaim("rescued", |builder| builder.percpu()), percpu("other"));
+    let stuck = Stuck::new(other.clone(), &[cpu]);
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    assert!(joined(rescued.queue_on(cpu, cmwq::current_is_rescuer)));
+    rescued.flush();
+    let mut found = Found::default();
+    found.read(&mut session);
+    stuck.free();
+    let events = found.of("rescued");
+    let first = |kind| {
+        events.iter().find(|event| event.kind == kind).unwrap_or_else(|| panic!("{events:#?}"))
+    };
+    assert!(first(Kind::QueueWork).stamp <= first(Kind::Mayday).stamp, "{events:#?}");
+    assert!(first(Kind::Mayday).stamp <= first(Kind::ExecuteStart).stamp, "{events:#?}");
+    assert_eq!(first(Kind::Mayday).pool, first(Kind::QueueWork).pool);
+    assert_eq!(found.count("other", Kind::Mayday), 0, "it has no rescuer");
 }

@@ -1,0 +1,222 @@
+//! Pictures, compared with those that were looked at: `CMWQ_BLESS=1` writes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::support;
+
+fn cmwq(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.current_dir(folder).args(arguments).stdin(Stdio::null()).env("CMWQ_QUIET", "1");
+    command.output().unwrap()
+}
+
+/// Compares with `tests/golden/NAME`.
+#[track_caller]
+fn check_golden(name: &str, found: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("CMWQ_BLESS").is_some() {
+        fs::write(&path, found).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        found, expected,
+        "{name} is another picture; look at it, and if it is right: CMWQ_BLESS=1"
+    );
+}
+
+/// A trace file, made by hand: the format of version 1 as docs and `cmwq::trace::file` have it.
+struct Trace(Vec<u8>);
+
+/// Kinds of records.
+const START: u64 = 2;
+const END: u64 = 3;
+const BLOCKED: u64 = 4;
+const RESUMED: u64 = 5;
+const THREAD: u64 = 10;
+const QUEUE_NAME: u64 = 11;
+const FUNCTION_NAME: u64 = 12;
+
+const US: u64 = 1_000;
+
+impl Trace {
+    fn of(name: &str) -> Self {
+        let mut trace = Self(b"cmwq trace\0\x01".to_vec());
+        trace.block(1, &[&42_u32.to_le_bytes()[..], name.as_bytes()].concat());
+        // A tick is a nanosecond.
+        trace.round(0);
+        trace
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) {
+        self.0.extend(kind.to_le_bytes());
+        self.0.extend((body.len() as u32).to_le_bytes());
+        self.0.extend(body);
+    }
+
+    fn round(&mut self, ns: u64) {
+        self.block(4, &[ns, ns, 0].map(u64::to_le_bytes).concat());
+    }
+
+    /// Records of one thread.
+    fn ring(&mut self, ring: u32, records: &[[u64; 6]]) {
+        let words = records.iter().flatten().flat_map(|word| word.to_le_bytes());
+        let body: Vec<u8> = ring.to_le_bytes().into_iter().chain(words).collect();
+        self.block(3, &body);
+    }
+
+    /// Closes the file in `folder`.
+    fn write(mut self, folder: &Path, end: u64) {
+        self.round(end);
+        fs::write(folder.join("trace"), self.0).unwrap();
+    }
+}
+
+fn word(text: &str, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let part = text.as_bytes().get(at * 8..).unwrap_or_default();
+    let len = part.len().min(8);
+    bytes[..len].copy_from_slice(&part[..len]);
+    u64::from_le_bytes(bytes)
+}
+
+fn words(text: &str) -> [u64; 3] {
+    assert!(text.len() <= 24, "it takes one record");
+    [word(text, 0), word(text, 1), word(text, 2)]
+}
+
+fn thread(tid: u64, name: &str) -> [u64; 6] {
+    let [a, b, c] = words(name);
+    [0, THREAD, tid | (name.len() as u64) << 32, a, b, c]
+}
+
+fn queue_name(wq: u64, name: &str) -> [u64; 6] {
+    let [a, b, c] = words(name);
+    [1, QUEUE_NAME, wq | (name.len() as u64) << 32, a, b, c]
+}
+
+fn function_name(func: u64, name: &str) -> [u64; 6] {
+    assert!(name.len() <= 16, "it takes one record");
+    [1, FUNCTION_NAME, name.len() as u64, func, word(name, 0), word(name, 1)]
+}
+
+/// An event of a thread on a CPU about item `work` of queue `wq`.
+fn event(ns: u64, kind: u64, cpu: u64, (wq, work, func): (u64, u64, u64)) -> [u64; 6] {
+    [ns, kind | cpu << 16, wq | u64::from(u32::MAX) << 32, work, func, u64::from(u32::MAX) << 32]
+}
+
+/// An event about worker `tid`.
+fn about(ns: u64, kind: u64, tid: u64) -> [u64; 6] {
+    [ns, kind, u64::MAX, 0, 0, tid | u64::from(u32::MAX) << 32]
+}
+
+/// Three items on two CPUs: one sleeps for a while, and another one takes its CPU meanwhile; one still runs at the end.
+fn small(folder: &Path) {
+    let [fetch, parse, store] = [(1, 0x100, 0xf0), (1, 0x200, 0xf1), (2, 0x300, 0xf2)];
+    let mut trace = Trace::of("a <program> & more");
+    trace.ring(
+        0,
+        &[
+            thread(100, "kworker/0:0"),
+            queue_name(1, "net"),
+            queue_name(2, "disk"),
+            function_name(0xf0, "app::fetch"),
+            function_name(0xf1, "app::parse"),
+            function_name(0xf2, "app::store"),
+            event(1_000 * US, START, 0, fetch),
+            event(9_000 * US, END, 0, fetch),
+        ],
+    );
+    trace.ring(
+        1,
+        &[
+            thread(101, "kworker/0:1"),
+            about(2_000 * US, BLOCKED, 100),
+            event(2_500 * US, START, 0, parse),
+            event(6_000 * US, END, 0, parse),
+            about(6_500 * US, RESUMED, 100),
+        ],
+    );
+    trace.ring(
+        2,
+        &[
+            thread(102, "kworker/1:0"),
+            event(3_000 * US, START, 1, store),
+            event(5_000 * US, END, 1, store),
+            event(8_000 * US, START, 1, store),
+        ],
+    );
+    trace.write(folder, 20_000 * US);
+}
+
+#[test]
+fn a_small_trace_is_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    small(folder.path());
+    let output = cmwq(folder.path(), &["trace", "trace", "--svg", "-"]);
+    support::check_code(&output, 0);
+    check_golden("trace-small.svg", std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else was asked for");
+}
+
+#[test]
+fn a_window_of_a_trace_is_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    small(folder.path());
+    let window = ["--from", "1.5", "--to", "4.5", "--svg", "picture", "-o", "json"];
+    let output = cmwq(folder.path(), &[&["trace", "trace"], &window[..]].concat());
+    support::check_code(&output, 0);
+    check_golden("trace-window.svg", &fs::read_to_string(folder.path().join("picture")).unwrap());
+    assert!(fs::read_to_string(folder.path().join("json")).unwrap().contains("traceEvents"));
+    let refused =
+        cmwq(folder.path(), &["trace", "trace", "--svg", "-", "--from", "2", "--to", "2"]);
+    support::check_code(&refused, 1);
+    assert!(support::stderr(&refused).contains("--from must be less than --to"));
+    support::check_code(&cmwq(folder.path(), &["trace", "trace", "--from", "1"]), 2);
+    let late = cmwq(folder.path(), &["trace", "trace", "--svg", "-", "--from", "900"]);
+    support::check_code(&late, 0);
+    assert!(support::stderr(&late).contains("nothing ran in this window; the trace is 8 ms long"));
+}
+
+/// 20,000 runs of 300 items, each shorter than can be seen, by three workers: lanes are workers, and the picture is small.
+#[test]
+fn a_long_trace_is_a_small_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = Trace::of("long");
+    for ring in 0..3 {
+        let mut records = vec![
+            thread(100 + ring, "kworker/u4:0"),
+            queue_name(1, "even"),
+            queue_name(2, "odd"),
+            function_name(0xf0, "work"),
+        ];
+        for run in (ring..20_000).step_by(3) {
+            // A pause in the middle, which can be seen.
+            let begin = (run + if run < 10_000 { 0 } else { 5_000 }) * 10 * US;
+            let item = (1 + run % 2, 0x1000 + run % 300, 0xf0);
+            records.push(event(begin + US, START, ring, item));
+            records.push(event(begin + 8 * US, END, ring, item));
+        }
+        trace.ring(ring as u32, &records);
+    }
+    trace.write(folder.path(), 1_000_000 * US);
+    let output = cmwq(folder.path(), &["trace", "trace", "--svg", "-"]);
+    support::check_code(&output, 0);
+    let says = support::stderr(&output);
+    assert!(says.contains("300 items, so each lane is a worker"), "{says}");
+    assert!(says.contains("is drawn together; --from and --to to look closer"), "{says}");
+    check_golden("trace-long.svg", std::str::from_utf8(&output.stdout).unwrap());
+    assert!(output.stdout.len() < 10_000, "{} bytes", output.stdout.len());
+}
+
+#[test]
+fn scenarios_are_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["doc-max1", "doc-max2", "doc-max3", "doc-intensive"] {
+        let output = cmwq(folder.path(), &["scenario", name, "--on", "sim", "--svg", "picture"]);
+        support::check_code(&output, 0);
+        let picture = fs::read_to_string(folder.path().join("picture")).unwrap();
+        check_golden(&format!("scenario-{name}.svg"), &picture);
+    }
+}
