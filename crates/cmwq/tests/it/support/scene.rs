@@ -33,6 +33,7 @@ const ALL: &[&[Scene]] = &[
     crate::hogs::SCENES,
     crate::hotplug::SCENES,
     crate::idle::SCENES,
+    crate::inspect::SCENES,
     crate::limits::SCENES,
     crate::matrix::SCENES,
     crate::names::SCENES,
