@@ -145,6 +145,7 @@ impl<T> Drop for Packet<T> {
 
 /// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run
 /// takes over.
+#[inline]
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -165,6 +166,7 @@ where
     (item.cast(), handle)
 }
 
+#[inline]
 fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
 where
     I: Send + Sync + 'static,

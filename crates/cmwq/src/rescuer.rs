@@ -215,12 +215,12 @@ fn run_item(
     claim: &Claim,
 ) -> MutexGuard<'static, Locked> {
     let pool = worker.pool;
-    guard.show_start(&worker.thread, claim);
+    guard.show_start(pool, &worker.thread, claim);
     pool.unlock(guard, claim.kick);
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();
     let effects = guard.core.finish(worker.id);
-    guard.mirror.count_pwq(&guard.core, claim.pwq);
+    guard.mirror.finished(claim.pwq);
     pool.unlock(guard, effects.kick);
     pool.act_effects(effects);
     pool.lock()

@@ -385,6 +385,7 @@ impl Loop {
         if now < self.tick_at {
             return;
         }
+        clock::look();
         self.service.ticking.collect(&mut self.pools);
         let mut found = 0;
         for pool in &self.pools {

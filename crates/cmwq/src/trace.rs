@@ -172,9 +172,15 @@ pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
 #[inline(always)]
 pub(crate) fn name_closure<F>(func: WorkFn) {
     if is_on(Kind::QueueWork) {
-        sink::ready();
-        sink::name_function(func as usize as u64, std::any::type_name::<F>());
+        name(func, std::any::type_name::<F>);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn name(func: WorkFn, name: fn() -> &'static str) {
+    sink::ready();
+    sink::name_function(func as usize as u64, name());
 }
 
 /// So many events could not be kept.
