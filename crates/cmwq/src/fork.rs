@@ -18,7 +18,9 @@ use cmwq_core::WorkItem;
 use crate::runtime::Runtime;
 use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
+use crate::{
+    current, inspect, notice, panic, reclaim, runtime, stacks, thread, trace, watchdog, wq,
+};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -48,6 +50,7 @@ struct Held {
     _making: PlainGuard<'static, ()>,
     _heirs: PlainGuard<'static, ()>,
     _handler: panic::HandlerGuard,
+    _watchdog: watchdog::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
     _settings: set_param::EarlyGuard,
@@ -74,6 +77,7 @@ extern "C" fn prepare() {
         _making: runtime::lock_making(),
         _heirs: wq::lock_heirs(),
         _handler: panic::lock_handler(),
+        _watchdog: watchdog::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
         _settings: set_param::lock_early(),
@@ -102,5 +106,6 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
+    stacks::forget();
     in_parent();
 }

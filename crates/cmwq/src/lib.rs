@@ -48,6 +48,9 @@
 //!
 //! # Features
 //!
+//! `stacks` (on): reports of [stalls](watchdog) have the stacks of the items in the way. Without it the library
+//! depends on nothing but `libc`.
+//!
 //! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
 //! queued; see [`set_grace_periods`].
 
@@ -106,6 +109,8 @@ mod service;
 mod set_param;
 mod show;
 mod shutdown;
+#[cfg_attr(any(not(feature = "stacks"), any(loom, shuttle)), path = "stacks_none.rs")]
+mod stacks;
 mod stats;
 mod symbol;
 mod sync;
@@ -119,6 +124,7 @@ mod topo;
 #[doc(hidden)]
 pub mod trace;
 mod verify;
+pub mod watchdog;
 mod work;
 mod worker;
 mod workqueue;
@@ -153,5 +159,6 @@ pub use shutdown::{ShutdownError, shutdown};
 pub use stats::Stats;
 pub use title::set_worker_desc;
 pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
+pub use watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
 pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
 pub use workqueue::Workqueue;

@@ -1,11 +1,12 @@
 //! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
 
-use cmwq_core::consts;
+use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
 use crate::set_param;
 use crate::topo::{AffinityScope, CpuSet};
+use crate::watchdog;
 
 /// All settings with their defaults.
 #[derive(Clone, Debug)]
@@ -25,6 +26,16 @@ pub(crate) struct Params {
     pub(crate) cpu_intensive_thresh_us: Option<u64>,
     /// After how many such items of a function it is named; 0: never.
     pub(crate) cpu_intensive_warning_thresh: u32,
+    /// For how long nothing may happen where work waits; 0: the watchdog is off.
+    pub(crate) watchdog_thresh_ns: u64,
+    /// The signal that asks threads for their stacks; 0: none. `None`: one that is free.
+    pub(crate) watchdog_signal: Option<i32>,
+    /// The process ends at this report of stalls; 0: never.
+    pub(crate) panic_on_stall: u32,
+    /// The process ends at a stall of this length; 0: never.
+    pub(crate) panic_on_stall_time_ns: u64,
+    /// A dump of all queues is written at this signal.
+    pub(crate) dump_signal: Option<i32>,
     /// When surplus idle workers leave.
     pub(crate) idle_timeout_ns: u64,
     /// Busy workers per tolerated idle worker above two.
@@ -47,6 +58,11 @@ impl Default for Params {
             debug_force_rr_cpu: false,
             cpu_intensive_thresh_us: None,
             cpu_intensive_warning_thresh: 4,
+            watchdog_thresh_ns: WATCHDOG_THRESH_NS,
+            watchdog_signal: None,
+            panic_on_stall: 0,
+            panic_on_stall_time_ns: 0,
+            dump_signal: None,
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
             stack_size: 2 << 20,
@@ -58,7 +74,8 @@ impl Default for Params {
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
-     cpu_intensive_warning_thresh=N idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1";
+     cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
+     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
@@ -135,12 +152,8 @@ impl Params {
                 self.debug_force_rr_cpu = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
             }
             "idle_timeout" => {
-                let seconds: f64 = value.parse().map_err(|_| bad("seconds"))?;
-                if !(0.0..=1e9).contains(&seconds) {
-                    return Err(bad("seconds from 0 to 1e9"));
-                }
                 self.idle_timeout_ns =
-                    std::time::Duration::from_secs_f64(seconds).as_nanos() as u64;
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0 to 1e9"))?;
             }
             "idle_ratio" => {
                 let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
@@ -154,10 +167,47 @@ impl Params {
                 self.stack_size = kib << 10;
             }
             "inspect" => self.inspect = parse_bool(value).ok_or_else(|| bad("0 or 1"))?,
+            _ => return self.set_watchdog(name, value, bad),
+        }
+        Ok(())
+    }
+
+    fn set_watchdog(
+        &mut self,
+        name: &str,
+        value: &str,
+        bad: impl Fn(&str) -> String,
+    ) -> Result<(), String> {
+        match name {
+            "watchdog_thresh" => {
+                self.watchdog_thresh_ns =
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
+            }
+            "watchdog_signal" => {
+                let signal = if value == "0" { Some(0) } else { watchdog::parse_signal(value) };
+                self.watchdog_signal = Some(signal.ok_or_else(|| bad("a signal, or 0 for none"))?);
+            }
+            "panic_on_stall" => {
+                self.panic_on_stall = value.parse().map_err(|_| bad("a number, 0 for never"))?;
+            }
+            "panic_on_stall_time" => {
+                self.panic_on_stall_time_ns =
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
+            }
+            "dump_signal" => {
+                let signal = watchdog::parse_signal(value);
+                self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
+            }
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
         }
         Ok(())
     }
+}
+
+fn parse_seconds(value: &str) -> Option<u64> {
+    let seconds: f64 = value.parse().ok()?;
+    let is_sane = (0.0..=1e9).contains(&seconds);
+    is_sane.then(|| std::time::Duration::from_secs_f64(seconds).as_nanos() as u64)
 }
 
 fn parse_bool(value: &str) -> Option<bool> {
@@ -205,6 +255,26 @@ mod tests {
             thresh("cpu_intensive_thresh_us=1ms cpu_intensive_warning_thresh=-1"),
             (None, 4, 2)
         );
+    }
+
+    #[test]
+    fn the_watchdog_takes_seconds_and_signals() {
+        let parse = |text| {
+            let (params, complaints) = Params::parse(Some(text), None);
+            let Params { watchdog_thresh_ns, watchdog_signal, dump_signal, .. } = params;
+            (watchdog_thresh_ns, watchdog_signal, dump_signal, complaints.len())
+        };
+        assert_eq!(parse(""), (30_000_000_000, None, None, 0));
+        assert_eq!(
+            parse("workqueue.watchdog_thresh=0 watchdog_signal=0 dump_signal=SIGUSR2"),
+            (0, Some(0), Some(libc::SIGUSR2), 0)
+        );
+        assert_eq!(
+            parse("watchdog_thresh=0.25 watchdog_signal=40"),
+            (250_000_000, Some(40), None, 0)
+        );
+        let bad = "watchdog_thresh=-1 watchdog_signal=x dump_signal=0 panic_on_stall=-1 panic_on_stall_time=ever";
+        assert_eq!(parse(bad), (30_000_000_000, None, None, 5));
     }
 
     #[test]

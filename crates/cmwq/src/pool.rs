@@ -285,8 +285,13 @@ impl Pool {
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick);
+        let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);
+        // Models have no watchdog, and no time for it.
+        if work_waits && cfg!(not(any(loom, shuttle))) {
+            self.runtime.watchdog.work_waits(&self.runtime.service);
+        }
     }
 
     /// Acts on an outcome. Caller holds no core lock.

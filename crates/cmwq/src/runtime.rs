@@ -27,6 +27,7 @@ use crate::service::{self, Service};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::PoolTable;
 use crate::topo::{self, AffinityScope, CpuSet, Pod, Topology};
+use crate::watchdog::Watchdog;
 use crate::wq::{Kind, Queueing, Spec, Wq};
 
 #[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
@@ -76,6 +77,7 @@ pub(crate) struct Runtime {
     pub(crate) sentinels: Sentinels,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
+    pub(crate) watchdog: Watchdog,
     /// What other processes may see.
     pub(crate) inspect: Inspect,
     pub(crate) crew: Crew,
@@ -252,6 +254,7 @@ impl Runtime {
         let nr_managed = machine.managed_pods.len();
         let hogs = Hogs::new(&params);
         let cpus = machine.cpus.iter().copied().collect();
+        let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
         let nr_spare = if nr_managed > 1 { machine.allowed.count() } else { nr_managed };
         Box::new(Self {
@@ -262,6 +265,7 @@ impl Runtime {
             sentinels,
             bh,
             hogs,
+            watchdog,
             inspect,
             crew: Crew::new(),
             pools: PoolTable::new(first_pool),

@@ -25,6 +25,7 @@ mod perf_ring;
 pub(crate) mod policy;
 #[cfg_attr(any(loom, shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
+pub(crate) mod signal;
 mod sleeps;
 mod stat;
 

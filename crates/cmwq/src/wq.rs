@@ -28,6 +28,7 @@ use crate::rescuer::Rescuer;
 use crate::runtime::{HIGHPRI_NICE, Runtime};
 use crate::sync::{Arc, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::trace;
+use crate::watchdog::WaitFor;
 
 mod handle;
 mod placing;
@@ -369,7 +370,7 @@ impl Wq {
             return;
         }
         drop(state);
-        current::blocking(|| done.wait(None));
+        current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
         self.hand_over(me);
     }
 
@@ -455,6 +456,17 @@ impl Wq {
             }
         }
         sum
+    }
+
+    /// Changes whenever an item of the queue starts, ends, or is taken back.
+    pub(crate) fn progress(&self) -> u64 {
+        let state = lock(&self.state);
+        let mut sum = state.retired;
+        for link in &state.links {
+            let Some(pool) = self.runtime.pool(link.pool) else { continue };
+            sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
+        }
+        sum.started + sum.completed + sum.cancelled
     }
 
     /// What the queue has in its pools: of each pwq, see [`PoolState::pwq_load`].

@@ -310,6 +310,7 @@ impl Wq {
         for (pool, todo) in after.todos {
             pool.act(todo);
         }
+        self.runtime.watchdog.work_waits(&self.runtime.service);
         for pool in after.unused {
             pool.close_if_unused();
         }

@@ -50,4 +50,5 @@ mod stats;
 mod stress;
 mod support;
 mod trace;
+mod watchdog;
 mod work;

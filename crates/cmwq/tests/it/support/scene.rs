@@ -48,6 +48,7 @@ const ALL: &[&[Scene]] = &[
     crate::stats::SCENES,
     crate::reference::SCENES,
     crate::rescue::SCENES,
+    crate::watchdog::SCENES,
     crate::trace::SCENES,
 ];
 
@@ -99,6 +100,18 @@ impl Stage {
     pub(crate) fn params(mut self, params: &str) -> Self {
         self.command.env("CMWQ_PARAMS", params);
         self
+    }
+
+    /// With all that the library has to say on standard error.
+    pub(crate) fn loud(mut self) -> Self {
+        self.command.env_remove("CMWQ_QUIET");
+        self
+    }
+
+    /// Plays it, to whatever end.
+    #[track_caller]
+    pub(crate) fn output(mut self) -> Output {
+        self.command.output().unwrap_or_else(|error| panic!("cannot play {}: {error}", self.scene))
     }
 
     /// As another user, for which the test must be run as root.
