@@ -103,6 +103,8 @@ mod service;
 mod shutdown;
 mod stats;
 mod sync;
+#[cfg(not(any(loom, shuttle)))]
+pub mod sysfs;
 pub mod system;
 mod table;
 mod thread;

@@ -32,6 +32,7 @@ use crate::wq::{Kind, Queueing, Spec, Wq};
 mod global;
 pub(crate) mod placement;
 mod shutdown;
+mod sysfs;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use global::{leave_behind, lock_making};

@@ -43,4 +43,5 @@ mod shutdown;
 mod stats;
 mod stress;
 mod support;
+mod sysfs;
 mod work;

@@ -46,6 +46,7 @@ const ALL: &[&[Scene]] = &[
     crate::stats::SCENES,
     crate::reference::SCENES,
     crate::rescue::SCENES,
+    crate::sysfs::SCENES,
 ];
 
 /// Plays the scene that the environment names. Other tests execute this one.
