@@ -8,6 +8,7 @@
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
 //!   queued by the parent. It does not run here; queued again, it is [taken over](take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
+//! - The [control](crate::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
 //!   does not find one locked by a thread that it does not have.
 
@@ -17,7 +18,7 @@ use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, wq};
+use crate::{control, current, notice, panic, reclaim, runtime, thread, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +50,7 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    control: control::Held,
 }
 
 std::thread_local! {
@@ -72,6 +74,7 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        control: control::hold(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -89,5 +92,10 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
+    let _ = HELD.try_with(|slot| {
+        if let Some(held) = slot.borrow_mut().as_mut() {
+            control::leave_behind(&mut held.control);
+        }
+    });
     in_parent();
 }

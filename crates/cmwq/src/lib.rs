@@ -57,6 +57,8 @@ mod bh;
 mod builder;
 mod clock;
 mod closure;
+#[cfg_attr(any(loom, shuttle), path = "control_model.rs")]
+pub mod control;
 mod countdown;
 mod crew;
 mod current;

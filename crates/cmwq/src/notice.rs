@@ -31,6 +31,7 @@ pub(crate) enum Notice {
     BhWaits,
     Cpu,
     Sched,
+    Control,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

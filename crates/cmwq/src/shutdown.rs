@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::control;
 use crate::current;
 use crate::runtime::Runtime;
 
@@ -41,7 +42,9 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     }
     // A time that no clock will ever show is as good as none.
     let deadline = Instant::now().checked_add(timeout);
-    runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })
+    runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
+    control::stop();
+    Ok(())
 }
 
 /// Some queues are not done; see [`shutdown`].

@@ -38,6 +38,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         idle_timeout_ns,
         idle_ratio,
         stack_size,
+        control,
         detect,
     } = params;
     vec![
@@ -54,6 +55,14 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
+        (
+            "control",
+            match control.as_deref() {
+                None => "0".to_owned(),
+                Some("") => "1".to_owned(),
+                Some(path) => path.to_owned(),
+            },
+        ),
         ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
     ]
 }

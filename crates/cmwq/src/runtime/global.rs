@@ -3,6 +3,7 @@
 use std::ptr;
 
 use super::{Machine, Runtime};
+use crate::control;
 use crate::error::Error;
 use crate::fork;
 use crate::loaded;
@@ -74,6 +75,9 @@ impl Runtime {
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
+        if let Some(path) = &runtime.params.control {
+            control::start_as_wished(path);
+        }
         Ok(runtime)
     }
 }

@@ -12,6 +12,7 @@ mod bh;
 mod cancel;
 mod closures;
 mod conformance;
+mod control;
 mod deferrable;
 mod degrade;
 mod delayed;

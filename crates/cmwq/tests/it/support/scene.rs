@@ -25,6 +25,7 @@ const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
     crate::conformance::SCENES,
+    crate::control::SCENES,
     crate::degrade::SCENES,
     crate::drops::SCENES,
     crate::fork::SCENES,
@@ -83,6 +84,7 @@ impl Stage {
             .env(WHICH, scene)
             .env_remove("CMWQ_DETECT")
             .env_remove("CMWQ_PARAMS")
+            .env_remove("CMWQ_CONTROL")
             .env("CMWQ_QUIET", "1")
             .current_dir("/")
             .stdin(Stdio::null());
@@ -96,6 +98,11 @@ impl Stage {
 
     pub(crate) fn params(mut self, params: &str) -> Self {
         self.command.env("CMWQ_PARAMS", params);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
         self
     }
 
