@@ -8,6 +8,7 @@ mod doctor;
 mod exit;
 mod message;
 mod scenario;
+mod set;
 mod sim;
 mod sum;
 
@@ -28,6 +29,7 @@ enum Verb {
     Doctor(doctor::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
+    Set(set::Args),
     Sim(sim::Args),
 }
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
+        Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
     }
 }

@@ -28,6 +28,8 @@
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
+//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them from outside of
+//!   the process.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
@@ -48,6 +50,9 @@
 //!
 //! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
 //! queued; see [`set_grace_periods`].
+//!
+//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the `metrics` crate and
+//! its exporters, such as Prometheus.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(loom, shuttle), allow(dead_code))]
@@ -80,6 +85,8 @@ mod link;
 #[cfg(not(any(loom, shuttle)))]
 mod loaded;
 mod meter;
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+pub mod metrics;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod notice;

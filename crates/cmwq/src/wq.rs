@@ -504,6 +504,12 @@ impl Wq {
         self.flags.load(Ordering::Relaxed) & DESTROYING != 0
     }
 
+    /// Whether it has left all pools: its counters are final.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_going() && lock(&self.state).links.is_empty()
+    }
+
     /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues that
     /// were registered later.
     pub(crate) fn is_in_sysfs(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod refusing;
+mod set;
 mod sum_failures;
 mod sum_json;
 mod sum_like_sha256sum;

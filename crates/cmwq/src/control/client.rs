@@ -11,7 +11,7 @@ use super::protocol::{GREETING, Request, Target, VERSION, unescape};
 use crate::sense::socket;
 
 /// A process that does not answer for so long is stopped, or stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// LIMIT: the longest line of a server, and how many there may be of one reply.
 const MAX_LINE: u64 = 64 << 10;
 const MAX_ITEMS: usize = 100_000;
@@ -65,11 +65,7 @@ impl fmt::Display for ClientError {
             Self::Refused { text, .. } => f.write_str(text),
             Self::Protocol(what) => write!(f, "the process answers strangely: {what}"),
             Self::Io(error) if is_timeout(error) => {
-                let seconds = PATIENCE.as_secs();
-                write!(
-                    f,
-                    "the process has not answered for {seconds} s: it may be stopped or stuck"
-                )
+                write!(f, "the process has not answered in time: it may be stopped or stuck")
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
         }
@@ -96,32 +92,42 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 impl Client {
-    /// Connects to a process that has opted in.
+    /// Connects to a process that has opted in. It has 30 s for each answer.
     ///
     /// # Errors
     /// [`ConnectError`] says why not.
     pub fn connect(pid: u32) -> Result<Self, ConnectError> {
-        Self::greeted(find::connect(pid)?)
+        Self::connect_within(pid, PATIENCE)
+    }
+
+    /// As [`connect`](Self::connect), with another time for each answer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_within(pid: u32, patience: Duration) -> Result<Self, ConnectError> {
+        Self::greeted(find::connect(pid)?, patience)
     }
 
     /// Connects to a socket at a known path.
     ///
     /// # Errors
     /// [`ConnectError::Failed`], [`ConnectError::Refused`].
-    pub fn connect_at(path: &Path) -> Result<Self, ConnectError> {
+    pub fn connect_at(path: &Path, patience: Duration) -> Result<Self, ConnectError> {
         let failed = |source| ConnectError::Failed { path: path.to_owned(), source };
-        Self::greeted(find::connect_at(path, None).map_err(failed)?)
+        Self::greeted(find::connect_at(path, None).map_err(failed)?, patience)
     }
 
-    fn greeted(stream: UnixStream) -> Result<Self, ConnectError> {
+    fn greeted(stream: UnixStream, patience: Duration) -> Result<Self, ConnectError> {
         let mut client = Self(BufReader::new(stream));
-        client.greet().map_err(ConnectError::Refused)?;
+        client.greet(patience).map_err(ConnectError::Refused)?;
         Ok(client)
     }
 
-    fn greet(&mut self) -> Result<(), ClientError> {
-        self.0.get_ref().set_read_timeout(Some(PATIENCE))?;
-        self.0.get_ref().set_write_timeout(Some(PATIENCE))?;
+    fn greet(&mut self, patience: Duration) -> Result<(), ClientError> {
+        // None at all cannot be asked for.
+        let patience = Some(patience.max(Duration::from_millis(1)));
+        self.0.get_ref().set_read_timeout(patience)?;
+        self.0.get_ref().set_write_timeout(patience)?;
         let line = self.line()?;
         let version = line.strip_prefix(GREETING).map(|rest| rest.trim_start().to_owned());
         match version.as_deref().and_then(|rest| rest.split(' ').next()) {

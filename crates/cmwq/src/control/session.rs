@@ -15,7 +15,7 @@ pub(super) struct Limits {
 
 impl Limits {
     // LIMIT: nobody needs more than one; a few that hang do not keep the next one out.
-    pub(super) const DEFAULT: Self = Self { connections: 8, patience: Duration::from_secs(10) };
+    pub(super) const DEFAULT: Self = Self { connections: 8, patience: Duration::from_secs(30) };
 }
 
 /// See the module header.

@@ -29,6 +29,8 @@ mod kinds;
 mod legacy;
 mod limits;
 mod matrix;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod names;
 mod nesting;
 mod nproc;

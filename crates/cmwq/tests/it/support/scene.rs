@@ -36,6 +36,8 @@ const ALL: &[&[Scene]] = &[
     crate::idle::SCENES,
     crate::limits::SCENES,
     crate::matrix::SCENES,
+    #[cfg(feature = "metrics")]
+    crate::metrics::SCENES,
     crate::names::SCENES,
     crate::nesting::SCENES,
     crate::nproc::SCENES,
