@@ -31,14 +31,14 @@
 //!
 //! ```text
 //! server: cmwq-control 1 4711                        version of the protocol, process
-//! client: set disk max_active 8
+//! client: set rx max_active 8
 //! server: ok 8
-//! client: show disk
-//! server: = disk per_cpu ro 0
-//! server: = disk max_active rw 8
+//! client: show rx
+//! server: = rx per_cpu ro 1
+//! server: = rx max_active rw 8
 //! server: ok 2 0
-//! client: set disk nice 20
-//! server: error invalid nice 20 is not within -20 to 19
+//! client: set rx max_active 0
+//! server: error invalid max_active takes 1 to 2048
 //! ```
 //!
 //! Fields are separated by one space; the last may have spaces in it. In names of queues all bytes but
@@ -52,8 +52,8 @@
 //! | `get NAME ATTRIBUTE` | `ok VALUE` |
 //! | `set NAME ATTRIBUTE VALUE` | `ok VALUE`: what it reads as now |
 //!
-//! LEFT_OUT says how many queues were left out because they are too many. Or `error KIND TEXT`, with the kinds of [`Refusal`](crate::sysfs::Refusal), `no-queue`, `request` (it
-//! was none), `busy` and `denied`.
+//! LEFT_OUT says how many queues were left out because they are too many. Or `error KIND TEXT`, with the
+//! kinds of [`Refusal`](crate::sysfs::Refusal), `no-queue`, `request` (it was none), `busy` and `denied`.
 
 mod answer;
 mod client;

@@ -206,11 +206,15 @@ pub fn entries() -> Vec<Entry> {
     runtime.users_wqs().into_iter().map(Entry).collect()
 }
 
+pub(crate) fn entries_named(name: &str) -> Vec<Entry> {
+    let Some(runtime) = Runtime::existing() else { return Vec::new() };
+    runtime.users_wqs_named(name).into_iter().map(Entry).collect()
+}
+
 /// The queue of this name: the registered one, or else the first that was made.
 #[must_use]
 pub fn find(name: &str) -> Option<Entry> {
-    let mut named = entries();
-    named.retain(|entry| entry.name() == name);
+    let mut named = entries_named(name);
     let registered = named.iter().position(Entry::is_registered);
     (!named.is_empty()).then(|| named.swap_remove(registered.unwrap_or(0)))
 }

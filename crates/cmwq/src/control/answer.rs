@@ -98,15 +98,13 @@ fn show(target: Option<Target>) -> String {
             }
         }
     }
-    let mut entries = match target {
+    let entries = match &target {
         Some(Target::Process) => Vec::new(),
-        _ => sysfs::entries(),
+        Some(Target::Queue(name)) => sysfs::entries_named(name),
+        None => sysfs::entries(),
     };
-    if let Some(Target::Queue(name)) = &target {
-        entries.retain(|entry| entry.name() == name);
-        if entries.is_empty() {
-            return reply(Err(Wrong::NoQueue(name.clone())));
-        }
+    if let (Some(Target::Queue(name)), true) = (&target, entries.is_empty()) {
+        return reply(Err(Wrong::NoQueue(name.clone())));
     }
     for entry in entries.iter().take(MAX_QUEUES) {
         for (attribute, own_mode) in entry.attributes() {

@@ -105,11 +105,16 @@ pub(super) fn connect(pid: u32) -> Result<UnixStream, ConnectError> {
         }
         _ => usual_places(pid, owner),
     };
-    let mut is_denied = false;
+    let (mut is_denied, mut failed) = (false, None);
     for path in places {
         match connect_at(&path, Some(pid)) {
             Ok(stream) => return Ok(stream),
-            Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
+            Err(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied => is_denied = true,
+                // It is not there, or nobody's any more.
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
+                _ => failed = failed.or(Some((path, error))),
+            },
         }
     }
     if !socket::is_process(pid) {
@@ -117,6 +122,9 @@ pub(super) fn connect(pid: u32) -> Result<UnixStream, ConnectError> {
     }
     match noted {
         _ if is_denied => Err(ConnectError::Denied { pid, owner }),
+        Ok(Some(_)) if let Some((path, source)) = failed => {
+            Err(ConnectError::Failed { path, source })
+        }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(ConnectError::Denied { pid, owner })
         }

@@ -27,10 +27,19 @@ impl Runtime {
 
     /// All queues but those of the library itself and those that are being taken down.
     pub(crate) fn users_wqs(&self) -> Vec<Arc<Wq>> {
+        self.users_wqs_that(|_| true)
+    }
+
+    /// Those of this name.
+    pub(crate) fn users_wqs_named(&self, name: &str) -> Vec<Arc<Wq>> {
+        self.users_wqs_that(|wq| &*wq.name == name)
+    }
+
+    fn users_wqs_that(&self, is: impl Fn(&Wq) -> bool) -> Vec<Arc<Wq>> {
         let registry = lock(&self.registry);
         let is_reaper =
             |wq: &Arc<Wq>| registry.reaper.as_ref().is_some_and(|reaper| Arc::ptr_eq(reaper, wq));
-        let users = registry.wqs.iter().flatten().filter(|wq| !is_reaper(wq) && !wq.is_going());
-        users.cloned().collect()
+        let users = registry.wqs.iter().flatten().filter(|wq| is(wq));
+        users.filter(|wq| !is_reaper(wq) && !wq.is_going()).cloned().collect()
     }
 }

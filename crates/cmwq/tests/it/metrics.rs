@@ -178,9 +178,9 @@ fn failures() {
     joined(wq.queue(|| ()));
     let failures = || recorder.scrape().values["cmwq_worker_creation_failures_total"];
     assert_eq!(failures(), 0.0);
-    let before = sys::set_limit(Limit::Threads, 1).unwrap();
     // A pool that has no worker yet.
     let other = Workqueue::builder("second").unbound().nice(5).build().unwrap();
+    let before = sys::set_limit(Limit::Threads, 1).unwrap();
     let item = other.queue(|| ());
     eventually("a failure is counted", || failures() > 0.0);
     sys::set_limit(Limit::Threads, before).unwrap();
