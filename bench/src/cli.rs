@@ -19,8 +19,8 @@ use crate::report::{Report, Section};
 use crate::rounds::Session;
 use crate::systems::System;
 use crate::{
-    bench_block, bench_delayed, bench_idle, bench_items, bench_mixed, bench_roundtrip, foreign,
-    peers, sys,
+    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_roundtrip,
+    foreign, peers, sys,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -79,6 +79,8 @@ enum Command {
     Delayed(DelayedOptions),
     /// Queues that are never used: memory and time to make each.
     Idle(IdleOptions),
+    /// What calling from C costs, beside the same calls from Rust.
+    Capi(CapiOptions),
     /// All of them, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
@@ -152,6 +154,14 @@ pub(crate) struct DelayedOptions {
 #[derive(Args, Debug, Default)]
 pub(crate) struct IdleOptions {
     /// Queues to make [default: 1000000, with --quick 100000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
+}
+
+/// Options of `capi`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct CapiOptions {
+    /// Items per measurement [default: 300000, with --quick 50000].
     #[arg(long)]
     pub(crate) count: Option<NonZeroUsize>,
 }
@@ -234,6 +244,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Roundtrip(options) => vec![bench_roundtrip::run(session, &options)?],
         Command::Delayed(options) => vec![bench_delayed::run(session, &options)?],
         Command::Idle(options) => vec![bench_idle::run(session, &options)?],
+        Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } => Vec::new(),
     })
@@ -250,6 +261,7 @@ fn all(session: &mut Session) -> Result<Vec<Section>> {
     sections.push(bench_roundtrip::run(session, &RoundtripOptions::default())?);
     sections.push(bench_delayed::run(session, &DelayedOptions::default())?);
     sections.push(bench_idle::run(session, &IdleOptions::default())?);
+    sections.push(bench_capi::run(session, &CapiOptions::default())?);
     Ok(sections)
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Bench {
     Delayed,
     /// Queues that are never used.
     Idle,
+    /// The C library's calls beside those from Rust.
+    Capi,
 }
 
 /// Where the items of [`Bench::Items`] come from.

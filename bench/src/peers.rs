@@ -12,6 +12,7 @@ mod crossbeam;
 mod delayed;
 mod futex;
 mod idle;
+mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
 #[cfg(feature = "tokio")]
@@ -125,6 +126,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
     match job.bench {
         Bench::Delayed => return delayed::measure(system, job),
         Bench::Idle => return idle::measure(system, job),
+        Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         _ => {}
     }
     match system {
@@ -161,7 +163,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
-        Bench::Delayed | Bench::Idle => anyhow::bail!("a benchmark of its own"),
+        Bench::Delayed | Bench::Idle | Bench::Capi => anyhow::bail!("a benchmark of its own"),
     })
 }
 

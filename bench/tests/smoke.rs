@@ -1,4 +1,4 @@
-//! Runs the real program on every system that runs inside it, with loads of a few milliseconds.
+//! Runs the real program on every system that runs inside it, and on the C library, with loads of a few milliseconds.
 
 use std::process::Command;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 /// Systems of this build that need no compiler at run time.
 fn in_process() -> String {
     let features = [
-        (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
+        (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-sentinel,cmwq-tick,cmwq-inline,cmwq-raw,futex"),
+        (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
         (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
         (cfg!(feature = "blocking"), "blocking"),
@@ -29,6 +30,19 @@ fn section(arguments: &[&str]) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
     assert_eq!(report["seed"], 7);
     report["sections"][0].take()
+}
+
+/// The C program is built with the machine's compiler, and only if it has one.
+#[test]
+fn capi() {
+    let mut section = section(&["capi", "--count", "2000"]);
+    let rows = section["rows"].as_array_mut().expect("a section has rows");
+    assert_eq!(rows.len(), 3);
+    let has_no_compiler = |row: &Value| {
+        row["problem"].as_str().is_some_and(|problem| problem.contains("no C compiler"))
+    };
+    rows.retain(|row| !has_no_compiler(row));
+    check_rows(&section, &["queue, run, done", "queue and flush", "queue a pending one"]);
 }
 
 /// Every system has a row, none failed, and the named figures were measured.

@@ -5,12 +5,15 @@
 //! [`message`].
 
 mod doctor;
+mod dump;
 mod exit;
+mod look;
 mod message;
 mod scenario;
 mod set;
 mod sim;
 mod sum;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -27,18 +30,22 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Args),
+    Dump(dump::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Set(set::Args),
     Sim(sim::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Dump(args) => dump::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Trace(args) => trace::run(&args),
     }
 }

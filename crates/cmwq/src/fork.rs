@@ -17,8 +17,9 @@ use std::cell::RefCell;
 use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
+use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{control, current, notice, panic, reclaim, runtime, thread, wq};
+use crate::{control, current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -51,6 +52,9 @@ struct Held {
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
     control: control::Held,
+    _settings: set_param::EarlyGuard,
+    flusher: trace::FlusherGuard,
+    rings: trace::RingsGuard,
 }
 
 std::thread_local! {
@@ -75,6 +79,9 @@ extern "C" fn prepare() {
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
         control: control::hold(),
+        _settings: set_param::lock_early(),
+        flusher: trace::lock_flusher(),
+        rings: trace::lock_rings(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -87,15 +94,17 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inspect::leave_behind();
     runtime::leave_behind();
+    let _ = HELD.try_with(|slot| {
+        if let Some(held) = &mut *slot.borrow_mut() {
+            trace::leave_behind(&mut held.rings, &mut held.flusher);
+            control::leave_behind(&mut held.control);
+        }
+    });
     // The forking thread may have been a worker; its copy is none.
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
-    let _ = HELD.try_with(|slot| {
-        if let Some(held) = slot.borrow_mut().as_mut() {
-            control::leave_behind(&mut held.control);
-        }
-    });
     in_parent();
 }

@@ -32,6 +32,8 @@ pub(crate) enum Notice {
     Cpu,
     Sched,
     Control,
+    RcuDisabled,
+    Inspect,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

@@ -44,6 +44,8 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     let deadline = Instant::now().checked_add(timeout);
     runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
     control::stop();
+    #[cfg(not(any(loom, shuttle)))]
+    crate::trace::finish();
     Ok(())
 }
 
