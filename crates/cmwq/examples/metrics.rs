@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 
+#[expect(clippy::print_stdout, reason = "it is what the example shows")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The recorder alone; how the text leaves the process is the program's choice.
     let prometheus = PrometheusBuilder::new().install_recorder()?;

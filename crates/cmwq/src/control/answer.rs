@@ -61,10 +61,11 @@ fn get(target: &Target, attribute: &str) -> Result<String, Wrong> {
 }
 
 fn set(target: &Target, attribute: &str, value: &str) -> Result<(), Wrong> {
-    Ok(match target {
+    match target {
         Target::Process => store_global(attribute.parse()?, value)?,
         Target::Queue(name) => find(name)?.store(attribute.parse::<Attribute>()?, value)?,
-    })
+    }
+    Ok(())
 }
 
 /// `ro` and `rw` for what can be found by its name, else `-`.

@@ -42,7 +42,9 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        self.stop.take().map(fds::close);
+        if let Some(stop) = self.stop.take() {
+            fds::close(stop);
+        }
         let ended = self.thread.take().map(thread::JoinHandle::join);
         std::fs::remove_dir_all(&self.directory).unwrap();
         if !thread::panicking() {
