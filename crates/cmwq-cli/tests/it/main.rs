@@ -1,6 +1,7 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod looking;
 mod refusing;
 mod set;
 mod sum_failures;
@@ -8,4 +9,5 @@ mod sum_json;
 mod sum_like_sha256sum;
 mod sum_terminal;
 mod support;
+mod trace;
 mod usage;

@@ -66,7 +66,7 @@ fn settings_can_be_read_back() {
             "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 \
              unbound_cpus=0,2-3 debug_force_rr_cpu=1 \
              cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 \
-             idle_timeout=7.25 idle_ratio=9 stack_size=64",
+             idle_timeout=7.25 idle_ratio=9 stack_size=64 inspect=0 control=/run/s",
         ),
         Some("inline"),
     );
