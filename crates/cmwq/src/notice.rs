@@ -31,6 +31,7 @@ pub(crate) enum Notice {
     BhWaits,
     Cpu,
     Sched,
+    Control,
     RcuDisabled,
     Watchdog,
     DumpSignal,

@@ -42,6 +42,8 @@ pub(crate) struct Params {
     pub(crate) idle_ratio: u32,
     /// Stack of a worker, in bytes.
     pub(crate) stack_size: usize,
+    /// Other processes may change attributes: where the socket is, empty for the usual place.
+    pub(crate) control: Option<String>,
     /// State and statistics are kept where tools can read them.
     pub(crate) inspect: bool,
     /// The source of detection, if not the best that works.
@@ -66,6 +68,7 @@ impl Default for Params {
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
             stack_size: 2 << 20,
+            control: None,
             inspect: true,
             detect: None,
         }
@@ -75,7 +78,8 @@ impl Default for Params {
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
      cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
-     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1";
+     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1 \
+     control=0|1|PATH";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
@@ -91,7 +95,12 @@ impl Params {
     /// What the environment says, and what is wrong with it.
     pub(crate) fn try_env() -> (Self, Vec<String>) {
         let var = |name| std::env::var(name).ok();
-        Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref())
+        let (mut params, mut complaints) =
+            Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref());
+        if let Some(Err(wrong)) = var("CMWQ_CONTROL").map(|value| params.set("control", &value)) {
+            complaints.push(format!("CMWQ_CONTROL: {wrong}"));
+        }
+        (params, complaints)
     }
 
     pub(crate) fn parse(params: Option<&str>, detect: Option<&str>) -> (Self, Vec<String>) {
@@ -165,6 +174,15 @@ impl Params {
                     return Err(bad("64 to 1048576 KiB"));
                 }
                 self.stack_size = kib << 10;
+            }
+            "control" => {
+                self.control = match value {
+                    path if path.starts_with('/') => Some(path.to_owned()),
+                    "" => None,
+                    _ => parse_bool(value)
+                        .ok_or_else(|| bad("0, 1 or an absolute path"))?
+                        .then(String::new),
+                };
             }
             "inspect" => self.inspect = parse_bool(value).ok_or_else(|| bad("0 or 1"))?,
             _ => return self.set_watchdog(name, value, bad),
@@ -290,6 +308,19 @@ mod tests {
             assert_eq!((params.unbound_cpus, complaints.len()), (None, 1), "{bad}");
             assert!(complaints[0].ends_with("the default is kept"), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn control_is_asked_for_by_a_switch_or_a_path() {
+        let control = |text: &str| {
+            let (params, complaints) = Params::parse(Some(&format!("control={text}")), None);
+            (params.control, complaints.len())
+        };
+        assert_eq!(Params::default().control, None);
+        assert_eq!(control("1"), (Some(String::new()), 0));
+        assert_eq!(control("/run/app.sock"), (Some("/run/app.sock".to_owned()), 0));
+        assert_eq!(control("0"), (None, 0));
+        assert_eq!(control("app.sock"), (None, 1));
     }
 
     #[test]

@@ -58,6 +58,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         idle_timeout_ns,
         idle_ratio,
         stack_size,
+        control,
         inspect,
         detect,
     } = params;
@@ -80,6 +81,14 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("idle_timeout", seconds(*idle_timeout_ns)),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
+        (
+            "control",
+            match control.as_deref() {
+                None => "0".to_owned(),
+                Some("") => "1".to_owned(),
+                Some(path) => path.to_owned(),
+            },
+        ),
         ("inspect", u8::from(*inspect).to_string()),
         ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
     ]

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use super::{Machine, Runtime};
+use crate::control;
 use crate::error::Error;
 use crate::fork;
 use crate::inspect::Inspect;
@@ -95,6 +96,9 @@ impl Runtime {
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
         drop(making);
         watchdog::dump_as_params_say(&runtime.params);
+        if let Some(path) = &runtime.params.control {
+            control::start_as_wished(path);
+        }
         Ok(runtime)
     }
 }

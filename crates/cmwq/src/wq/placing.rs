@@ -194,6 +194,16 @@ impl Wq {
         self.change(|state| state.placing().attrs = Some(attrs));
     }
 
+    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all.
+    pub(crate) fn update_attrs(&self, what: impl FnOnce(&mut Attrs)) {
+        debug_assert!(self.is_replaceable());
+        self.change(|state| {
+            let mut attrs = self.attrs_in(state);
+            what(&mut attrs);
+            state.placing().attrs = Some(attrs);
+        });
+    }
+
     /// The process's CPUs, the default scope or the CPUs of unbound queues have changed. KERNEL:
     /// `wq_update_unbound_numa`, `workqueue_apply_unbound_cpumask` — same.
     pub(crate) fn follow_placement(&self) {
