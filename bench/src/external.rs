@@ -102,7 +102,7 @@ fn build_go() -> Result<PathBuf> {
 }
 
 /// Beside this program, so that it goes away with the build directory.
-fn build_folder(name: &str) -> Result<PathBuf> {
+pub(crate) fn build_folder(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().context("finding this program's own file")?;
     let folder = this.parent().unwrap_or(Path::new(".")).join("bench-peers").join(name);
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;

@@ -15,20 +15,26 @@ mod bench_delayed;
 mod bench_idle;
 mod bench_items;
 mod bench_mixed;
+mod bench_perf_wq;
 mod bench_roundtrip;
+mod bench_ten;
 mod child;
 mod cli;
 mod external;
+mod foreground;
 mod foreign;
 mod gate;
 mod job;
 mod machine;
+mod original;
 mod peers;
+mod perf_wq;
 mod report;
 mod rounds;
 mod stats;
 mod sys;
 mod systems;
+mod timers;
 
 use std::process::ExitCode;
 

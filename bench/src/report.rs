@@ -213,7 +213,7 @@ impl MaybeRatio {
 /// One benchmark's result.
 #[derive(Debug)]
 pub(crate) struct Section {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
