@@ -208,6 +208,7 @@ pub(crate) fn run(session: &mut Session, options: &BlockOptions) -> Result<Secti
     let outcomes = session.alternate::<Sample>("block", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
+        curves: Vec::new(),
         name: "block".to_owned(),
         title: format!(
             "block: from a worker's block to the start of the next item; \

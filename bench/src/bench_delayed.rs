@@ -205,6 +205,7 @@ pub(crate) fn run(session: &mut Session, options: &DelayedOptions) -> Result<Sec
     let outcomes = session.alternate::<Sample>("delayed", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
+        curves: Vec::new(),
         name: "delayed".to_owned(),
         title: format!(
             "delayed: {count} items armed for {} to {} s ahead and cancelled, then as many that \

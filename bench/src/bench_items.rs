@@ -112,6 +112,7 @@ pub(crate) fn run(session: &mut Session, options: &ItemsOptions) -> Result<Secti
     // Cells of one system are neighbours: the order of the outcomes is that of the cells.
     let rows: Vec<Row> = outcomes.chunks(COLUMNS.len()).map(row).collect();
     Ok(Section {
+        curves: Vec::new(),
         name: "items".to_owned(),
         title: format!(
             "items: queue, run and done of {} empty items, time per item; {} rounds",

@@ -31,7 +31,7 @@ const SLEEP_US: u64 = 5000;
 /// One round of one system.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
-    makespan_ns: f64,
+    pub(crate) makespan_ns: f64,
     /// Most items in their computing part at once.
     max_computing: f64,
     /// Threads that the process had before the pool was made.
@@ -99,6 +99,7 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, ideal_ns)).collect();
     let ratios = ratios(&rows, ideal_ns, session.cpus, options.foreign);
     Ok(Section {
+        curves: Vec::new(),
         name: name(options.foreign).to_owned(),
         title: title(&job, rounds, ideal_ns),
         columns: columns(options.foreign),
@@ -106,6 +107,17 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
         ratios,
         notes: notes(options.foreign),
     })
+}
+
+/// The load without options, and its ideal.
+pub(crate) fn usual(cpus: usize) -> (Job, f64) {
+    let job = Job {
+        burn_us: BURN_US,
+        wait_us: SLEEP_US,
+        ..Job::new(Bench::Mixed, cpus, ITEMS_PER_CPU * cpus)
+    };
+    let ideal_ns = ideal_ns(&job);
+    (job, ideal_ns)
 }
 
 fn columns(foreign: bool) -> Vec<Column> {

@@ -58,7 +58,7 @@ pub(crate) struct PerfWqOptions {
 /// One round of one system.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Sample {
-    makespan_ns: f64,
+    pub(crate) makespan_ns: f64,
     cycles: u64,
     /// Of all works and of each length: median, 99th percentile and most; `None` without such works.
     late_ns: [Option<[f64; 3]>; 4],
@@ -211,6 +211,7 @@ fn table(
     let cpus = session.cpus;
     let beside = session.foreground.as_ref().map_or_else(String::new, Foreground::describe);
     Ok(Section {
+        curves: Vec::new(),
         title: format!(
             "perf-wq, workload {workload}, variant {}: {} works of {} queues, {cycles} cycles, on \
              {cpus} CPUs beside {beside}; scale {scale}, ideal {}; {} rounds",

@@ -60,6 +60,7 @@ pub(crate) fn run(session: &mut Session, options: &RoundtripOptions) -> Result<S
     let outcomes = session.alternate::<Sample>("roundtrip", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
+        curves: Vec::new(),
         name: "roundtrip".to_owned(),
         title: format!(
             "roundtrip: queue one empty item and wait for it; {} rounds of {} trips",

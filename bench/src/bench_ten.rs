@@ -118,6 +118,7 @@ pub(crate) fn run(session: &mut Session, options: &TenOptions) -> Result<Section
         .map(|(outcome, figures)| row_of(outcome, Bench::Ten, figures))
         .collect();
     Ok(Section {
+        curves: Vec::new(),
         name: "ten".to_owned(),
         title: format!(
             "ten: {ITEMS} items that sleep 0, 1 or 5 s, at most 1, 5 or 256 at a time, on one \

@@ -13,6 +13,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
 use crate::bench_perf_wq::PerfWqOptions;
+use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
 use crate::external::External;
 use crate::job::{Bench, Job, value_name};
@@ -20,9 +21,10 @@ use crate::machine::Machine;
 use crate::report::{Report, Section};
 use crate::rounds::Session;
 use crate::systems::System;
+use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_ten, foreground, foreign, peers, sys,
+    bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -85,7 +87,11 @@ enum Command {
     Ten(TenOptions),
     /// Works that burn, sleep and queue themselves again, beside a foreground program.
     PerfWq(PerfWqOptions),
-    /// All of them, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// The best pool size of each peer for mixed and perf-wq, and cmwq without a size beside it.
+    Sizes(SizesOptions),
+    /// Runs every experiment and writes REPORT.md, with plots.
+    Report(ReportOptions),
+    /// All of the older ones, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -228,6 +234,9 @@ fn compare(benchmark: Command, common: &Common) -> Result<()> {
         external: External::default(),
         rng: Rng::with_seed(seed),
     };
+    if let Command::Report(options) = benchmark {
+        return write_up::run(&mut session, &options, seed);
+    }
     let sections = sections(&mut session, benchmark)?;
     ensure!(
         sections.iter().any(|section| !section.rows.is_empty()),
@@ -250,8 +259,11 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Idle(options) => vec![bench_idle::run(session, &options)?],
         Command::Ten(options) => vec![bench_ten::run(session, &options)?],
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
+        Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::All => all(session)?,
-        Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } => Vec::new(),
+        Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
+            Vec::new()
+        }
     })
 }
 

@@ -17,6 +17,7 @@ mod bench_items;
 mod bench_mixed;
 mod bench_perf_wq;
 mod bench_roundtrip;
+mod bench_sizes;
 mod bench_ten;
 mod child;
 mod cli;
@@ -29,12 +30,14 @@ mod machine;
 mod original;
 mod peers;
 mod perf_wq;
+mod plot;
 mod report;
 mod rounds;
 mod stats;
 mod sys;
 mod systems;
 mod timers;
+mod write_up;
 
 use std::process::ExitCode;
 

@@ -57,6 +57,20 @@ pub(crate) struct Outcome<S> {
     pub(crate) problem: Option<String>,
 }
 
+impl<S> Outcome<S> {
+    /// The same measurements, of which only a part is looked at.
+    pub(crate) fn map<T>(self, part: impl Fn(S) -> T) -> Outcome<T> {
+        let Self { system, job, samples, problem } = self;
+        let map = |one: Measured<S>| Measured {
+            sample: part(one.sample),
+            peak_threads: one.peak_threads,
+            foreign_share: one.foreign_share,
+            foreground_ns: one.foreground_ns,
+        };
+        Outcome { system, job, samples: samples.into_iter().map(map).collect(), problem }
+    }
+}
+
 /// How a benchmark's rounds are run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {

@@ -106,6 +106,8 @@ impl System {
             (Self::Nothing, PerfWq) => Some(Reference),
             // The load consists of waits that block, and of embedded items.
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,
+            // Not written yet in their languages.
+            (Self::Tbb | Self::Go, PerfWq) => None,
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
@@ -152,6 +154,12 @@ impl System {
             Self::Blocking => Some("BLOCKING_MAX_THREADS"),
             _ => None,
         }
+    }
+
+    /// Whether its number of threads can be chosen.
+    pub(crate) fn has_size(self) -> bool {
+        let own = [Self::Rayon, Self::Tokio, Self::TokioBlocking, Self::Blocking, Self::Crossbeam];
+        own.contains(&self)
     }
 
     /// Why this build cannot measure the system, if so.
