@@ -91,7 +91,7 @@ enum Command {
     Sizes(SizesOptions),
     /// Runs every experiment and writes REPORT.md, with plots.
     Report(ReportOptions),
-    /// All of the older ones, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]

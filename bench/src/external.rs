@@ -14,7 +14,7 @@ use crate::systems::System;
 
 const TBB_SOURCE: (&str, &str) = ("tbb.cpp", include_str!("../peers/tbb.cpp"));
 
-const GO_SOURCES: [(&str, &str); 9] = [
+const GO_SOURCES: [(&str, &str); 10] = [
     ("go.mod", include_str!("../peers/go/go.mod")),
     ("main.go", include_str!("../peers/go/main.go")),
     ("sys.go", include_str!("../peers/go/sys.go")),
@@ -24,6 +24,7 @@ const GO_SOURCES: [(&str, &str); 9] = [
     ("roundtrip.go", include_str!("../peers/go/roundtrip.go")),
     ("delayed.go", include_str!("../peers/go/delayed.go")),
     ("idle.go", include_str!("../peers/go/idle.go")),
+    ("perfwq.go", include_str!("../peers/go/perfwq.go")),
 ];
 
 /// The programs of the external peers, built at most once per run.

@@ -106,8 +106,8 @@ impl System {
             (Self::Nothing, PerfWq) => Some(Reference),
             // The load consists of waits that block, and of embedded items.
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,
-            // Not written yet in their languages.
-            (Self::Tbb | Self::Go, PerfWq) => None,
+            // No timers, and nothing but a timer thread to write beside it: as crossbeam and rayon.
+            (Self::Tbb, PerfWq) => None,
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
