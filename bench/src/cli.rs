@@ -23,7 +23,7 @@ use crate::rounds::Session;
 use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
-    bench_block, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
+    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
     bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
@@ -91,6 +91,8 @@ enum Command {
     Sizes(SizesOptions),
     /// Runs every experiment and writes REPORT.md, with plots.
     Report(ReportOptions),
+    /// What calling from C costs, beside the same calls from Rust.
+    Capi(CapiOptions),
     /// All but ten, perf-wq and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
@@ -170,6 +172,14 @@ pub(crate) struct DelayedOptions {
 #[derive(Args, Debug, Default)]
 pub(crate) struct IdleOptions {
     /// Queues to make [default: 1000000, with --quick 100000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
+}
+
+/// Options of `capi`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct CapiOptions {
+    /// Items per measurement [default: 300000, with --quick 50000].
     #[arg(long)]
     pub(crate) count: Option<NonZeroUsize>,
 }
@@ -260,6 +270,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Ten(options) => vec![bench_ten::run(session, &options)?],
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
+        Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
             Vec::new()
@@ -278,6 +289,7 @@ fn all(session: &mut Session) -> Result<Vec<Section>> {
     sections.push(bench_roundtrip::run(session, &RoundtripOptions::default())?);
     sections.push(bench_delayed::run(session, &DelayedOptions::default())?);
     sections.push(bench_idle::run(session, &IdleOptions::default())?);
+    sections.push(bench_capi::run(session, &CapiOptions::default())?);
     Ok(sections)
 }
 

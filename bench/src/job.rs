@@ -26,6 +26,8 @@ pub(crate) enum Bench {
     Ten,
     /// Works that burn, sleep and queue themselves again after a while.
     PerfWq,
+    /// The C library's calls beside those from Rust.
+    Capi,
 }
 
 /// Where the items of [`Bench::Items`] come from.

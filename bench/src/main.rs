@@ -8,9 +8,10 @@
 //! modules (what is measured), [`rounds`] and [`child`] (how rounds alternate), [`report`] (what is
 //! printed).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bench_block;
+mod bench_capi;
 mod bench_delayed;
 mod bench_idle;
 mod bench_items;

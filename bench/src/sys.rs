@@ -98,6 +98,11 @@ fn usage(who: UsageWho) -> Result<Used> {
     })
 }
 
+/// CPU time of all threads of this process so far, in nanoseconds.
+pub(crate) fn cpu_ns() -> u64 {
+    to_ns(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 /// Burns CPU time of the calling thread: time in which something else had the CPU does not count.
 pub(crate) fn burn(cpu_time: Duration) {
     let clock = || to_ns(clock_gettime(ClockId::ThreadCPUTime));

@@ -16,6 +16,9 @@ pub(crate) enum System {
     CmwqSentinel,
     CmwqTick,
     CmwqInline,
+    Capi,
+    CapiStatic,
+    CmwqRaw,
     Rayon,
     Tokio,
     TokioBlocking,
@@ -71,6 +74,9 @@ impl System {
             Self::CmwqSentinel => "per-CPU queue, CMWQ_DETECT=sentinel",
             Self::CmwqTick => "per-CPU queue, CMWQ_DETECT=tick",
             Self::CmwqInline => "per-CPU queue, CMWQ_DETECT=inline, items call cmwq::blocking",
+            Self::Capi => "C program with libcmwq.so: queue_work, flush_work",
+            Self::CapiStatic => "the same program with libcmwq.a",
+            Self::CmwqRaw => "Rust, the functions that libcmwq is made of: raw::queue, raw::flush",
             Self::Rayon => "ThreadPool::spawn; install for a round trip",
             Self::Tokio => {
                 "multi-thread runtime, spawn; blocks inside the task, which its docs warn against"
@@ -96,9 +102,12 @@ impl System {
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Delayed, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
+        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
+            (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
+            (Self::CmwqRaw, Capi) => Some(Peer),
+            (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten) => Some(Ours),
             (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq) => Some(Peer),
@@ -171,7 +180,9 @@ impl System {
             }
             Self::Blocking => (cfg!(feature = "blocking"), "blocking"),
             Self::Crossbeam => (cfg!(feature = "crossbeam"), "crossbeam"),
-            Self::Tbb | Self::Go | Self::GoPark => (cfg!(feature = "external"), "external"),
+            Self::Tbb | Self::Go | Self::GoPark | Self::Capi | Self::CapiStatic => {
+                (cfg!(feature = "external"), "external")
+            }
             _ => (true, ""),
         };
         (!built_in).then(|| format!("built without feature `{feature}`"))

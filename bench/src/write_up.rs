@@ -15,12 +15,14 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::RoundtripOptions;
-use crate::cli::{BlockOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions};
+use crate::cli::{
+    BlockOptions, CapiOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions,
+};
 use crate::machine::{Machine, Others};
 use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
-    bench_block, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
+    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
     bench_roundtrip, bench_sizes, bench_ten, plot,
 };
 
@@ -45,7 +47,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 10] = [
+const EXPERIMENTS: [Experiment; 11] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -83,6 +85,11 @@ const EXPERIMENTS: [Experiment; 10] = [
         name: "idle",
         arguments: "idle",
         run: |session| Ok(vec![bench_idle::run(session, &IdleOptions::default())?]),
+    },
+    Experiment {
+        name: "capi",
+        arguments: "capi",
+        run: |session| Ok(vec![bench_capi::run(session, &CapiOptions::default())?]),
     },
     Experiment {
         name: "ten",

@@ -1,4 +1,4 @@
-//! Runs the real program on every system that runs inside it, with loads of a few milliseconds.
+//! Runs the real program on every system that runs inside it, and on the C library, with loads of a few milliseconds.
 
 use std::process::Command;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 fn in_process() -> String {
     let features = [
         (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-unbound,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
-        (true, "original-mt,original-st,none"),
+        (true, "cmwq-raw,original-mt,original-st,none"),
+        (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
         (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
         (cfg!(feature = "blocking"), "blocking"),
@@ -35,6 +36,19 @@ fn section_of(peers: &str, arguments: &[&str]) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
     assert_eq!(report["seed"], 7);
     report["sections"][0].take()
+}
+
+/// The C program is built with the machine's compiler, and only if it has one.
+#[test]
+fn capi() {
+    let mut section = section(&["capi", "--count", "2000"]);
+    let rows = section["rows"].as_array_mut().expect("a section has rows");
+    assert_eq!(rows.len(), 3);
+    let has_no_compiler = |row: &Value| {
+        row["problem"].as_str().is_some_and(|problem| problem.contains("no C compiler"))
+    };
+    rows.retain(|row| !has_no_compiler(row));
+    check_rows(&section, &["queue, run, done", "queue and flush", "queue a pending one"]);
 }
 
 /// Every system has a row, none failed, and the named figures were measured.
@@ -213,7 +227,7 @@ fn a_report_is_written_and_resumed() {
     };
     let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
     let (done, said) = report(&["--only", "roundtrip"]);
-    assert!(done && said.contains("roundtrip (5 of 10)"), "{said}");
+    assert!(done && said.contains("roundtrip (5 of 11)"), "{said}");
     let text = read("REPORT.md");
     for expected in [
         "## roundtrip",

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Installs the C library: headers, libcmwq.a, libcmwq.so with versioned symbols, and libcmwq.pc.
+# Installs the C library: headers, libcmwq.a, libcmwq.so with versioned symbols, libcmwq.pc and the manual.
 #
 #   install.sh [--prefix DIR] [--destdir DIR] [--archive FILE]
+#
+# Everything lies below the prefix, and with --destdir below that folder, for making packages.
 #
 # The shared library is linked from the archive, because only a linker that the compiler does not give a version
 # script of its own takes ours (libcmwq.map). Without --archive the archive is built first.
@@ -46,3 +48,15 @@ ${CC:-cc} -shared -o "$lib/libcmwq.so.$version" \
 ln -sf "libcmwq.so.$version" "$lib/libcmwq.so.$major"
 ln -sf "libcmwq.so.$major" "$lib/libcmwq.so"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/libcmwq.pc.in" >"$lib/pkgconfig/libcmwq.pc"
+
+# Each name of a page that is not the page's own becomes a link to it.
+for page in "$here"/man/*.[37]; do
+	file=${page##*/}
+	section=${file##*.}
+	folder=$destdir$prefix/share/man/man$section
+	mkdir -p "$folder"
+	cp "$page" "$folder/$file"
+	sed -n '/^\.SH NAME$/,/ \\-/{/^\.SH/d;s/ \\-.*//;s/,$//;p;}' "$page" | while read -r name; do
+		[ "$name.$section" = "$file" ] || echo ".so man$section/$file" >"$folder/$name.$section"
+	done
+done

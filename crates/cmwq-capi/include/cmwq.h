@@ -12,6 +12,23 @@
  */
 #define CMWQ_MANAGED (1U << 24)
 
+/* What a queue's items have done so far. Later libraries may know more: members are only ever added at the end. */
+struct cmwq_stats {
+	uint64_t started; /* functions that were entered */
+	uint64_t completed; /* functions that have returned */
+	uint64_t cpu_time_us;
+	uint64_t cpu_intensive; /* items that hogged the CPU */
+	uint64_t cm_wakeup; /* workers woken because one blocked */
+	uint64_t repatriated; /* workers sent back to their pod */
+	uint64_t mayday; /* calls for the rescuer */
+	uint64_t rescued; /* items that the rescuer ran */
+	uint64_t cancelled; /* items taken back before they ran */
+};
+/* The library asserts the same. */
+CMWQ_ASSERT(sizeof(struct cmwq_stats) == 72);
+CMWQ_ASSERT(offsetof(struct cmwq_stats, cpu_time_us) == 16);
+CMWQ_ASSERT(offsetof(struct cmwq_stats, cancelled) == 64);
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,6 +39,42 @@ extern "C" {
  */
 void cmwq_blocking_begin(void);
 void cmwq_blocking_end(void);
+
+/*
+ * Makes the program say when grace periods of rcu_work are over: `call_rcu` calls func(head) when one is, `rcu_barrier`
+ * waits for all such calls. Those of liburcu fit as they are, by a cast. Before the first queue_rcu_work(): 0, or
+ * -EBUSY. Sections of the <linux/rcupdate.h> beside this file are waited for besides.
+ */
+int cmwq_set_rcu(void (*call_rcu)(struct CMWQ_RCU_HEAD *head, void (*func)(struct CMWQ_RCU_HEAD *head)),
+		 void (*rcu_barrier)(void));
+
+/*
+ * Writes the first `size` bytes of a queue's counters, with zeroes for what this library does not count, and returns
+ * how many bytes it knows. `size` is sizeof(struct cmwq_stats) of the header the program was compiled with.
+ */
+size_t cmwq_workqueue_stats(struct workqueue_struct *wq, struct cmwq_stats *stats, size_t size);
+
+/*
+ * Parameters by name and text, as CMWQ_PARAMS="name=value" has them. They are read when the library is first used;
+ * after that only default_affinity_scope and unbound_cpus can be set: 0, -EINVAL (no such parameter or value; what
+ * there is is said) or -EBUSY (too late). cmwq_param_get() returns the length of the text, of which `size` - 1 bytes
+ * and a null are written, or -EINVAL.
+ */
+int cmwq_param_set(const char *name, const char *value);
+int cmwq_param_get(const char *name, char *buf, size_t size);
+
+/*
+ * Lets what is queued finish, and all threads of the library leave: 0, or -EBUSY after `timeout_ms`, or in a work
+ * function. Nothing can be queued from then on. A program need not call it before it ends.
+ */
+int cmwq_shutdown(unsigned int timeout_ms);
+
+/*
+ * With CMWQ_DEBUG=objects: the memory is about to be freed. An item in it that is queued, or has its timer armed, is said
+ * and taken back; the others are forgotten. A program calls it in its own free(), or wraps that of the linker:
+ * see README.md. Without CMWQ_DEBUG it does nothing.
+ */
+void cmwq_debug_check_no_obj_freed(const void *address, size_t size);
 
 #ifdef __cplusplus
 }

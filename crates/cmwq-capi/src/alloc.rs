@@ -22,6 +22,7 @@ const CPU_INTENSIVE: c_uint = 1 << 5;
 const POWER_EFFICIENT: c_uint = 1 << 7;
 const PERCPU: c_uint = 1 << 8;
 const ORDERED: c_uint = 1 << 17;
+const LEGACY: c_uint = 1 << 18;
 const MANAGED: c_uint = 1 << 24;
 
 /// What a flag does to a queue that is being described.
@@ -62,12 +63,13 @@ fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
         f if f & POWER_EFFICIENT != 0 => builder.power_efficient(),
         _ => builder.percpu(),
     };
-    let set: [(c_uint, Set); 5] = [
+    let set: [(c_uint, Set); 6] = [
         (BH, Builder::bh),
         (FREEZABLE, Builder::freezable),
         (MEM_RECLAIM, Builder::mem_reclaim),
         (HIGHPRI, Builder::highpri),
         (CPU_INTENSIVE, Builder::cpu_intensive),
+        (LEGACY, Builder::legacy),
     ];
     set.iter().filter(|(flag, _)| flags & flag != 0).fold(builder, |builder, (_, set)| set(builder))
 }

@@ -1,9 +1,11 @@
 //! `struct workqueue_attrs`: where and how the workers of a queue run.
 
 use std::ffi::{c_int, c_uint, c_ulong};
+use std::mem::offset_of;
+use std::sync::{Once, OnceLock};
 
 use cmwq::raw;
-use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind};
+use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched};
 
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
@@ -29,9 +31,22 @@ pub struct workqueue_attrs {
     affn_strict: bool,
     affn_scope: c_uint,
     ordered: bool,
+    cmwq_policy: u8,
+    cmwq_rt_priority: u8,
 }
 
-const _: () = assert!(size_of::<workqueue_attrs>() == 40 && size_of::<CpuMask>() == 1024);
+// As in the header, which asserts the same.
+const _: () = {
+    assert!(size_of::<workqueue_attrs>() == 40 && size_of::<CpuMask>() == 1024);
+    assert!(offset_of!(workqueue_attrs, nice) == 0);
+    assert!(offset_of!(workqueue_attrs, cpumask) == 8);
+    assert!(offset_of!(workqueue_attrs, __pod_cpumask) == 16);
+    assert!(offset_of!(workqueue_attrs, affn_strict) == 24);
+    assert!(offset_of!(workqueue_attrs, affn_scope) == 28);
+    assert!(offset_of!(workqueue_attrs, ordered) == 32);
+    assert!(offset_of!(workqueue_attrs, cmwq_policy) == 33);
+    assert!(offset_of!(workqueue_attrs, cmwq_rt_priority) == 34);
+};
 
 /// Fresh attributes: nice 0, all CPUs, the default scope, not strict.
 #[unsafe(no_mangle)]
@@ -44,6 +59,8 @@ pub extern "C" fn alloc_workqueue_attrs() -> *mut workqueue_attrs {
         affn_strict: false,
         affn_scope: 0,
         ordered: false,
+        cmwq_policy: 0,
+        cmwq_rt_priority: 0,
     }))
 }
 
@@ -59,8 +76,14 @@ impl workqueue_attrs {
             0 => None,
             scope => Some(*AffinityScope::ALL.get(scope as usize - 1)?),
         };
-        let attrs =
-            Attrs::new().nice(self.nice).affinity_scope(scope).affinity_strict(self.affn_strict);
+        let sched = match (c_int::from(self.cmwq_policy), self.cmwq_rt_priority) {
+            (libc::SCHED_OTHER, 0) => Sched::Normal,
+            (libc::SCHED_FIFO, priority) => Sched::Fifo(priority),
+            (libc::SCHED_RR, priority) => Sched::RoundRobin(priority),
+            _ => return None,
+        };
+        let attrs = Attrs::new().nice(self.nice).sched(sched);
+        let attrs = attrs.affinity_scope(scope).affinity_strict(self.affn_strict);
         let is_all = mask.bits.iter().all(|&word| word == !0);
         Some(if is_all { attrs } else { attrs.cpumask(mask.to_set()) })
     }
@@ -68,10 +91,16 @@ impl workqueue_attrs {
 
 impl CpuMask {
     fn to_set(&self) -> CpuSet {
-        let has = |cpu: usize| self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0;
-        (0..raw::CPU_UNBOUND).filter(|&cpu| has(cpu as usize)).collect()
+        (0..raw::CPU_UNBOUND).filter(|&cpu| self.has(cpu as usize)).collect()
+    }
+
+    fn has(&self, cpu: usize) -> bool {
+        self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0
     }
 }
+
+/// The CPUs of unbound queues before housekeeping took some away.
+static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
 
 c_functions! {
     /// Frees attributes; null is nothing to free.
@@ -90,15 +119,44 @@ c_functions! {
         }
     }
 
+    /// Accepts any queue: 0. There are no files to make.
+    fn workqueue_sysfs_register(wq: *mut workqueue_struct) -> c_int {
+        // SAFETY: passed on to the caller.
+        let _ = unsafe { Queue::of(wq) };
+        0
+    }
+
+    /// Of the CPUs that unbound queues were to use when this was called first, they use those in `hk` from
+    /// now on; all of them if that leaves none: 0, or `-EINVAL`.
+    fn workqueue_unbound_housekeeping_update(hk: *const CpuMask) -> c_int {
+        // SAFETY: passed on to the caller.
+        let Some(hk) = (unsafe { hk.as_ref() }) else { return -libc::EINVAL };
+        let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
+        let both: CpuSet = requested.iter().filter(|&cpu| hk.has(cpu as usize)).collect();
+        let cpus = if both.is_empty() { requested } else { &both };
+        match cmwq::set_unbound_cpumask(cpus) {
+            Ok(()) => 0,
+            Err(error) => {
+                raw::say(error.to_string());
+                -libc::EINVAL
+            }
+        }
+    }
+
     /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.
     fn apply_workqueue_attrs(wq: *mut workqueue_struct, attrs: *const workqueue_attrs) -> c_int {
         // SAFETY: passed on to the caller.
         let (wq, attrs) = unsafe { (Queue::of(wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
         let Some(attrs) = attrs else { return -libc::EINVAL };
         let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
+        if error.kind() == ErrorKind::PermissionDenied {
+            // Whoever goes on without asks for each of his queues.
+            static SAID: Once = Once::new();
+            SAID.call_once(|| raw::say(error.to_string()));
+            return -libc::EPERM;
+        }
         raw::say(error.to_string());
         match error.kind() {
-            ErrorKind::PermissionDenied => -libc::EPERM,
             ErrorKind::ThreadCreation | ErrorKind::Unavailable => -libc::ENOMEM,
             _ => -libc::EINVAL,
         }

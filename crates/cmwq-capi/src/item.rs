@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cmwq::raw::{RawDelayed, WorkFn, WorkItem, WorkWord};
 
@@ -48,6 +49,38 @@ pub(crate) unsafe fn delayed<'a>(work: *mut RawDelayed) -> &'a RawDelayed {
 
 pub(crate) fn pointer<T>(item: *mut T) -> NonNull<T> {
     NonNull::new(item).unwrap_or_else(|| panic!("a null pointer in place of a work item"))
+}
+
+/// The address of an item's function.
+pub(crate) fn func(item: &WorkItem) -> usize {
+    item.func() as *const () as usize
+}
+
+/// Whether the item's entry is linked to anything but itself, as of now. True while it is queued.
+///
+/// # Safety
+/// `item` must be valid.
+#[inline]
+pub(crate) unsafe fn has_foreign_entry(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise; a pool may be writing it.
+    let next = unsafe {
+        let entry = &raw mut (*item.cast::<Layout>()).entry;
+        (AtomicUsize::from_ptr(entry.cast()).load(Ordering::Relaxed), entry.addr())
+    };
+    next.0 != 0 && next.0 != next.1
+}
+
+/// Whether the item is as a declaration or an initialisation leaves it.
+///
+/// # Safety
+/// `item` must be valid.
+pub(crate) unsafe fn is_fresh(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let layout = item.cast::<Layout>();
+        (*layout).data == WorkWord::INIT.bits()
+            && (*layout).entry == [(&raw const (*layout).entry).addr(); 2]
+    }
 }
 
 /// Whether the item was initialised: who waits for one that was not waits for nothing.

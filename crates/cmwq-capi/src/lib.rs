@@ -10,11 +10,17 @@
 mod alloc;
 mod attrs;
 mod cpu;
+mod debug;
 mod delay;
+mod devres;
 mod handle;
+mod hooks;
 mod item;
 mod misc;
 mod queueing;
+mod rcu;
+mod settings;
+mod show;
 mod system;
 mod twins;
 mod waiting;

@@ -1,10 +1,11 @@
 //! Queueing. Safe to call from any thread; none of these waits for anything to run.
 
-use std::ffi::{c_int, c_uint, c_ulong};
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
 use cmwq::raw::{self, Any, RawDelayed, WorkItem};
 
 use crate::cpu;
+use crate::debug::{is_item, may_be_queued};
 use crate::delay::{HZ, delay};
 use crate::handle::{Queue, workqueue_struct};
 use crate::item::{delayed, pointer, work};
@@ -31,6 +32,9 @@ pub(crate) use c_functions;
 unsafe fn queue_on(wq: *mut workqueue_struct, cpu: Option<u32>, item: *mut WorkItem) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
+        if !may_be_queued(item) {
+            return true;
+        }
         system::note_use(wq, work(item));
         raw::queue(&Queue::of(wq), cpu, pointer(item))
     }
@@ -53,6 +57,9 @@ c_functions! {
     fn queue_work_node(node: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
+            if !may_be_queued(item) {
+                return true;
+            }
             system::note_use(wq, work(item));
             raw::queue_node(&Queue::of(wq), u32::try_from(node).ok(), pointer(item))
         }
@@ -64,6 +71,9 @@ c_functions! {
     ) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
+            if !may_be_queued(item.cast()) {
+                return true;
+            }
             system::note_use(wq, work(item.cast()));
             raw::queue_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
         }
@@ -75,6 +85,9 @@ c_functions! {
     ) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
+            if !may_be_queued(item.cast()) {
+                return true;
+            }
             system::note_use(wq, work(item.cast()));
             raw::mod_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
         }
@@ -96,11 +109,18 @@ c_functions! {
         unsafe { cmwq_mod_delayed_work_on(cpu, wq, item, ticks, HZ) }
     }
 
+    /// Lets an item's timer expire now, if it is armed. Takes the address of the item's timer.
+    fn delayed_work_timer_fn(timer: *mut c_void) {
+        let item = timer.wrapping_byte_sub(RawDelayed::TIMER_OFFSET).cast::<RawDelayed>();
+        // SAFETY: passed on to the caller: the timer is an item's.
+        unsafe { raw::expire(pointer(item)) };
+    }
+
     /// Enables an item and queues it if that made it ready to be queued.
     fn enable_and_queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            let is_enabled = raw::enable(Any::Work(work(item)));
+            let is_enabled = is_item(item, "enabled") && raw::enable(Any::Work(work(item)));
             if is_enabled {
                 queue_on(wq, None, item);
             }
@@ -111,36 +131,36 @@ c_functions! {
     /// Cancels an item without waiting: `true`, it was pending.
     fn cancel_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        raw::cancel(Any::Work(unsafe { work(item) }))
+        unsafe { is_item(item, "cancelled") && raw::cancel(Any::Work(work(item))) }
     }
 
     /// As `cancel_work`, and its timer.
     fn cancel_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        raw::cancel(Any::Delayed(unsafe { delayed(item) }))
+        unsafe { is_item(item.cast(), "cancelled") && raw::cancel(Any::Delayed(delayed(item))) }
     }
 
     /// As `cancel_work`, and refuses to be queued until it is enabled.
     fn disable_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        raw::disable(Any::Work(unsafe { work(item) }))
+        unsafe { is_item(item, "disabled") && raw::disable(Any::Work(work(item))) }
     }
 
     /// As `disable_work`, and its timer.
     fn disable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        raw::disable(Any::Delayed(unsafe { delayed(item) }))
+        unsafe { is_item(item.cast(), "disabled") && raw::disable(Any::Delayed(delayed(item))) }
     }
 
     /// Takes one disabling back: `true`, the item can be queued again.
     fn enable_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        raw::enable(Any::Work(unsafe { work(item) }))
+        unsafe { is_item(item, "enabled") && raw::enable(Any::Work(work(item))) }
     }
 
     /// As `enable_work`; the timer is not touched.
     fn enable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        raw::enable(Any::Delayed(unsafe { delayed(item) }))
+        unsafe { is_item(item.cast(), "enabled") && raw::enable(Any::Delayed(delayed(item))) }
     }
 }

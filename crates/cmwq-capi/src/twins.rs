@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_ulong};
 
 use cmwq::raw::{self, RawDelayed, WorkFn, WorkItem};
 
+use crate::debug;
 use crate::handle::workqueue_struct;
 use crate::item::pointer;
 use crate::queueing::{
@@ -16,12 +17,14 @@ const ANY_CPU: c_int = raw::CPU_UNBOUND as c_int;
 c_functions! {
     /// Makes an idle item of any memory; `INIT_WORK` in C.
     fn cmwq_init_work(item: *mut WorkItem, func: WorkFn) {
+        debug::init(item, false);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(WorkItem::new(func)) };
     }
 
     /// As `cmwq_init_work`, with a timer; `INIT_DELAYED_WORK` or `INIT_DEFERRABLE_WORK` in C.
     fn cmwq_init_delayed_work(item: *mut RawDelayed, func: WorkFn, is_deferrable: bool) {
+        debug::init(item.cast(), false);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(RawDelayed::new(func, is_deferrable)) };
     }

@@ -4,59 +4,49 @@ use std::ffi::c_uint;
 
 use cmwq::raw::{self, Any, RawDelayed, WorkItem};
 
+use crate::debug::is_item;
 use crate::handle::{Queue, workqueue_struct};
-use crate::item::{delayed, has_func, pointer, work};
+use crate::item::{delayed, pointer, work};
 use crate::queueing::c_functions;
 
 const BUSY_PENDING: c_uint = 1 << 0;
 const BUSY_RUNNING: c_uint = 1 << 1;
 
-/// # Safety
-/// `item` must be valid.
-unsafe fn is_item(item: *mut WorkItem) -> bool {
-    // SAFETY: the caller's promise.
-    let is_item = unsafe { has_func(item) };
-    if !is_item {
-        raw::say(format!("work item {item:p} is waited for and was never initialised"));
-    }
-    is_item
-}
-
 c_functions! {
     /// Waits until an item's last queueing has finished: `true`, there was something to wait for.
     fn flush_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item) && raw::flush(work(item)) }
+        unsafe { is_item(item, "flushed") && raw::flush(work(item)) }
     }
 
     /// As `flush_work`, after queueing the item at once if its timer is armed.
     fn flush_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast()) && raw::flush_delayed(pointer(item)) }
+        unsafe { is_item(item.cast(), "flushed") && raw::flush_delayed(pointer(item)) }
     }
 
     /// Cancels an item and waits for a run in progress: `true`, it was pending.
     fn cancel_work_sync(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item) && raw::cancel_sync(Any::Work(work(item))) }
+        unsafe { is_item(item, "cancelled") && raw::cancel_sync(Any::Work(work(item))) }
     }
 
     /// As `cancel_work_sync`, and its timer.
     fn cancel_delayed_work_sync(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast()) && raw::cancel_sync(Any::Delayed(delayed(item))) }
+        unsafe { is_item(item.cast(), "cancelled") && raw::cancel_sync(Any::Delayed(delayed(item))) }
     }
 
     /// As `disable_work`, and waits for a run in progress.
     fn disable_work_sync(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item) && raw::disable_sync(Any::Work(work(item))) }
+        unsafe { is_item(item, "disabled") && raw::disable_sync(Any::Work(work(item))) }
     }
 
     /// As `disable_work_sync`, and its timer.
     fn disable_delayed_work_sync(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast()) && raw::disable_sync(Any::Delayed(delayed(item))) }
+        unsafe { is_item(item.cast(), "disabled") && raw::disable_sync(Any::Delayed(delayed(item))) }
     }
 
     /// Waits until everything that was queued before has finished.
@@ -74,7 +64,8 @@ c_functions! {
     /// Whether an item is pending (1), running (2) or both.
     fn work_busy(item: *mut WorkItem) -> c_uint {
         // SAFETY: passed on to the caller.
-        let (pending, running) = raw::busy(unsafe { work(item) });
+        let (pending, running) =
+            unsafe { if is_item(item, "asked about") { raw::busy(work(item)) } else { (false, false) } };
         (if pending { BUSY_PENDING } else { 0 }) | (if running { BUSY_RUNNING } else { 0 })
     }
 }

@@ -5,11 +5,14 @@
 //! [`message`].
 
 mod doctor;
+mod dump;
 mod exit;
+mod look;
 mod message;
 mod scenario;
 mod sim;
 mod sum;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -26,16 +29,20 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Args),
+    Dump(dump::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Dump(args) => dump::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Trace(args) => trace::run(&args),
     }
 }

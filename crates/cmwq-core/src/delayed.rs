@@ -49,6 +49,17 @@ pub struct Timer {
     is_deferrable: bool,
 }
 
+// The C header says the same, and so makes timers without calling us.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<Timer>() == 32 && align_of::<Timer>() == 8);
+    assert!(offset_of!(Timer, entry) == 0);
+    assert!(offset_of!(Timer, expires) == 16);
+    assert!(offset_of!(Timer, tag) == 24);
+    assert!(offset_of!(Timer, slot) == 28);
+    assert!(offset_of!(Timer, is_deferrable) == 30);
+};
+
 impl Timer {
     /// A timer that is not armed.
     #[must_use]
@@ -258,6 +269,18 @@ impl Wheel {
     pub unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
         // SAFETY: the caller's promise.
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
+    }
+
+    /// Whether there is an armed timer at this address, where there may be anything. Walks the whole wheel:
+    /// for debugging.
+    #[must_use]
+    pub fn has_at(&self, timer: usize) -> bool {
+        let wanted = timer + offset_of!(Timer, entry);
+        let lists = self.slots.iter().chain(self.moving.iter().map(|moving| &moving.left));
+        lists
+            .map(|bucket| &bucket.timers)
+            .chain([&self.expired])
+            .any(|list| list.iter().any(|node| node.as_ptr() as usize == wanted))
     }
 
     /// When a timer is due.

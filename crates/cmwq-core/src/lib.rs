@@ -55,7 +55,8 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use pool::{
-    Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolState, Rescue, RescueVisit,
+    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolReport,
+    PoolState, PwqReport, Rescue, RescueVisit, Touched, Waiting, WaitingItems,
 };
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;

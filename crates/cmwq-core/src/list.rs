@@ -162,6 +162,11 @@ impl List {
         if next == self.head.as_ptr() { None } else { NonNull::new(next) }
     }
 
+    /// All nodes, in order; the list must not be changed meanwhile.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Node> + '_ {
+        core::iter::successors(self.first(), |node| self.after(*node))
+    }
+
     /// Appends `node`.
     ///
     /// # Safety

@@ -26,19 +26,27 @@ use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
+mod activations;
 mod events;
 mod footprint;
 mod hog;
 mod next;
 mod queue;
 mod replace;
+mod report;
 mod rescue;
+mod touched;
 
+use activations::Activations;
+
+pub use activations::Activation;
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
+pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{Rescue, RescueVisit};
+pub use touched::Touched;
 
 /// Whom to wake, after the lock is dropped.
 #[must_use]
@@ -140,6 +148,9 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    activations: Activations,
+    /// See [`Touched`].
+    touched: Touched,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
 }
 
@@ -162,6 +173,8 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            activations: Activations::off(),
+            touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }
     }
@@ -288,11 +301,21 @@ impl PoolState {
         self.pwqs.get(pwq.0).map(|p| p.stats)
     }
 
-    /// Items of `pwq` have used the CPU for so many microseconds more. Nothing, if it has gone.
-    pub fn charge(&mut self, pwq: PwqId, micros: u64) {
-        if let Some(pwq) = self.pwqs.get_mut(pwq.0) {
+    /// `(started, completed, nr_active, has inactive items)` of a pwq: what changes with each item.
+    #[inline]
+    #[must_use]
+    pub fn pwq_counts(&self, pwq: PwqId) -> Option<(u64, u64, u32, bool)> {
+        let pwq = self.pwqs.get(pwq.0)?;
+        let has_inactive = !pwq.inactive.is_empty();
+        Some((pwq.stats.started, pwq.stats.completed, pwq.nr_active, has_inactive))
+    }
+
+    /// Items of pwq `id` have used the CPU for so many microseconds more. Nothing, if it has gone.
+    pub fn charge(&mut self, id: PwqId, micros: u64) {
+        if let Some(pwq) = self.pwqs.get_mut(id.0) {
             pwq.stats.cpu_time += micros;
         }
+        self.touch(id);
     }
 
     /// `(nr_active, has inactive items, anything in flight)` of a pwq.
@@ -537,6 +560,7 @@ impl PoolState {
 
     pub(crate) fn pwq_count_cancelled(&mut self, pwq: PwqId) {
         self.pwq(pwq).stats.cancelled += 1;
+        self.touch(pwq);
     }
 
     pub(crate) fn worklist_after(&self, node: crate::list::Node) -> Option<crate::list::Node> {

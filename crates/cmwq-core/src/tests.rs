@@ -4,6 +4,7 @@
 //! Random tests run with fixed seeds and with the one in `CMWQ_SEED`, if it is set; each prints its
 //! seed before it starts, so a failure says how to replay it.
 
+mod activations;
 mod active;
 mod barrier;
 mod bh;

@@ -28,7 +28,12 @@ pub struct WorkItem {
 }
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<WorkItem>() == 32);
+const _: () = {
+    assert!(size_of::<WorkItem>() == 32 && align_of::<WorkItem>() == 8);
+    assert!(offset_of!(WorkItem, data) == 0);
+    assert!(offset_of!(WorkItem, entry) == 8);
+    assert!(offset_of!(WorkItem, func) == 24);
+};
 
 // SAFETY: `data` is atomic; `entry` is touched only by the owner of PENDING under a pool's lock
 // (list invariant (locked)); `func` is written only while the caller has the item to itself.

@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.
     pub(crate) guest: bool,
     pub(crate) current: Option<Current>,
+    /// What it ran last. KERNEL: `last_func` — same.
+    pub(crate) last_func: Option<WorkFn>,
     pub(crate) scheduled: List,
     pub(crate) seq: u64,
     pub(crate) last_active: Nanos,
@@ -100,6 +102,7 @@ impl Worker {
             woken: false,
             guest,
             current: None,
+            last_func: None,
             scheduled: List::new(),
             seq: 0,
             last_active: 0,

@@ -19,6 +19,7 @@ use cmwq_core::{Claim, Kick, Nanos};
 
 use crate::clock;
 use crate::current::{self, BhRun};
+use crate::inspect::{Role, WorkerMirror};
 use crate::meter::Meter;
 use crate::notice::{self, Notice};
 use crate::park::{self, Parker};
@@ -28,6 +29,7 @@ use crate::runtime::{HIGHPRI_NICE, Runtime};
 use crate::sense;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::topo::CpuSet;
+use crate::trace;
 
 /// Items per visit to a pool. KERNEL: `BH_WORKER_RESTARTS` — same.
 const RESTARTS: u32 = 10;
@@ -49,9 +51,15 @@ struct BhContext {
     parker: Parker,
     /// The CPU's pools: of high priority, and normal.
     pools: [Published<&'static Pool>; 2],
-    meter: Meter,
     /// Its CPU has returned, and the system does not bring the thread back.
     is_astray: AtomicBool,
+}
+
+/// What a context's thread has for itself.
+#[derive(Debug)]
+struct Seat {
+    meter: Meter,
+    mirror: WorkerMirror,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +77,6 @@ impl BhContexts {
         let new = |_| BhContext {
             parker: Parker::new(),
             pools: [Published::nothing(), Published::nothing()],
-            meter: Meter::new(),
             is_astray: AtomicBool::new(false),
         };
         Self {
@@ -124,7 +131,9 @@ impl BhContexts {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let name = format!("cmwq/bh:{cpu}");
-        runtime.crew.spawn(&name, runtime.params.stack_size, move || self.main(cpu))
+        let mirror = runtime.inspect.worker(Role::Bh(cpu), &name);
+        let seat = Seat { meter: Meter::new(mirror.record()), mirror };
+        runtime.crew.spawn(&name, runtime.params.stack_size, move || self.main(cpu, &seat))
     }
 
     /// A pool of this CPU has work. KERNEL: `kick_bh_pool` — same: raising twice is raising once.
@@ -152,13 +161,14 @@ impl BhContexts {
         }
     }
 
-    fn main(&self, cpu: u32) {
+    fn main(&self, cpu: u32, seat: &Seat) {
         prepare(cpu);
+        seat.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let context = &self.cpus[cpu as usize];
-        context.meter.begin();
+        seat.meter.begin();
         loop {
             context.parker.park(None);
-            if context.serve() {
+            if context.serve(seat) {
                 context.parker.unpark(park::WAKE);
             // ORDERING: no pairing of its own: see `stop`.
             } else if self.is_leaving.load(Ordering::Relaxed) {
@@ -200,10 +210,10 @@ impl BhContext {
     }
 
     /// One round over the pools. `true`: work is left, because a visit's limits were reached.
-    fn serve(&self) -> bool {
+    fn serve(&self, seat: &Seat) -> bool {
         let mut is_left = false;
         for pool in self.pools.iter().filter_map(Published::get) {
-            is_left |= visit(pool, self);
+            is_left |= visit(pool, self, seat);
         }
         is_left
     }
@@ -213,20 +223,22 @@ impl BhContext {
 /// left, and nobody else has been told.
 ///
 /// KERNEL: `bh_worker` — same.
-fn visit(pool: &'static Pool, context: &BhContext) -> bool {
-    let meter = &context.meter;
+fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat) -> bool {
     let mut guard = pool.lock();
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();
+        mirror.serve(pool.id.0, true);
         let end = clock::now() + VISIT_NS;
         let mut restarts = RESTARTS;
         while let Some(claim) = guard.core.guest_next(guest) {
             meter.turn_to(&mut guard.core, claim.pwq);
+            guard.mirror.started(&guard.core, mirror, &claim);
             pool.unlock(guard, claim.kick);
             context.come_home(pool);
             run(pool, &claim);
             guard = pool.lock_only();
             let effects = guard.core.finish(guest);
+            guard.mirror.count_pwq(&guard.core, claim.pwq);
             if effects.flush_done.is_some() || effects.grant.is_some() {
                 drop(guard);
                 pool.act_effects(effects);
@@ -244,6 +256,7 @@ fn visit(pool: &'static Pool, context: &BhContext) -> bool {
             }
         }
         meter.settle(&mut guard.core);
+        mirror.rest();
         // Its kick is for us; what it would say is what is asked below.
         let _ = guard.core.guest_leave(guest);
     }
@@ -260,8 +273,12 @@ fn visit(pool: &'static Pool, context: &BhContext) -> bool {
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
     current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq });
+    #[cfg(feature = "tracing")]
+    let _span = trace::executing(pool, claim);
+    trace::execute_start(pool, claim);
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
     unsafe { (claim.func)(claim.item) };
+    trace::execute_end(pool, claim);
     current::leave_bh();
 }
 

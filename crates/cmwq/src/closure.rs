@@ -17,6 +17,7 @@ use crate::delayed::DelayedItem;
 use crate::panic;
 use crate::park::Event;
 use crate::sync::{Arc, Mutex, lock};
+use crate::trace;
 
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
@@ -170,6 +171,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    trace::name_closure::<F>(run::<I, F, T>);
     let closure =
         Arc::new(Closure { item, func: UnsafeCell::new(Some(func)), packet: Packet::new() });
     let raw = Arc::into_raw(Arc::clone(&closure)).cast_mut();

@@ -6,10 +6,13 @@ use std::ptr;
 use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::bh;
+use crate::inspect::Reason;
 use crate::pool::Pool;
 use crate::runtime::Runtime;
+use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
+use crate::trace;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {
@@ -109,7 +112,9 @@ impl Context {
             return;
         }
         let mut guard = self.pool.lock();
-        let kick = guard.core.worker_blocked(self.id, run.seq);
+        let kick = guard.worker_blocked(self.pool, self.id, run.seq);
+        guard.mirror.decided(Reason::Blocked);
+        guard.show_belief(self.id);
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
     }
@@ -120,7 +125,11 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            self.pool.lock_only().core.worker_resumed(self.id, run.seq);
+            trace::ready();
+            let mut guard = self.pool.lock_only();
+            guard.worker_resumed(self.pool, self.id, run.seq);
+            guard.settle_mirror();
+            guard.show_belief(self.id);
         }
     }
 }
@@ -161,7 +170,8 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
 pub(crate) fn describe_item() -> String {
     let run = with(|context| context.run.get()).flatten();
     run.map_or_else(String::new, |run| {
-        format!("item {:p}, function {:p}", run.item, run.func as *const ())
+        let func = symbol::name_of(run.func as *const () as usize);
+        format!("item {:p}, {func}", run.item)
     })
 }
 

@@ -37,6 +37,7 @@ const _: () = {
     assert!(offset_of!(DelayedItem, expires) == 64);
     assert!(offset_of!(DelayedItem, refused) == 72);
     assert!(offset_of!(DelayedItem, route) == 80);
+    assert!(offset_of!(Route, wq) == 0 && offset_of!(Route, cpu) == 8);
 };
 
 /// Lets go of an item that will not run. Called once, with PENDING given up.
@@ -76,6 +77,8 @@ unsafe impl Sync for DelayedItem {}
 unsafe impl Send for DelayedItem {}
 
 impl DelayedItem {
+    pub(crate) const TIMER_OFFSET: usize = offset_of!(Self, timer);
+
     pub(crate) fn new(func: WorkFn, refused: Refused) -> Self {
         Self::with_timer(Timer::new(), func, Some(refused))
     }

@@ -23,6 +23,7 @@ pub use degradation::Degradation;
 pub use limits::{CgroupPids, Limits, Rlimit};
 pub use machine::{CpuQuota, Machine, Pods};
 pub use settings::Setting;
+pub(crate) use settings::text as param_text;
 pub use sources::{Availability, Source};
 
 use crate::detect::Detect;

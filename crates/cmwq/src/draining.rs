@@ -8,6 +8,7 @@ use cmwq_core::WorkFn;
 
 use crate::current;
 use crate::notice::{self, Notice};
+use crate::symbol;
 use crate::sync::{Ordering, lock};
 use crate::wq::{DRAINING, SHUT, Wq};
 
@@ -20,13 +21,20 @@ impl Wq {
         self.flags.load(Ordering::Relaxed) == 0 || current::current_wq() == Some(self.key)
     }
 
+    /// Whether it is closed for this reason, as of now.
+    pub(crate) fn is_closed(&self, why: u32) -> bool {
+        // ORDERING: no pairing: for people.
+        self.flags.load(Ordering::Relaxed) & why != 0
+    }
+
     #[cold]
     pub(crate) fn say_refused(&self, func: WorkFn) {
         notice::once(Notice::Refused, || {
             format!(
-                "workqueue '{}' is being drained, destroyed or shut down and takes only what its own items queue: function {:p} \
+                "workqueue '{}' is being drained, destroyed or shut down and takes only what its own items queue: {} \
                  was not queued, and will not be said again",
-                self.name, func as *const ()
+                self.name,
+                symbol::name_of(func as *const () as usize)
             )
         });
     }

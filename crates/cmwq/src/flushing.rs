@@ -38,6 +38,11 @@ unsafe extern "C" fn barrier_fn(item: *mut WorkItem) {
     done.set();
 }
 
+/// Whether this is what somebody who waits for an item has queued behind it.
+pub(crate) fn is_barrier(func: usize) -> bool {
+    func == barrier_fn as *const () as usize
+}
+
 /// What a look for something to wait for came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {

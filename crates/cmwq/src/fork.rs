@@ -16,8 +16,9 @@ use std::cell::RefCell;
 use cmwq_core::WorkItem;
 
 use crate::runtime::Runtime;
+use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, notice, panic, reclaim, runtime, thread, wq};
+use crate::{current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +50,9 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    _settings: set_param::EarlyGuard,
+    flusher: trace::FlusherGuard,
+    rings: trace::RingsGuard,
 }
 
 std::thread_local! {
@@ -72,6 +76,9 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        _settings: set_param::lock_early(),
+        flusher: trace::lock_flusher(),
+        rings: trace::lock_rings(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -84,7 +91,13 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inspect::leave_behind();
     runtime::leave_behind();
+    let _ = HELD.try_with(|slot| {
+        if let Some(held) = &mut *slot.borrow_mut() {
+            trace::leave_behind(&mut held.rings, &mut held.flusher);
+        }
+    });
     // The forking thread may have been a worker; its copy is none.
     current::leave();
     current::leave_bh();

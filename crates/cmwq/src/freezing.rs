@@ -60,6 +60,7 @@ impl Runtime {
         // ORDERING: no pairing of its own: who makes a pwq reads it under the queue's lock, and is
         // found by `adjust_max_active` afterwards or sees this, which comes before that lock.
         self.is_frozen.store(is_frozen, Ordering::Relaxed);
+        self.inspect.header(|header| header.is_frozen.store(is_frozen.into(), Ordering::Relaxed));
         for wq in self.wqs().iter().filter(|wq| wq.spec.freezable) {
             wq.adjust_max_active();
         }
@@ -98,6 +99,7 @@ impl Wq {
     /// KERNEL: `wq_adjust_max_active` — same.
     pub(crate) fn adjust_max_active(&self) {
         let state = lock(&self.state);
+        self.show_settings(&state);
         let is_frozen = self.is_frozen();
         let nodes = state.limits.adjust(is_frozen, &self.spread(&state));
         let todos = if state.limits.is_split() {
@@ -123,6 +125,7 @@ impl Wq {
             let pool = self.runtime.pool(at.pool)?;
             let mut guard = pool.lock();
             let kick = guard.core.set_max_active(at.pwq, max_active);
+            guard.mirror.set_max_active(at.pwq, max_active);
             Some((pool, guard.todo(pool, kick)))
         };
         links.iter().filter_map(set).collect()

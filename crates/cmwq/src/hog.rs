@@ -12,14 +12,13 @@
 //!
 //! *Kernel*: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`.
 
-use std::ffi::CStr;
 use std::fs;
-use std::mem::MaybeUninit;
 
 use cmwq_core::{Nanos, WorkFn};
 
 use crate::notice;
 use crate::params::Params;
+use crate::symbol;
 use crate::sync::{AtomicU64, OnceLock, Ordering, PlainMutex};
 
 /// Threshold on a machine that is not slow: 10 ms.
@@ -170,7 +169,7 @@ impl Hogs {
             notice::always(format!(
                 "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times (consider an unbound or \
                  managed queue)",
-                name_of(addr),
+                symbol::name_of(addr),
                 self.thresh_ns / 1_000
             ));
         }
@@ -195,21 +194,6 @@ impl Hogs {
 /// KERNEL: `wq_cpu_intensive_report` — same: from the threshold on, each time twice as rarely.
 fn is_worth_saying(count: u64, warning_thresh: u64) -> bool {
     warning_thresh != 0 && count >= warning_thresh && (count + 1 - warning_thresh).is_power_of_two()
-}
-
-/// The function's name, if the dynamic linker knows it, or its address.
-fn name_of(func: usize) -> String {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked for; `info` is writable.
-    let found = unsafe { libc::dladdr(func as *const libc::c_void, info.as_mut_ptr()) };
-    // SAFETY: all zeroes is a value of it, if the call has not written another.
-    let info = unsafe { info.assume_init() };
-    if found == 0 || info.dli_sname.is_null() || info.dli_saddr as usize != func {
-        return format!("the function at {func:#x}");
-    }
-    // SAFETY: a symbol of a loaded object, ended by a null; its code is running, so it stays loaded.
-    let name = unsafe { CStr::from_ptr(info.dli_sname) };
-    name.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -257,12 +241,6 @@ mod tests {
         }
         assert_eq!(hogs.count(128, "a"), None);
         assert_eq!(hogs.count(127, "a"), Some(2));
-    }
-
-    #[test]
-    fn a_function_of_a_library_has_its_name() {
-        assert!(name_of(libc::getpid as *const () as usize).contains("getpid"));
-        assert_eq!(name_of(0x10), "the function at 0x10");
     }
 
     const MS: Nanos = 1_000_000;

@@ -27,9 +27,11 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`], [`show_all_workqueues`]: what queues and
+//!   workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
+//! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
 //! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel; `docs/compat.md`
 //!   in the repository has every name of its interface.
@@ -39,7 +41,7 @@
 //! Threads are created as items need them and leave when they have been idle for 300 s; a process
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
-//! environment: `CMWQ_PARAMS` and `CMWQ_DETECT`, and `CMWQ_QUIET=1` silences the notices about what
+//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences the notices about what
 //! is degraded. After `fork` the
 //! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
 //! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
@@ -72,6 +74,7 @@ mod freezing;
 mod grab;
 mod hog;
 mod in_process;
+pub mod inspect;
 pub mod legacy;
 mod limit;
 mod link;
@@ -100,8 +103,11 @@ mod scope;
 mod sense;
 mod sentinel;
 mod service;
+mod set_param;
+mod show;
 mod shutdown;
 mod stats;
+mod symbol;
 mod sync;
 pub mod system;
 mod table;
@@ -110,6 +116,8 @@ mod ticking;
 mod timers;
 mod title;
 mod topo;
+#[doc(hidden)]
+pub mod trace;
 mod verify;
 mod work;
 mod worker;
@@ -137,6 +145,10 @@ pub use rcu::{
 };
 pub use reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use scope::{Scope, ScopedJoinHandle};
+pub use set_param::{param, set_param};
+pub use show::{
+    Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
+};
 pub use shutdown::{ShutdownError, shutdown};
 pub use stats::Stats;
 pub use title::set_worker_desc;

@@ -7,7 +7,8 @@ use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
 #[cfg(test)]
 use cmwq_core::{PoolId, PwqId};
 
-use crate::sync::{Arc, AtomicU32, Mutex, Ordering, lock, seq_cst_fence, without};
+use crate::inspect::NodeCounts;
+use crate::sync::{Arc, Mutex, Ordering, lock, seq_cst_fence, without};
 use crate::wq::Kind;
 
 /// A node's share: a count that is taken and given back without a lock while nobody waits for it,
@@ -20,28 +21,30 @@ use crate::wq::Kind;
 /// | 3. try once more to take a slot | 3. does somebody wait? then hand him a slot |
 #[derive(Debug)]
 pub(crate) struct NodeLimit {
-    nr: AtomicU32,
-    /// Written under the queue's lock (WQ).
-    max: AtomicU32,
-    nr_waiting: AtomicU32,
+    /// Of these the limit is written under the queue's lock (WQ).
+    counts: NodeCounts,
     line: Mutex<VecDeque<PwqRef>>,
 }
 
 impl NodeLimit {
+    #[cfg(all(test, loom))]
     pub(crate) fn new(max: u32) -> Self {
-        Self {
-            nr: AtomicU32::new(0),
-            max: AtomicU32::new(max),
-            nr_waiting: AtomicU32::new(0),
-            line: Mutex::new(VecDeque::new()),
-        }
+        Self::shown(max, NodeCounts::default())
+    }
+
+    /// With its counts where others can see them.
+    fn shown(max: u32, counts: NodeCounts) -> Self {
+        // ORDERING: no pairing: nobody knows it yet.
+        counts.max().store(max.into(), Ordering::Relaxed);
+        Self { counts, line: Mutex::new(VecDeque::new()) }
     }
 
     fn take(&self) -> bool {
         // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
-        let max = self.max.load(Ordering::Relaxed);
+        let max = self.counts.max().load(Ordering::Relaxed);
         let taken = self
-            .nr
+            .counts
+            .nr()
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| (nr < max).then_some(nr + 1));
         taken.is_ok()
     }
@@ -52,7 +55,7 @@ impl NodeLimit {
     pub(crate) fn set_max(&self, max: u32) {
         // ORDERING: no pairing of its own: the line's lock, which `hand_over` takes after this,
         // brings it to those who stand in line later.
-        self.max.store(max, Ordering::Relaxed);
+        self.counts.max().store(max.into(), Ordering::Relaxed);
     }
 
     #[cold]
@@ -60,13 +63,13 @@ impl NodeLimit {
         let mut line = lock(&self.line);
         line.push_back(who);
         // ORDERING: the fence pairs with the one in `put`.
-        self.nr_waiting.fetch_add(1, Ordering::Relaxed);
+        self.counts.nr_waiting().fetch_add(1, Ordering::Relaxed);
         seq_cst_fence("limit_wait");
         if line.len() > 1 || !self.take() {
             return false;
         }
         line.pop_back();
-        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.nr_waiting().fetch_sub(1, Ordering::Relaxed);
         true
     }
 
@@ -74,7 +77,7 @@ impl NodeLimit {
     #[cold]
     pub(crate) fn hand_over(&self) -> Option<PwqRef> {
         // A look at the count instead would miss who is just about to wait.
-        let is_empty = || self.nr_waiting.load(Ordering::Relaxed) == 0;
+        let is_empty = || self.counts.nr_waiting().load(Ordering::Relaxed) == 0;
         if without("limit_hand_over.lock") && is_empty() {
             return None;
         }
@@ -82,7 +85,7 @@ impl NodeLimit {
         if line.is_empty() || !self.take() {
             return None;
         }
-        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.nr_waiting().fetch_sub(1, Ordering::Relaxed);
         line.pop_front()
     }
 }
@@ -91,30 +94,30 @@ impl NodeSlots for NodeLimit {
     fn try_get(&self, who: PwqRef) -> bool {
         // No queue jumping: while others wait, one waits behind them.
         // ORDERING: no pairing: a hint; `wait` decides under the lock.
-        let nobody_waits = self.nr_waiting.load(Ordering::Relaxed) == 0;
+        let nobody_waits = self.counts.nr_waiting().load(Ordering::Relaxed) == 0;
         (nobody_waits && self.take()) || self.wait(who)
     }
 
     fn may_keep(&self, is_waiting: bool) -> bool {
         // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
         // late.
-        self.nr_waiting.load(Ordering::Relaxed) <= u32::from(is_waiting)
-            && self.nr.load(Ordering::Relaxed) <= self.max.load(Ordering::Relaxed)
+        self.counts.nr_waiting().load(Ordering::Relaxed) <= u64::from(is_waiting)
+            && self.counts.nr().load(Ordering::Relaxed) <= self.counts.max().load(Ordering::Relaxed)
     }
 
     fn leave(&self, who: PwqRef) -> bool {
         let mut line = lock(&self.line);
         let Some(at) = line.iter().position(|&pwq| pwq == who) else { return false };
         line.remove(at);
-        self.nr_waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.nr_waiting().fetch_sub(1, Ordering::Relaxed);
         true
     }
 
     fn put(&self) -> Option<PwqRef> {
         // ORDERING: the fence pairs with the one in `wait`.
-        self.nr.fetch_sub(1, Ordering::Relaxed);
+        self.counts.nr().fetch_sub(1, Ordering::Relaxed);
         seq_cst_fence("limit_put");
-        if self.nr_waiting.load(Ordering::Relaxed) == 0 {
+        if self.counts.nr_waiting().load(Ordering::Relaxed) == 0 {
             return None;
         }
         self.hand_over()
@@ -171,12 +174,13 @@ impl Limits {
     }
 
     /// The limit of a new pwq whose pod is on `node`: its own, and the one it shares. A frozen queue
-    /// admits nothing.
+    /// admits nothing. `counts` makes those of a new node.
     pub(crate) fn of(
         &mut self,
         node: Option<u32>,
         is_frozen: bool,
         cpus: &[NodeCpus],
+        counts: impl FnOnce(Option<u32>) -> NodeCounts,
     ) -> (u32, Option<Arc<NodeLimit>>) {
         let node = node.filter(|_| self.is_split);
         let own = self.own(is_frozen);
@@ -186,7 +190,7 @@ impl Limits {
         if let Some((_, limit)) = self.nodes.iter().find(|(known, _)| *known == node) {
             return (own, Some(Arc::clone(limit)));
         }
-        let limit = Arc::new(NodeLimit::new(self.share(node, is_frozen, cpus)));
+        let limit = Arc::new(NodeLimit::shown(self.share(node, is_frozen, cpus), counts(node)));
         self.nodes.push((node, Arc::clone(&limit)));
         (own, Some(limit))
     }
@@ -234,35 +238,39 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn share_of(limits: &mut Limits, node: Option<u32>, cpus: &[NodeCpus]) -> u32 {
-        let (_, limit) = limits.of(node, false, cpus);
-        limit.expect("shared").max.load(Ordering::Relaxed)
+    fn own(_: Option<u32>) -> NodeCounts {
+        NodeCounts::default()
+    }
+
+    fn share_of(limits: &mut Limits, node: Option<u32>, cpus: &[NodeCpus]) -> u64 {
+        let (_, limit) = limits.of(node, false, cpus, own);
+        limit.expect("shared").counts.max().load(Ordering::Relaxed)
     }
 
     #[test]
     fn a_percpu_queue_shares_nothing() {
         let mut limits = Limits::new(Kind::Percpu, 16, None);
-        assert!(matches!(limits.of(Some(0), false, &[]), (16, None)));
-        assert!(matches!(limits.of(Some(0), true, &[]), (0, None)));
+        assert!(matches!(limits.of(Some(0), false, &[], own), (16, None)));
+        assert!(matches!(limits.of(Some(0), true, &[], own), (0, None)));
     }
 
     #[test]
     fn a_percpu_queue_may_have_a_limit_for_all_cpus() {
         let mut limits = Limits::new(Kind::Percpu, 16, Some(3));
-        let [one, other] = [Some(0), Some(1)].map(|node| limits.of(node, false, &[]));
+        let [one, other] = [Some(0), Some(1)].map(|node| limits.of(node, false, &[], own));
         assert_eq!((one.0, other.0), (16, 16), "on each CPU");
         let (one, other) = (one.1.unwrap(), other.1.unwrap());
         assert!(Arc::ptr_eq(&one, &other), "whatever the node");
-        assert_eq!(one.max.load(Ordering::Relaxed), 3);
+        assert_eq!(one.counts.max().load(Ordering::Relaxed), 3);
         limits.adjust(true, &[]);
-        assert_eq!(one.max.load(Ordering::Relaxed), 0, "frozen");
+        assert_eq!(one.counts.max().load(Ordering::Relaxed), 0, "frozen");
     }
 
     #[test]
     fn pods_of_a_node_share_and_nodes_split() {
         let cpus = [(Some(0), 6), (Some(0), 6), (Some(1), 4)];
         let mut limits = Limits::new(Kind::Unbound, 100, None);
-        let [first, second] = [(); 2].map(|()| limits.of(Some(0), false, &cpus).1);
+        let [first, second] = [(); 2].map(|()| limits.of(Some(0), false, &cpus, own).1);
         assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
         assert_eq!(share_of(&mut limits, Some(0), &cpus), 75);
         assert_eq!(share_of(&mut limits, Some(1), &cpus), 25);
@@ -273,7 +281,7 @@ mod tests {
     fn a_small_share_is_raised_to_min_active() {
         let cpus = [(Some(0), 15), (Some(1), 1)];
         let mut limits = Limits::new(Kind::Unbound, 16, None);
-        assert_eq!(share_of(&mut limits, Some(1), &cpus), consts::WQ_DFL_MIN_ACTIVE);
+        assert_eq!(share_of(&mut limits, Some(1), &cpus), consts::WQ_DFL_MIN_ACTIVE.into());
         limits.set_min_active(3);
         limits.adjust(false, &cpus);
         assert_eq!(share_of(&mut limits, Some(1), &cpus), 3);
@@ -285,7 +293,7 @@ mod tests {
     fn a_frozen_queue_admits_nothing_and_a_raised_limit_is_handed_out() {
         let cpus = [(Some(0), 2)];
         let mut limits = Limits::new(Kind::Unbound, 1, None);
-        let (_, limit) = limits.of(Some(0), true, &cpus);
+        let (_, limit) = limits.of(Some(0), true, &cpus, own);
         let (limit, who) = (limit.unwrap(), |pwq| PwqRef { pool: PoolId(0), pwq: PwqId(pwq) });
         assert!(!limit.try_get(who(0)) && !limit.try_get(who(1)));
         assert_eq!(limit.hand_over(), None, "frozen");

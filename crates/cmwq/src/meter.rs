@@ -13,6 +13,7 @@
 use cmwq_core::{Nanos, PoolState, PwqId};
 
 use crate::clock;
+use crate::inspect::WorkerRecord;
 use crate::sense::{self, CpuClock};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -26,13 +27,26 @@ pub(crate) struct Meter {
     settled: AtomicU64,
     /// The coarse clock when it was.
     when: AtomicU64,
+    /// Where readers in other processes find `pwq` and `settled`.
+    mirror: Option<&'static WorkerRecord>,
 }
 
 const NOBODY: u64 = u64::MAX;
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { pwq: AtomicU64::new(NOBODY), settled: AtomicU64::new(0), when: AtomicU64::new(0) }
+    pub(crate) fn new(mirror: Option<&'static WorkerRecord>) -> Self {
+        Self {
+            pwq: AtomicU64::new(NOBODY),
+            settled: AtomicU64::new(0),
+            when: AtomicU64::new(0),
+            mirror,
+        }
+    }
+
+    fn show(&self, core: &PoolState) {
+        if let Some(mirror) = self.mirror {
+            mirror.show_meter(core.id(), self.pwq(), self.settled.load(Ordering::Relaxed));
+        }
     }
 
     /// What the thread has used until now, to get there, is nobody's.
@@ -55,6 +69,7 @@ impl Meter {
             self.when.store(now, Ordering::Relaxed);
         }
         self.pwq.store(u64::from(pwq.0), Ordering::Relaxed);
+        self.show(core);
     }
 
     /// The thread is about to leave the pool, for another one or for good.
@@ -81,6 +96,7 @@ impl Meter {
         core.charge(pwq, micros);
         // What is less than a microsecond is settled next time.
         self.settled.fetch_add(micros * 1_000, Ordering::Relaxed);
+        self.show(core);
     }
 
     /// The microseconds that are `pwq`'s and were not charged yet. `clock`: the thread's.
@@ -136,7 +152,7 @@ mod tests {
 
     #[test]
     fn time_is_pending_until_the_thread_turns_away() {
-        let ((mut core, [a, b]), meter) = (pool(), Meter::new());
+        let ((mut core, [a, b]), meter) = (pool(), Meter::new(None));
         let clock = CpuClock::of_current_thread().expect("threads have clocks");
         burn(2_000);
         meter.begin();
@@ -158,7 +174,7 @@ mod tests {
     /// Turning often costs a look at the coarse clock only; over some ticks each gets its share.
     #[test]
     fn time_is_divided_by_ticks() {
-        let ((mut core, [a, b]), meter) = (pool(), Meter::new());
+        let ((mut core, [a, b]), meter) = (pool(), Meter::new(None));
         meter.begin();
         for _ in 0..100 {
             meter.turn_to(&mut core, a);
@@ -173,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_removed_pwq_takes_its_time_along() {
-        let ((mut core, [a, _]), meter) = (pool(), Meter::new());
+        let ((mut core, [a, _]), meter) = (pool(), Meter::new(None));
         let clock = CpuClock::of_current_thread().expect("threads have clocks");
         meter.begin();
         meter.turn_to(&mut core, a);

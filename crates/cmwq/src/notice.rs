@@ -31,6 +31,8 @@ pub(crate) enum Notice {
     BhWaits,
     Cpu,
     Sched,
+    RcuDisabled,
+    Inspect,
 }
 
 static SAID: AtomicU32 = AtomicU32::new(0);

@@ -4,6 +4,7 @@ use cmwq_core::consts;
 
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
+use crate::set_param;
 use crate::topo::{AffinityScope, CpuSet};
 
 /// All settings with their defaults.
@@ -30,6 +31,8 @@ pub(crate) struct Params {
     pub(crate) idle_ratio: u32,
     /// Stack of a worker, in bytes.
     pub(crate) stack_size: usize,
+    /// State and statistics are kept where tools can read them.
+    pub(crate) inspect: bool,
     /// The source of detection, if not the best that works.
     pub(crate) detect: Option<Detect>,
 }
@@ -47,6 +50,7 @@ impl Default for Params {
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
             stack_size: 2 << 20,
+            inspect: true,
             detect: None,
         }
     }
@@ -54,12 +58,13 @@ impl Default for Params {
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
-     cpu_intensive_warning_thresh=N idle_timeout=SECONDS idle_ratio=N stack_size=KIB";
+     cpu_intensive_warning_thresh=N idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
     pub(crate) fn from_env() -> Self {
-        let (params, complaints) = Self::try_env();
+        let (mut params, complaints) = Self::try_env();
+        set_param::apply_early(&mut params);
         if !complaints.is_empty() {
             notice::once(Notice::Params, || complaints.join("; "));
         }
@@ -91,7 +96,7 @@ impl Params {
         (parsed, complaints)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let bad = |accepted: &str| {
             format!("{name}={value}: {name} takes {accepted}; the default is kept")
         };
@@ -148,6 +153,7 @@ impl Params {
                 }
                 self.stack_size = kib << 10;
             }
+            "inspect" => self.inspect = parse_bool(value).ok_or_else(|| bad("0 or 1"))?,
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
         }
         Ok(())

@@ -10,11 +10,14 @@ use std::fmt;
 use std::mem;
 use std::ptr;
 
-use cmwq_core::{Effects, Inbox, Kick, Nanos, PoolConfig, PoolId, PoolState, PwqRef, WorkerId};
+use cmwq_core::{
+    Claim, Effects, Inbox, Kick, Nanos, PoolConfig, PoolId, PoolState, PwqRef, WorkerId,
+};
 
 use crate::attrs::Priority;
 use crate::clock;
 use crate::detect::Detect;
+use crate::inspect::{PoolMirror, Role};
 use crate::plan::NEVER;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
@@ -24,7 +27,8 @@ use crate::sync::{
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
 use crate::topo::CpuSet;
-use crate::{park, reclaim, sense, worker};
+use crate::trace::{self, Kind};
+use crate::{inspect, park, reclaim, sense, worker};
 
 mod attach;
 
@@ -54,6 +58,8 @@ pub(crate) struct PoolSpec {
     pub(crate) cpus: CpuSet,
     /// Where they begin to.
     pub(crate) pod: CpuSet,
+    /// They were asked to stay there.
+    pub(crate) is_strict: bool,
     /// The NUMA node of the pod, if one holds all of it.
     pub(crate) node: Option<u32>,
     pub(crate) concurrency: u32,
@@ -88,6 +94,9 @@ pub(crate) struct Locked {
     next_worker_number: u32,
     /// When to look whether rescuers have to be called, or `NEVER`.
     pub(crate) mayday_at: Nanos,
+    /// The reader of traces that is told of activations.
+    traced_for: u32,
+    pub(crate) mirror: PoolMirror,
 }
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
@@ -162,6 +171,7 @@ impl Pool {
         let is_away = spec.is_away;
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
+        let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
         Box::new(Self {
             id,
             spec,
@@ -181,6 +191,8 @@ impl Pool {
                 is_unused: false,
                 next_worker_number: 0,
                 mayday_at: NEVER,
+                traced_for: 0,
+                mirror,
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
@@ -198,6 +210,7 @@ impl Pool {
     /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
         let mut guard = self.lock_only();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
@@ -412,7 +425,9 @@ impl Pool {
             return;
         }
         let id = guard.core.worker_new();
-        let thread = Arc::new(Thread::new(self.worker_name(guard.next_worker_number)));
+        let name = self.worker_name(guard.next_worker_number);
+        let mirror = self.runtime.inspect.worker(Role::Worker(self.id.0), &name);
+        let thread = Arc::new(Thread::new(name, mirror));
         guard.next_worker_number += 1;
         guard.set_thread(id, Some(Arc::clone(&thread)));
         let mayday = guard.mayday();
@@ -422,6 +437,10 @@ impl Pool {
         let spawned = worker::spawn(self, id, thread);
 
         let mut guard = self.lock();
+        match &spawned {
+            Ok(()) => guard.mirror.created(),
+            Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
+        }
         let kick = if spawned.is_ok() {
             let kick = guard.core.worker_created(id, by, clock::now());
             // If there was nobody to stand by, now there is.
@@ -508,6 +527,25 @@ impl Locked {
         self.threads[index] = thread;
     }
 
+    /// Shows what was changed under the lock, for those who drop it without asking what to do.
+    pub(crate) fn settle_mirror(&mut self) {
+        self.mirror.settle(&mut self.core);
+    }
+
+    /// A worker is about to run what it claimed.
+    #[inline]
+    pub(crate) fn show_start(&self, thread: &Thread, claim: &Claim) {
+        self.mirror.started(&self.core, &thread.mirror, claim);
+    }
+
+    /// Shows what the core believes of a worker now.
+    #[cold]
+    pub(crate) fn show_belief(&self, id: WorkerId) {
+        if let Some(thread) = self.thread(id) {
+            inspect::believe(&self.core, id, &thread.mirror);
+        }
+    }
+
     /// Queues what is in the inbox. What that demands is in `pending_kick` until the next
     /// [`todo`](Self::todo).
     #[inline]
@@ -542,9 +580,14 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        if trace::wants_activations() {
+            self.trace_activations(pool);
+        }
         self.settle_board(pool);
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
+        self.mirror.settle(&mut self.core);
+        self.mirror.kicked(&self.core, kick);
         match kick {
             Kick::None => self.mayday(),
             Kick::Wake(id) => match self.thread(id) {
@@ -600,6 +643,45 @@ impl Locked {
             // ORDERING: no pairing: detectors that miss it look once more for nothing.
             pool.watched.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// What has become active under this hold of the lock.
+    #[cold]
+    fn trace_activations(&mut self, pool: &Pool) {
+        // Session 0 comes before all readers: the first notes are for probes then.
+        let session = trace::session().max(1);
+        if self.traced_for != session {
+            self.traced_for = session;
+            self.core.note_activations();
+        }
+        // There is room for more than one hold of the lock can bring but a large change of limits.
+        let missed =
+            self.core.take_activations(|activation| trace::activate_work(pool, activation));
+        trace::lose(missed);
+    }
+
+    /// As [`PoolState::worker_blocked`], traced.
+    pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+        let was_blocked = self.core.is_blocked(id, seq);
+        let kick = self.core.worker_blocked(id, seq);
+        if !was_blocked && self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerBlocked, pool, id);
+        }
+        kick
+    }
+
+    /// As [`PoolState::worker_resumed`], traced.
+    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) {
+        if self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerResumed, pool, id);
+        }
+        self.core.worker_resumed(id, seq);
+    }
+
+    #[inline]
+    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+        let tid = self.thread(id).map_or(0, |thread| thread.tid());
+        trace::worker_turned(kind, pool, tid);
     }
 
     /// Keeps the board of the pods.

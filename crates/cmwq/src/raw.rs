@@ -12,6 +12,17 @@ use std::time::Duration;
 
 pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
+mod find;
+mod look;
+mod rcu;
+
+pub use find::{Whereabouts, find};
+pub use look::{function_name, last_func, worker_comm, worker_info};
+pub use rcu::{
+    GracePeriods, RawRcu, RcuFunc, RcuHead, flush_rcu, queue_rcu, rcu_read_lock, rcu_read_unlock,
+    set_grace_periods, synchronize_rcu,
+};
+
 use crate::delayed::DelayedItem;
 use crate::flushing::{self, Flusher};
 use crate::grab::{self, Target};
@@ -29,6 +40,9 @@ pub const CPU_UNBOUND: u32 = crate::delayed::CPU_UNBOUND;
 pub struct RawDelayed(DelayedItem);
 
 impl RawDelayed {
+    /// Where its timer lies.
+    pub const TIMER_OFFSET: usize = DelayedItem::TIMER_OFFSET;
+
     /// An idle item (`INIT_DELAYED_WORK`), or one whose timer wakes nobody (`INIT_DEFERRABLE_WORK`).
     #[must_use]
     pub fn new(func: WorkFn, is_deferrable: bool) -> Self {
@@ -244,6 +258,21 @@ pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
     runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, item.cast()) })
 }
 
+/// Lets the timer of an item expire now, if it is armed: the item is queued where it was to go.
+///
+/// KERNEL: `delayed_work_timer_fn` — same, but that the timer need not have expired.
+///
+/// # Safety
+/// `item` must be valid, and stay so until its function is entered.
+pub unsafe fn expire(item: NonNull<RawDelayed>) {
+    let Some(runtime) = runtime() else { return };
+    // SAFETY: valid by the caller's promise.
+    if let Some(target) = unsafe { item.as_ref() }.0.take_timer(runtime) {
+        // SAFETY: taking the timer has made PENDING ours.
+        unsafe { DelayedItem::go(item.cast(), target) };
+    }
+}
+
 /// KERNEL: `work_busy` — same: whether it is pending, and whether it is running.
 #[must_use]
 pub fn busy(item: &WorkItem) -> (bool, bool) {
@@ -277,6 +306,14 @@ pub fn end_blocking() {
 #[must_use]
 pub fn usable_cpus() -> Vec<u32> {
     runtime().map(Runtime::usable_cpus).unwrap_or_default()
+}
+
+/// Makes the process's runtime now, in place of the first use of a queue.
+///
+/// # Errors
+/// If its service thread cannot be created.
+pub fn start() -> Result<(), crate::Error> {
+    Runtime::global().map(drop)
 }
 
 /// Says `text` on standard error, as what the library has to say itself.

@@ -20,12 +20,14 @@ use cmwq_core::{WorkFn, WorkItem};
 
 use crate::current;
 use crate::flushing::{self, Flusher};
+use crate::notice::{self, Notice};
 use crate::runtime::Runtime;
 use crate::sync::Arc;
 use crate::work::{Busy, Embedded, WorkId, run};
 use crate::worker::guarded;
 use crate::wq::{Handle, Queueing};
 
+pub(crate) use readers::synchronize;
 pub use readers::{RcuReadGuard, rcu_read_lock};
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 
@@ -70,7 +72,23 @@ pub(crate) struct RcuItem {
     head: UnsafeCell<RcuHead>,
     /// Where it goes afterwards, and what keeps that queue in being. Of the owner of PENDING.
     wq: UnsafeCell<Option<Handle>>,
-    refused: Refused,
+    /// What to do, if anything, with an item whose queue refuses it then.
+    refused: Option<Refused>,
+}
+
+// As in the C header.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<RcuItem>() == 64);
+    assert!(offset_of!(RcuItem, head) == 32);
+    assert!(offset_of!(RcuItem, wq) == 48);
+    assert!(offset_of!(RcuItem, refused) == 56);
+};
+
+impl fmt::Debug for RcuItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RcuItem").field(&self.item.word()).finish()
+    }
 }
 
 /// Lets go of an item that will not run. Called once, with PENDING given up.
@@ -83,7 +101,12 @@ unsafe impl Sync for RcuItem {}
 unsafe impl Send for RcuItem {}
 
 impl RcuItem {
-    fn new(func: WorkFn, refused: Refused) -> Self {
+    /// An item that nothing holds for the time until its run.
+    pub(crate) fn uncounted(func: WorkFn) -> Self {
+        Self::with(func, None)
+    }
+
+    fn with(func: WorkFn, refused: Option<Refused>) -> Self {
         Self {
             item: WorkItem::new(func),
             head: UnsafeCell::new(RcuHead::new()),
@@ -98,10 +121,19 @@ impl RcuItem {
     /// # Safety
     /// `this` must be valid with the provenance of the object that holds it, and stay where it is
     /// until its function is entered, if the result is `Queued`.
-    unsafe fn queue(this: NonNull<Self>, wq: &Handle) -> Queueing {
+    pub(crate) unsafe fn queue(this: NonNull<Self>, wq: &Handle) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let rcu = unsafe { this.as_ref() };
-        if rcu.item.claim().is_pending() {
+        let word = rcu.item.claim();
+        if word.is_pending() {
+            return Queueing::Not;
+        }
+        if word.disable_depth() != 0 {
+            rcu.item.release(word);
+            notice::once(Notice::RcuDisabled, || {
+                "an rcu_work that was disabled is not queued: it cannot be disabled or cancelled"
+                    .to_owned()
+            });
             return Queueing::Not;
         }
         // SAFETY: we own PENDING, hence `wq`.
@@ -120,7 +152,9 @@ impl RcuItem {
         let (wq, refused) = unsafe { ((*this.as_ref().wq.get()).take(), this.as_ref().refused) };
         let wq = wq.expect("an item in a grace period leads somewhere");
         // SAFETY: valid, and PENDING is owned.
-        if unsafe { wq.queue_claimed(None, this.cast()) } == Queueing::Refused {
+        if unsafe { wq.queue_claimed(None, this.cast()) } == Queueing::Refused
+            && let Some(refused) = refused
+        {
             // SAFETY: it will not run on behalf of this grace period.
             unsafe { refused(this) };
         }
@@ -151,12 +185,24 @@ unsafe fn refused(item: NonNull<RcuItem>) {
     guarded(|| unsafe { Embedded::take_back(lent) });
 }
 
+/// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
+pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
+    let is_pending = item.is_pending() && !current::is_running(item);
+    if is_pending {
+        if readers::says_waits_for_itself() {
+            return false;
+        }
+        source::barrier();
+    }
+    flushing::flush_item(runtime, item, Flusher::Flusher) || is_pending
+}
+
 impl RcuWork {
     /// An idle item. Panics of `func` go to the [panic handler](crate::set_panic_handler).
     #[must_use]
     #[doc(alias = "INIT_RCU_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = RcuItem::new(run::<RcuItem>, refused);
+        let item = RcuItem::with(run::<RcuItem>, Some(refused));
         Self(Arc::new(Embedded { item, func: Box::new(func) }))
     }
 
@@ -180,15 +226,7 @@ impl RcuWork {
     /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
     #[doc(alias = "flush_rcu_work")]
     pub fn flush(&self) -> bool {
-        let Ok(runtime) = Runtime::global() else { return false };
-        let is_pending = self.is_pending() && !current::is_running(self.item());
-        if is_pending {
-            if readers::says_waits_for_itself() {
-                return false;
-            }
-            source::barrier();
-        }
-        flushing::flush_item(runtime, self.item(), Flusher::Flusher) || is_pending
+        Runtime::global().is_ok_and(|runtime| flush_rcu(runtime, self.item()))
     }
 
     /// Whether it is pending and whether it is running, as of now.

@@ -20,6 +20,7 @@ use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue, WqKey};
 
 use crate::clock;
 use crate::current::{self, Context};
+use crate::inspect::{Reason, Role};
 use crate::notice::{self, Notice};
 use crate::park::{self, Event};
 use crate::plan::NEVER;
@@ -30,6 +31,7 @@ use crate::sense;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::thread::Thread;
 use crate::topo::CpuSet;
+use crate::trace;
 use crate::worker::Worker;
 use crate::wq::Wq;
 
@@ -71,7 +73,10 @@ impl Rescuer {
         let rescuer = Arc::new(Self {
             wq: wq.key,
             runtime: wq.runtime,
-            thread: Arc::new(Thread::new(name.to_owned())),
+            thread: Arc::new(Thread::new(
+                name.to_owned(),
+                wq.runtime.inspect.worker(Role::Rescuer(wq.key), name),
+            )),
             maydays: Mutex::new(Maydays::default()),
             gone: Event::new(),
         });
@@ -120,6 +125,7 @@ impl Rescuer {
 
     fn prepare(&self) {
         reclaim::enter_rescuer(self.wq);
+        self.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
                 format!(
@@ -166,6 +172,7 @@ impl Rescuer {
         let worker = Worker { pool, id, thread: Arc::clone(&self.thread) };
         let context = Context::new(pool, id, Arc::clone(&self.thread));
         current::enter(&context);
+        self.thread.mirror.serve(pool.id.0, false);
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
                 Rescue::Run(claim) => guard = run_item(guard, &worker, &context, &claim),
@@ -175,6 +182,7 @@ impl Rescuer {
         };
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
+        self.thread.mirror.rest();
         pool.unlock(guard, kick);
         current::leave();
         if has_drained {
@@ -207,10 +215,12 @@ fn run_item(
     claim: &Claim,
 ) -> MutexGuard<'static, Locked> {
     let pool = worker.pool;
+    guard.show_start(&worker.thread, claim);
     pool.unlock(guard, claim.kick);
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();
     let effects = guard.core.finish(worker.id);
+    guard.mirror.count_pwq(&guard.core, claim.pwq);
     pool.unlock(guard, effects.kick);
     pool.act_effects(effects);
     pool.lock()
@@ -249,10 +259,15 @@ impl Pool {
         let is_needed = guard.core.mayday(|at, wq| calls.push((at, wq)));
         let next = if is_needed { now + MAYDAY_INTERVAL_NS } else { NEVER };
         guard.mayday_at = next;
+        if !calls.is_empty() {
+            guard.mirror.decided(Reason::Mayday);
+        }
         self.unlock(guard, Kick::None);
         for (at, wq) in calls {
             // A queue that is gone meanwhile had nothing that waits any more.
-            if let Some(rescuer) = self.runtime.wq(wq).as_ref().and_then(|wq| wq.rescuer.get()) {
+            let Some(wq) = self.runtime.wq(wq) else { continue };
+            if let Some(rescuer) = wq.rescuer.get() {
+                trace::mayday(self, &wq);
                 rescuer.call(at);
             }
         }

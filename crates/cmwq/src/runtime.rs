@@ -15,6 +15,7 @@ use crate::crew::Crew;
 use crate::detect::Detect;
 use crate::error::Error;
 use crate::hog::Hogs;
+use crate::inspect::Inspect;
 use crate::notice::{self, Notice};
 use crate::params::Params;
 use crate::park::Event;
@@ -75,6 +76,8 @@ pub(crate) struct Runtime {
     pub(crate) sentinels: Sentinels,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
+    /// What other processes may see.
+    pub(crate) inspect: Inspect,
     pub(crate) crew: Crew,
     pub(crate) placement: Placement,
     /// How the process's threads are scheduled if nothing else is asked for.
@@ -229,14 +232,21 @@ impl Runtime {
         params: Params,
         machine: Machine,
         first_pool: u32,
+        inspect: Inspect,
     ) -> io::Result<&'static Self> {
-        let runtime = Box::leak(Self::assemble(params, machine, first_pool));
+        let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
+        runtime.show_placement();
         Service::start(runtime)?;
         Ok(runtime)
     }
 
     /// A runtime without threads.
-    pub(crate) fn assemble(params: Params, machine: Machine, first_pool: u32) -> Box<Self> {
+    pub(crate) fn assemble(
+        params: Params,
+        machine: Machine,
+        first_pool: u32,
+        inspect: Inspect,
+    ) -> Box<Self> {
         let detect = params.detect.unwrap_or_else(Detect::choose);
         let placement = Placement::new(&machine, &params);
         let nr_managed = machine.managed_pods.len();
@@ -252,6 +262,7 @@ impl Runtime {
             sentinels,
             bh,
             hogs,
+            inspect,
             crew: Crew::new(),
             pools: PoolTable::new(first_pool),
             managed: [(); 2].map(|()| Pods::new(nr_managed, nr_spare)),
@@ -401,14 +412,20 @@ impl Runtime {
             priority,
             node: machine.topology.node_of(&cpus),
             pod: cpus.clone(),
+            is_strict: false,
             cpus,
             concurrency: policy::UNMANAGED,
             is_away: false,
         };
         match &key.place {
-            PoolPlace::Pod { pod, cpus, .. } => {
-                let node = machine.topology.node_of(pod);
-                PoolSpec { pod: pod.clone(), node, ..at(PoolKind::Unbound, cpus.clone()) }
+            PoolPlace::Pod { pod, cpus, strict } => {
+                let (node, is_strict) = (machine.topology.node_of(pod), *strict);
+                PoolSpec {
+                    pod: pod.clone(),
+                    is_strict,
+                    node,
+                    ..at(PoolKind::Unbound, cpus.clone())
+                }
             }
             PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
                 let pod = &machine.managed_pods[*slot];
@@ -430,6 +447,18 @@ impl Runtime {
                 let concurrency = if is_away { policy::UNMANAGED } else { 1 };
                 PoolSpec { concurrency, is_away, ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu)) }
             }
+        }
+    }
+
+    /// The CPU whose items go the way of a slot, if it is one's.
+    pub(crate) fn cpu_of_slot(&self, kind: Kind, slot: usize) -> Option<u32> {
+        match kind {
+            Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.get(slot).copied(),
+            Kind::Managed => {
+                let cpus = &self.machine.managed_pods.get(slot)?.cpus;
+                cpus.first().filter(|_| cpus.count() == 1)
+            }
+            Kind::Ordered => None,
         }
     }
 
@@ -535,13 +564,21 @@ impl Runtime {
         });
         let wq = Arc::new(Wq::new(WqKey(key), name, spec, self));
         registry.wqs[key as usize] = Some(Arc::clone(&wq));
+        self.show_queues(registry);
         wq
+    }
+
+    fn show_queues(&self, registry: &Registry) {
+        let count = registry.wqs.len() - registry.free_keys.len();
+        // ORDERING: no pairing: a count.
+        self.inspect.header(|header| header.nr_queues.store(count as u64, Ordering::Relaxed));
     }
 
     pub(crate) fn forget_wq(&self, key: WqKey) {
         let mut registry = lock(&self.registry);
         let wq = registry.wqs[key.0 as usize].take();
         registry.free_keys.push(key.0);
+        self.show_queues(&registry);
         let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };
         drop(registry);
         drop(wq);

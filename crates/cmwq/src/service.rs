@@ -223,6 +223,11 @@ impl Service {
         unsafe { timers.forget_foreign(timer) }
     }
 
+    /// See [`Wheel::has_at`](cmwq_core::Wheel::has_at).
+    pub(crate) fn has_timer_at(&self, timer: usize) -> bool {
+        lock(&self.timers).has_at(timer)
+    }
+
     /// See [`TimersHandle::sub`].
     ///
     /// # Safety
@@ -432,6 +437,10 @@ impl Loop {
             loop {
                 let mut guard = pool.lock_only();
                 let leaving = guard.core.cull_one(now);
+                if leaving.is_some() {
+                    guard.mirror.culled();
+                    guard.settle_mirror();
+                }
                 let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
                 let next = guard.core.cull_at();
                 drop(guard);

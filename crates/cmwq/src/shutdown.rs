@@ -41,7 +41,10 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     }
     // A time that no clock will ever show is as good as none.
     let deadline = Instant::now().checked_add(timeout);
-    runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })
+    runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
+    #[cfg(not(any(loom, shuttle)))]
+    crate::trace::finish();
+    Ok(())
 }
 
 /// Some queues are not done; see [`shutdown`].

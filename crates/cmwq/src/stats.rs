@@ -54,6 +54,21 @@ impl Stats {
     }
 }
 
+impl Stats {
+    /// Adds the counters of a part.
+    pub(crate) fn add(&mut self, part: &Self) {
+        self.started += part.started;
+        self.completed += part.completed;
+        self.cpu_time += part.cpu_time;
+        self.cpu_intensive += part.cpu_intensive;
+        self.cm_wakeup += part.cm_wakeup;
+        self.repatriated += part.repatriated;
+        self.mayday += part.mayday;
+        self.rescued += part.rescued;
+        self.cancelled += part.cancelled;
+    }
+}
+
 /// One line: `started 3 completed 2 cpu_time 0.017s …`.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,10 +124,14 @@ impl Pool {
     /// Removes a pwq; its final counters. `None`: not now, see `PoolState::remove_pwq`.
     pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Option<PwqStats> {
         let mut guard = self.lock_only();
-        let Locked { core, threads, .. } = &mut *guard;
+        let Locked { core, threads, mirror, .. } = &mut *guard;
         // Or their time would be that of the next pwq of this number.
         threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));
-        core.remove_pwq(pwq)
+        let removed = core.remove_pwq(pwq);
+        if removed.is_some() {
+            mirror.remove_pwq(pwq);
+        }
+        removed
     }
 }
 

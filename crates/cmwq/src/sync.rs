@@ -18,7 +18,9 @@ pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, O
 
 #[cfg(all(test, loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
-pub(crate) use order::{acq_rel, acquire, release, seq_cst_fence, without};
+pub(crate) use order::{
+    acq_rel, acquire, acquire_fence, release, release_fence, seq_cst_fence, without,
+};
 pub(crate) use primitives::*;
 
 /// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,

@@ -6,6 +6,7 @@ use cmwq_core::{Nanos, PoolId, PoolState, PwqId, WorkerId};
 
 use crate::clock;
 use crate::hog::HogWatch;
+use crate::inspect::WorkerMirror;
 use crate::meter::Meter;
 use crate::park::Parker;
 use crate::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
@@ -70,6 +71,7 @@ pub(crate) struct Thread {
     pub(crate) berth: &'static Berth,
     pub(crate) title: Title,
     pub(crate) meter: Meter,
+    pub(crate) mirror: WorkerMirror,
     senses: OnceLock<Senses>,
     /// The run whose function the thread is in; 0 outside functions. What happens outside them
     /// (waiting for a pool's lock, say) is not blocking in the sense of concurrency management.
@@ -90,11 +92,12 @@ pub(crate) struct Thread {
 const AT_HOME: u64 = u64::MAX;
 
 impl Thread {
-    pub(crate) fn new(title: String) -> Self {
+    pub(crate) fn new(title: String, mirror: WorkerMirror) -> Self {
         Self {
             berth: Berth::take(),
             title: Title::new(title),
-            meter: Meter::new(),
+            meter: Meter::new(mirror.record()),
+            mirror,
             senses: OnceLock::new(),
             run: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
@@ -108,6 +111,11 @@ impl Thread {
 
     pub(crate) fn set_senses(&self, senses: Senses) {
         let _ = self.senses.set(senses);
+    }
+
+    /// The thread's id, once it has begun; 0 before.
+    pub(crate) fn tid(&self) -> libc::pid_t {
+        self.senses.get().map_or(0, |senses| senses.tid)
     }
 
     // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`): no pairing: hints for

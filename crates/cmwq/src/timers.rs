@@ -75,6 +75,12 @@ impl Timers {
         unsafe { self.prompt.forget_foreign(timer) }
     }
 
+    /// See [`Wheel::has_at`].
+    pub(crate) fn has_at(&self, timer: usize) -> bool {
+        self.prompt.has_at(timer)
+            || self.deferrable.as_ref().is_some_and(|wheel| wheel.has_at(timer))
+    }
+
     /// Takes the next timer that is due; see [`Wheel::expire_some`].
     pub(crate) fn expire_some(&mut self, now: Nanos, budget: &mut usize) -> Option<NonNull<Timer>> {
         let prompt = self.prompt.expire_some(now, budget);

@@ -108,16 +108,39 @@ impl Title {
             return;
         }
         let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
-        let desc = match what {
-            SAID => self.said.lock().map(|said| said.clone()).ok(),
-            wq => runtime.wq_name(WqKey(wq)),
-        };
-        let desc = desc.unwrap_or_default();
+        let desc = self.desc_of(what, runtime).unwrap_or_default();
         // Without /proc the name stays as it is.
         let _ = fs::write(
             format!("/proc/self/task/{tid}/comm"),
             sense::sched::fitting_name(&format!("{}{sign}{desc}", self.base)),
         );
+    }
+
+    fn desc_of(&self, what: u32, runtime: &'static Runtime) -> Option<String> {
+        match what {
+            SAID => self.said(),
+            wq => runtime.wq_name(WqKey(wq)),
+        }
+    }
+
+    fn said(&self) -> Option<String> {
+        self.said.lock().map(|said| said.clone()).ok()
+    }
+
+    /// What the item that runs has said that it does, if it has.
+    pub(crate) fn desc(&self) -> Option<String> {
+        (self.doing.load(Ordering::Relaxed) == SAID).then(|| self.said()).flatten()
+    }
+
+    /// The name as it ought to be now, in full. KERNEL: `wq_worker_comm` — same.
+    pub(crate) fn comm(&self, runtime: &'static Runtime) -> String {
+        let doing = self.doing.load(Ordering::Relaxed);
+        let shown = self.shown.load(Ordering::Relaxed);
+        let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
+        match self.desc_of(what, runtime) {
+            Some(desc) => format!("{}{sign}{desc}", self.base),
+            None => self.base.clone(),
+        }
     }
 }
 

@@ -8,9 +8,11 @@ use std::cell::RefCell;
 
 use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 
+use crate::inspect::Reason;
 use crate::pool::{Pool, PoolKind};
 use crate::sync::Arc;
 use crate::thread::{Seen, Thread};
+use crate::trace::{self, Kind};
 
 /// How many of the workers believed blocked are looked at in one go, to see whether they are back.
 const SLEEPERS_PER_LOOK: usize = 8;
@@ -113,7 +115,8 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
 fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
-        guard.core.worker_resumed(back.id, back.seq);
+        guard.worker_resumed(pool, back.id, back.seq);
+        guard.show_belief(back.id);
     }
     let mut wake = Kick::None;
     let mut hogs = Vec::new();
@@ -123,10 +126,13 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
                 continue;
             };
             hogs.push((hog, &*suspect.thread));
+            guard.mirror.decided(Reason::Hog);
             hog.kick
         } else {
-            guard.core.worker_blocked(suspect.id, suspect.seq)
+            guard.mirror.decided(Reason::Blocked);
+            guard.worker_blocked(pool, suspect.id, suspect.seq)
         };
+        guard.show_belief(suspect.id);
         // The core marks whom it wakes, so only the first kick can be a wake-up.
         if let Kick::Wake(id) = kick
             && Some(id) != me
@@ -144,12 +150,15 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
 /// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
 #[cold]
 fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+    trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
     let Some((func, wq)) = hog.item else {
         if let Some((busy, guest)) = thread.guest()
             && let Some(busy) = runtime.pool(busy)
         {
-            let _ = busy.lock_only().core.guest_cpu_intensive(guest);
+            let mut guard = busy.lock_only();
+            let _ = guard.core.guest_cpu_intensive(guest);
+            guard.settle_mirror();
         }
         return;
     };

@@ -15,11 +15,13 @@ use crate::attrs::{Priority, Sched};
 use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
+use crate::inspect::Reason;
 use crate::notice::{self, Notice};
 use crate::pool::{Creator, Locked, Pool, has_rest};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::sync::{Arc, MutexGuard};
 use crate::thread::{Senses, Thread};
+use crate::trace::{self, Kind};
 use crate::{park, verify};
 
 /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
@@ -47,6 +49,7 @@ impl Worker {
         current::enter(&context);
         self.thread.berth.parker.park(None);
         self.thread.meter.begin();
+        trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
         self.run(&context);
         current::leave();
@@ -69,6 +72,7 @@ impl Worker {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_item(guard, context, claim),
                 Next::Manage => {
+                    self.thread.mirror.rest();
                     self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
                     guard = self.pool.lock();
@@ -79,9 +83,11 @@ impl Worker {
                 }
                 Next::Exit => {
                     self.thread.meter.settle(&mut guard.core);
+                    self.thread.mirror.rest();
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
+                    trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
                     self.pool.detach(&self.thread);
                     return;
                 }
@@ -98,12 +104,14 @@ impl Worker {
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
         self.thread.meter.turn_to(&mut guard.core, claim.pwq);
+        guard.show_start(&self.thread, &claim);
         let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
         self.call(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
+        guard.mirror.count_pwq(&guard.core, claim.pwq);
         if has_rest(&effects) {
             drop(guard);
             self.pool.act_effects(effects);
@@ -128,15 +136,21 @@ impl Worker {
         }
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
+        #[cfg(feature = "tracing")]
+        let _span = trace::executing(self.pool, claim);
+        trace::execute_start(self.pool, claim);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
         // now.
         unsafe { (claim.func)(claim.item) };
+        trace::execute_end(self.pool, claim);
         self.thread.leave_function();
         context.end();
     }
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
+        self.thread.mirror.rest();
+        guard.mirror.settle_ring();
         // The newest idle worker stands by: it is the one that would be woken.
         let has_to_watch = guard.has_to_watch(self.pool);
         if has_to_watch {
@@ -177,6 +191,7 @@ impl Worker {
         let mut home = self.pool.lock();
         let lent = home.core.lend(self.id);
         if lent.is_some() {
+            home.mirror.decided(Reason::Lent);
             self.thread.meter.settle(&mut home.core);
         }
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
@@ -195,12 +210,15 @@ impl Worker {
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
+        self.thread.mirror.serve(busy.id.0, false);
         while let Some(claim) = guard.core.guest_next(guest) {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
+            guard.show_start(&self.thread, &claim);
             busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
             guard = busy.lock();
             let effects = guard.core.finish(guest);
+            guard.mirror.count_pwq(&guard.core, claim.pwq);
             busy.unlock(guard, Kick::None);
             busy.act_effects(effects);
             let mut home = self.pool.lock();
@@ -216,6 +234,7 @@ impl Worker {
         }
         self.thread.meter.settle(&mut guard.core);
         self.thread.set_guest(None);
+        self.thread.mirror.serve(self.pool.id.0, true);
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
     }

@@ -415,6 +415,7 @@ impl Workqueue {
         &self.handle
     }
 
+    #[inline]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -423,6 +424,7 @@ impl Workqueue {
         self.handle
     }
 
+    #[inline]
     pub(crate) fn of_handle(handle: Handle) -> Self {
         Self { handle }
     }

@@ -19,13 +19,15 @@ use crate::current;
 use crate::flushing;
 use crate::fork;
 use crate::grab::Rest;
+use crate::inspect::{QueueMirror, QueueSettings};
 use crate::limit::Limits;
 use crate::link::{Link, Slot};
 use crate::park::Event;
 use crate::pool::Pool;
 use crate::rescuer::Rescuer;
 use crate::runtime::{HIGHPRI_NICE, Runtime};
-use crate::sync::{Arc, AtomicU32, Mutex, OnceLock, lock};
+use crate::sync::{Arc, AtomicU32, Mutex, OnceLock, Ordering, lock};
+use crate::trace;
 
 mod handle;
 mod placing;
@@ -34,7 +36,7 @@ mod timers;
 pub(crate) use handle::Handle;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use handle::lock_heirs;
-use placing::Placing;
+use placing::{Placing, default_attrs};
 pub(crate) use timers::TimersHandle;
 
 /// What kind of pools a queue leads to.
@@ -113,8 +115,11 @@ pub(crate) struct Wq {
     slots: OnceLock<Box<[Slot]>>,
     /// [`DRAINING`], [`DESTROYING`] and [`SHUT`]: only chained items are let in.
     pub(crate) flags: AtomicU32,
+    /// The reader of traces that was told the queue's name last.
+    named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
     pwqs_to_flush: Countdown,
+    mirror: QueueMirror,
 }
 
 /// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
@@ -142,6 +147,11 @@ pub(crate) struct State {
 
 impl Wq {
     pub(crate) fn new(key: WqKey, name: &str, spec: Spec, runtime: &'static Runtime) -> Self {
+        let limits = Limits::new(spec.kind, spec.max_active, spec.total);
+        let (max_active, min_active) = (limits.max_active(), limits.min_active());
+        let attrs = &default_attrs(&spec);
+        let settings = QueueSettings { max_active, min_active, attrs };
+        let mirror = runtime.inspect.queue(key, name, &spec, &settings);
         Self {
             key,
             name: name.into(),
@@ -151,17 +161,19 @@ impl Wq {
             rescuer: OnceLock::new(),
             slots: OnceLock::new(),
             flags: AtomicU32::new(0),
+            named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flush: FlushState::new(),
                 flushers: Vec::new(),
                 next_flusher: 0,
                 links: Vec::new(),
-                limits: Limits::new(spec.kind, spec.max_active, spec.total),
+                limits,
                 nr_drainers: 0,
                 retired: PwqStats::default(),
                 placing: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
+            mirror,
         }
     }
 
@@ -200,7 +212,7 @@ impl Wq {
             let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
             if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
                 // SAFETY: passed on to the caller.
-                if unsafe { self.queue_at_home(link, item, seen) } {
+                if unsafe { self.queue_at_home(link, item, seen, cpu) } {
                     return Queueing::Queued;
                 }
             }
@@ -236,18 +248,30 @@ impl Wq {
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     #[inline]
-    unsafe fn queue_at_home(&self, link: &Link, item: NonNull<WorkItem>, seen: WorkWord) -> bool {
+    unsafe fn queue_at_home(
+        &self,
+        link: &Link,
+        item: NonNull<WorkItem>,
+        seen: WorkWord,
+        cpu: Option<u32>,
+    ) -> bool {
         let Link { pool, pwq } = *link;
+        // SAFETY: valid by the caller's promise.
+        let func = unsafe { item.as_ref() }.func();
         if pool.inbox.is_saturated() {
             debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
             // SAFETY: valid by the caller's promise.
             if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
                 return false;
             }
+            trace::ready();
+            trace::queue_work(self, pool, item.as_ptr(), func, cpu);
             // SAFETY: PENDING is ours, and the word names the pool.
             if !unsafe { pool.inbox.push(item, pwq) } {
                 pool.unlock(pool.lock(), Kick::None);
             }
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return true;
         }
         let mut guard = pool.lock();
@@ -258,10 +282,17 @@ impl Wq {
         // SAFETY: passed on to the caller.
         let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
         let (queued, kick) = match queued {
-            Enqueued::Queued(kick) => (true, kick),
+            Enqueued::Queued(kick) => {
+                trace::queue_work(self, pool, item.as_ptr(), func, cpu);
+                (true, kick)
+            }
             Enqueued::Changed => (false, Kick::None),
         };
         pool.unlock(guard, kick);
+        #[cfg(feature = "tracing")]
+        if queued {
+            trace::queued(self, item.as_ptr(), func);
+        }
         queued
     }
 
@@ -307,9 +338,12 @@ impl Wq {
                 pool.unlock(guard, Kick::None);
                 continue;
             }
+            trace::queue_work(self, pool, item.as_ptr(), func, cpu);
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
             return Queueing::Queued;
         }
     }
@@ -401,6 +435,15 @@ impl Wq {
         is_congested
     }
 
+    /// Whether this reader of traces has not been told the queue's name; it counts as told now.
+    pub(crate) fn is_new_to(&self, session: u32) -> bool {
+        // ORDERING: no pairing: a name told twice is no harm.
+        if self.named_to.load(Ordering::Relaxed) == session {
+            return false;
+        }
+        self.named_to.swap(session, Ordering::Relaxed) != session
+    }
+
     /// Counters of all pwqs, also of those that were removed.
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
@@ -454,6 +497,7 @@ impl Wq {
         for at in links.drain(..) {
             // The rescuer has gone.
             *retired += self.remove_pwq(at).unwrap_or_default();
+            self.mirror.settle_retired(retired);
             if let Some(pool) = self.runtime.pool(at.pool) {
                 pool.close_if_unused();
             }

@@ -10,9 +10,10 @@
 			void *next, *prev;                    \
 		} cmwq_entry;                                 \
 		unsigned long cmwq_due;                       \
+		unsigned int cmwq_tag;                        \
 		unsigned short cmwq_slot;                     \
 		unsigned char cmwq_deferrable;                \
-		unsigned char cmwq_pad[5];                    \
+		unsigned char cmwq_pad;                       \
 		unsigned long expires;                        \
 		void (*cmwq_refused)(void);                   \
 	}

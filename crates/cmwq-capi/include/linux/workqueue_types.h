@@ -5,7 +5,7 @@
  * The small neighbours that these need come from <linux/list.h> and so on beside this file. A program that
  * has brought its own (code carried over from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS, and before
  * this file is included: bool, struct list_head { next, prev } and atomic_long_t, which must be as large as
- * a long.
+ * a long. One that has only an RCU of its own (liburcu) defines CMWQ_NO_RCU_SHIM.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
 #define CMWQ_LINUX_WORKQUEUE_TYPES_H
@@ -23,6 +23,16 @@
 #include <cmwq/timer_type.h>
 CMWQ_DEFINE_TIMER_TYPE(cmwq_timer_list);
 #define CMWQ_TIMER cmwq_timer_list
+#endif
+
+#if !defined(CMWQ_NO_KERNEL_SHIMS) && !defined(CMWQ_NO_RCU_SHIM)
+#include <linux/rcupdate.h>
+#else
+struct cmwq_rcu_head {
+	struct cmwq_rcu_head *next;
+	void (*func)(struct cmwq_rcu_head *head);
+};
+#define CMWQ_RCU_HEAD cmwq_rcu_head
 #endif
 
 struct workqueue_struct;
@@ -49,6 +59,17 @@ struct delayed_work {
 	int cpu;
 };
 
+/*
+ * An item that is queued after an RCU grace period. `rcu` is whose who tells of those, meanwhile; `wq` is where
+ * it goes, and not a pointer that functions take.
+ */
+struct rcu_work {
+	struct work_struct work;
+	struct CMWQ_RCU_HEAD rcu;
+	struct workqueue_struct *wq;
+	void (*cmwq_refused)(void);
+};
+
 /* Storage for execute_in_process_context(). */
 struct execute_work {
 	struct work_struct work;
@@ -65,8 +86,17 @@ CMWQ_ASSERT(offsetof(struct work_struct, entry) == 8);
 CMWQ_ASSERT(offsetof(struct work_struct, func) == 24);
 CMWQ_ASSERT(sizeof(struct delayed_work) == 96);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer) == 32);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_due) == 48);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_tag) == 56);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_slot) == 60);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_deferrable) == 62);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer.expires) == 64);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_refused) == 72);
 CMWQ_ASSERT(offsetof(struct delayed_work, wq) == 80);
 CMWQ_ASSERT(offsetof(struct delayed_work, cpu) == 88);
+CMWQ_ASSERT(sizeof(struct rcu_work) == 64);
+CMWQ_ASSERT(offsetof(struct rcu_work, rcu) == 32);
+CMWQ_ASSERT(offsetof(struct rcu_work, wq) == 48);
+CMWQ_ASSERT(offsetof(struct rcu_work, cmwq_refused) == 56);
 
 #endif

@@ -19,7 +19,7 @@ static void func(struct work_struct *work) { (void)work; }
 static DECLARE_WORK(one, func);
 static DECLARE_DELAYED_WORK(two, func);
 static DECLARE_DEFERRABLE_WORK(three, func);
-struct holder { int number; struct work_struct work; struct delayed_work dwork; };
+struct holder { int number; struct work_struct work; struct delayed_work dwork; struct rcu_work rwork; };
 int use(struct holder *holder, struct workqueue_struct *wq);
 int use(struct holder *holder, struct workqueue_struct *wq)
 {
@@ -30,6 +30,25 @@ int use(struct holder *holder, struct workqueue_struct *wq)
 	struct workqueue_struct *old = create_workqueue(\"a\"), *single = create_singlethread_workqueue(\"b\");
 	struct workqueue_struct *freezable = create_freezable_workqueue(\"c\");
 
+	struct workqueue_struct *mapped = alloc_workqueue_lockdep_map(\"%d\", WQ_PERCPU, 0, (struct lockdep_map *)0, 1);
+	struct workqueue_struct *line = alloc_ordered_workqueue_lockdep_map(\"%s\", 0, (struct lockdep_map *)0, \"l\");
+	struct workqueue_struct *owned = devm_alloc_workqueue((struct device *)holder, \"%d\", WQ_PERCPU, 0, 1);
+	struct workqueue_struct *kept = devm_alloc_ordered_workqueue((struct device *)holder, \"%d\", 0, 1);
+	unsigned long mask = WORK_STRUCT_PWQ_MASK | WORK_STRUCT_FLAG_MASK | WORK_OFFQ_FLAG_MASK | WORK_OFFQ_LEFT;
+
+	INIT_RCU_WORK(&holder->rwork, func);
+	INIT_RCU_WORK_ONSTACK(&holder->rwork, func);
+	__INIT_DELAYED_WORK(&holder->dwork, func, 0);
+	__INIT_DELAYED_WORK_ONSTACK(&holder->dwork, func, 0);
+	__INIT_WORK_KEY(&holder->work, func, 0, 0);
+	INIT_WORK_ONSTACK_KEY(&holder->work, func, 0);
+	INIT_DEFERRABLE_WORK_ONSTACK(&holder->dwork, func);
+	INIT_DELAYED_WORK_ONSTACK(&holder->dwork, func);
+	queue_rcu_work(wq, &holder->rwork);
+	flush_rcu_work(&holder->rwork);
+	delayed_work_timer_fn(&holder->dwork.timer);
+	show_all_workqueues();
+	print_worker_info(\"\", cmwq_task(0));
 	INIT_WORK(&holder->work, func);
 	INIT_WORK_ONSTACK(&holder->work, func);
 	INIT_DELAYED_WORK(&holder->dwork, func);
@@ -41,14 +60,19 @@ int use(struct holder *holder, struct workqueue_struct *wq)
 	schedule_work(&one);
 	schedule_delayed_work(&two, HZ);
 	mod_delayed_work(wq, &three, 2 * HZ);
-	return back == holder && made && ordered && plain && old && single && freezable &&
+	return mask && mapped && line && owned && kept && to_rcu_work(&holder->rwork.work) == &holder->rwork &&
+	       back == holder && made && ordered && plain && old && single && freezable &&
 	       work_pending(&one) && delayed_work_pending(&two) &&
 	       to_delayed_work(&two.work) == &two && two.timer.expires;
 }
 ";
 
-const DIALECTS: [(&str, &str, &str); 3] =
-    [("cc", "-std=c11", "c"), ("cc", "-std=gnu11", "c"), ("c++", "-std=c++17", "c++")];
+const DIALECTS: [(&str, &str, &str); 4] = [
+    ("cc", "-std=gnu89", "c"),
+    ("cc", "-std=c11", "c"),
+    ("cc", "-std=gnu11", "c"),
+    ("c++", "-std=c++17", "c++"),
+];
 
 fn check(name: &str, text: &str, flags: &[&str]) {
     let dir = scratch(name);
@@ -67,20 +91,17 @@ fn compile<'a>(cc: &'a mut Command, how: &[&str], flags: &[&str]) -> &'a mut Com
     cc.args(["-Wall", "-Wextra", "-Werror", "-c", "-I"]).arg(include_dir()).args(how).args(flags)
 }
 
+/// The headers of one folder, as a program includes them.
+fn headers_in(folder: &str) -> Vec<String> {
+    let files = std::fs::read_dir(include_dir().join(folder)).expect("a folder of headers");
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".h")).map(|name| format!("{folder}{name}")).collect()
+}
+
 #[test]
 fn each_header_is_complete() {
-    let headers = [
-        "cmwq.h",
-        "cmwq/timer_type.h",
-        "linux/atomic.h",
-        "linux/container_of.h",
-        "linux/cpumask.h",
-        "linux/jiffies.h",
-        "linux/list.h",
-        "linux/timer.h",
-        "linux/workqueue.h",
-        "linux/workqueue_types.h",
-    ];
+    let headers: Vec<_> = ["", "cmwq/", "linux/"].into_iter().flat_map(headers_in).collect();
+    assert!(headers.len() > 9, "{headers:?}");
     for header in headers {
         let text = format!("#include <{header}>\n#include <{header}>\nint nothing_else;\n");
         check(&format!("header_{}", header.replace('/', "_")), &text, &[]);

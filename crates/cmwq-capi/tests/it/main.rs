@@ -3,9 +3,14 @@
 //! Without a C compiler (`cc`, or what `CC` says) these tests say so and pass.
 #![expect(clippy::print_stdout, reason = "a skipped test says so where the test runner shows it")]
 
+mod abi;
+mod c_names;
 mod conformance;
 mod headers;
 mod installed;
+mod kernel;
+mod manual;
+mod misuse;
 mod programs;
 mod support;
 mod symbols;

@@ -98,9 +98,9 @@ pub(crate) fn run(command: &mut Command) -> Output {
 pub(crate) fn program(name: &str, source: &Path, flags: &[&str]) -> Option<PathBuf> {
     let mut cc = compiler("cc")?;
     let out = scratch(name).join(name);
-    cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"])
-        .arg(include_dir());
-    cc.args(flags).arg(source).arg(built("libcmwq.a"));
+    cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
+    // A program's own headers come before the library's.
+    cc.args(flags).arg("-I").arg(include_dir()).arg(source).arg(built("libcmwq.a"));
     succeed(cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&out));
     Some(out)
 }

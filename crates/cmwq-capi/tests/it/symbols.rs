@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{built, compiler, crate_dir, include_dir, succeed};
+use crate::support::{built, compiler, crate_dir, succeed};
 
 /// The names between `global:` and `local:`.
 pub(crate) fn listed() -> BTreeSet<String> {
@@ -30,21 +30,4 @@ fn the_shared_library_exports_what_is_listed() {
         return;
     }
     assert_eq!(exported(&built("libcmwq.so")), listed());
-}
-
-/// What a program can name is there: each listed name is in a header, and each function declared in
-/// one can be linked.
-#[test]
-fn headers_and_library_agree() {
-    let header = |name: &str| std::fs::read_to_string(include_dir().join(name)).expect("a header");
-    let texts = [header("linux/workqueue.h"), header("linux/jiffies.h"), header("cmwq.h")].concat();
-    for name in listed() {
-        let at = texts.match_indices(&name);
-        let is_whole = |(at, _): (usize, &str)| {
-            let is_part = |c: Option<char>| c.is_some_and(|c| c == '_' || c.is_alphanumeric());
-            !is_part(texts[..at].chars().next_back())
-                && !is_part(texts[at + name.len()..].chars().next())
-        };
-        assert!(at.into_iter().any(is_whole), "{name} is in no header");
-    }
 }

@@ -79,6 +79,7 @@ impl PoolState {
         let kick = self.kick();
         if let (Kick::Wake(_), Some(pwq)) = (kick, pwq) {
             self.pwq(pwq).stats.cm_wakeup += 1;
+            self.touch(pwq);
         }
         kick
     }
@@ -86,9 +87,15 @@ impl PoolState {
     /// Worker `id`, reported blocked in run `seq`, was seen running again. KERNEL:
     /// `wq_worker_running` — same.
     pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) {
-        if self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping) {
+        if self.is_blocked(id, seq) {
             self.update(id, |w| w.sleeping = false);
         }
+    }
+
+    /// Whether worker `id` is believed blocked in run `seq`.
+    #[must_use]
+    pub fn is_blocked(&self, id: WorkerId, seq: u64) -> bool {
+        self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping)
     }
 
     /// Whether a worker may be created ahead of need, so that one can be lent and one stay.

@@ -33,6 +33,7 @@ impl PoolState {
         self.update(id, |w| w.cpu_intensive = true);
         let kick = self.kick();
         let item = current.map(|current| {
+            self.touch(current.pwq);
             let pwq = self.pwq(current.pwq);
             pwq.stats.cpu_intensive += 1;
             if matches!(kick, Kick::Wake(_)) {
@@ -48,6 +49,7 @@ impl PoolState {
     #[must_use]
     pub fn guest_cpu_intensive(&mut self, id: WorkerId) -> Option<(WorkFn, WqKey)> {
         let current = self.workers.get(id.0).filter(|worker| worker.guest)?.current?;
+        self.touch(current.pwq);
         let pwq = self.pwq(current.pwq);
         pwq.stats.cpu_intensive += 1;
         Some((current.func, pwq.wq))

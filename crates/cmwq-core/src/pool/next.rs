@@ -180,6 +180,7 @@ impl PoolState {
             w.cpu_intensive = false;
             // The worker is back, whatever was reported of it: the books are right again.
             w.sleeping = false;
+            w.last_func = Some(current.func);
         });
         self.pwq(current.pwq).stats.completed += 1;
         self.dec_in_flight(current.pwq, current.color, current.inactive)

@@ -89,12 +89,17 @@ impl PoolState {
         let p = self.pwq(pwq);
         p.nr_in_flight[usize::from(word.color())] += 1;
         if word.is_inactive() {
+            let is_first = p.inactive.is_empty();
             // SAFETY: (alive) by the caller's promise, (locked) by `&mut self`.
             unsafe { p.inactive.push_back(node) };
+            if is_first {
+                self.touch(pwq);
+            }
             return Kick::None;
         }
         // SAFETY: as above.
         unsafe { self.worklist.push_back(node) };
+        self.note_activation(pwq, item);
         self.kick()
     }
 
@@ -115,10 +120,13 @@ impl PoolState {
     fn activate_first(&mut self, pwq: PwqId) {
         let first = self.pwq(pwq).inactive.first().expect("nothing to activate");
         // SAFETY: `first` is a linked item of this pool.
-        let item = unsafe { WorkItem::of_node(first).as_ref() };
+        let at = unsafe { WorkItem::of_node(first) };
+        // SAFETY: as above.
+        let item = unsafe { at.as_ref() };
         item.update_queued(item.word().with_inactive(false));
         // SAFETY: as above.
         unsafe { self.move_chain_to_worklist(first) };
+        self.note_activation(pwq, at);
     }
 
     /// Moves `first` and what is glued to it to the end of the worklist.

@@ -84,6 +84,7 @@ impl PoolState {
         let word = unsafe { crate::work::WorkItem::of_node(first).as_ref() }.word();
         if let Some(at) = word.pwq() {
             self.pwq(at.pwq).stats.repatriated += 1;
+            self.touch(at.pwq);
         }
         true
     }

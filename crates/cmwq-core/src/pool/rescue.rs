@@ -107,6 +107,16 @@ impl RescueState {
     pub(crate) const fn is_visited(&self) -> bool {
         self.is_visited
     }
+
+    /// The rescuer was called, or is here.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.is_called || self.is_visited
+    }
+
+    /// Whether it is this that marks the rescuer's place.
+    pub(crate) fn is_mark(&self, node: Node) -> bool {
+        self.cursor.node() == node
+    }
 }
 
 impl Drop for Cursor {
@@ -153,6 +163,7 @@ impl PoolState {
         };
         rescue.is_called = true;
         p.stats.mayday += 1;
+        self.touch(pwq);
         true
     }
 
@@ -231,6 +242,7 @@ impl PoolState {
             if self.assign(node, visit.id) {
                 visit.nr_rescued += 1;
                 self.pwq(visit.pwq).stats.rescued += 1;
+                self.touch(visit.pwq);
                 return Some(node);
             }
         }

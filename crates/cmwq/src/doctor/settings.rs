@@ -25,6 +25,12 @@ pub(super) fn list(params: &Params) -> Vec<Setting> {
     values(params).into_iter().zip(defaults).map(pair).collect()
 }
 
+/// One of `CMWQ_PARAMS`, as it would be set.
+pub(crate) fn text(params: &Params, name: &str) -> Option<String> {
+    let values = values(params).into_iter().filter(|(known, _)| *known != "CMWQ_DETECT");
+    values.into_iter().find_map(|(known, value)| (known == name).then_some(value))
+}
+
 fn values(params: &Params) -> Vec<(&'static str, String)> {
     // In full, so that no new setting is forgotten here.
     let Params {
@@ -38,6 +44,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         idle_timeout_ns,
         idle_ratio,
         stack_size,
+        inspect,
         detect,
     } = params;
     vec![
@@ -54,6 +61,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
+        ("inspect", u8::from(*inspect).to_string()),
         ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
     ]
 }

@@ -17,6 +17,7 @@ mod pools;
 mod published;
 mod ticking;
 mod timers;
+mod trace;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

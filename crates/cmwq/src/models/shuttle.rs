@@ -36,6 +36,7 @@ use shuttle::{Config, MaxSteps, Runner};
 use crate::builder::Builder;
 use crate::clock;
 use crate::detect::Detect;
+use crate::inspect::Inspect;
 use crate::params::Params;
 use crate::runtime::{Machine, Runtime};
 use crate::service::Service;
@@ -81,7 +82,7 @@ impl Mortal {
         };
         let params = Params { detect: Some(Detect::Inline), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
-        let raw = Box::into_raw(Runtime::assemble(params, machine, 0));
+        let raw = Box::into_raw(Runtime::assemble(params, machine, 0, Inspect::off()));
         // SAFETY: from a box; freed by `end`, when nobody is left.
         let runtime: &'static Runtime = unsafe { &*raw };
         runtime.make_global();

@@ -7,7 +7,7 @@
 
 use cmwq_core::{Kick, PwqConfig, PwqId};
 
-use super::{Pool, PoolKind, PoolSpec};
+use super::{Locked, Pool, PoolKind, PoolSpec};
 use crate::attrs::Sched;
 use crate::notice::{self, Notice};
 use crate::runtime::Runtime;
@@ -63,6 +63,7 @@ impl Pool {
     pub(crate) fn attach(&self, thread: &Thread) {
         let cpus = lock(&self.attachment.cpus);
         thread.title.set_tid();
+        thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let Err(error) = sense::sched::pin_current(&cpus) else { return };
         // A CPU that leaves just now, or has left unnoticed.
         if sense::sched::pin_current(&self.runtime.anywhere()).is_ok() {
@@ -82,6 +83,7 @@ impl Pool {
     pub(crate) fn detach(&self, thread: &Thread) {
         let _cpus = lock(&self.attachment.cpus);
         thread.title.forget_tid();
+        thread.mirror.set_tid(0);
     }
 
     /// Whether a worker that enters a function on `cpu` should be elsewhere.
@@ -140,6 +142,7 @@ impl Pool {
         let mut guard = self.lock();
         guard.is_away = is_away;
         let kick = guard.core.set_concurrency(concurrency);
+        guard.settle_place();
         self.unlock(guard, kick);
     }
 
@@ -150,11 +153,15 @@ impl Pool {
 
     // ---- what queues lead here
 
-    /// Makes a queue's pwq here.
-    pub(crate) fn add_pwq(&self, config: PwqConfig, plugged: bool) -> PwqId {
+    /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's.
+    pub(crate) fn add_pwq(&self, config: PwqConfig, plugged: bool, cpu: Option<u32>) -> PwqId {
         let mut guard = self.lock_only();
         guard.is_unused = false;
-        let pwq = guard.core.add_pwq(config);
+        guard.settle_place();
+        let (wq, max_active) = (config.wq, config.max_active);
+        let Locked { core, mirror, .. } = &mut *guard;
+        let pwq = core.add_pwq(config);
+        mirror.add_pwq(core, wq, pwq, max_active, cpu);
         if plugged {
             guard.core.plug_pwq(pwq);
         }
@@ -173,6 +180,7 @@ impl Pool {
         let mut guard = self.lock();
         guard.is_unused = guard.core.nr_pwqs() == 0;
         let is_unused = guard.is_unused;
+        guard.settle_place();
         self.unlock(guard, Kick::None);
         if is_unused {
             self.dismiss_idle();
@@ -197,11 +205,21 @@ impl Pool {
 
     #[cold]
     fn bring_home(&self) {
-        if !self.lock_only().core.count_repatriated() {
+        let mut guard = self.lock_only();
+        if !guard.core.count_repatriated() {
             return;
         }
+        guard.settle_mirror();
+        drop(guard);
         if sense::sched::pin_current(&self.spec.pod).is_ok() {
             let _ = sense::sched::pin_current(&self.spec.cpus);
         }
+    }
+}
+
+impl Locked {
+    /// Shows where it stands.
+    fn settle_place(&self) {
+        self.mirror.set_place(&self.core, self.is_away, self.is_unused);
     }
 }

@@ -137,6 +137,16 @@ pub(super) fn barrier() {
     }
 }
 
+/// Waits until all readers that are inside have gone. `false`: the caller is one of them, which is
+/// said, and nothing was waited for.
+pub(crate) fn synchronize() -> bool {
+    if says_waits_for_itself() {
+        return false;
+    }
+    barrier();
+    true
+}
+
 /// Whether the program has ever used [`rcu_read_lock`].
 pub(super) fn were_any() -> bool {
     change(|readers| readers.were_any)
@@ -147,7 +157,7 @@ pub(super) fn says_waits_for_itself() -> bool {
     let is_reader = DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false);
     if is_reader {
         notice::always(
-            "an RcuWork is flushed inside of rcu_read_lock and would wait for that section for ever; the call \
+            "a grace period is waited for inside of rcu_read_lock, which would wait for that section for ever; the call \
              returns without waiting"
                 .to_owned(),
         );

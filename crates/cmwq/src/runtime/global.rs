@@ -5,9 +5,11 @@ use std::ptr;
 use super::{Machine, Runtime};
 use crate::error::Error;
 use crate::fork;
+use crate::inspect::Inspect;
 use crate::loaded;
 use crate::params::Params;
 use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
+use crate::trace;
 
 /// Null until it is first used, and in a child until it is used there.
 static GLOBAL: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -53,6 +55,20 @@ impl Runtime {
         unsafe { runtime.as_ref() }
     }
 
+    /// One mapping for the process, however often making the runtime fails. Under `MAKING`.
+    fn inspect_once(is_wanted: bool) -> Inspect {
+        static MADE: PlainMutex<Option<(u32, Inspect)>> = PlainMutex::new(None);
+        if !is_wanted {
+            return Inspect::off();
+        }
+        let mut made = lock_plain(&MADE);
+        let generation = fork::generation();
+        match *made {
+            Some((of, inspect)) if of == generation => inspect,
+            _ => made.insert((generation, Inspect::new())).1,
+        }
+    }
+
     #[cold]
     fn make() -> Result<&'static Self, Error> {
         let _making = lock_making();
@@ -64,13 +80,15 @@ impl Runtime {
         }
         fork::watch();
         loaded::stay();
+        trace::open();
         // ORDERING: no pairing: written while there is one thread.
         let inherited = INHERITED.load(Ordering::Relaxed);
         // SAFETY: null or a runtime; of one that was inherited only a number is read.
         let first_pool = unsafe { inherited.as_ref() }.map_or(0, Self::end_of_pools);
         let params = Params::from_env();
         let machine = Machine::read(&params);
-        let runtime = Self::start(params, machine, first_pool)
+        let inspect = Self::inspect_once(params.inspect);
+        let runtime = Self::start(params, machine, first_pool, inspect)
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));

@@ -15,13 +15,15 @@ use cmwq_core::policy;
 
 use super::{Machine, PoolKey, PoolPlace, Runtime};
 use crate::attrs::Attrs;
+use crate::detect::Detect;
 use crate::error::Error;
+use crate::inspect::Places;
 use crate::notice::{self, Notice};
 use crate::params::Params;
 use crate::park::Event;
 use crate::pool::{Pool, PoolKind};
 use crate::sense;
-use crate::sync::{Arc, AtomicU32, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::topo::{self, AffinityScope, CpuSet, Pod};
 use crate::wq::Kind;
 
@@ -238,6 +240,7 @@ impl Runtime {
     fn place(&'static self, mut placed: Placed) {
         let isolated = &self.placement.isolated;
         placed.unbound = unbound_of(&placed.allowed, placed.requested.as_ref(), isolated);
+        self.show_placed(&placed);
         let (pools, wqs) = {
             // Who makes a pool finds either what was before, and the pool is in our list, or what
             // holds now.
@@ -259,6 +262,34 @@ impl Runtime {
         for wq in wqs {
             wq.follow_placement();
         }
+    }
+
+    /// Shows CPUs and pods as they are now.
+    pub(crate) fn show_placement(&self) {
+        self.show_placed(&self.placement.now());
+        self.inspect.header(|header| {
+            let word = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+            let detect = Detect::ALL.iter().position(|known| *known == self.detect);
+            word(&header.detect, detect.unwrap_or_default() as u64);
+            word(&header.hog_thresh_ns, self.hogs.thresh_ns);
+            if let Some(quota) = self.machine.quota {
+                word(&header.quota_milli, (quota * 1000.0) as u64);
+            }
+        });
+    }
+
+    fn show_placed(&self, placed: &Placed) {
+        let topology = self.machine.topology.within(&placed.allowed);
+        let pods = |scope| (scope, topo::pods(scope, &topology, self.placement.shard_size));
+        self.inspect.place(|| Places {
+            possible: self.machine.cpus.iter().copied().collect(),
+            allowed: placed.allowed.clone(),
+            unbound: placed.unbound.clone(),
+            requested: placed.requested.clone(),
+            isolated: self.placement.isolated.clone(),
+            default_scope: placed.scope,
+            pods: AffinityScope::ALL.map(pods).into(),
+        });
     }
 
     /// Pods that no pool was made for yet count as having a CPU to spare if they have one.

@@ -26,6 +26,7 @@ impl Runtime {
         // ORDERING: no pairing: who makes a queue at the same time may make it or not; under the
         // registry's lock it is either closed below or knows.
         self.is_shut.store(true, Ordering::Relaxed);
+        self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
         let wqs = self.wqs();
         wqs.iter().for_each(|wq| wq.close(SHUT));
         self.service.discard_timers();

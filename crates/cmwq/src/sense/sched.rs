@@ -87,6 +87,14 @@ pub(crate) fn fitting_name(name: &str) -> &str {
     &name[..len]
 }
 
+/// The calling thread's name, as `ps -L` shows it.
+pub(crate) fn thread_name() -> Vec<u8> {
+    let mut name = [0_u8; MAX_THREAD_NAME + 1];
+    // SAFETY: the buffer is as large as names are.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
+}
+
 /// Sets how late timers of the calling thread may be to save wake-ups. The usual slack is 50 000
 /// ns; 0 would restore it.
 pub(crate) fn set_timer_slack_ns(slack_ns: u32) {

@@ -36,6 +36,14 @@ pub(crate) const SITES: &[&str] = &[
     "is_watched.acquire",
     "set_standby.release",
     "alarm.acquire",
+    "ring_push.release",
+    "ring_read.acquire",
+    "ring_read.release",
+    "ring_room.acquire",
+    "record_begin.fence",
+    "record_end.release",
+    "record_copy.acquire",
+    "record_copy.fence",
 ];
 
 /// What a mutation test takes away.
@@ -91,5 +99,21 @@ pub(crate) fn release(site: &'static str) -> Ordering {
 pub(crate) fn seq_cst_fence(site: &'static str) {
     if !is_weakened(site, "fence") {
         fence(Ordering::SeqCst);
+    }
+}
+
+/// Half a fence: nothing before it comes after what follows it.
+#[inline(always)]
+pub(crate) fn release_fence(site: &'static str) {
+    if !is_weakened(site, "fence") {
+        fence(Ordering::Release);
+    }
+}
+
+/// The other half: nothing after it comes before what precedes it.
+#[inline(always)]
+pub(crate) fn acquire_fence(site: &'static str) {
+    if !is_weakened(site, "fence") {
+        fence(Ordering::Acquire);
     }
 }

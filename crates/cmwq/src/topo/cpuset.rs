@@ -184,7 +184,12 @@ impl CpuSet {
         cpus.filter(|cpu| words[(cpu / bits) as usize] >> (cpu % bits) & 1 != 0).collect()
     }
 
-    fn from_words(words: Vec<u64>) -> Self {
+    /// The bitmap, trimmed.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub(crate) fn from_words(words: Vec<u64>) -> Self {
         let mut set = Self { words };
         set.trim();
         set

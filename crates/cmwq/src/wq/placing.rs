@@ -9,10 +9,11 @@
 //! whoever removes the oldest unplugs the next. Order holds because an item that got into an older
 //! pwq was queued before, as far as anybody can tell, and those behind it wait.
 
-use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqRef};
+use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef};
 
-use super::{Kind, State, Wq};
+use super::{Kind, Spec, State, Wq};
 use crate::attrs::Attrs;
+use crate::inspect::QueueSettings;
 use crate::limit::NodeCpus;
 use crate::link::{Link, Slot, Store};
 use crate::pool::{Pool, Todo};
@@ -91,13 +92,22 @@ impl Wq {
     }
 
     pub(crate) fn default_attrs(&self) -> Attrs {
-        let priority = self.spec.default_priority();
-        Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() }
+        default_attrs(&self.spec)
+    }
+
+    /// Shows limits and attributes. Under WQ.
+    pub(crate) fn show_settings(&self, state: &State) {
+        let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
+        let attrs = &self.attrs_in(state);
+        let settings = QueueSettings { max_active, min_active, attrs };
+        self.mirror.settle(&self.runtime.inspect, &settings);
     }
 
     /// The attributes of a queue that nothing was queued on yet.
     pub(crate) fn set_first_attrs(&self, attrs: Attrs) {
-        lock(&self.state).placing().attrs = Some(attrs);
+        let mut state = lock(&self.state);
+        state.placing().attrs = Some(attrs);
+        self.show_settings(&state);
     }
 
     // ---- links
@@ -114,7 +124,7 @@ impl Wq {
         };
         let pool = pool.or_else(|| self.pool_in_use(&state));
         let pool = pool.expect("there are fewer pools than there may be");
-        self.lead(&mut state, &slots[index], pool);
+        self.lead(&mut state, (index, &slots[index]), pool);
         slots[index].get().expect("it leads somewhere now")
     }
 
@@ -141,16 +151,17 @@ impl Wq {
 
     /// Leads a slot to `pool`, by a pwq of its own: the CPUs of a pod share workers, and behind
     /// `max_active` each has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
-    fn lead(&self, state: &mut State, slot: &Slot, pool: &'static Pool) {
-        let pwq = self.add_pwq(state, pool);
+    fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), pool: &'static Pool) {
+        let pwq = self.add_pwq(state, pool, self.runtime.cpu_of_slot(self.spec.kind, index));
         let link = state.placing().store.link(Link { pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
         unsafe { slot.set(link) };
     }
 
-    fn add_pwq(&self, state: &mut State, pool: &'static Pool) -> cmwq_core::PwqId {
+    fn add_pwq(&self, state: &mut State, pool: &'static Pool, cpu: Option<u32>) -> PwqId {
         let (spread, is_frozen) = (self.spread(state), self.is_frozen());
-        let (max_active, node) = state.limits.of(pool.spec.node, is_frozen, &spread);
+        let counts = |node| self.runtime.inspect.node(self.key, node);
+        let (max_active, node) = state.limits.of(pool.spec.node, is_frozen, &spread, counts);
         let config = PwqConfig {
             wq: self.key,
             max_active,
@@ -160,7 +171,7 @@ impl Wq {
             work_color: state.flush.work_color(),
         };
         let is_second = self.spec.kind == Kind::Ordered && !state.links.is_empty();
-        let pwq = pool.add_pwq(config, is_second);
+        let pwq = pool.add_pwq(config, is_second, cpu);
         state.links.push(PwqRef { pool: pool.id, pwq });
         pwq
     }
@@ -193,6 +204,7 @@ impl Wq {
         let mut after = After::default();
         let mut state = lock(&self.state);
         what(&mut state);
+        self.show_settings(&state);
         // Without any pwq there is nothing to replace, or the queue was destroyed.
         if !state.links.is_empty()
             && let Some(layout) = self.layout(&state)
@@ -216,7 +228,7 @@ impl Wq {
             .filter_map(|(index, slot)| {
                 let (old, _) = led(slot)?;
                 let pool = self.pool_behind(layout, index)?;
-                (!std::ptr::eq(pool, old)).then_some((slot, pool))
+                (!std::ptr::eq(pool, old)).then_some(((index, slot), pool))
             })
             .collect();
         if changes.is_empty() {
@@ -239,6 +251,7 @@ impl Wq {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         let mut guard = pool.lock();
         let is_idle = guard.core.retire_pwq(at.pwq);
+        guard.mirror.retire_pwq(at.pwq);
         after.todos.push((pool, guard.todo(pool, Kick::None)));
         drop(guard);
         state.placing().retired.push(at);
@@ -250,6 +263,7 @@ impl Wq {
     fn remove_retired(&self, state: &mut State, at: PwqRef, after: &mut After) {
         let Some(stats) = self.remove_pwq(at) else { return };
         state.retired += stats;
+        self.mirror.settle_retired(&state.retired);
         state.links.retain(|other| *other != at);
         state.placing().retired.retain(|other| *other != at);
         after.unused.extend(self.runtime.pool(at.pool));
@@ -300,4 +314,10 @@ impl Wq {
             pool.close_if_unused();
         }
     }
+}
+
+/// Those of a queue that was given none.
+pub(super) fn default_attrs(spec: &Spec) -> Attrs {
+    let priority = spec.default_priority();
+    Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() }
 }

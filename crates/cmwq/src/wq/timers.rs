@@ -27,6 +27,7 @@ impl Handle {
 
     /// # Safety
     /// `raw` must come from [`into_raw`](Self::into_raw), and its reference be taken over once.
+    #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { Arc::from_raw(raw.as_ptr().cast_const().cast()) })

@@ -24,6 +24,7 @@ mod heart;
 mod hogs;
 mod hotplug;
 mod idle;
+mod inspect;
 mod kinds;
 mod legacy;
 mod limits;
@@ -34,13 +35,19 @@ mod nproc;
 mod panics;
 mod placement;
 mod pods;
+#[cfg(feature = "usdt")]
+mod probes;
 mod rcu;
 mod reference;
 mod rescue;
 mod scopes;
 mod sharing;
+mod show;
 mod shutdown;
+#[cfg(feature = "tracing")]
+mod spans;
 mod stats;
 mod stress;
 mod support;
+mod trace;
 mod work;

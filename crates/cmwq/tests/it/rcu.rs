@@ -114,7 +114,7 @@ fn a_reader_that_flushes_is_told_and_does_not_wait() {
     assert!(wq.queue_rcu_work(&work));
     assert!(!work.flush(), "it would wait for itself");
     assert!(
-        cmwq::notices().iter().any(|notice| notice.contains("flushed inside of rcu_read_lock"))
+        cmwq::notices().iter().any(|notice| notice.contains("waited for inside of rcu_read_lock"))
     );
     drop(section);
     work.flush();

@@ -6,6 +6,7 @@ use loom::thread;
 use super::check;
 use crate::attrs::Priority;
 use crate::detect::Detect;
+use crate::inspect::Inspect;
 use crate::params::Params;
 use crate::park::CHECK;
 use crate::pool::{Pool, PoolKind, PoolSpec};
@@ -20,7 +21,7 @@ pub(super) fn runtime() -> &'static Runtime {
     let pods = vec![Pod { cpus: cpus.clone(), node: None }];
     let params = Params { detect: Some(Detect::Inline), ..Params::default() };
     let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    Box::leak(Runtime::assemble(params, machine, 0))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
 }
 
 /// A pool of a runtime without threads.
@@ -31,6 +32,7 @@ fn pool() -> &'static Pool {
         nice: 0,
         priority: Priority::default(),
         pod: cpus.clone(),
+        is_strict: false,
         cpus,
         node: None,
         concurrency: 1,
@@ -46,7 +48,7 @@ fn add_worker(pool: &'static Pool) -> &'static Berth {
 
 /// As [`add_worker`], with the worker's id.
 pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Berth) {
-    let thread = Arc::new(Thread::new("worker".into()));
+    let thread = Arc::new(Thread::new("worker".into(), Default::default()));
     let berth = thread.berth;
     let mut guard = pool.lock_only();
     let id = guard.core.worker_new();

@@ -1,6 +1,7 @@
 //! Layouts on made-up machines: which CPUs share workers, and how limits are split.
 
 use super::*;
+use crate::inspect::Inspect;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")
@@ -14,7 +15,7 @@ fn runtime(caches: &[(&str, u32)], quota: Option<f64>) -> &'static Runtime {
     let each = all.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None }).collect();
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::new(&all, quota, pods, each);
-    Box::leak(Runtime::assemble(params, machine, 0))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
 }
 
 /// Where workers for items of `cpu` begin, and where they may run.

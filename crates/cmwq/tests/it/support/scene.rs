@@ -43,9 +43,12 @@ const ALL: &[&[Scene]] = &[
     crate::pods::SCENES,
     crate::rcu::SCENES,
     crate::shutdown::SCENES,
+    #[cfg(feature = "tracing")]
+    crate::spans::SCENES,
     crate::stats::SCENES,
     crate::reference::SCENES,
     crate::rescue::SCENES,
+    crate::trace::SCENES,
 ];
 
 /// Plays the scene that the environment names. Other tests execute this one.

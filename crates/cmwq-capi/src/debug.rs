@@ -1,0 +1,114 @@
+//! What is wrong with an item, said by name and without harm, as far as looking is cheap; and with
+//! `CMWQ_DEBUG=objects` the lives of items: [`objects`].
+//!
+//! KERNEL: the warnings of `__queue_work` and `__flush_work`, and debugobjects — same cases, on standard
+//! error.
+
+mod objects;
+
+use std::ffi::{c_int, c_void};
+
+use cmwq::raw::{self, WorkItem};
+
+use crate::item::{func, has_foreign_entry, has_func, work};
+
+/// Whether the item was initialised, as far as that shows: its function is there.
+///
+/// # Safety
+/// `item` must be valid.
+#[inline]
+pub(crate) unsafe fn is_item(item: *mut WorkItem, what: &str) -> bool {
+    // SAFETY: the caller's promise.
+    let is_item = unsafe { has_func(item) };
+    if !is_item {
+        say_not_initialised(item, what);
+    }
+    is_item
+}
+
+#[cold]
+fn say_not_initialised(item: *mut WorkItem, what: &str) {
+    raw::say(format!("work item {item:p} is {what} and was never initialised: nothing is done"));
+}
+
+/// Whether an item may be queued. What is wrong with it is said, and nothing is done then.
+///
+/// KERNEL: an item that is on a list is not queued, and its queuer told that it was — same.
+///
+/// # Safety
+/// `item` must be valid.
+#[inline]
+pub(crate) unsafe fn may_be_queued(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        is_item(item, "queued")
+            && (!objects::are_followed() || objects::may_be_queued(item))
+            && (!has_foreign_entry(item) || may_be_linked(item))
+    }
+}
+
+/// The item is on some list. That is as it should be while it is queued.
+///
+/// # Safety
+/// `item` must be an item.
+#[cold]
+unsafe fn may_be_linked(item: *mut WorkItem) -> bool {
+    // SAFETY: the caller's promise.
+    let item = unsafe { work(item) };
+    let word = item.claim();
+    if word.is_pending() {
+        return true;
+    }
+    // PENDING is ours: nobody else links it now, and whoever finds it pending is told so rightly if it
+    // is about to be queued.
+    // SAFETY: it is an item.
+    let is_linked = unsafe { has_foreign_entry(std::ptr::from_ref(item).cast_mut()) };
+    item.release(word);
+    if is_linked {
+        raw::say(format!(
+            "work item {item:p} ({}) is queued while its entry is on a list of somebody else's: it is not queued",
+            raw::function_name(func(item))
+        ));
+    }
+    !is_linked
+}
+
+/// What an item is besides: on a stack; one that waits for a grace period.
+const ON_STACK: c_int = 1 << 0;
+const RCU: c_int = 1 << 1;
+
+/// An item is about to be initialised.
+#[inline]
+pub(crate) fn init(item: *mut WorkItem, is_rcu: bool) {
+    __init_work(item, if is_rcu { RCU } else { 0 });
+}
+
+/// KERNEL: `__init_work` — same: the memory is about to become an item.
+#[unsafe(no_mangle)]
+pub extern "C" fn __init_work(item: *mut WorkItem, onstack: c_int) {
+    if objects::are_followed() {
+        objects::init(item, onstack & ON_STACK != 0, onstack & RCU != 0);
+    }
+}
+
+/// KERNEL: `destroy_work_on_stack` — same: the frame that has the item is about to be left.
+#[unsafe(no_mangle)]
+pub extern "C" fn destroy_work_on_stack(item: *mut WorkItem) {
+    if objects::are_followed() {
+        objects::end(item.addr(), size_of::<WorkItem>(), "its stack frame is left");
+    }
+}
+
+/// KERNEL: `destroy_delayed_work_on_stack` — same.
+#[unsafe(no_mangle)]
+pub extern "C" fn destroy_delayed_work_on_stack(item: *mut raw::RawDelayed) {
+    destroy_work_on_stack(item.cast());
+}
+
+/// Memory is about to be freed. KERNEL: `debug_check_no_obj_freed` — same, as far as items go.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_debug_check_no_obj_freed(address: *const c_void, size: usize) {
+    if objects::are_followed() {
+        objects::end(address.addr(), size, "it is freed");
+    }
+}

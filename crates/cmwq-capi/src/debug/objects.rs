@@ -1,0 +1,144 @@
+//! `CMWQ_DEBUG=objects`: the lives of items, from their initialisation to the end of their memory, so that what
+//! would corrupt a pool's lists is said, and prevented, before it does.
+//!
+//! What an item is doing is not followed but looked up when there is a question: an item that is known lies in
+//! memory that holds an item still, or else somebody failed to say that it does not.
+//!
+//! KERNEL: `work_debug_descr` of debugobjects — same: initialising or freeing what is queued is said and the item is
+//! cancelled first; an item that was never initialised is not queued (there it is, after the warning).
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cmwq::raw::{self, Any, RawDelayed, Whereabouts, WorkItem};
+
+use crate::item::{func, is_fresh, work};
+
+/// What is known of an item, by its address.
+#[derive(Clone, Copy)]
+struct Object {
+    is_on_stack: bool,
+    is_rcu: bool,
+}
+
+static OBJECTS: Mutex<BTreeMap<usize, Object>> = Mutex::new(BTreeMap::new());
+
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Whether the environment says so. One load.
+#[inline]
+pub(super) fn are_followed() -> bool {
+    // ORDERING: no pairing: it is a constant of the process.
+    match STATE.load(Ordering::Relaxed) {
+        UNKNOWN => read_environment(),
+        state => state == ON,
+    }
+}
+
+#[cold]
+fn read_environment() -> bool {
+    let wanted = std::env::var("CMWQ_DEBUG").unwrap_or_default();
+    let is_on = wanted.split([',', ' ']).any(|what| what == "objects");
+    // ORDERING: as above; who writes at the same time writes the same.
+    STATE.store(if is_on { ON } else { OFF }, Ordering::Relaxed);
+    is_on
+}
+
+std::thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `what`, unless the thread is here already: what is freed here may be told of by a wrapper of `free`.
+fn once<R>(otherwise: R, what: impl FnOnce() -> R) -> R {
+    if IS_INSIDE.replace(true) {
+        return otherwise;
+    }
+    let result = what();
+    IS_INSIDE.set(false);
+    result
+}
+
+fn objects<R>(what: impl FnOnce(&mut BTreeMap<usize, Object>) -> R) -> R {
+    what(&mut OBJECTS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The memory is about to become an item, and is then known.
+#[cold]
+pub(super) fn init(item: *mut WorkItem, is_on_stack: bool, is_rcu: bool) {
+    once((), || {
+        if objects(|known| known.contains_key(&item.addr())) {
+            end_of(item, "it is initialised again");
+        }
+        objects(|known| known.insert(item.addr(), Object { is_on_stack, is_rcu }));
+    });
+}
+
+/// Whether it was initialised. What a declaration initialised is known from its first queueing on.
+#[cold]
+pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
+    once(true, || {
+        if objects(|known| known.contains_key(&item.addr())) {
+            return true;
+        }
+        // SAFETY: valid, and its function is there: our caller has looked.
+        let is_declared = unsafe { is_fresh(item) };
+        if is_declared {
+            let object = Object { is_on_stack: false, is_rcu: false };
+            objects(|known| known.insert(item.addr(), object));
+        } else {
+            raw::say(format!(
+                "work item {item:p} is queued and was not initialised, or its memory was freed since: it is not queued"
+            ));
+        }
+        is_declared
+    })
+}
+
+/// The memory ends, for the reason `why`; what lies in it is known no more.
+#[cold]
+pub(super) fn end(address: usize, size: usize, why: &str) {
+    let last = address.saturating_add(size.max(1) - 1);
+    once((), || {
+        let within =
+            |known: &mut BTreeMap<_, _>| known.range(address..=last).next().map(|(&at, _)| at);
+        while let Some(at) = objects(within) {
+            end_of(std::ptr::with_exposed_provenance_mut(at), why);
+            objects(|known| known.remove(&at));
+        }
+    });
+}
+
+/// Says it if the item is queued or armed, and takes it back.
+fn end_of(item: *mut WorkItem, why: &str) {
+    let Some(object) = objects(|known| known.get(&item.addr()).copied()) else { return };
+    // SAFETY: it is known, so its memory held an item, and can be read still.
+    let this = unsafe { work(item) };
+    if !this.is_pending() {
+        return;
+    }
+    let found = raw::find(item.addr());
+    let doing = match &found {
+        Whereabouts::Queued(name) => {
+            format!("it is queued on workqueue '{name}'; it is cancelled first")
+        }
+        Whereabouts::Armed => "its timer is armed; it is cancelled first".to_owned(),
+        Whereabouts::Nowhere if object.is_rcu => {
+            "it waits for a grace period, which cannot be cancelled".to_owned()
+        }
+        Whereabouts::Nowhere => return,
+    };
+    let kind = if object.is_on_stack { "work item on a stack" } else { "work item" };
+    let func = raw::function_name(func(this));
+    raw::say(format!("{kind} {item:p} ({func}): {why} while {doing}"));
+    let _ = match found {
+        Whereabouts::Queued(_) => raw::cancel(Any::Work(this)),
+        // SAFETY: what has a timer that is armed is an item with a timer.
+        Whereabouts::Armed => raw::cancel(Any::Delayed(unsafe { &*item.cast::<RawDelayed>() })),
+        Whereabouts::Nowhere => false,
+    };
+}

@@ -1,0 +1,57 @@
+//! Queues that go with a device, for programs that have no device resources of their own: what to do
+//! at a device's end, by the device's address.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// What to do at the end, with what.
+type Action = unsafe extern "C" fn(*mut c_void);
+
+struct Resource {
+    action: Action,
+    data: *mut c_void,
+}
+
+// SAFETY: C says that whoever releases a device may use what was given for it.
+unsafe impl Send for Resource {}
+
+static DEVICES: LazyLock<Mutex<HashMap<usize, Vec<Resource>>>> = LazyLock::new(Mutex::default);
+
+/// Notes that `action(data)` is to be called at the device's end: 0. The device is an address, nothing
+/// more.
+///
+/// # Safety
+/// `action` must be fit to be called with `data` until [`cmwq_devres_release_all`] has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cmwq_devm_add_action(
+    dev: *mut c_void,
+    action: Action,
+    data: *mut c_void,
+) -> c_int {
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    devices.entry(dev.addr()).or_default().push(Resource { action, data });
+    0
+}
+
+/// The device's end: does what was noted for it, last first, and returns how much that was.
+///
+/// # Safety
+/// What was noted must still be fit to be done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cmwq_devres_release_all(dev: *mut c_void) -> c_int {
+    let mut nr_released = 0;
+    loop {
+        // One by one: an action may note more, and must not find the lock held.
+        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        let resource = devices.get_mut(&dev.addr()).and_then(Vec::pop);
+        if resource.is_none() {
+            devices.remove(&dev.addr());
+        }
+        drop(devices);
+        let Some(Resource { action, data }) = resource else { return nr_released };
+        // SAFETY: passed on to the caller.
+        unsafe { action(data) };
+        nr_released += 1;
+    }
+}

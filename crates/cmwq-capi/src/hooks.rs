@@ -1,0 +1,75 @@
+//! What the kernel's core calls of its workqueues. A process has nobody to call these; they are here for
+//! code that brings the caller along, and do what there is to do.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use cmwq::raw;
+
+/// Nothing: the exported queues are usable from the first instruction on.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_init_early() {}
+
+/// Starts the library's service thread, which the first use of a queue would.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_init() {
+    if let Err(error) = raw::start() {
+        raw::say(error.to_string());
+    }
+}
+
+/// Nothing: the machine is read at the start.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_init_topology() {}
+
+/// Nothing: a CPU's pool is made when it is needed.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_prepare_cpu(_cpu: c_uint) -> c_int {
+    0
+}
+
+/// Looks which CPUs there are now.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_online_cpu(_cpu: c_uint) -> c_int {
+    rescan()
+}
+
+/// Looks which CPUs there are now.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_offline_cpu(_cpu: c_uint) -> c_int {
+    rescan()
+}
+
+fn rescan() -> c_int {
+    match cmwq::rescan_cpus() {
+        Ok(()) => 0,
+        Err(_) => -libc::ENOMEM,
+    }
+}
+
+/// Nothing: BH items are run by threads, which are woken by what queues them.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_softirq_action(_highpri: bool) {}
+
+/// Nothing: the thread of a CPU that has gone runs on another.
+#[unsafe(no_mangle)]
+pub extern "C" fn workqueue_softirq_dead(_cpu: c_uint) {}
+
+/// Nothing, until there is a watchdog.
+#[unsafe(no_mangle)]
+pub extern "C" fn wq_watchdog_touch(_cpu: c_int) {}
+
+/// The calling worker is about to block; the task is not looked at.
+#[unsafe(no_mangle)]
+pub extern "C" fn wq_worker_sleeping(_task: *mut c_void) {
+    raw::begin_blocking();
+}
+
+/// The calling worker is back.
+#[unsafe(no_mangle)]
+pub extern "C" fn wq_worker_running(_task: *mut c_void) {
+    raw::end_blocking();
+}
+
+/// Nothing: a thread of the library looks for hogs.
+#[unsafe(no_mangle)]
+pub extern "C" fn wq_worker_tick(_task: *mut c_void) {}

@@ -1,0 +1,96 @@
+//! `struct rcu_work *`, and the readers and grace periods of the process.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use cmwq::raw::{self, GracePeriods, RawRcu, RcuFunc, RcuHead, WorkFn};
+
+use crate::handle::{Queue, workqueue_struct};
+use crate::item::{pointer, work};
+use crate::queueing::c_functions;
+use crate::{debug, system};
+
+// As in the header, which asserts the same.
+const _: () = assert!(size_of::<RawRcu>() == 64 && align_of::<RawRcu>() == 8);
+
+c_functions! {
+    /// Makes an idle item of any memory; `INIT_RCU_WORK` in C.
+    fn cmwq_init_rcu_work(item: *mut RawRcu, func: WorkFn) {
+        debug::init(item.cast(), true);
+        // SAFETY: the caller has the memory to itself.
+        unsafe { pointer(item).write(RawRcu::new(func)) };
+    }
+
+    /// Queues an item after a grace period: `true`, this call did; `false`, it was pending.
+    fn queue_rcu_work(wq: *mut workqueue_struct, item: *mut RawRcu) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if !debug::may_be_queued(item.cast()) {
+                return true;
+            }
+            system::note_use(wq, work(item.cast()));
+            raw::queue_rcu(&Queue::of(wq), pointer(item))
+        }
+    }
+
+    /// Waits for an item's grace period and its run: `true`, there was something to wait for.
+    fn flush_rcu_work(item: *mut RawRcu) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { debug::is_item(item.cast(), "flushed") && raw::flush_rcu(pointer(item)) }
+    }
+}
+
+/// Begins a read-side section of the calling thread; `rcu_read_lock` in C.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_rcu_read_lock() {
+    raw::rcu_read_lock();
+}
+
+/// Ends the thread's innermost section.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_rcu_read_unlock() {
+    raw::rcu_read_unlock();
+}
+
+/// Waits for all sections that are open now.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_synchronize_rcu() {
+    raw::synchronize_rcu();
+}
+
+/// Calls a function with the head when a grace period is over.
+type CallRcu = unsafe extern "C" fn(*mut RcuHead, RcuFunc);
+type RcuBarrier = unsafe extern "C" fn();
+
+/// The program's own source of grace periods.
+struct Source {
+    call_rcu: CallRcu,
+    rcu_barrier: RcuBarrier,
+}
+
+// SAFETY: C promises what the trait asks for.
+unsafe impl GracePeriods for Source {
+    unsafe fn call_rcu(&self, head: *mut RcuHead, func: RcuFunc) {
+        // SAFETY: passed on to the caller.
+        unsafe { (self.call_rcu)(head, func) }
+    }
+
+    fn rcu_barrier(&self) {
+        // SAFETY: C's function takes nothing.
+        unsafe { (self.rcu_barrier)() }
+    }
+}
+
+/// Makes the program say when grace periods are over: 0, or `-EBUSY`, somebody does already.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_set_rcu(call_rcu: CallRcu, rcu_barrier: RcuBarrier) -> c_int {
+    static SOURCE: OnceLock<Source> = OnceLock::new();
+    let source = SOURCE.get_or_init(|| Source { call_rcu, rcu_barrier });
+    match raw::set_grace_periods(source) {
+        Ok(()) => 0,
+        Err(error) => {
+            raw::say(error.to_string());
+            -libc::EBUSY
+        }
+    }
+}

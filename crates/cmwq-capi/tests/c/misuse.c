@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What is wrong, one case for each argument: it is said, and does no harm. */
+#include <cmwq.h>
+#include <string.h>
+#include "check.h"
+
+static struct workqueue_struct *wq;
+static struct gate gate = GATE_SHUT, inside = GATE_SHUT;
+static int runs;
+
+void count_run(struct work_struct *work);
+void wait_at_gate(struct work_struct *work);
+void flush_itself(struct work_struct *work);
+void free_itself(struct work_struct *work);
+
+void count_run(struct work_struct *work)
+{
+	(void)work;
+	count(&runs);
+}
+
+void wait_at_gate(struct work_struct *work)
+{
+	(void)work;
+	gate_open(&inside);
+	gate_wait(&gate);
+}
+
+/* free() of a program that has CMWQ_DEBUG=objects look at what is freed. */
+static void checked_free(void *memory, size_t size)
+{
+#ifndef WRAPPED_FREE
+	cmwq_debug_check_no_obj_freed(memory, size);
+#endif
+	(void)size;
+	free(memory);
+}
+
+#ifdef WRAPPED_FREE
+#include <malloc.h>
+
+/* The same for all that is freed, the library's own memory included. */
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+	cmwq_debug_check_no_obj_freed(memory, malloc_usable_size(memory));
+	__real_free(memory);
+}
+#endif
+
+static DECLARE_WORK(blocker, wait_at_gate);
+static DECLARE_WORK(declared, count_run);
+
+/* What is queued behind it waits. */
+static void block(void)
+{
+	CHECK(queue_work(wq, &blocker));
+	gate_wait(&inside);
+}
+
+static void unblock(void)
+{
+	gate_open(&gate);
+	flush_workqueue(wq);
+}
+
+static void zeroed(void)
+{
+	struct delayed_work dwork;
+	struct work_struct *work = &dwork.work;
+
+	memset(&dwork, 0, sizeof(dwork));
+	CHECK(queue_work(wq, work));
+	CHECK(!flush_work(work));
+	CHECK(!cancel_delayed_work_sync(&dwork));
+	CHECK(queue_delayed_work(wq, &dwork, 0));
+	CHECK(!disable_work(work) && !work_busy(work) && !work_pending(work));
+}
+
+static void linked(void)
+{
+	struct work_struct work;
+	LIST_HEAD(list);
+
+	INIT_WORK(&work, count_run);
+	list_add_tail(&work.entry, &list);
+	CHECK(queue_work(wq, &work));
+	CHECK(!work_busy(&work) && !list_empty(&list));
+	list_del_init(&work.entry);
+	CHECK(queue_work(wq, &work));
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 1);
+}
+
+void flush_itself(struct work_struct *work)
+{
+	flush_workqueue(wq);
+	CHECK(!flush_work(work));
+	count(&runs);
+}
+
+static void itself(void)
+{
+	struct work_struct work;
+
+	INIT_WORK(&work, flush_itself);
+	CHECK(queue_work(wq, &work));
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 1);
+}
+
+static void destroyed(void)
+{
+	struct work_struct work;
+	struct workqueue_struct *gone = alloc_workqueue("gone", WQ_UNBOUND, 0);
+
+	INIT_WORK(&work, count_run);
+	destroy_workqueue(gone);
+	CHECK(queue_work(gone, &work) && queue_work(gone, &work) && !work_busy(&work));
+	CHECK(load(&runs) == 0);
+}
+
+static void again(void)
+{
+	struct work_struct work;
+	struct delayed_work dwork;
+
+	/* Idle, and while its function runs, an item may be initialised again. */
+	INIT_WORK(&work, wait_at_gate);
+	INIT_WORK(&work, wait_at_gate);
+	CHECK(queue_work(wq, &work));
+	gate_wait(&inside);
+	INIT_WORK(&work, count_run);
+	CHECK(queue_work(wq, &work));
+	INIT_WORK(&work, count_run);
+	CHECK(!work_pending(&work) && queue_work(wq, &work));
+	INIT_DELAYED_WORK(&dwork, count_run);
+	CHECK(queue_delayed_work(wq, &dwork, 1000 * HZ));
+	INIT_DELAYED_WORK(&dwork, count_run);
+	CHECK(!delayed_work_pending(&dwork) && queue_delayed_work(wq, &dwork, 0));
+	unblock();
+	CHECK(load(&runs) == 2);
+}
+
+void free_itself(struct work_struct *work)
+{
+	checked_free(work, sizeof(*work));
+	count(&runs);
+}
+
+struct object {
+	char before[100];
+	struct work_struct work;
+	struct delayed_work dwork;
+	struct rcu_work rwork;
+	struct work_struct idle;
+};
+
+static void freed(void)
+{
+	struct object *object = calloc(1, sizeof(*object));
+	struct work_struct *own = malloc(sizeof(*own));
+
+	INIT_WORK(own, free_itself);
+	CHECK(queue_work(wq, own));
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 1);
+
+	INIT_WORK(&object->work, count_run);
+	INIT_DELAYED_WORK(&object->dwork, count_run);
+	INIT_RCU_WORK(&object->rwork, count_run);
+	INIT_WORK(&object->idle, count_run);
+	block();
+	CHECK(queue_work(wq, &object->work) && schedule_delayed_work(&object->dwork, 1000 * HZ));
+	CHECK(queue_work(wq, &object->idle) && cancel_work(&object->idle));
+	rcu_read_lock();
+	CHECK(queue_rcu_work(wq, &object->rwork));
+	cmwq_debug_check_no_obj_freed(object, sizeof(*object));
+	cmwq_debug_check_no_obj_freed(object, sizeof(*object));
+	CHECK(!work_pending(&object->work) && !delayed_work_pending(&object->dwork));
+	rcu_read_unlock();
+	unblock();
+	/* Nothing is known of it any more. */
+	checked_free(object, sizeof(*object));
+	CHECK(load(&runs) == 2);
+}
+
+static void unknown(void)
+{
+	struct work_struct made_up;
+
+	memset(&made_up, 0x40, sizeof(made_up));
+	made_up.func = count_run;
+	CHECK(queue_work(wq, &made_up));
+	CHECK(queue_work(wq, &declared));
+	flush_workqueue(wq);
+	CHECK(queue_work(wq, &declared));
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 2);
+}
+
+static void on_stack(void)
+{
+	struct work_struct work;
+	struct delayed_work dwork;
+
+	INIT_WORK_ONSTACK(&work, count_run);
+	INIT_DELAYED_WORK_ONSTACK(&dwork, count_run);
+	CHECK(queue_work(wq, &work));
+	flush_workqueue(wq);
+	destroy_work_on_stack(&work);
+	block();
+	INIT_WORK_ONSTACK(&work, count_run);
+	CHECK(queue_work(wq, &work));
+	CHECK(queue_delayed_work(wq, &dwork, 1000 * HZ));
+	destroy_work_on_stack(&work);
+	destroy_delayed_work_on_stack(&dwork);
+	unblock();
+	CHECK(load(&runs) == 1);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*func)(void);
+	} cases[] = {
+		{ "zeroed", zeroed }, { "linked", linked },   { "itself", itself },   { "destroyed", destroyed },
+		{ "again", again },   { "freed", freed },     { "unknown", unknown }, { "on_stack", on_stack },
+	};
+
+	CHECK(argc == 2);
+	wq = alloc_ordered_workqueue("line", 0);
+	CHECK(wq);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(cases[i].name, argv[1]) == 0)
+			cases[i].func();
+	destroy_workqueue(wq);
+	return 0;
+}

@@ -1,0 +1,189 @@
+//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A change of it is
+//! seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it anew.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::c_names::Names;
+use crate::installed::{destdir, installed};
+use crate::support::{compiler, crate_dir, include_dir, run, scratch, succeed};
+use crate::symbols::{exported, listed};
+
+const HEAD: &str = "\
+# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the headers and the library.
+# Lines that go or change break programs that are compiled already.
+";
+
+/// Symbols of the installed library with their kinds and versions.
+fn symbols(text: &mut String) -> Option<()> {
+    let library = installed(destdir()?, "lib/libcmwq.so");
+    let mut nm = Command::new("nm");
+    nm.args(["-D", "--defined-only", "--with-symbol-versions"]).arg(library);
+    let output = String::from_utf8(succeed(&mut nm).stdout).expect("symbols are ASCII");
+    let mut lines: Vec<_> = output
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let kind = match words.next()? {
+                "T" => "function",
+                "D" | "B" | "R" => "object",
+                // The version's own name.
+                "A" => return None,
+                other => panic!("symbol of kind {other}: {line}"),
+            };
+            let (name, version) = words.next()?.split_once("@@").expect("all have a version");
+            Some(format!("{version} {kind} {name}\n"))
+        })
+        .collect();
+    lines.sort();
+    *text += "\n[symbols]\n";
+    text.extend(lines);
+    Some(())
+}
+
+/// A C program that prints sizes, offsets and values.
+fn probe(names: &Names, is_constant: impl Fn(&str) -> bool) -> String {
+    let mut program = "#include <cmwq.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
+    program += "puts(\"\\n[structs]\");\n";
+    for (name, members) in &names.structs {
+        let _ = writeln!(
+            program,
+            "printf(\"{name} size %zu align %zu\\n\", sizeof({name}), _Alignof({name}));"
+        );
+        for member in members {
+            let _ = writeln!(
+                program,
+                "printf(\"{name}.{member} offset %zu size %zu\\n\", offsetof({name}, {member}), \
+                 sizeof((({name} *)0)->{member}));"
+            );
+        }
+    }
+    program += "puts(\"\\n[constants]\");\n";
+    let constants = names.macros.keys().filter(|name| is_constant(name));
+    for name in names.enumerators.iter().chain(constants) {
+        let _ = writeln!(program, "printf(\"{name} = %lld\\n\", (long long)({name}));");
+    }
+    program + "return 0;\n}\n"
+}
+
+/// Whether a program compiles.
+fn compiles(text: &str) -> bool {
+    let dir = scratch("abi_try");
+    let source = dir.join("try.c");
+    std::fs::write(&source, text).expect("a source");
+    let mut cc = compiler("cc").expect("it was there before");
+    cc.args(["-std=gnu11", "-fsyntax-only", "-I"]).arg(include_dir()).arg(&source);
+    cc.output().is_ok_and(|output| output.status.success())
+}
+
+fn is_constant(name: &str) -> bool {
+    // Not an address, which cannot be multiplied.
+    let text = format!("#include <cmwq.h>\nenum {{ PROBE = ({name}) * 0 }};\n");
+    !name.contains('(') && compiles(&text)
+}
+
+/// `None`: no compiler.
+fn snapshot() -> Option<String> {
+    let names = Names::of_headers()?;
+    let mut text = HEAD.to_owned();
+    symbols(&mut text)?;
+
+    let dir = scratch("abi");
+    let (source, program) = (dir.join("probe.c"), dir.join("probe"));
+    std::fs::write(&source, probe(&names, is_constant)).expect("a source");
+    let mut cc = compiler("cc")?;
+    cc.args(["-std=gnu11", "-Wno-deprecated-declarations", "-I"]).arg(include_dir());
+    succeed(
+        cc.arg(&source)
+            .arg("-L")
+            .arg(installed(destdir()?, "lib"))
+            .args(["-lcmwq", "-o"])
+            .arg(&program),
+    );
+    let output = run(Command::new(program).env("LD_LIBRARY_PATH", installed(destdir()?, "lib")));
+    assert!(output.status.success());
+    text += &String::from_utf8(output.stdout).expect("names are ASCII");
+
+    text += "\n[declarations]\n";
+    for declaration in names.declared.values() {
+        let _ = writeln!(text, "{declaration}");
+    }
+    text += "\n[macros]\n";
+    for (name, value) in &names.macros {
+        let _ = writeln!(text, "{}", format!("{name} {value}").trim_end());
+    }
+    Some(text)
+}
+
+#[test]
+fn the_interface_is_what_was_blessed() {
+    let Some(now) = snapshot() else { return };
+    let path = crate_dir().join("abi.txt");
+    if std::env::var_os("CMWQ_BLESS").is_some() {
+        std::fs::write(&path, &now).expect("abi.txt can be written");
+    }
+    let blessed = std::fs::read_to_string(&path).unwrap_or_default();
+    let gone: Vec<_> = blessed.lines().filter(|line| !now.lines().any(|l| l == *line)).collect();
+    let new: Vec<_> = now.lines().filter(|line| !blessed.lines().any(|l| l == *line)).collect();
+    assert!(
+        blessed == now,
+        "the interface is not that of abi.txt.\ngone: {gone:#?}\nnew: {new:#?}\n\
+         If that is meant: CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi"
+    );
+}
+
+/// Sections of docs/compat.md whose names are not C's: files, parameters, tools.
+const NOT_C: [&str; 3] = ["Parameters", "sysfs", "Tracing and tools"];
+
+/// A name that the kernel's header had once.
+const FORMER: &str = "workqueue_unbound_exclude_cpumask";
+
+/// The names of docs/compat.md that are marked same or differs, with the line they are in.
+fn present() -> Vec<(String, String)> {
+    let path = crate_dir().join("../../docs/compat.md");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let mut found = Vec::new();
+    let mut is_c = false;
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            is_c = !NOT_C.contains(&title);
+        }
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        if !is_c
+            || columns.len() < 5
+            || !["same", "differs"].iter().any(|state| columns[3].starts_with(state))
+        {
+            continue;
+        }
+        let names = columns[1].split('`').skip(1).step_by(2);
+        found.extend(names.map(|name| (name.to_owned(), line.to_owned())));
+    }
+    found
+}
+
+/// What is the same as in the kernel, or differs, can be named in C: exported, or in a header.
+#[test]
+fn what_is_compatible_is_there() {
+    let Some(names) = Names::of_headers() else { return };
+    let (listed, present) = (listed(), present());
+    assert!(present.len() > 100, "docs/compat.md has its tables: {}", present.len());
+    let missing: Vec<_> = present
+        .iter()
+        .filter(|(name, _)| name != FORMER && !listed.contains(name) && !names.has(name))
+        .collect();
+    assert!(missing.is_empty(), "present by docs/compat.md, and not in C: {missing:#?}");
+}
+
+/// A function that a header declares is in the library, and what the library exports is declared.
+#[test]
+fn headers_and_library_agree() {
+    let (Some(names), Some(destdir)) = (Names::of_headers(), destdir()) else { return };
+    let exported = exported(&installed(destdir, "lib/libcmwq.so"));
+    for (name, declaration) in &names.declared {
+        let is_inline = declaration.contains("static inline");
+        assert!(is_inline || exported.contains(name), "declared and not exported: {declaration}");
+    }
+    for name in &exported {
+        assert!(names.declared.contains_key(name), "exported and in no header: {name}");
+    }
+}

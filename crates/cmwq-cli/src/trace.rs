@@ -1,0 +1,248 @@
+//! `cmwq trace`: what a process's workqueues do, event by event.
+//!
+//! [`live`] reads a running process, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
+//! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
+//! does not grow with the trace; [`timeline`] is the same as values, for pictures.
+
+mod chrome;
+mod lanes;
+mod live;
+mod merge;
+mod replay;
+mod running;
+mod symbols;
+mod text;
+mod timeline;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use cmwq::trace::{ALL, NAMES};
+use regex::RegexSet;
+
+use crate::{exit, message};
+use merge::{Merge, Timed};
+use symbols::Symbols;
+
+/// Record what the workqueues of a process do
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = include_str!("trace/help.txt"))]
+pub(crate) struct Args {
+    /// A process, or a file that a process with CMWQ_TRACE=FILE has written
+    #[arg(value_name = "PID|FILE")]
+    source: PathBuf,
+
+    /// Only queues whose names match one of these
+    #[arg(value_name = "REGEX")]
+    queues: Vec<String>,
+
+    /// Stop after so long; otherwise at Ctrl-C, or when the process ends
+    #[arg(short, long, value_name = "SECS", value_parser = parse_seconds)]
+    duration: Option<Duration>,
+
+    /// Where to write the trace; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "cmwq-trace.json")]
+    output: PathBuf,
+
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
+
+    /// Only these events, separated by commas; --help lists them
+    #[arg(long, value_name = "EVENTS", value_parser = parse_events, default_value = "all")]
+    events: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For <https://ui.perfetto.dev> and chrome://tracing
+    Json,
+    /// A line for each event
+    Text,
+    /// One JSON document with what ran where and when; keeps it all in memory
+    Spans,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Names of events, with or without the kernel's prefix.
+fn parse_events(text: &str) -> Result<u32, String> {
+    let mut mask = 0;
+    for wanted in text.split(',').map(str::trim) {
+        if wanted == "all" {
+            mask |= ALL;
+            continue;
+        }
+        let is_it = |name: &str| name == wanted || name.strip_prefix("workqueue_") == Some(wanted);
+        let known = NAMES.iter().find(|(_, name)| is_it(name));
+        let Some((kind, _)) = known else {
+            let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
+            return Err(format!("'{wanted}' is none of all, {}", names.join(", ")));
+        };
+        mask |= kind.bit();
+    }
+    Ok(mask)
+}
+
+/// What is known of the process, besides its events.
+pub(crate) struct Subject {
+    /// Its id, as it knows itself.
+    pid: u32,
+    name: String,
+    symbols: Symbols,
+}
+
+/// Where events go, in the order of their times.
+trait Sink {
+    fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) -> io::Result<()>;
+    /// After the last one. `lost`: how many are missing.
+    fn end(&mut self, subject: &mut Subject, lost: u64) -> io::Result<()>;
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Summary {
+    events: u64,
+    lost: u64,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match trace(args) {
+        Ok(summary) => {
+            say_summary(args, summary);
+            ExitCode::from(exit::DONE)
+        }
+        Err(Failure::Closed) => ExitCode::from(exit::OUTPUT_CLOSED),
+        Err(Failure::Said(text)) => {
+            message::say(text);
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}
+
+/// Why there is no trace, or not all of it.
+enum Failure {
+    /// The reader of standard output went away.
+    Closed,
+    Said(String),
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Said(text)
+    }
+}
+
+fn trace(args: &Args) -> Result<Summary, Failure> {
+    let queues = RegexSet::new(&args.queues).map_err(|error| error.to_string())?;
+    let source = Source::open(args)?;
+    let out = BufWriter::with_capacity(1 << 18, output(&args.output)?);
+    let mut sink: Box<dyn Sink> = match args.format {
+        Format::Json => Box::new(chrome::Chrome::new(out)),
+        Format::Text => Box::new(text::Text::new(out)),
+        Format::Spans => Box::new(timeline::Collector::new(out)),
+    };
+    let (mut subject, mut merge) = (source.subject(), Merge::new());
+    let mut events = 0;
+    let mut write = |subject: &mut Subject, event: &Timed<'_>| {
+        let is_wanted = args.events & event.event.kind.bit() != 0
+            && (queues.is_empty() || event.queue.is_none_or(|name| queues.is_match(name)))
+            && (queues.is_empty() || event.queue.is_some() || event.is_of_running_worker());
+        if !is_wanted {
+            return Ok(());
+        }
+        events += 1;
+        sink.event(subject, event)
+    };
+    let lost = match source {
+        Source::Process(live) => live.run(args, &mut subject, &mut merge, &mut write),
+        Source::File(replay) => replay.run(&mut subject, &mut merge, &mut write),
+    };
+    let lost = lost.map_err(|error| failure(args, &error))?;
+    sink.end(&mut subject, lost).map_err(|error| failure(args, &error))?;
+    Ok(Summary { events, lost })
+}
+
+enum Source {
+    Process(live::Live),
+    File(replay::Replay),
+}
+
+impl Source {
+    fn open(args: &Args) -> Result<Self, String> {
+        let text = args.source.to_str().unwrap_or_default();
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let pid = text.parse().map_err(|_| format!("{text} is not the number of a process"))?;
+            return live::Live::attach(pid).map(Self::Process);
+        }
+        replay::Replay::open(&args.source).map(Self::File)
+    }
+
+    fn subject(&self) -> Subject {
+        match self {
+            Self::Process(live) => live.subject(),
+            Self::File(_) => Subject { pid: 0, name: String::new(), symbols: Symbols::of_file() },
+        }
+    }
+}
+
+/// Where the trace goes.
+fn output(path: &Path) -> Result<Box<dyn Write>, String> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Box::new(file))
+}
+
+fn failure(args: &Args, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe && args.output == Path::new("-") {
+        return Failure::Closed;
+    }
+    Failure::Said(error.to_string())
+}
+
+fn say_summary(args: &Args, summary: Summary) {
+    let Summary { events, lost } = summary;
+    if lost > 0 {
+        message::say(format_args!(
+            "{lost} events were lost: they came faster than they could be read"
+        ));
+    }
+    if args.output != Path::new("-") {
+        let file = OsString::from(&args.output);
+        message::say(format_args!("{events} events in {}", file.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cmwq::trace::Kind;
+
+    #[test]
+    fn events_go_by_the_kernels_names_or_shorter() {
+        let start = Kind::ExecuteStart.bit();
+        assert_eq!(parse_events("workqueue_execute_start"), Ok(start));
+        assert_eq!(parse_events("execute_start, mayday"), Ok(start | Kind::Mayday.bit()));
+        assert_eq!(parse_events("all"), Ok(ALL));
+        assert!(parse_events("execute").unwrap_err().contains("workqueue_execute_start"));
+    }
+
+    #[test]
+    fn seconds_may_have_fractions_and_no_sign() {
+        assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
+        for bad in ["-1", "", "1h", "inf", "nan"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

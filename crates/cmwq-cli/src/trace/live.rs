@@ -1,0 +1,128 @@
+//! A trace of a running process.
+//!
+//! The process's trace lies in a memfd, which is found among its open files: so who may trace it is who may look into
+//! its `/proc/PID/fd`, which is who may attach a debugger. Nothing in the process has to run for that. Tracing ends with
+//! this command, however it ends: the process believes a lease, which has to be renewed.
+
+use std::fs::{self, File};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::trace::Session;
+
+use super::merge::{Merge, Take};
+use super::symbols::Symbols;
+use super::{Args, Subject};
+use crate::message;
+
+/// How the kernel shows the file.
+const LINK: &str = "/memfd:cmwq-trace (deleted)";
+/// Rounds are so far apart, unless much happens.
+const PAUSE: Duration = Duration::from_millis(10);
+/// So many rounds between two looks at what is mapped, and whether the process is there.
+const ROUNDS_PER_LOOK: u32 = 20;
+
+/// See the module header.
+pub(super) struct Live {
+    pid: u32,
+    session: Session,
+}
+
+impl Live {
+    pub(super) fn attach(pid: u32) -> Result<Self, String> {
+        let folder = format!("/proc/{pid}/fd");
+        let entries = fs::read_dir(&folder).map_err(|error| refused(pid, &error))?;
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| refused(pid, &error))?.path();
+            if fs::read_link(&path).is_ok_and(|link| link.as_os_str() == LINK) {
+                found.push(path);
+            }
+        }
+        let Some(path) = found.first() else {
+            return Err(format!(
+                "process {pid} uses no workqueues of cmwq (or has not yet), or closed the file descriptors it did not know"
+            ));
+        };
+        if found.len() > 1 {
+            message::say(format_args!(
+                "process {pid} has cmwq {} times; the first one is traced",
+                found.len()
+            ));
+        }
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|error| refused(pid, &error))?;
+        let session =
+            Session::open(file.into()).map_err(|error| format!("process {pid}: {error}"))?;
+        Ok(Self { pid, session })
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        Subject {
+            pid: self.session.pid(),
+            name: name.trim_end().to_owned(),
+            symbols: Symbols::of_process(self.pid),
+        }
+    }
+
+    /// Traces until the time is up, somebody stops it, or the process ends; returns how many events were lost.
+    pub(super) fn run(
+        mut self,
+        args: &Args,
+        subject: &mut Subject,
+        merge: &mut Merge,
+        take: &mut Take<'_>,
+    ) -> io::Result<u64> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let end = args.duration.and_then(|duration| Instant::now().checked_add(duration));
+        // Names of threads and queues come by themselves.
+        self.session.begin(args.events)?;
+        let mut rounds = 0_u32;
+        loop {
+            rounds += 1;
+            let is_look = rounds.is_multiple_of(ROUNDS_PER_LOOK);
+            let is_over = stop.load(Ordering::Relaxed)
+                || end.is_some_and(|end| Instant::now() >= end)
+                || (is_look && !self.is_alive());
+            if is_over {
+                self.session.stop();
+            }
+            let round = self.session.round(|ring, words| merge.push(ring, words))?;
+            merge.round(round.begin, subject, take)?;
+            if is_over {
+                merge.end(subject, take)?;
+                return Ok(round.lost);
+            }
+            if is_look {
+                subject.symbols.look_again(self.pid);
+            }
+            if !round.is_pressed {
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !"ZX".contains(state))
+    }
+}
+
+fn refused(pid: u32, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no process {pid}"),
+        io::ErrorKind::PermissionDenied => format!(
+            "process {pid} may not be looked into: {error}; it takes what attaching a debugger takes (the same user and \
+             no special privileges of the process, or CAP_SYS_PTRACE; see ptrace(2))"
+        ),
+        _ => format!("process {pid}: {error}"),
+    }
+}

@@ -1,0 +1,52 @@
+//! A trace from a file that `CMWQ_TRACE` made.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use cmwq::trace::file::{Block, read_block, read_head};
+
+use super::Subject;
+use super::merge::{Merge, Take};
+
+/// See the module header.
+pub(super) struct Replay {
+    input: BufReader<File>,
+}
+
+impl Replay {
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let wrong = |error: io::Error| format!("{}: {error}", path.display());
+        let mut input = BufReader::with_capacity(1 << 18, File::open(path).map_err(wrong)?);
+        read_head(&mut input).map_err(wrong)?;
+        Ok(Self { input })
+    }
+
+    /// Feeds all of it; returns how many events were lost.
+    pub(super) fn run(
+        mut self,
+        subject: &mut Subject,
+        merge: &mut Merge,
+        take: &mut Take<'_>,
+    ) -> io::Result<u64> {
+        let mut all_lost = 0;
+        while let Some(block) = read_block(&mut self.input)? {
+            match block {
+                Block::Process { pid, name } => (subject.pid, subject.name) = (pid, name),
+                Block::Maps(maps) => subject.symbols.set_maps(&maps),
+                Block::Events { ring, events } if ring < 1 << 16 => {
+                    events.iter().for_each(|words| merge.push(ring, words));
+                }
+                Block::Events { ring, .. } => {
+                    return Err(io::Error::other(format!("there is no ring {ring}")));
+                }
+                Block::Round { begin, lost } => {
+                    all_lost = lost;
+                    merge.round(begin, subject, take)?;
+                }
+            }
+        }
+        merge.end(subject, take)?;
+        Ok(all_lost)
+    }
+}

@@ -1,0 +1,267 @@
+//! Trace events: each in its place, nothing lost without being counted, nobody in anybody's way.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+
+use cmwq::Workqueue;
+use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
+
+use crate::support::scene::{Scene, Stage};
+use crate::support::wait::{Gate, eventually};
+use crate::support::{joined, sys};
+
+pub(crate) const SCENES: &[Scene] = &[
+    ("trace::order", order),
+    ("trace::blocking", blocking),
+    ("trace::full", full),
+    ("trace::lease", lease),
+    ("trace::fork", fork),
+    ("trace::threads", threads),
+];
+
+/// The process's own trace, as a tool finds it.
+fn open() -> Session {
+    let is_it = |path: &std::path::Path| {
+        fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:cmwq-trace"))
+    };
+    let entries = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let path = entries.into_iter().find(|path| is_it(path)).expect("the runtime has started");
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    Session::open(file.into()).unwrap()
+}
+
+/// Reads what there is: in each ring's order, with the names of queues and of threads by ring.
+#[derive(Default)]
+struct Found {
+    events: Vec<Event>,
+    queues: HashMap<u32, String>,
+    threads: HashMap<u32, String>,
+    lost: u64,
+}
+
+impl Found {
+    fn read(&mut self, session: &mut Session) {
+        let round = session.round(|ring, words| match unpack(words) {
+            Some(Record::Event(event)) => self.events.push(event),
+            Some(Record::Thread { name, .. }) => drop(self.threads.insert(ring, name)),
+            Some(Record::QueueName { wq, part, .. }) => {
+                self.queues.insert(wq, String::from_utf8(part).unwrap());
+            }
+            Some(Record::FunctionName { .. }) | None => {}
+        });
+        self.lost = round.unwrap().lost;
+        self.events.sort_by_key(|event| event.stamp);
+    }
+
+    /// What happened to items of the queue.
+    fn of(&self, queue: &str) -> Vec<Event> {
+        let is_it = |event: &&Event| self.queues.get(&event.wq).is_some_and(|name| name == queue);
+        self.events.iter().filter(is_it).copied().collect()
+    }
+
+    fn count(&self, queue: &str, kind: Kind) -> usize {
+        self.of(queue).iter().filter(|event| event.kind == kind).count()
+    }
+}
+
+fn ordered(name: &str) -> Workqueue {
+    Workqueue::builder(name).ordered().build().unwrap()
+}
+
+#[test]
+fn each_item_has_its_four_events_in_order() {
+    Stage::new("trace::order").play();
+}
+
+fn order() {
+    let wq = ordered("one by one");
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    let (first, second) = (Gate::new(), Gate::new());
+    let _handle = {
+        let (first, second) = (first.clone(), second.clone());
+        wq.queue(move || {
+            first.open();
+            second.pass();
+        })
+    };
+    first.pass();
+    let waiting = wq.queue(|| ());
+    second.open();
+    joined(waiting);
+    wq.flush();
+    session.stop();
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert_eq!(found.lost, 0);
+    let events = found.of("one by one");
+    let of_work = |work: u64| -> Vec<Kind> {
+        events.iter().filter(|event| event.work == work).map(|event| event.kind).collect()
+    };
+    let queued: Vec<_> = events.iter().filter(|event| event.kind == Kind::QueueWork).collect();
+    assert_eq!(queued.len(), 2, "{events:#?}");
+    let whole = [Kind::QueueWork, Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd];
+    for event in &queued {
+        assert_eq!(of_work(event.work), whole, "{events:#?}");
+        assert_eq!((event.requested_cpu, event.pool_cpu), (-1, -1));
+    }
+    assert_ne!(queued[0].func, queued[1].func, "two closures");
+    let at = |work: u64, kind: Kind| {
+        let event = events.iter().find(|event| event.work == work && event.kind == kind);
+        event.expect("it is there").stamp
+    };
+    // The second one gets its slot when the first one gives it back.
+    let ended = at(queued[0].work, Kind::ExecuteEnd);
+    assert!(ended <= at(queued[1].work, Kind::ActivateWork), "{events:#?}");
+}
+
+#[test]
+fn a_worker_that_blocks_is_named_and_so_is_its_return() {
+    Stage::new("trace::blocking").play();
+}
+
+fn blocking() {
+    let wq = Workqueue::builder("blocks").percpu().build().unwrap();
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    let tid = joined(wq.queue(|| {
+        cmwq::blocking(|| ());
+        sys::gettid()
+    }));
+    wq.flush();
+    let mut found = Found::default();
+    found.read(&mut session);
+    let about = |kind| {
+        let tid = u32::try_from(tid).unwrap();
+        found.events.iter().filter(|event| event.kind == kind && event.tid == tid).count()
+    };
+    assert_eq!((about(Kind::WorkerBlocked), about(Kind::WorkerResumed)), (1, 1));
+    assert!(found.threads.values().any(|name| name.starts_with("kworker/")), "{:?}", found.threads);
+}
+
+#[test]
+fn a_full_ring_drops_and_counts() {
+    Stage::new("trace::full").play();
+}
+
+fn full() {
+    const ITEMS: usize = 70_000;
+    let wq = ordered("too much");
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(Kind::QueueWork.bit()).unwrap();
+    // One ring has 65,536 places, and nobody reads.
+    for _ in 0..ITEMS {
+        drop(wq.queue(|| ()));
+        session.renew();
+    }
+    session.stop();
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert!(found.lost > 0);
+    assert_eq!(found.count("too much", Kind::QueueWork) + found.lost as usize, ITEMS);
+    // The ring is empty again, so there is room.
+    session.begin(Kind::QueueWork.bit()).unwrap_err();
+    drop(session);
+    let mut session = open();
+    session.begin(Kind::QueueWork.bit()).unwrap();
+    drop(wq.queue(|| ()));
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert_eq!((found.count("too much", Kind::QueueWork), found.lost), (1, 0));
+}
+
+#[test]
+fn a_reader_that_dies_leaves_nothing_switched_on() {
+    Stage::new("trace::lease").play();
+}
+
+fn lease() {
+    let wq = ordered("lease");
+    joined(wq.queue(|| ()));
+    let mut dead = open();
+    dead.begin(ALL).unwrap();
+    std::mem::forget(dead);
+    let mut session = open();
+    let refused = session.begin(ALL).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy, "{refused}");
+    eventually("the dead reader's lease ends", || session.begin(ALL).is_ok());
+    drop(session);
+    let mut dead = open();
+    dead.begin(ALL).unwrap();
+    let mut found = Found::default();
+    found.read(&mut dead);
+    // Nobody renews the lease from here on. Whoever finds it ended switches off.
+    eventually("nothing is traced any more", || {
+        joined(wq.queue(|| ()));
+        !dead.is_on()
+    });
+}
+
+#[test]
+fn a_child_is_not_traced_with_its_parent_and_disturbs_nothing() {
+    Stage::new("trace::fork").play();
+}
+
+fn fork() {
+    let wq = ordered("family");
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    joined(wq.queue(|| ()));
+    wq.flush();
+    let status = sys::fork(|| {
+        for _ in 0..100 {
+            joined(wq.queue(|| ()));
+        }
+        wq.flush();
+        let mut own = open();
+        own.begin(ALL).unwrap();
+        joined(wq.queue(|| ()));
+        wq.flush();
+        let mut found = Found::default();
+        found.read(&mut own);
+        assert_eq!(found.count("family", Kind::ExecuteEnd), 1, "its own trace has its own items");
+    });
+    assert_eq!(status, 0);
+    joined(wq.queue(|| ()));
+    wq.flush();
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert_eq!(found.count("family", Kind::ExecuteEnd), 2, "the child's are not there");
+    assert_eq!(found.lost, 0);
+}
+
+#[test]
+fn threads_that_come_and_go_share_a_few_rings() {
+    Stage::new("trace::threads").play();
+}
+
+fn threads() {
+    const THREADS: usize = 300;
+    let wq = ordered("comers");
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(Kind::QueueWork.bit()).unwrap();
+    for _ in 0..THREADS {
+        let wq = wq.clone();
+        std::thread::spawn(move || joined(wq.queue(|| ()))).join().unwrap();
+    }
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert_eq!((found.count("comers", Kind::QueueWork), found.lost), (THREADS, 0));
+    assert!(found.threads.len() < 20, "{} rings", found.threads.len());
+}
