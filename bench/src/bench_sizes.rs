@@ -104,6 +104,7 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
     }
     let outcomes = makespans(session, load, cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, load)).collect();
+    curves.extend(outcomes.iter().filter_map(|outcome| level(outcome, largest)));
     let against = |system| {
         let best = best_peer(&rows, 0);
         Ratio::new(
@@ -138,6 +139,14 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
         ],
         curves,
     })
+}
+
+/// What takes no size, as a line across all of them.
+fn level(outcome: &Outcome<f64>, largest: usize) -> Option<Curve> {
+    let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
+    let median = Spread::of(&ns).filter(|_| outcome.job.size == 0)?.median;
+    let points = vec![(1.0, median), (largest as f64, median)];
+    Some(Curve { name: outcome.system.name(), points })
 }
 
 fn row(outcome: &Outcome<f64>, load: &Load) -> Row {

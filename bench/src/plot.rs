@@ -114,7 +114,9 @@ fn line_chart(title: &str, curves: &[Curve]) -> Result<String> {
                 (1.0..x).log_scale().base(2.0),
                 (low / 1e9 * 0.9..high / 1e9 * 1.1).log_scale(),
             )?;
-        chart.configure_mesh().x_desc("threads").y_desc("s").light_line_style(WHITE).draw()?;
+        let mut mesh = chart.configure_mesh();
+        mesh.x_desc("threads").x_label_formatter(&|threads| format!("{threads:.0}"));
+        mesh.y_desc("s").light_line_style(WHITE).draw()?;
         for (place, curve) in curves.iter().enumerate() {
             let colour = Palette99::pick(place).to_rgba();
             let line = curve.points.iter().filter(|(_, y)| y.is_finite());
