@@ -48,6 +48,15 @@ pub(crate) trait Peer: Sized + Send + Sync + 'static {
 
     /// Queues an item when `delay` has passed; with a timer thread beside the pool where the system
     /// has no timers (perf-wq).
+    #[cfg_attr(
+        not(any(
+            feature = "rayon",
+            feature = "tokio",
+            feature = "blocking",
+            feature = "crossbeam"
+        )),
+        expect(dead_code, reason = "every pool is left out of this build")
+    )]
     fn spawn_after(&'static self, delay: Duration, item: impl FnOnce() + Send + 'static) {
         Timers::of_process().after(delay, move || self.spawn(item));
     }

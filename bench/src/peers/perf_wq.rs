@@ -154,6 +154,10 @@ impl<const MULTI: bool> Reschedules for Own<MULTI> {
 }
 
 /// A pool without queues, and whatever it has for "later".
+#[cfg_attr(
+    not(any(feature = "rayon", feature = "tokio", feature = "blocking", feature = "crossbeam")),
+    expect(dead_code, reason = "every pool is left out of this build")
+)]
 struct Pooled<P> {
     peer: P,
     load: &'static Load,
