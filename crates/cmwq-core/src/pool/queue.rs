@@ -94,7 +94,7 @@ impl PoolState {
             return Kick::None;
         }
         // SAFETY: as above.
-        unsafe { self.worklist.push_back(node) };
+        unsafe { self.push_work(node) };
         self.note_activation(pwq, item);
         self.kick()
     }
@@ -108,6 +108,7 @@ impl PoolState {
         if is_first {
             self.touch(pwq);
         }
+        self.has_parked = true;
     }
 
     /// Activates inactive items of a pwq as long as it gets slots.
@@ -154,7 +155,7 @@ impl PoolState {
             // SAFETY: linked, (locked) by `&mut self`, (alive).
             unsafe {
                 list::unlink(node);
-                self.worklist.push_back(node);
+                self.push_work(node);
             }
             match next {
                 Some(next) if linked => node = next,
