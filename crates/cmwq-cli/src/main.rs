@@ -12,6 +12,7 @@ mod message;
 mod scenario;
 mod sim;
 mod sum;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ enum Verb {
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
+    Top(top::Args),
     Trace(trace::Args),
 }
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Trace(args) => trace::run(&args),
     }
 }
