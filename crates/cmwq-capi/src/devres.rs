@@ -1,7 +1,7 @@
 //! Queues that go with a device, for programs that have no device resources of their own: what to do
 //! at a device's end, by the device's address.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ struct Resource {
 // SAFETY: C says that whoever releases a device may use what was given for it.
 unsafe impl Send for Resource {}
 
-static DEVICES: LazyLock<Mutex<HashMap<usize, Vec<Resource>>>> = LazyLock::new(Mutex::default);
+static DEVICES: LazyLock<Mutex<BTreeMap<usize, Vec<Resource>>>> = LazyLock::new(Mutex::default);
 
 /// Notes that `action(data)` is to be called at the device's end: 0. The device is an address, nothing
 /// more.

@@ -1,8 +1,16 @@
 //! Looking into a running process: what `dump`, `monitor` and whatever else looks share.
 
+mod modules;
+mod stacks;
+mod threads;
+
 use std::process::ExitCode;
 
 use cmwq::inspect::{Snapshot, Target};
+
+pub(crate) use modules::Place;
+pub(crate) use stacks::Stacks;
+pub(crate) use threads::{State, states};
 
 use crate::{exit, message};
 

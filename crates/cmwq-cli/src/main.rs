@@ -9,6 +9,7 @@ mod dump;
 mod exit;
 mod look;
 mod message;
+mod monitor;
 mod scenario;
 mod sim;
 mod sum;
@@ -31,6 +32,7 @@ struct Cli {
 enum Verb {
     Doctor(doctor::Args),
     Dump(dump::Args),
+    Monitor(monitor::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Sim(sim::Args),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Dump(args) => dump::run(&args),
+        Verb::Monitor(args) => monitor::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Sim(args) => sim::run(&args),

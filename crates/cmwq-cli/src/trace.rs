@@ -16,7 +16,7 @@ mod timeline;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -145,7 +145,12 @@ impl From<String> for Failure {
 fn trace(args: &Args) -> Result<Summary, Failure> {
     let queues = RegexSet::new(&args.queues).map_err(|error| error.to_string())?;
     let source = Source::open(args)?;
-    let out = BufWriter::with_capacity(1 << 18, output(&args.output)?);
+    let is_shown = args.format == Format::Text && args.output == Path::new("-");
+    let out: Box<dyn Write> = match output(&args.output)? {
+        // To be seen as it happens.
+        out if is_shown => Box::new(LineWriter::new(out)),
+        out => Box::new(BufWriter::with_capacity(1 << 18, out)),
+    };
     let mut sink: Box<dyn Sink> = match args.format {
         Format::Json => Box::new(chrome::Chrome::new(out)),
         Format::Text => Box::new(text::Text::new(out)),

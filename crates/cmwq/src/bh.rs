@@ -273,12 +273,14 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
     current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq });
-    #[cfg(feature = "tracing")]
-    let _span = trace::executing(pool, claim);
-    trace::execute_start(pool, claim);
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
-    unsafe { (claim.func)(claim.item) };
-    trace::execute_end(pool, claim);
+    unsafe {
+        if trace::wants_runs() {
+            trace::run(pool, claim);
+        } else {
+            (claim.func)(claim.item);
+        }
+    }
     current::leave_bh();
 }
 

@@ -55,17 +55,18 @@ impl Stats {
 }
 
 impl Stats {
-    /// Adds the counters of a part.
+    /// Adds the counters of a part, which may be anything.
     pub(crate) fn add(&mut self, part: &Self) {
-        self.started += part.started;
-        self.completed += part.completed;
-        self.cpu_time += part.cpu_time;
-        self.cpu_intensive += part.cpu_intensive;
-        self.cm_wakeup += part.cm_wakeup;
-        self.repatriated += part.repatriated;
-        self.mayday += part.mayday;
-        self.rescued += part.rescued;
-        self.cancelled += part.cancelled;
+        let sum = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        sum(&mut self.started, part.started);
+        sum(&mut self.completed, part.completed);
+        self.cpu_time = self.cpu_time.saturating_add(part.cpu_time);
+        sum(&mut self.cpu_intensive, part.cpu_intensive);
+        sum(&mut self.cm_wakeup, part.cm_wakeup);
+        sum(&mut self.repatriated, part.repatriated);
+        sum(&mut self.mayday, part.mayday);
+        sum(&mut self.rescued, part.rescued);
+        sum(&mut self.cancelled, part.cancelled);
     }
 }
 

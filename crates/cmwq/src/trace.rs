@@ -34,6 +34,8 @@ mod sink;
 #[cfg(not(any(loom, shuttle)))]
 mod stamp;
 
+use std::ptr::NonNull;
+
 use cmwq_core::{Activation, Claim, WorkFn, WorkItem};
 
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
@@ -46,7 +48,7 @@ pub(crate) use sink::{
 };
 
 #[cfg(feature = "tracing")]
-pub(crate) use outside::{executing, queued};
+pub(crate) use outside::queued;
 
 use outside::probe;
 
@@ -63,8 +65,35 @@ pub(crate) fn is_on(kind: Kind) -> bool {
 #[inline(always)]
 pub(crate) fn ready() {
     if sink::mask() != 0 {
-        sink::ready();
+        get_ready();
     }
+}
+
+#[cold]
+fn get_ready() {
+    sink::ready();
+}
+
+/// Whether runs are traced at all. One that begins while they are not has no end either.
+#[inline(always)]
+pub(crate) fn wants_runs() -> bool {
+    const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
+    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(loom, shuttle))))
+        || sink::mask() & RUNS != 0
+}
+
+/// Calls the function of a claimed item, and tells of it.
+///
+/// # Safety
+/// The claim must be the caller's, and not used before or afterwards.
+#[cold]
+pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
+    #[cfg(feature = "tracing")]
+    let _span = outside::executing(pool, claim);
+    execute_start(pool, claim);
+    // SAFETY: the caller's promise.
+    unsafe { (claim.func)(claim.item) };
+    execute_end(pool, claim);
 }
 
 /// Number of the reader, while there is one.
@@ -75,29 +104,26 @@ pub(crate) fn session() -> u32 {
 
 /// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item yet.
 #[inline(always)]
-pub(crate) fn queue_work(
-    wq: &Wq,
-    pool: &Pool,
-    item: *const WorkItem,
-    func: WorkFn,
-    cpu: Option<u32>,
-) {
+pub(crate) fn queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
     probe!(
         workqueue_queue_work,
-        item,
-        func as usize,
+        item.as_ptr(),
+        // SAFETY: nobody can start the item yet, so it is valid.
+        unsafe { item.as_ref() }.func() as usize,
         wq.name.as_ptr(),
         wq.name.len(),
         cpu.map_or(-1, i64::from),
         pool.id.0
     );
     if is_on(Kind::QueueWork) {
-        emit_queue_work(wq, pool, item, func, cpu);
+        emit_queue_work(wq, pool, item, cpu);
     }
 }
 
 #[cold]
-fn emit_queue_work(wq: &Wq, pool: &Pool, item: *const WorkItem, func: WorkFn, cpu: Option<u32>) {
+fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
+    // SAFETY: nobody can start the item yet, so it is valid.
+    let func = unsafe { item.as_ref() }.func();
     if wq.is_new_to(session()) {
         sink::tell_name(wq.key.0, &wq.name);
     }
@@ -105,7 +131,7 @@ fn emit_queue_work(wq: &Wq, pool: &Pool, item: *const WorkItem, func: WorkFn, cp
         pool: pool.id.0,
         wq: wq.key.0,
         requested_cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(ANY_CPU),
-        work: item.addr() as u64,
+        work: item.addr().get() as u64,
         func: func as usize as u64,
         pool_cpu: cpu_of(pool),
         ..Event::new(Kind::QueueWork)
@@ -161,7 +187,7 @@ pub(crate) fn lose(count: u64) {
 
 /// KERNEL: `workqueue_execute_start` — same.
 #[inline(always)]
-pub(crate) fn execute_start(pool: &'static Pool, claim: &Claim) {
+fn execute_start(pool: &'static Pool, claim: &Claim) {
     probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
     if is_on(Kind::ExecuteStart) {
         emit_execute(Kind::ExecuteStart, pool, claim);
@@ -170,7 +196,7 @@ pub(crate) fn execute_start(pool: &'static Pool, claim: &Claim) {
 
 /// KERNEL: `workqueue_execute_end` — same.
 #[inline(always)]
-pub(crate) fn execute_end(pool: &'static Pool, claim: &Claim) {
+fn execute_end(pool: &'static Pool, claim: &Claim) {
     probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
     if is_on(Kind::ExecuteEnd) {
         emit_execute(Kind::ExecuteEnd, pool, claim);

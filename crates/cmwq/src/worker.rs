@@ -136,13 +136,15 @@ impl Worker {
         }
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
-        #[cfg(feature = "tracing")]
-        let _span = trace::executing(self.pool, claim);
-        trace::execute_start(self.pool, claim);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
         // now.
-        unsafe { (claim.func)(claim.item) };
-        trace::execute_end(self.pool, claim);
+        unsafe {
+            if trace::wants_runs() {
+                trace::run(self.pool, claim);
+            } else {
+                (claim.func)(claim.item);
+            }
+        }
         self.thread.leave_function();
         context.end();
     }

@@ -256,6 +256,7 @@ impl Wq {
         cpu: Option<u32>,
     ) -> bool {
         let Link { pool, pwq } = *link;
+        #[cfg(feature = "tracing")]
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
         if pool.inbox.is_saturated() {
@@ -265,7 +266,7 @@ impl Wq {
                 return false;
             }
             trace::ready();
-            trace::queue_work(self, pool, item.as_ptr(), func, cpu);
+            trace::queue_work(self, pool, item, cpu);
             // SAFETY: PENDING is ours, and the word names the pool.
             if !unsafe { pool.inbox.push(item, pwq) } {
                 pool.unlock(pool.lock(), Kick::None);
@@ -283,7 +284,7 @@ impl Wq {
         let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
         let (queued, kick) = match queued {
             Enqueued::Queued(kick) => {
-                trace::queue_work(self, pool, item.as_ptr(), func, cpu);
+                trace::queue_work(self, pool, item, cpu);
                 (true, kick)
             }
             Enqueued::Changed => (false, Kick::None),
@@ -338,7 +339,7 @@ impl Wq {
                 pool.unlock(guard, Kick::None);
                 continue;
             }
-            trace::queue_work(self, pool, item.as_ptr(), func, cpu);
+            trace::queue_work(self, pool, item, cpu);
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);

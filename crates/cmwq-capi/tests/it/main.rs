@@ -5,6 +5,7 @@
 
 mod abi;
 mod c_names;
+mod combinations;
 mod conformance;
 mod headers;
 mod installed;

@@ -29,7 +29,9 @@ fn title(out: &mut String, text: &str) {
 /// The last characters of a name, since the first are often the same. KERNEL: as the tool's.
 pub(crate) fn short_name(name: &str) -> String {
     let skip = name.chars().count().saturating_sub(NAME_WIDTH);
-    name.chars().skip(skip).collect()
+    // A name may hold anything, and a terminal obeys some of it.
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().skip(skip).map(printable).collect()
 }
 
 /// As the kernel prints it: groups of 32 bits in hexadecimal, the highest first.

@@ -1,10 +1,12 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod looking;
 mod refusing;
 mod sum_failures;
 mod sum_json;
 mod sum_like_sha256sum;
 mod sum_terminal;
 mod support;
+mod trace;
 mod usage;

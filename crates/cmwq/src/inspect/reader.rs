@@ -12,6 +12,9 @@ mod snapshot;
 mod view;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use open::{OpenError, Target};
 pub use snapshot::ReadError;
 pub use view::{

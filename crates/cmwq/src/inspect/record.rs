@@ -21,6 +21,12 @@ use crate::sync::{AtomicU64, Ordering, acquire, acquire_fence, release, release_
 pub(crate) fn write(seq: &AtomicU64, change: impl FnOnce()) {
     let before = begin(seq);
     change();
+    end(seq, before);
+}
+
+/// The last step, of a change that began at the count `before`.
+#[inline]
+pub(crate) fn end(seq: &AtomicU64, before: u64) {
     // ORDERING: Release pairs with the Acquire in `copy`.
     seq.store(before.wrapping_add(2), release("record_end"));
 }

@@ -15,6 +15,7 @@ mod parker;
 mod plan;
 mod pools;
 mod published;
+mod record;
 mod ticking;
 mod timers;
 mod trace;

@@ -32,7 +32,8 @@ pub(crate) fn current_cpu() -> Option<u32> {
 /// # Errors
 /// If the kernel refuses.
 pub(crate) fn enter_idle_class() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: all zeroes is a value of it; musl has more members than the priority, which is 0.
+    let param = unsafe { std::mem::zeroed::<libc::sched_param>() };
     const CURRENT_THREAD: libc::pid_t = 0;
     // Not by the C library's function of that name, which some libraries leave unimplemented.
     // SAFETY: `param` is readable during the call; the rest are numbers.

@@ -40,7 +40,7 @@ pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
 /// An item's function is called while the result lives.
 #[cfg(feature = "tracing")]
 #[inline]
-pub(crate) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::span::EnteredSpan> {
+pub(super) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::span::EnteredSpan> {
     tracing::enabled!(target: "cmwq", tracing::Level::TRACE).then(|| span(pool, claim))
 }
 

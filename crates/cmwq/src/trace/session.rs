@@ -254,8 +254,8 @@ impl Session {
         }
     }
 
-    /// Gives the trace up, and the rings' memory back to the system.
-    fn end(&mut self) {
+    /// Lets others read from now on. The rings keep their memory.
+    pub fn release(&mut self) {
         self.stop();
         if !std::mem::take(&mut self.is_begun) {
             return;
@@ -263,6 +263,18 @@ impl Session {
         for reader in &mut self.readers {
             reader.skip_all();
         }
+        let control = self.control();
+        control.lease.store(0, Ordering::Relaxed);
+        control.owner.store(0, Ordering::Relaxed);
+    }
+
+    /// Gives the trace up, and the rings' memory back to the system.
+    fn end(&mut self) {
+        if !self.is_begun {
+            return;
+        }
+        // Under the lease, so that nobody else's events are lost.
+        self.stop();
         for index in 0..self.readers.len() as u64 {
             let at = layout::ring_at(self.page, self.ring_events, index) + self.page as u64;
             let len = layout::ring_bytes(self.page, self.ring_events) - self.page;
@@ -270,9 +282,7 @@ impl Session {
             // SAFETY: an open file and numbers. What a late event writes there nobody reads.
             unsafe { libc::fallocate(self.fd.as_raw_fd(), flags, at as _, len as _) };
         }
-        let control = self.control();
-        control.lease.store(0, Ordering::Relaxed);
-        control.owner.store(0, Ordering::Relaxed);
+        self.release();
     }
 }
 

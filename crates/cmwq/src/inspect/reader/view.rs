@@ -294,7 +294,7 @@ impl Snapshot {
         let mut sum = queue.retired;
         for link in self.links_of(queue) {
             sum.add(&link.stats);
-            sum.cpu_time += self.pending_time(link);
+            sum.cpu_time = sum.cpu_time.saturating_add(self.pending_time(link));
         }
         sum
     }
@@ -317,7 +317,7 @@ impl Snapshot {
             cpu_time_of(self.pid, tid).map(|used| used.saturating_sub(settled))
         });
         // What is less than a microsecond is settled next time.
-        Duration::from_micros(pending.map(|ns| ns / 1000).sum())
+        Duration::from_micros(pending.fold(0, |sum, ns| sum.saturating_add(ns / 1000)))
     }
 
     /// The queue with this key.

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Children begin anew: queues work in them, whatever the parent had under way. Also linked statically. */
+#include <sys/wait.h>
+#include <unistd.h>
+#include <linux/workqueue.h>
+#include "check.h"
+
+static struct workqueue_struct *wq;
+static struct gate gate = GATE_SHUT;
+static int runs, entered;
+
+static void count_run(struct work_struct *work)
+{
+	(void)work;
+	count(&runs);
+}
+
+static void wait_at_gate(struct work_struct *work)
+{
+	(void)work;
+	count(&entered);
+	gate_wait(&gate);
+}
+
+static DECLARE_WORK(holder, wait_at_gate);
+static DECLARE_WORK(item, count_run);
+static DECLARE_DELAYED_WORK(armed, count_run);
+
+/* With the inherited queue, one of the system's and one of its own. */
+static void use_queues(void)
+{
+	struct workqueue_struct *own = alloc_workqueue("child", WQ_PERCPU, 0);
+	struct work_struct mine;
+	int before = load(&runs);
+
+	INIT_WORK_ONSTACK(&mine, count_run);
+	CHECK(own && queue_work(own, &mine));
+	flush_workqueue(own);
+	CHECK(queue_work(wq, &mine));
+	flush_work(&mine);
+	CHECK(schedule_work(&mine));
+	flush_work(&mine);
+	CHECK(load(&runs) == before + 3);
+	destroy_work_on_stack(&mine);
+	destroy_workqueue(own);
+}
+
+static void fork_child(int depth)
+{
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		use_queues();
+		if (depth > 1)
+			fork_child(depth - 1);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void *from_a_thread(void *unused)
+{
+	fork_child(1);
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	/* Before the library was used. */
+	wq = alloc_workqueue("parent", WQ_UNBOUND, 1);
+	CHECK(wq);
+	fork_child(1);
+	/* With an item that runs, one that waits, and a timer: they are the parent's. */
+	CHECK(queue_work(wq, &holder));
+	AWAIT(load(&entered) == 1);
+	CHECK(queue_work(wq, &item) && queue_delayed_work(wq, &armed, 600 * HZ));
+	fork_child(3);
+	CHECK(pthread_create(&thread, NULL, from_a_thread, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(load(&runs) == 0);
+	gate_open(&gate);
+	flush_workqueue(wq);
+	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed));
+	use_queues();
+	destroy_workqueue(wq);
+	return 0;
+}

@@ -1,0 +1,147 @@
+//! What each busy worker runs, since when, and where it is.
+
+use std::fmt::Write as _;
+
+use cmwq::inspect::{Activity, Snapshot, Worker};
+use serde::Serialize;
+
+use crate::look::{Place, Stacks, State, states};
+
+/// A busy worker.
+#[derive(Debug, Serialize)]
+pub(super) struct Busy {
+    worker: String,
+    tid: u32,
+    pool: Option<u32>,
+    queue: String,
+    /// The item's function: the outermost of its frames that is the program's own, or what the item says.
+    function: String,
+    /// Where it is now, in the program's own code.
+    at: Option<String>,
+    work: String,
+    /// Seconds.
+    since: f64,
+    state: String,
+    /// Items that wait behind it at its pool, or behind its queue's limit.
+    others_wait: bool,
+    /// The innermost first. Empty where there is none.
+    stack: Vec<String>,
+    /// Why there is none.
+    no_stack: Option<String>,
+}
+
+/// All busy workers, the longest first.
+pub(super) fn busy(seen: &Snapshot) -> Vec<Busy> {
+    let mut workers: Vec<(&Worker, Activity)> =
+        seen.workers.iter().filter_map(|worker| Some((worker, worker.activity?))).collect();
+    workers.sort_by_key(|(worker, now)| (now.since_ns, worker.tid));
+    let tids: Vec<u32> = workers.iter().map(|(worker, _)| worker.tid).collect();
+    let states = states(seen.pid, &tids);
+    let mut stacks = Stacks::of(seen.pid);
+    let told = workers.into_iter().zip(states);
+    told.map(|((worker, now), state)| tell(seen, worker, now, &state, &mut stacks)).collect()
+}
+
+fn tell(
+    seen: &Snapshot,
+    worker: &Worker,
+    now: Activity,
+    state: &State,
+    stacks: &mut Stacks,
+) -> Busy {
+    let (stack, no_stack) = match stacks.of_thread(worker.tid) {
+        Ok(stack) => (stack, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let item = &stack[..stack.iter().position(is_call).unwrap_or(stack.len())];
+    let own = || item.iter().filter(|place| is_own(place));
+    let entry = stacks.modules.places(now.func, false).pop();
+    let function = own()
+        .next_back()
+        .or(entry.as_ref())
+        .map_or_else(String::new, |place| place.function.clone());
+    let queue = seen.queue(now.queue);
+    let waits_at_pool =
+        worker.pool.and_then(|pool| seen.pool(pool)).is_some_and(|pool| pool.work_waits);
+    let waits_behind =
+        queue.is_some_and(|queue| seen.links_of(queue).iter().any(|link| link.has_inactive));
+    Busy {
+        worker: worker.name.clone(),
+        tid: worker.tid,
+        pool: worker.pool,
+        queue: queue.map_or_else(String::new, |queue| queue.name.clone()),
+        function,
+        at: own().next().and_then(line),
+        work: format!("{:#x}", now.work),
+        since: seen.taken_ns.saturating_sub(now.since_ns) as f64 / 1e9,
+        state: state.to_string(),
+        others_wait: waits_at_pool || waits_behind,
+        stack: item.iter().map(frame).collect(),
+        no_stack,
+    }
+}
+
+/// Where the library calls the item's function.
+fn is_call(place: &Place) -> bool {
+    let name = &place.function;
+    name.starts_with("cmwq::worker::Worker::call") || name == "cmwq::bh::run"
+}
+
+/// The program's own code, not the library's, the language's or the system's.
+fn is_own(place: &Place) -> bool {
+    let foreign = [
+        "cmwq::", "std::", "core::", "alloc::", "__", "<cmwq::", "<std::", "<core::", "<alloc::",
+        "0x",
+    ];
+    let name = &place.function;
+    !foreign.iter().any(|start| name.starts_with(start))
+        && !is_system(&place.module)
+        && place.file.is_some()
+}
+
+fn is_system(module: &str) -> bool {
+    ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "[vdso]", "libcmwq"]
+        .iter()
+        .any(|name| module.starts_with(name))
+}
+
+/// `FILE:LINE`.
+fn line(place: &Place) -> Option<String> {
+    let file = place.file.as_ref()?;
+    Some(place.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
+}
+
+fn frame(place: &Place) -> String {
+    match line(place) {
+        Some(line) => format!("{} at {line}", place.function),
+        None => format!("{} ({})", place.function, place.module),
+    }
+}
+
+/// For people.
+pub(super) fn text(busy: &[Busy]) -> String {
+    let mut out = String::new();
+    if busy.is_empty() {
+        out.push_str("No worker runs anything.\n");
+    }
+    for (number, worker) in busy.iter().enumerate() {
+        let gap = if number == 0 { "" } else { "\n" };
+        let Busy { worker: name, tid, queue, function, since, state, .. } = worker;
+        let pool = worker.pool.map_or("-".to_owned(), |pool| pool.to_string());
+        let _ =
+            writeln!(out, "{gap}{name} (thread {tid}) of pool {pool}, for {since:.1} s: {state}");
+        let waits = if worker.others_wait { "; others wait" } else { "" };
+        let _ =
+            writeln!(out, "  runs  {function}, item {} of workqueue '{queue}'{waits}", worker.work);
+        if let Some(at) = &worker.at {
+            let _ = writeln!(out, "  at    {at}");
+        }
+        if let Some(why) = &worker.no_stack {
+            let _ = writeln!(out, "  no stack: {why}");
+        }
+        for frame in &worker.stack {
+            let _ = writeln!(out, "    {frame}");
+        }
+    }
+    out
+}

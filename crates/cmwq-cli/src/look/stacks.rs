@@ -1,0 +1,173 @@
+//! The stacks of another process's threads.
+//!
+//! A thread is seized and stopped for as long as it takes to read its registers and walk its stack, a millisecond or
+//! two, and then let go; one that was stopped before stays stopped. A system call that waits goes on afterwards, as it
+//! does after a stop by a signal.
+
+use std::cell::Cell;
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use framehop::{CacheNative, UnwindRegsNative, Unwinder as _, UnwinderNative};
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::modules::{Modules, Place};
+
+/// LIMIT: deeper stacks are cut off.
+const MOST_FRAMES: usize = 256;
+/// A thread that does not stop in this time waits for something that cannot be interrupted.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// See the module header.
+pub(crate) struct Stacks {
+    pid: Pid,
+    pub(crate) modules: Modules,
+    unwinder: UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
+    cache: CacheNative<framehop::MayAllocateDuringUnwind>,
+}
+
+impl Stacks {
+    pub(crate) fn of(pid: u32) -> Self {
+        let pid = Pid::from_raw(pid as i32);
+        let read = |range: Range<u64>| {
+            let mut bytes = vec![0; usize::try_from(range.end - range.start).ok()?];
+            read_memory(pid, range.start, &mut bytes).then_some(bytes)
+        };
+        let (modules, unwinding) = Modules::read(pid.as_raw().unsigned_abs(), read);
+        let mut unwinder = UnwinderNative::<Vec<u8>, framehop::MayAllocateDuringUnwind>::new();
+        unwinding.into_iter().for_each(|module| unwinder.add_module(module));
+        Self { pid, modules, unwinder, cache: CacheNative::<_>::new() }
+    }
+
+    /// The stack of one thread, the innermost function first.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn of_thread(&mut self, tid: u32) -> Result<Vec<Place>, String> {
+        let tid = Pid::from_raw(tid as i32);
+        let seized = Seized::new(tid)?;
+        let (ip, unwind) = registers(tid).map_err(|errno| format!("its registers: {errno}"))?;
+        let mut addresses = Vec::new();
+        let pages = Pages { pid: self.pid, last: Cell::new((u64::MAX, [0; PAGE])) };
+        let mut read_stack = |at| pages.word(at).ok_or(());
+        let mut frames = self.unwinder.iter_frames(ip, unwind, &mut self.cache, &mut read_stack);
+        while let Ok(Some(frame)) = frames.next() {
+            addresses.push((frame.address(), frame.is_return_address()));
+            if addresses.len() == MOST_FRAMES {
+                break;
+            }
+        }
+        drop(seized);
+        let places =
+            addresses.into_iter().flat_map(|(at, is_return)| self.modules.places(at, is_return));
+        Ok(places.collect())
+    }
+}
+
+/// A thread that is stopped by us, until this is dropped.
+struct Seized(Pid);
+
+impl Seized {
+    fn new(tid: Pid) -> Result<Self, String> {
+        ptrace::seize(tid, Options::empty()).map_err(refusal)?;
+        ptrace::interrupt(tid).map_err(refusal)?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            // Without waiting: a thread in an uninterruptible sleep does not stop.
+            match waitpid(tid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
+                Ok(WaitStatus::StillAlive) if Instant::now() < end => {
+                    sleep(Duration::from_micros(200))
+                }
+                Ok(WaitStatus::StillAlive) => {
+                    return Err(
+                        "it does not stop: it waits for something that cannot be interrupted"
+                            .to_owned(),
+                    );
+                }
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => {
+                    return Err("it has ended".to_owned());
+                }
+                Ok(_) => return Ok(Self(tid)),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.desc().to_owned()),
+            }
+        }
+    }
+}
+
+impl Drop for Seized {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _ = ptrace::detach(self.0, None);
+    }
+}
+
+fn refusal(errno: Errno) -> String {
+    match errno {
+        Errno::EPERM => {
+            let yama =
+                std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+            match yama.trim() {
+                "" | "0" => "the kernel does not let you trace it (another tracer, its capabilities, or a seccomp \
+                             filter)"
+                    .to_owned(),
+                scope => format!(
+                    "the kernel does not let you trace it: kernel.yama.ptrace_scope is {scope}; root may, if it is not 3"
+                ),
+            }
+        }
+        Errno::ESRCH => "it has ended".to_owned(),
+        errno => errno.desc().to_owned(),
+    }
+}
+
+/// Where it is, and the registers that unwinding begins with.
+#[cfg(target_arch = "x86_64")]
+fn registers(tid: Pid) -> nix::Result<(u64, UnwindRegsNative)> {
+    let regs = ptrace::getregs(tid)?;
+    Ok((regs.rip, UnwindRegsNative::new(regs.rip, regs.rsp, regs.rbp)))
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(tid: Pid) -> nix::Result<(u64, UnwindRegsNative)> {
+    let regs = ptrace::getregs(tid)?;
+    Ok((regs.pc, UnwindRegsNative::new(regs.regs[30], regs.sp, regs.regs[29])))
+}
+
+const PAGE: usize = 4096;
+
+/// The process's memory, a page at a time.
+struct Pages {
+    pid: Pid,
+    last: Cell<(u64, [u8; PAGE])>,
+}
+
+impl Pages {
+    fn word(&self, at: u64) -> Option<u64> {
+        let page = at & !(PAGE as u64 - 1);
+        let (mut known, mut bytes) = self.last.get();
+        if known != page {
+            if !read_memory(self.pid, page, &mut bytes) {
+                return None;
+            }
+            known = page;
+            self.last.set((known, bytes));
+        }
+        let begin = (at - page) as usize;
+        let word = bytes.get(begin..begin + 8)?;
+        Some(u64::from_ne_bytes(word.try_into().ok()?))
+    }
+}
+
+/// Fills `bytes` from there.
+fn read_memory(pid: Pid, at: u64, bytes: &mut [u8]) -> bool {
+    let (len, Ok(base)) = (bytes.len(), usize::try_from(at)) else { return false };
+    let remote = [RemoteIoVec { base, len }];
+    process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &remote) == Ok(len)
+}

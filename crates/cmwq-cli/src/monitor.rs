@@ -1,0 +1,147 @@
+//! `cmwq monitor`: what a process's queues have done, again and again.
+//!
+//! KERNEL: `tools/workqueue/wq_monitor.py` — same columns, names and JSON keys. A managed queue counts both as the
+//! kernel's unbound queues do (repatriated workers) and as its per-CPU ones (CPU hogs, wake-ups), since it is both
+//! spread and managed: it shows what per-CPU queues show.
+
+mod rows;
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use cmwq::inspect::{Queue, Snapshot, Target};
+use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::{exit, look, message, scenario};
+
+/// Show what the workqueues of a running process have done, at intervals
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = include_str!("monitor/help.txt"))]
+pub(crate) struct Args {
+    /// The process
+    #[arg(value_name = "PID")]
+    pid: u32,
+
+    /// Show only queues whose names one of these expressions finds something in
+    #[arg(value_name = "REGEX", value_parser = Regex::new)]
+    names: Vec<Regex>,
+
+    /// Seconds from one table to the next; 0: once
+    #[arg(short, long, value_name = "SECS", default_value = "1", value_parser = parse_interval)]
+    interval: Duration,
+
+    /// Print one JSON object per queue and line instead of tables
+    #[arg(short, long)]
+    json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.0..=1e6).contains(&seconds) {
+        return Err("seconds from 0 to 1000000".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match monitor(args) {
+        Ok(()) => ExitCode::from(exit::DONE),
+        Err(code) => code,
+    }
+}
+
+fn monitor(args: &Args) -> Result<(), ExitCode> {
+    let target = look::open(args.pid)?;
+    let mut waiting = Waiting::new(args)?;
+    loop {
+        print(&target, args)?;
+        if args.interval.is_zero() || !waiting.wait() {
+            return Ok(());
+        }
+    }
+}
+
+fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
+    let seen = look::snapshot(target)?;
+    let is_wanted = |queue: &&Queue| {
+        args.names.is_empty() || args.names.iter().any(|name| name.is_match(&queue.name))
+    };
+    let queues: Vec<&Queue> = seen.queues.iter().filter(is_wanted).collect();
+    let text =
+        if args.json { rows::json(&seen, &queues, now()) } else { rows::table(&seen, &queues) };
+    if scenario::print(&text) == ExitCode::from(exit::DONE) {
+        return Ok(());
+    }
+    // Nobody reads any more: that ends it.
+    Err(ExitCode::from(exit::OUTPUT_CLOSED))
+}
+
+/// The time of day, in seconds.
+fn now() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
+}
+
+/// What one waits for between two tables.
+struct Waiting {
+    /// Readable when the process has ended. `None`: the system has no such descriptors.
+    end: Option<OwnedFd>,
+    interval: Duration,
+    next: Instant,
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl Waiting {
+    fn new(args: &Args) -> Result<Self, ExitCode> {
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&is_interrupted)).map_err(
+                |error: io::Error| {
+                    message::say(format_args!("signals: {error}"));
+                    ExitCode::from(exit::FAILED)
+                },
+            )?;
+        }
+        let pid = i32::try_from(args.pid).ok().and_then(Pid::from_raw);
+        let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Ok(Self {
+            end,
+            interval: args.interval,
+            next: Instant::now() + args.interval,
+            is_interrupted,
+        })
+    }
+
+    /// Until it is time for the next table. `false`: there is none, since the process has ended or the user has had
+    /// enough.
+    fn wait(&mut self) -> bool {
+        loop {
+            if self.is_interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = self.next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.next += self.interval;
+                return true;
+            }
+            let left = Timespec::try_from(left.min(Duration::from_secs(3600))).ok();
+            let mut fds: Vec<PollFd<'_>> =
+                self.end.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
+            // Interrupted by a signal, it looks again.
+            if poll(&mut fds, left.as_ref()).is_ok_and(|ready| ready > 0) {
+                return false;
+            }
+        }
+    }
+}
+
+/// What is shown of one queue.
+fn stats(seen: &Snapshot, queue: &Queue) -> cmwq::Stats {
+    seen.stats_of(queue)
+}

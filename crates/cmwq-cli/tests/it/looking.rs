@@ -1,0 +1,212 @@
+//! `cmwq dump` and `cmwq monitor`, at processes made for it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+
+use cmwq::Workqueue;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+
+use crate::support::{not_tested, stderr};
+
+fn cmwq(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// One of the programs below, in a process of its own.
+struct Victim(Child);
+
+impl Victim {
+    fn start(name: &str) -> Self {
+        let this = std::env::current_exe().unwrap();
+        let mut command = Command::new(this);
+        command.args(["--exact", &format!("looking::{name}"), "--ignored", "--nocapture"]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut victim = Self(child);
+        let out = BufReader::new(victim.0.stdout.take().unwrap());
+        assert!(out.lines().any(|line| line.unwrap().contains("ready")), "{name} did not begin");
+        victim
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Says that all is as it should be, and stays until it is killed or its parent ends.
+fn stay() {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "ready").unwrap();
+    out.flush().unwrap();
+    drop(out);
+    let mut line = String::new();
+    let _ = std::io::stdin().read_line(&mut line);
+    std::process::exit(0);
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn deadlock() {
+    let [left, right] =
+        ["left", "right"].map(|name| Workqueue::builder(name).ordered().build().unwrap());
+    let (left, right, both) = (Arc::new(left), Arc::new(right), Arc::new(Barrier::new(3)));
+    let (to_left, to_right) = (Arc::clone(&left), Arc::clone(&right));
+    let [here, there] = [(); 2].map(|()| Arc::clone(&both));
+    drop(left.queue(move || waits_for_right(&to_right, &here)));
+    drop(right.queue(move || waits_for_left(&to_left, &there)));
+    both.wait();
+    stay();
+}
+
+#[inline(never)]
+fn waits_for_right(right: &Workqueue, both: &Barrier) {
+    both.wait();
+    right.flush();
+}
+
+#[inline(never)]
+fn waits_for_left(left: &Workqueue, both: &Barrier) {
+    both.wait();
+    left.flush();
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn foreign() {
+    let _memory = memfd_create("cmwq", MemfdFlags::CLOEXEC).unwrap();
+    stay();
+}
+
+#[test]
+fn a_deadlock_is_led_back_to_its_lines() {
+    let victim = Victim::start("deadlock");
+    for is_stopped in [false, true] {
+        if is_stopped {
+            kill_process(Pid::from_raw(victim.0.id() as i32).unwrap(), Signal::STOP).unwrap();
+        }
+        let busy: Vec<Value> =
+            serde_json::from_str(&stdout(&cmwq(&["dump", "--stuck", "--json", &victim.pid()])))
+                .unwrap();
+        assert_eq!(busy.len(), 2, "{busy:?}");
+        for (queue, function) in [("left", "waits_for_right"), ("right", "waits_for_left")] {
+            let worker = busy.iter().find(|worker| worker["queue"] == queue).unwrap();
+            if worker["no_stack"].is_string() {
+                not_tested(worker["no_stack"].as_str().unwrap());
+                continue;
+            }
+            let stack = worker["stack"].to_string();
+            assert!(stack.contains(function), "{worker:#}");
+            assert!(worker["at"].as_str().unwrap().contains("looking.rs:"), "{worker:#}");
+        }
+        if is_stopped {
+            assert_eq!(victim.state(), 'T', "it was stopped before");
+        }
+    }
+    let dump = stdout(&cmwq(&["dump", &victim.pid()]));
+    for section in
+        ["Affinity Scopes", "Worker Pools", "Workqueue CPU -> pool", "Workqueue -> rescuer"]
+    {
+        assert!(dump.contains(&format!("{section}\n{}\n", "=".repeat(section.len()))), "{dump}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&cmwq(&["dump", "--json", &victim.pid()]))).unwrap();
+    assert_eq!(json["workqueues"][0]["type"], "ordered");
+}
+
+/// The numbers of a queue that ran so many items, by an independent count.
+#[test]
+fn monitor_counts_what_the_program_counts() {
+    let wq = Workqueue::builder("counted-by-itself").percpu().mem_reclaim().build().unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    let items: Vec<_> = (0..5_000)
+        .map(|_| {
+            let count = Arc::clone(&count);
+            wq.queue(move || count.fetch_add(1, Ordering::Relaxed))
+        })
+        .collect();
+    for item in items {
+        item.join().unwrap();
+    }
+    let me = std::process::id().to_string();
+    let lines = stdout(&cmwq(&["monitor", "-j", "-i", "0", &me, "^counted-by-", "nothing"]));
+    let row: Value = serde_json::from_str(lines.trim_end()).expect("one line for one queue");
+    let count = count.load(Ordering::Relaxed);
+    assert_eq!(row["name"], "counted-by-itself");
+    assert_eq!(row["started"], count);
+    // Joined is told before the books are closed.
+    let completed = row["completed"].as_u64().unwrap();
+    assert!(completed <= count && completed + 64 >= count, "{row}");
+    assert_eq!((&row["mem_reclaim"], &row["unbound"]), (&Value::Bool(true), &Value::Bool(false)));
+    let table = stdout(&cmwq(&["monitor", "-i", "0", &me, "^counted-by-"]));
+    assert!(table.lines().nth(1).unwrap().starts_with("counted-by-itself"), "{table}");
+    assert!(table.contains(&count.to_string()), "{table}");
+}
+
+#[test]
+fn monitor_ends_with_the_process() {
+    let mut victim = Victim::start("deadlock");
+    let mut monitor = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    let monitor = monitor.args(["monitor", "-i", "3600", &victim.pid()]).stdout(Stdio::piped());
+    let mut monitor = monitor.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(monitor.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("CMW/RPR"), "{line}");
+    victim.0.kill().unwrap();
+    victim.0.wait().unwrap();
+    assert!(monitor.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_said() {
+    let mut gone = Command::new("true").spawn().unwrap();
+    let pid = gone.id().to_string();
+    gone.wait().unwrap();
+    let foreign = Victim::start("foreign");
+    let cases = [(pid, "no such process"), (foreign.pid(), "is not one of this library's")];
+    for (pid, says) in cases {
+        for verb in ["dump", "monitor"] {
+            let output = cmwq(&[verb, &pid]);
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert!(stderr(&output).contains(says), "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn another_user_may_not_look() {
+    use std::os::unix::process::CommandExt as _;
+
+    if !geteuid().is_root() {
+        return not_tested("only root can be another user");
+    }
+    let victim = Victim::start("deadlock");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.args(["dump", &victim.pid()]).uid(65_534).gid(65_534);
+    let Ok(output) = command.output() else {
+        return not_tested("the command lies where nobody else may run it");
+    };
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let says = stderr(&output);
+    assert!(says.contains("permission denied") && says.contains("you are user 65534"), "{says}");
+}

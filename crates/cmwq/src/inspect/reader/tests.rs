@@ -1,0 +1,127 @@
+//! Mappings that are damaged, cut short, foreign or of another time: errors, and never a panic.
+
+use super::snapshot::{ReadError, snapshot};
+use super::words::Words;
+use crate::inspect::layout::{
+    HEADER_WORDS, MAGIC, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets,
+};
+use crate::sync::{AtomicU64, Ordering};
+
+/// A mapping with a few records in each table, all of them in use, filled with small numbers.
+fn mapping() -> Vec<AtomicU64> {
+    let (offsets, bytes) = offsets();
+    let words: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+    let set = |at: usize, value: u64| words[at].store(value, Ordering::Relaxed);
+    for (at, value) in [MAGIC, VERSION, bytes as u64, 1, 2, 3, 4, 1].into_iter().enumerate() {
+        set(at, value);
+    }
+    for (kind, (_, size, capacity)) in TABLES.into_iter().enumerate() {
+        let table = [kind, offsets[kind], size / 8, capacity, 3, 3, 0];
+        for (at, value) in table.into_iter().enumerate() {
+            set(TABLES_AT + kind * TABLE_WORDS + at, value as u64);
+        }
+        for record in 0..3 {
+            let begin = offsets[kind] / 8 + record * size / 8;
+            (1..size / 8).for_each(|word| set(begin + word, 1 + word as u64 % 3));
+        }
+    }
+    words
+}
+
+fn read(words: &[AtomicU64]) -> Result<usize, ReadError> {
+    snapshot(Words(words), 5).map(|seen| {
+        // Sums are made of whatever is there.
+        seen.queues.iter().for_each(|queue| _ = seen.stats_of(queue));
+        seen.queues.len()
+    })
+}
+
+/// A generator of numbers that is good enough, and the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ mixed >> 27
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+#[test]
+fn a_whole_mapping_is_read() {
+    assert_eq!(read(&mapping()), Ok(3));
+}
+
+#[test]
+fn what_is_not_ours_is_told_apart() {
+    let words = mapping();
+    words[0].store(7, Ordering::Relaxed);
+    assert_eq!(read(&words), Err(ReadError::NotCmwq));
+    words[0].store(MAGIC, Ordering::Relaxed);
+    words[1].store(VERSION + 1, Ordering::Relaxed);
+    assert_eq!(read(&words), Err(ReadError::NewerVersion { theirs: VERSION + 1, ours: VERSION }));
+    words[1].store(VERSION, Ordering::Relaxed);
+    words[7].store(0, Ordering::Relaxed);
+    assert_eq!(read(&words), Err(ReadError::NotReady));
+    words[7].store(1, Ordering::Relaxed);
+    for len in [0, 1, 7, HEADER_WORDS, words.len() - 1] {
+        assert_eq!(read(&words[..len]), Err(ReadError::Truncated), "{len} words");
+    }
+}
+
+#[test]
+fn a_record_that_is_being_written_is_left_out() {
+    let words = mapping();
+    let queues = offsets().0[crate::inspect::layout::table::QUEUES] / 8;
+    words[queues].store(1, Ordering::Relaxed);
+    let seen = snapshot(Words(&words), 5).unwrap();
+    assert_eq!(seen.queues.len(), 2);
+    assert!(seen.torn > 0);
+}
+
+/// Bits and words of the header, the tables' headers and the records that are read change at random.
+#[test]
+fn damage_is_no_panic() {
+    let seed = std::env::var("CMWQ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = Random(seed);
+    println!("CMWQ_SEED={seed}");
+    let words = mapping();
+    let (offsets, _) = offsets();
+    let used: Vec<usize> = (0..HEADER_WORDS)
+        .chain((0..TABLES.len()).flat_map(|kind| {
+            let begin = offsets[kind] / 8;
+            begin..begin + 3 * TABLES[kind].1 / 8
+        }))
+        .collect();
+    let wild = [0, 1, 2, 7, u64::MAX, u64::MAX / 8, 1 << 32, 1 << 63, 0xffff];
+    for _ in 0..1_000 {
+        let changes: Vec<(usize, u64)> = (0..1 + random.below(4))
+            .map(|_| {
+                // The header is a small part, and the one that matters.
+                let at = if random.below(2) == 0 {
+                    random.below(TABLES_AT + TABLES.len() * TABLE_WORDS)
+                } else {
+                    used[random.below(used.len())]
+                };
+                let old = words[at].load(Ordering::Relaxed);
+                let new = match random.below(3) {
+                    0 => old ^ 1 << random.below(64),
+                    1 => wild[random.below(wild.len())],
+                    _ => random.next(),
+                };
+                words[at].store(new, Ordering::Relaxed);
+                (at, old)
+            })
+            .collect();
+        // Whatever it says: no panic.
+        let _ = read(&words);
+        for (at, old) in changes.into_iter().rev() {
+            words[at].store(old, Ordering::Relaxed);
+        }
+    }
+    assert_eq!(read(&words), Ok(3), "as before");
+}
