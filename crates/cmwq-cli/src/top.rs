@@ -6,6 +6,8 @@
 
 mod about;
 mod events;
+#[cfg(test)]
+mod fixture;
 mod format;
 mod input;
 mod json;

@@ -10,15 +10,12 @@ use super::why;
 pub(super) fn about(model: &Model, row: RowId) -> String {
     match row {
         RowId::Queue(key) => model.queue(key).map_or_else(String::new, queue),
-        RowId::Pool(id) => {
-            model.pool(id).map_or_else(String::new, |pool| why::pool(model, pool))
-        }
+        RowId::Pool(id) => model.pool(id).map_or_else(String::new, |pool| why::pool(model, pool)),
         RowId::Worker(_, place) => model.workers().get(place).map_or_else(String::new, worker),
         RowId::Decision(id, reason, first_ns) => {
             let Some(pool) = model.pool(id) else { return String::new() };
-            let is_it = |row: &&super::sample::Decision| {
-                (row.reason, row.first_ns) == (reason, first_ns)
-            };
+            let is_it =
+                |row: &&super::sample::Decision| (row.reason, row.first_ns) == (reason, first_ns);
             let Some(decision) = pool.decisions.iter().find(is_it) else { return String::new() };
             let because = why::because(model, pool, decision);
             format!(
@@ -29,7 +26,8 @@ pub(super) fn about(model: &Model, row: RowId) -> String {
     }
 }
 
-fn plural(number: u64, what: &str) -> String {
+/// With the right ending.
+pub(super) fn plural(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -17,6 +17,8 @@ pub(super) enum Action {
     Draw,
     /// Another look at the process, now.
     Look,
+    /// Where this thread is, for [`Ui::stack`].
+    Stack(u32),
     /// The terminal's ordinary screen, until the shell continues us.
     Suspend,
     Quit,
@@ -40,8 +42,8 @@ pub(super) fn press(ui: &mut Ui, model: &Model, key: KeyEvent) -> Action {
         type_filter(ui, key.code);
         return Action::Draw;
     }
-    if ui.needs_help {
-        ui.needs_help = false;
+    if ui.needs_help || ui.stack.is_some() {
+        (ui.needs_help, ui.stack) = (false, None);
         return Action::Draw;
     }
     command(ui, model, key.code)
@@ -74,6 +76,7 @@ fn command(ui: &mut Ui, model: &Model, code: KeyCode) -> Action {
             return if ui.is_paused { Action::Draw } else { Action::Look };
         }
         KeyCode::Enter => enter(ui, model),
+        KeyCode::Char('t') => return stack(ui, model),
         KeyCode::Backspace => {
             if let Some((_, tab)) = ui.focus.pop() {
                 ui.tab = tab;
@@ -128,6 +131,16 @@ fn enter(ui: &mut Ui, model: &Model) {
         ui.focus.push((focus, ui.tab));
         ui.tab = tab;
     }
+}
+
+/// Of the worker under the cursor.
+fn stack(ui: &mut Ui, model: &Model) -> Action {
+    let rows = visible(model, ui);
+    match rows.get(cursor(ui, &rows)).map(|row| row.id) {
+        Some(RowId::Worker(tid, _)) if tid != 0 => return Action::Stack(tid),
+        _ => ui.message = Some("stacks are those of workers: Tab leads to them".to_owned()),
+    }
+    Action::Draw
 }
 
 fn type_filter(ui: &mut Ui, code: KeyCode) {

@@ -202,7 +202,8 @@ impl Model {
     fn decisions_of<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = DecisionRow<'a>> {
         let before = self.before.as_ref();
         let old = before.and_then(|before| before.pools.iter().find(|old| old.id == pool.id));
-        pool.decisions.iter().map(move |decision| {
+        // The newest first.
+        pool.decisions.iter().rev().map(move |decision| {
             let is_same = |old: &&Decision| {
                 (old.reason, old.first_ns) == (decision.reason, decision.first_ns)
             };

@@ -17,7 +17,12 @@ use super::{Args, json, sample, table, view};
 use crate::{exit, message, scenario};
 
 /// Looks again after each interval, until the process ends or a signal says that it is enough.
-pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui, args: &Args) -> Result<(), ExitCode> {
+pub(super) fn run(
+    mut taker: Taker,
+    mut model: Model,
+    mut ui: Ui,
+    args: &Args,
+) -> Result<(), ExitCode> {
     let events = Events::of_process(taker.pid()).map_err(|error| {
         message::say(format_args!("cannot wait for signals: {error}"));
         ExitCode::from(exit::FAILED)

@@ -69,6 +69,10 @@ fn watch(
                 Action::Quit => return Ok(()),
                 Action::Draw => false,
                 Action::Look => true,
+                Action::Stack(tid) => {
+                    ui.stack = Some((format!("thread {tid}"), taker.stack(tid)));
+                    false
+                }
                 Action::Suspend => {
                     suspend(terminal)?;
                     true

@@ -206,8 +206,7 @@ pub(super) fn visible(model: &Model, ui: &Ui) -> Vec<Row> {
         rows.retain(|row| filter.is_match(&row.searched));
     }
     let sort = ui.list().sort;
-    let is_descending =
-        columns(ui.tab).get(sort.column).is_some_and(|column| column.is_descending);
+    let is_descending = columns(ui.tab).get(sort.column).is_some_and(|column| column.is_descending);
     rows.sort_by(|a, b| {
         let order = compare(&a.cells[sort.column].order, &b.cells[sort.column].order);
         if is_descending == sort.is_reversed { order } else { order.reverse() }

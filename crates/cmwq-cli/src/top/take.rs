@@ -7,6 +7,8 @@ use cmwq::inspect::{self, PoolKind, Snapshot, Target};
 
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
 use super::threads;
+use crate::dump;
+use crate::look::Stacks;
 use crate::trace::symbols::Symbols;
 
 /// See the module header.
@@ -75,6 +77,21 @@ impl Taker {
             pools: seen.pools.iter().map(pool).collect(),
             not_shown: not_shown(&seen),
         })
+    }
+
+    /// Where a worker is, and how it came there, innermost first. Stops the thread for a moment.
+    pub(super) fn stack(&self, tid: u32) -> Vec<String> {
+        let stack = match Stacks::of(self.pid()).of_thread(tid) {
+            Ok(stack) => stack,
+            Err(why) => return vec![format!("There is none: {why}")],
+        };
+        // Below is how the library came to call the item.
+        let item = &stack[..stack.iter().position(dump::is_call).unwrap_or(stack.len())];
+        let own = item.iter().find(|place| dump::is_own(place));
+        let at =
+            own.and_then(|place| Some(format!("At {} in {}", dump::line(place)?, place.function)));
+        let frames = item.iter().map(|place| format!("  {}", dump::frame(place)));
+        at.into_iter().chain(frames).map(|line| printable(&line)).collect()
     }
 
     /// It may have loaded a library since.

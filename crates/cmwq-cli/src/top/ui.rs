@@ -70,6 +70,8 @@ pub(super) struct Ui {
     pub(super) typing: Option<String>,
     pub(super) is_paused: bool,
     pub(super) needs_help: bool,
+    /// Of a thread: a title, and lines.
+    pub(super) stack: Option<(String, Vec<String>)>,
     pub(super) interval: Duration,
     /// Columns and lines of the screen.
     pub(super) size: (u16, u16),
@@ -93,6 +95,7 @@ impl Ui {
             typing: None,
             is_paused: false,
             needs_help: false,
+            stack: None,
             interval,
             size: (80, 24),
             has_colours: true,

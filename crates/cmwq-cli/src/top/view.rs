@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell as TableCell, Clear, Paragraph, Row as TableRow, Table, Wrap};
 
-use super::about::{about, queue};
+use super::about::{about, plural, queue};
 use super::format::{duration, rate};
 use super::input::cursor;
 use super::model::{Model, State};
@@ -26,17 +26,19 @@ pub(super) const FRAME: u16 = 5 + ABOUT;
 /// The least that a column without a width gets.
 const LEAST: u16 = 10;
 
-const KEYS: &str = "q quit  ? help  Tab list  ↑↓ move  Enter into  s sort  / filter  p pause  +- time";
+const KEYS: &str =
+    "q quit  ? help  Tab list  ↑↓ move  Enter into  t stack  s sort  / filter  p pause";
 
 const HELP: &str = "\
-  Tab, Left, Right, 1-4   queues, pools, workers, decisions
+\x20 Tab, Left, Right, 1-4   queues, pools, workers, decisions
   Up, Down, j, k          move; also Page Up, Page Down, Home, End
   Enter                   look into a queue or a pool: only what belongs to it
   Backspace               back from there
   s                       sort by the next column;  S  the other way round
-  /                       show only rows in which a regular expression is found;
+  /                       show only rows that a regular expression matches;
                           Enter applies it (an empty one: all), Esc forgets it
   p, Space                pause, go on
+  t                       where a worker is: its stack (it stops for a moment)
   +, -                    look less often, more often
   q, Esc, Ctrl-C          quit;  Ctrl-Z  suspend
 
@@ -58,7 +60,8 @@ pub(super) fn scroll(ui: &mut Ui, rows: &[Row]) {
     let (at, height) = (cursor(ui, rows), usize::from(list_height(ui.size)).max(1));
     let list = ui.list_mut();
     let least = (at + 1).saturating_sub(height);
-    list.scrolled = list.scrolled.clamp(least, at).min(rows.len().saturating_sub(height).max(least));
+    list.scrolled =
+        list.scrolled.clamp(least, at).min(rows.len().saturating_sub(height).max(least));
 }
 
 /// The whole screen.
@@ -77,8 +80,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, ui: &Ui) {
     let text = under_cursor.unwrap_or_else(|| nothing(model, ui));
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), about_at);
     frame.render_widget(Paragraph::new(bottom(ui, theme)), keys_at);
+    if let Some((of, lines)) = &ui.stack {
+        overlay(frame, theme, &format!(" {of}: any key goes back "), &lines.join("\n"));
+    }
     if ui.needs_help {
-        help(frame, theme);
+        overlay(frame, theme, " cmwq top: any key goes back ", HELP);
     }
 }
 
@@ -119,16 +125,16 @@ fn sum(model: &Model, ui: &Ui) -> String {
         }
         Some(Focus::Pool(id)) => model
             .pool(id)
-            .map_or_else(|| "In a pool that is gone.".to_owned(), |pool| why::pool(model, pool)),
+            .map_or_else(|| "In a pool that is gone.".to_owned(), |pool| why::stands(pool) + "."),
         None => {
             let now = &model.now;
             let workers = model.workers();
             let of = |state: State| workers.iter().filter(|row| row.state == state).count();
             let mut text = format!(
-                "{} queues  {} pools  {} workers: {} run, {} preempted, {} wait, {} idle  {}/s",
-                now.queues.len(),
-                now.pools.len(),
-                workers.len(),
+                "{}  {}  {}: {} run, {} preempted, {} wait, {} idle  {}/s",
+                plural(now.queues.len() as u64, "queue"),
+                plural(now.pools.len() as u64, "pool"),
+                plural(workers.len() as u64, "worker"),
                 of(State::Runs),
                 of(State::Preempted),
                 of(State::Waits) + of(State::WaitsHard),
@@ -147,13 +153,14 @@ fn sum(model: &Model, ui: &Ui) -> String {
 fn tabs(ui: &Ui, nr_rows: usize, theme: Theme) -> Line<'static> {
     let mut spans = Vec::new();
     for tab in Tab::ALL {
-        let text = if tab == ui.tab { format!("[{}]", tab.title()) } else { format!(" {} ", tab.title()) };
+        let text =
+            if tab == ui.tab { format!("[{}]", tab.title()) } else { format!(" {} ", tab.title()) };
         let style = if tab == ui.tab { theme.title() } else { Style::new() };
         spans.push(Span::styled(text, style));
     }
     let sort = ui.list().sort;
     let by = columns(ui.tab).get(sort.column);
-    let mut text = format!("  {nr_rows} rows");
+    let mut text = format!("  {}", plural(nr_rows as u64, "row"));
     if let Some(by) = by {
         let arrow = if by.is_descending == sort.is_reversed { '▲' } else { '▼' };
         text += &format!(", by {} {arrow}", by.title);
@@ -224,10 +231,14 @@ fn nothing(model: &Model, ui: &Ui) -> String {
 
 /// The last line.
 fn bottom(ui: &Ui, theme: Theme) -> Line<'static> {
-    let complaint = ui.message.as_ref().map(|text| Span::styled(format!("  {text}"), theme.alarm()));
+    let complaint =
+        ui.message.as_ref().map(|text| Span::styled(format!("  {text}"), theme.alarm()));
     match &ui.typing {
         Some(typed) => {
-            let line = Line::from(vec![Span::styled("Filter: ", theme.title()), Span::raw(format!("{typed}▏"))]);
+            let line = Line::from(vec![
+                Span::styled("Filter: ", theme.title()),
+                Span::raw(format!("{typed}▏")),
+            ]);
             complaint.into_iter().fold(line, |mut line, span| {
                 line.push_span(span);
                 line
@@ -237,17 +248,20 @@ fn bottom(ui: &Ui, theme: Theme) -> Line<'static> {
     }
 }
 
-fn help(frame: &mut Frame<'_>, theme: Theme) {
-    let lines = u16::try_from(HELP.lines().count()).unwrap_or(u16::MAX);
+/// Above everything else, as large as it must be, and the screen is.
+fn overlay(frame: &mut Frame<'_>, theme: Theme, title: &str, text: &str) {
     let whole = frame.area();
+    let lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);
+    let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let columns = u16::try_from(longest).unwrap_or(u16::MAX).max(60);
     let area = Rect {
-        height: (lines + 2).min(whole.height),
-        width: 80.min(whole.width),
+        height: lines.saturating_add(2).min(whole.height),
+        width: columns.saturating_add(2).min(whole.width),
         ..whole
     };
-    let block = Block::bordered().title(" cmwq top: any key goes back ").title_style(theme.title());
+    let block = Block::bordered().title(title.to_owned()).title_style(theme.title());
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(HELP).block(block), area);
+    frame.render_widget(Paragraph::new(text.to_owned()).block(block), area);
 }
 
 #[cfg(test)]

@@ -12,31 +12,35 @@ use super::sample::{Decision, Pool};
 pub(super) fn because(model: &Model, pool: &Pool, decision: &Decision) -> String {
     let may = pool.concurrency.map_or("every item".to_owned(), |limit| limit.to_string());
     match decision.reason {
-        Reason::WokeIdle => {
-            format!("work came while fewer workers ran than may ({may}), so an idle one was woken")
-        }
+        Reason::WokeIdle => match pool.concurrency {
+            Some(limit) => {
+                format!("work came while fewer workers ran than the {limit} that may")
+            }
+            None => "work came, and here every admitted item may run".to_owned(),
+        },
         Reason::AtCapacity => format!(
             "{} run and {may} may: what waits is started when one of them blocks or ends",
             pool.nr_running
         ),
         Reason::NoIdle if pool.failed > 0 => {
-            format!("work waits, nobody is idle, and creating workers has failed: {}", errno(pool))
+            format!("work waits, and creating workers has failed: {}", errno(pool))
         }
-        Reason::NoIdle => "work waits and nobody is idle: a worker is being created".to_owned(),
-        Reason::NoWorker => "work came, and there was nobody: the first worker was created".to_owned(),
+        Reason::NoIdle => "work waits: a worker is being created".to_owned(),
+        Reason::NoWorker => "work came: the first one was created".to_owned(),
         Reason::MaxActive => behind(model, pool),
-        Reason::Blocked => "a worker blocked in its item, so another one may run".to_owned(),
+        Reason::Blocked => "it waits in its item, so another one may run".to_owned(),
         Reason::Hog => format!(
             "an item used the CPU for {} without sleeping: it counts no more, and another one may run beside it",
             format::duration(model.now.hog_thresh_ns)
         ),
-        Reason::Created => "somebody must be idle before an item starts: a worker was created".to_owned(),
+        Reason::Created => "somebody must be idle before an item starts, and nobody was".to_owned(),
         Reason::CreationFailed => {
             format!("no thread could be had: {}; it is tried again", errno(pool))
         }
         Reason::Culled => "a worker was idle for too long, and left".to_owned(),
         Reason::Mayday => {
-            "work had nobody to come for it and no worker could be created: a rescuer was called".to_owned()
+            "work had nobody to come for it and no worker could be created: a rescuer was called"
+                .to_owned()
         }
         Reason::Lent => "a worker went to another pool, which had more work than CPUs".to_owned(),
         _ => "this version of cmwq does not know that reason".to_owned(),
@@ -45,7 +49,9 @@ pub(super) fn because(model: &Model, pool: &Pool, decision: &Decision) -> String
 
 fn errno(pool: &Pool) -> String {
     match pool.errno {
-        number @ 1..4096 => crate::message::errno_text(rustix::io::Errno::from_raw_os_error(number)),
+        number @ 1..4096 => {
+            crate::message::errno_text(rustix::io::Errno::from_raw_os_error(number))
+        }
         _ => "nobody knows why".to_owned(),
     }
 }
@@ -53,16 +59,17 @@ fn errno(pool: &Pool) -> String {
 /// Whose items wait behind a limit.
 fn behind(model: &Model, pool: &Pool) -> String {
     let queues = model.now.queues.iter().filter(|queue| queue.behind.contains(&pool.id));
-    let names: Vec<_> =
-        queues.map(|queue| format!("{} ({} of {})", queue.name, queue.nr_active, queue.max_active)).collect();
+    let names: Vec<_> = queues
+        .map(|queue| format!("{} ({} of {})", queue.name, queue.nr_active, queue.max_active))
+        .collect();
     if names.is_empty() {
         return "items waited behind their queue's max_active; none does now".to_owned();
     }
     format!("items wait behind max_active, and no worker may start them: {}", names.join(", "))
 }
 
-/// How a pool stands, and its last decision.
-pub(super) fn pool(model: &Model, pool: &Pool) -> String {
+/// How a pool stands.
+pub(super) fn stands(pool: &Pool) -> String {
     let mut text = format!(
         "Pool {} ({}, CPUs {}): {} workers, {} idle, {} running",
         pool.id, pool.kind, pool.cpus, pool.nr_workers, pool.nr_idle, pool.nr_running
@@ -73,7 +80,12 @@ pub(super) fn pool(model: &Model, pool: &Pool) -> String {
     if pool.failed > 0 {
         let _ = write!(text, ", {} creations failed", pool.failed);
     }
-    text.push_str(". ");
+    text
+}
+
+/// How a pool stands, and its last decision.
+pub(super) fn pool(model: &Model, pool: &Pool) -> String {
+    let mut text = stands(pool) + ". ";
     match model.pool_row(pool).last {
         None => text.push_str("It has decided nothing yet."),
         Some(last) => {

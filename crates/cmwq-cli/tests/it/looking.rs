@@ -23,13 +23,18 @@ fn stdout(output: &Output) -> String {
 }
 
 /// One of the programs below, in a process of its own.
-struct Victim(Child);
+pub(crate) struct Victim(Child);
 
 impl Victim {
     fn start(name: &str) -> Self {
+        Self::run(&format!("looking::{name}"))
+    }
+
+    /// A test that is a program: it says when it is ready.
+    pub(crate) fn run(name: &str) -> Self {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
-        command.args(["--exact", &format!("looking::{name}"), "--ignored", "--nocapture"]);
+        command.args(["--exact", name, "--ignored", "--nocapture"]);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut victim = Self(child);
         let out = BufReader::new(victim.0.stdout.take().unwrap());
@@ -37,8 +42,19 @@ impl Victim {
         victim
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
+    }
+
+    /// A line on its standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Ends it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 
     fn state(&self) -> char {
