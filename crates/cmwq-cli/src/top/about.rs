@@ -18,10 +18,7 @@ pub(super) fn about(model: &Model, row: RowId) -> String {
                 |row: &&super::sample::Decision| (row.reason, row.first_ns) == (reason, first_ns);
             let Some(decision) = pool.decisions.iter().find(is_it) else { return String::new() };
             let because = why::because(model, pool, decision);
-            format!(
-                "Pool {} ({}, CPUs {}), {}: {because}.",
-                pool.id, pool.kind, pool.cpus, decision.reason
-            )
+            format!("{}, {}: {because}.", why::name(pool), decision.reason)
         }
     }
 }
@@ -41,7 +38,8 @@ pub(super) fn queue(queue: &Queue) -> String {
         _ => format!("leads to pools {}", pools.join(", ")),
     };
     text += &format!("; max_active {}", queue.max_active);
-    if !matches!(queue.kind, "percpu" | "bh" | "ordered") {
+    let has_min = !matches!(queue.kind, "percpu" | "bh" | "ordered");
+    if has_min && queue.min_active < queue.max_active {
         text += &format!(", min_active {}", queue.min_active);
     }
     if !queue.behind.is_empty() {

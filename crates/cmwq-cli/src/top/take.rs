@@ -8,7 +8,7 @@ use cmwq::inspect::{self, PoolKind, Snapshot, Target};
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
 use super::threads;
 use crate::dump;
-use crate::look::Stacks;
+use crate::look::{Place, Stacks};
 use crate::trace::symbols::Symbols;
 
 /// See the module header.
@@ -82,7 +82,7 @@ impl Taker {
     /// Where a worker is, and how it came there, innermost first. Stops the thread for a moment.
     pub(super) fn stack(&self, tid: u32) -> Vec<String> {
         let stack = match Stacks::of(self.pid()).of_thread(tid) {
-            Ok(stack) => stack,
+            Ok(stack) => stack.into_iter().map(with_short_path).collect::<Vec<_>>(),
             Err(why) => return vec![format!("There is none: {why}")],
         };
         // Below is how the library came to call the item.
@@ -99,6 +99,15 @@ impl Taker {
         let functions = seen.workers.iter().filter_map(|worker| Some(worker.activity?.func));
         functions.into_iter().any(|func| self.symbols.name(func).starts_with("0x"))
     }
+}
+
+/// Of the file only its name and its directory's: a screen is not wide.
+fn with_short_path(place: Place) -> Place {
+    let short = |file: String| {
+        let begin = file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
+        file[begin..].to_owned()
+    };
+    Place { file: place.file.map(short), ..place }
 }
 
 /// A name may hold anything, and a terminal obeys some of it.

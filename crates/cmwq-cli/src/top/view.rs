@@ -26,8 +26,7 @@ pub(super) const FRAME: u16 = 5 + ABOUT;
 /// The least that a column without a width gets.
 const LEAST: u16 = 10;
 
-const KEYS: &str =
-    "q quit  ? help  Tab list  ↑↓ move  Enter into  t stack  s sort  / filter  p pause";
+const KEYS: &str = "q quit  ? help  Tab list  Enter into  t stack  s sort  / filter  p pause";
 
 const HELP: &str = "\
 \x20 Tab, Left, Right, 1-4   queues, pools, workers, decisions
@@ -98,9 +97,9 @@ fn title(model: &Model, ui: &Ui, theme: Theme) -> Line<'static> {
         Span::raw(format!("  {} {cpus}, {}, up {age}, ", now.cpus, now.detect)),
         Span::raw(format!("every {}", seconds(ui))),
     ];
-    let mut mark = |text| {
+    let mut mark = |text: &str| {
         spans.push(Span::raw("  "));
-        spans.push(Span::styled(text, theme.alarm()));
+        spans.push(Span::styled(text.to_owned(), theme.alarm()));
     };
     match now.process {
         Process::Runs => {}
@@ -109,6 +108,9 @@ fn title(model: &Model, ui: &Ui, theme: Theme) -> Line<'static> {
     }
     let marks = [(now.is_frozen, "FROZEN"), (now.is_shut, "SHUT DOWN"), (ui.is_paused, "PAUSED")];
     marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, text)| mark(text));
+    if now.not_shown > 0 {
+        mark(&format!("{} NOT SHOWN", now.not_shown));
+    }
     Line::from(spans)
 }
 
@@ -130,7 +132,7 @@ fn sum(model: &Model, ui: &Ui) -> String {
             let now = &model.now;
             let workers = model.workers();
             let of = |state: State| workers.iter().filter(|row| row.state == state).count();
-            let mut text = format!(
+            format!(
                 "{}  {}  {}: {} run, {} preempted, {} wait, {} idle  {}/s",
                 plural(now.queues.len() as u64, "queue"),
                 plural(now.pools.len() as u64, "pool"),
@@ -140,11 +142,7 @@ fn sum(model: &Model, ui: &Ui) -> String {
                 of(State::Waits) + of(State::WaitsHard),
                 of(State::Idle),
                 rate(model.rate(), 7),
-            );
-            if now.not_shown > 0 {
-                text += &format!("  ({} not shown)", now.not_shown);
-            }
-            text
+            )
         }
     }
 }

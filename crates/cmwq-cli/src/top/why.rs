@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use cmwq::inspect::Reason;
 
+use super::about::plural;
 use super::format;
 use super::model::Model;
 use super::sample::{Decision, Pool};
@@ -18,14 +19,17 @@ pub(super) fn because(model: &Model, pool: &Pool, decision: &Decision) -> String
             }
             None => "work came, and here every admitted item may run".to_owned(),
         },
-        Reason::AtCapacity => format!(
-            "{} run and {may} may: what waits is started when one of them blocks or ends",
-            pool.nr_running
-        ),
-        Reason::NoIdle if pool.failed > 0 => {
-            format!("work waits, and creating workers has failed: {}", errno(pool))
+        Reason::AtCapacity if pool.concurrency.is_some_and(|limit| pool.nr_running >= limit) => {
+            format!(
+                "{} run and {may} may: what waits is started when one of them blocks or ends",
+                pool.nr_running
+            )
         }
-        Reason::NoIdle => "work waits: a worker is being created".to_owned(),
+        Reason::AtCapacity => format!("work came while {may} ran, and no more may"),
+        Reason::NoIdle if pool.failed > 0 => {
+            format!("work came, and creating workers has failed: {}", errno(pool))
+        }
+        Reason::NoIdle => "work came, and a worker had to be created first".to_owned(),
         Reason::NoWorker => "work came: the first one was created".to_owned(),
         Reason::MaxActive => behind(model, pool),
         Reason::Blocked => "it waits in its item, so another one may run".to_owned(),
@@ -68,11 +72,21 @@ fn behind(model: &Model, pool: &Pool) -> String {
     format!("items wait behind max_active, and no worker may start them: {}", names.join(", "))
 }
 
+/// Which pool it is.
+pub(super) fn name(pool: &Pool) -> String {
+    let is_one = pool.cpus.bytes().all(|byte| byte.is_ascii_digit());
+    let what = if is_one { "CPU" } else { "CPUs" };
+    format!("Pool {} ({}, {what} {})", pool.id, pool.kind, pool.cpus)
+}
+
 /// How a pool stands.
 pub(super) fn stands(pool: &Pool) -> String {
     let mut text = format!(
-        "Pool {} ({}, CPUs {}): {} workers, {} idle, {} running",
-        pool.id, pool.kind, pool.cpus, pool.nr_workers, pool.nr_idle, pool.nr_running
+        "{}: {}, {} idle, {} running",
+        name(pool),
+        plural(pool.nr_workers.into(), "worker"),
+        pool.nr_idle,
+        pool.nr_running
     );
     if let Some(limit) = pool.concurrency {
         let _ = write!(text, " of {limit}");

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, Read as _, Write as _};
+use std::num::NonZero;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -76,6 +77,10 @@ fn start_program() -> Victim {
     Victim::run("top::program")
 }
 
+fn number(of: u16) -> NonZero<u16> {
+    NonZero::new(of).unwrap()
+}
+
 /// `cmwq top` in a terminal of its own.
 struct Screen {
     user: File,
@@ -102,7 +107,7 @@ impl Screen {
         // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
         unsafe { command.pre_exec(own_session) };
         let child = command.spawn().unwrap();
-        Self { user, parser: vt100::Parser::new(24, 80, 0), child, cooked }
+        Self { user, parser: vt100::Parser::new(number(24), number(80), 0), child, cooked }
     }
 
     fn contents(&self) -> String {
@@ -210,7 +215,7 @@ fn keys_lead_through_it() {
     });
     screen.keys("t");
     screen.until("where it waits, or why that is not told", |shown| {
-        shown.contains("waits_to_be_released") || shown.contains("There is none: ")
+        shown.contains("At it/top.rs:") || shown.contains("There is none: ")
     });
     screen.until_shows("any key goes back");
     screen.keys("x4");
@@ -269,7 +274,7 @@ fn it_follows_the_size_of_the_terminal() {
     let mut screen = Screen::start(&["-i", "3600", &victim.pid()]);
     screen.until_shows("[Queues]");
     assert!(!screen.contents().contains("CPUITSV"), "{}", screen.contents());
-    screen.parser.screen_mut().set_size(40, 120);
+    screen.parser.screen_mut().set_size(number(40), number(120));
     let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&screen.user, size).unwrap();
     screen.until_shows("CPUITSV");
