@@ -11,6 +11,7 @@ mod look;
 mod message;
 mod monitor;
 mod scenario;
+mod set;
 mod sim;
 mod sum;
 mod top;
@@ -35,6 +36,7 @@ enum Verb {
     Monitor(monitor::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
+    Set(set::Args),
     Sim(sim::Args),
     Top(top::Args),
     Trace(trace::Args),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Monitor(args) => monitor::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
+        Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Trace(args) => trace::run(&args),

@@ -35,6 +35,7 @@ mod queue;
 mod replace;
 mod report;
 mod rescue;
+mod stall;
 mod touched;
 
 use activations::Activations;
@@ -46,6 +47,7 @@ pub use queue::Enqueued;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{Rescue, RescueVisit};
+pub use stall::Parked;
 pub use touched::Touched;
 
 /// Whom to wake, after the lock is dropped.
@@ -148,6 +150,10 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    /// See `PoolState::progress`.
+    progress: u64,
+    /// An item waited for a slot since [`parked`](Self::parked) found none.
+    has_parked: bool,
     activations: Activations,
     /// See [`Touched`].
     touched: Touched,
@@ -173,6 +179,8 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            progress: 0,
+            has_parked: false,
             activations: Activations::off(),
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],

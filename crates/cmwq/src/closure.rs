@@ -18,6 +18,7 @@ use crate::panic;
 use crate::park::Event;
 use crate::sync::{Arc, Mutex, lock};
 use crate::trace;
+use crate::watchdog::WaitFor;
 
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
@@ -207,7 +208,9 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> Result<T, JoinError> {
         let packet = self.closure.packet();
         if !packet.done.is_set() {
-            current::blocking(|| packet.done.wait(None));
+            // The item is the first of the closure's members.
+            let what = WaitFor::Item(Arc::as_ptr(&self.closure).cast::<()>() as usize);
+            current::waiting_for(what, || packet.done.wait(None));
         }
         self.take()
     }

@@ -221,7 +221,11 @@ impl Pool {
     /// The lock alone: for a worker that has other work before what may be in the inbox.
     #[inline]
     pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
-        lock(&self.state)
+        let mut guard = lock(&self.state);
+        if trace::wants_activations() {
+            guard.note_activations();
+        }
+        guard
     }
 
     /// The threads of its workers.
@@ -281,8 +285,13 @@ impl Pool {
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick);
+        let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);
+        // Models have no watchdog, and no time for it.
+        if work_waits && cfg!(not(any(loom, shuttle))) {
+            self.runtime.watchdog.work_waits(&self.runtime.service);
+        }
     }
 
     /// Acts on an outcome. Caller holds no core lock.
@@ -645,15 +654,21 @@ impl Locked {
         }
     }
 
-    /// What has become active under this hold of the lock.
+    /// From now on the core notes what becomes active. A reader may have come at any time, and what the first hold
+    /// of the lock after that makes active belongs to it.
     #[cold]
-    fn trace_activations(&mut self, pool: &Pool) {
+    fn note_activations(&mut self) {
         // Session 0 comes before all readers: the first notes are for probes then.
         let session = trace::session().max(1);
         if self.traced_for != session {
             self.traced_for = session;
             self.core.note_activations();
         }
+    }
+
+    /// What has become active under this hold of the lock.
+    #[cold]
+    fn trace_activations(&mut self, pool: &Pool) {
         // There is room for more than one hold of the lock can bring but a large change of limits.
         let missed =
             self.core.take_activations(|activation| trace::activate_work(pool, activation));

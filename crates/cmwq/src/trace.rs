@@ -171,7 +171,8 @@ pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
 /// A closure is about to be queued, of which this is the function: symbol tables say the same of all of them.
 #[inline(always)]
 pub(crate) fn name_closure<F>(func: WorkFn) {
-    if is_on(Kind::QueueWork) {
+    // Whatever is traced of it, it is called something.
+    if sink::mask() != 0 {
         sink::ready();
         sink::name_function(func as usize as u64, std::any::type_name::<F>());
     }
@@ -224,6 +225,10 @@ fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
 }
 
 /// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.
+#[cfg_attr(
+    not(feature = "usdt"),
+    allow(clippy::if_same_then_else, reason = "without probes there is nothing in either")
+)]
 #[inline(always)]
 pub(crate) fn worker_turned(kind: Kind, pool: &Pool, tid: i32) {
     if kind == Kind::WorkerBlocked {

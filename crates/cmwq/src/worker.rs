@@ -60,6 +60,7 @@ impl Worker {
     fn prepare(&self) {
         let (spec, runtime) = (&self.pool.spec, self.pool.runtime);
         self.pool.attach(&self.thread);
+        self.thread.note_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
             say_refused(spec.priority, &error);
         }

@@ -3,6 +3,7 @@
 mod doctor;
 mod looking;
 mod refusing;
+mod set;
 mod sum_failures;
 mod sum_json;
 mod sum_like_sha256sum;

@@ -39,7 +39,9 @@ impl Tracing {
         let lines = BufReader::new(tool.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
         let reader = thread::spawn(move || {
-            let tell_once = |line: &String| drop((tell.send(()), line));
+            let tell_once = |_: &String| {
+                let _ = tell.send(());
+            };
             lines.map(Result::unwrap).inspect(tell_once).collect()
         });
         // Something has to happen for the first line.

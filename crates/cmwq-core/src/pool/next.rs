@@ -161,6 +161,7 @@ impl PoolState {
             w.seq += 1;
             w.cpu_intensive = cpu_intensive;
         });
+        self.progress += 1;
         let seq = self.worker(id).seq;
         let kick = self.kick();
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);

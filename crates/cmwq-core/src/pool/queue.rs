@@ -95,10 +95,11 @@ impl PoolState {
             if is_first {
                 self.touch(pwq);
             }
+            self.has_parked = true;
             return Kick::None;
         }
         // SAFETY: as above.
-        unsafe { self.worklist.push_back(node) };
+        unsafe { self.push_work(node) };
         self.note_activation(pwq, item);
         self.kick()
     }
@@ -144,7 +145,7 @@ impl PoolState {
             // SAFETY: linked, (locked) by `&mut self`, (alive).
             unsafe {
                 list::unlink(node);
-                self.worklist.push_back(node);
+                self.push_work(node);
             }
             match next {
                 Some(next) if linked => node = next,
