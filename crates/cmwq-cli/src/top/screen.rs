@@ -64,11 +64,17 @@ fn watch(
         let needs_look = match events.wait(time_left(model, ui, last_look)) {
             Event::Enough => return Ok(()),
             Event::Resize => false,
-            Event::Ended | Event::Time => true,
+            Event::Ended => {
+                taker.end();
+                true
+            }
+            Event::Time => true,
             Event::Key(key) => match press(ui, model, key) {
                 Action::Quit => return Ok(()),
                 Action::Draw => false,
                 Action::Look => true,
+                // The number may be another thread's by now.
+                Action::Stack(_) if model.now.process == Process::Ended => false,
                 Action::Stack(tid) => {
                     ui.stack = Some((format!("thread {tid}"), taker.stack(tid)));
                     false

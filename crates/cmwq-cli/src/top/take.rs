@@ -16,17 +16,24 @@ pub(super) struct Taker {
     target: Target,
     symbols: Symbols,
     command: String,
+    has_ended: bool,
 }
 
 impl Taker {
     pub(super) fn new(target: Target) -> Self {
         let pid = target.pid();
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        Self { symbols: Symbols::of_process(pid), target, command: printable(command.trim_end()) }
+        let command = printable(command.trim_end());
+        Self { symbols: Symbols::of_process(pid), target, command, has_ended: false }
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.target.pid()
+    }
+
+    /// It is known to have ended: its number may be another one's by now.
+    pub(super) fn end(&mut self) {
+        self.has_ended = true;
     }
 
     /// A look at the process, which may have ended: what it has left then.
@@ -37,12 +44,16 @@ impl Taker {
         let pid = self.target.pid();
         let seen = self.target.snapshot()?;
         let process = match threads::process(pid) {
+            _ if self.has_ended => Process::Ended,
             None | Some('Z' | 'X') => Process::Ended,
             Some('T' | 't') => Process::Stopped,
             Some(_) => Process::Runs,
         };
         let tids: Vec<u32> = seen.workers.iter().map(|worker| worker.tid).collect();
-        let threads = threads::look(pid, &tids);
+        let threads = match process {
+            Process::Ended => vec![None; tids.len()],
+            _ => threads::look(pid, &tids),
+        };
         if process != Process::Ended && self.lacks_names(&seen) {
             self.symbols.look_again(pid);
         }

@@ -27,6 +27,12 @@ impl User {
         }
     }
 
+    fn erases(&mut self, letters: usize) {
+        for _ in 0..letters {
+            self.key(KeyCode::Backspace);
+        }
+    }
+
     /// The rows' ids.
     fn rows(&self) -> Vec<RowId> {
         visible(&self.model, &self.ui).iter().map(|row| row.id).collect()
@@ -129,7 +135,7 @@ fn a_filter_is_an_expression() {
     user.key(KeyCode::Esc);
     assert_eq!(user.rows(), [FETCH, RENDER], "Escape leaves it");
     user.types("/");
-    "^(f|r)e".chars().for_each(|_| drop(user.key(KeyCode::Backspace)));
+    user.erases("^(f|r)e".len());
     user.key(KeyCode::Enter);
     assert_eq!(user.rows().len(), 3, "an empty one is none");
 }
@@ -168,7 +174,7 @@ fn filters_find_workers_by_function_and_decisions_by_reason() {
     user.ui.tab = Tab::Workers;
     assert_eq!(user.rows(), [RowId::Worker(103, 2), RowId::Worker(104, 3)]);
     user.types("/");
-    (0..20).for_each(|_| drop(user.key(KeyCode::Backspace)));
+    user.erases(20);
     user.types("creation failed");
     user.key(KeyCode::Enter);
     user.ui.tab = Tab::Decisions;
