@@ -14,6 +14,7 @@ mod scenario;
 mod set;
 mod sim;
 mod sum;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ enum Verb {
     Scenario(scenario::Args),
     Set(set::Args),
     Sim(sim::Args),
+    Top(top::Args),
     Trace(trace::Args),
 }
 
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Trace(args) => trace::run(&args),
     }
 }

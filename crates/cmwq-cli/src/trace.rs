@@ -10,7 +10,7 @@ mod live;
 mod merge;
 mod replay;
 mod running;
-mod symbols;
+pub(crate) mod symbols;
 mod text;
 mod timeline;
 

@@ -1,7 +1,7 @@
 //! `cmwq dump` and `cmwq monitor`, at processes made for it.
 
 use std::hint::black_box;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -25,22 +25,40 @@ fn stdout(output: &Output) -> String {
 }
 
 /// One of the programs below, in a process of its own.
-struct Victim(Child);
+pub(crate) struct Victim(Child, BufReader<ChildStdout>);
 
 impl Victim {
     fn start(name: &str) -> Self {
+        Self::run(&format!("looking::{name}"))
+    }
+
+    /// A test that is a program: it says when it is ready.
+    pub(crate) fn run(name: &str) -> Self {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
-        command.args(["--exact", &format!("looking::{name}"), "--ignored", "--nocapture"]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut victim = Self(child);
-        let out = BufReader::new(victim.0.stdout.take().unwrap());
-        assert!(out.lines().any(|line| line.unwrap().contains("ready")), "{name} did not begin");
+        command.args(["--exact", name, "--ignored", "--nocapture"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        // What it says later must not fail: the harness tells of tests that take long.
+        let mut victim = Self(child, out);
+        let is_ready = victim.1.by_ref().lines().any(|line| line.unwrap().contains("ready"));
+        assert!(is_ready, "{name} did not begin");
         victim
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
+    }
+
+    /// A line on its standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Ends it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 
     fn state(&self) -> char {

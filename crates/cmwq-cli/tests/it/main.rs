@@ -9,5 +9,6 @@ mod sum_json;
 mod sum_like_sha256sum;
 mod sum_terminal;
 mod support;
+mod top;
 mod trace;
 mod usage;

@@ -50,6 +50,17 @@ fn counters_are_those_of_the_queue() {
 }
 
 #[test]
+fn a_pool_shows_its_decisions() {
+    let wq = Workqueue::builder("inspect-why").unbound().build().unwrap();
+    wq.queue(|| ()).join().unwrap();
+    let seen = me().snapshot().unwrap();
+    let queue = seen.queues.iter().find(|queue| queue.name == "inspect-why").unwrap();
+    let pool = seen.pool(seen.links_of(queue)[0].pool).unwrap();
+    // Which ones they are depends on what the other tests do with the pool.
+    assert!(!pool.decisions.is_empty(), "it has at least created its first worker: {pool:?}");
+}
+
+#[test]
 fn a_running_item_is_shown_with_its_function_and_queue() {
     let wq = Workqueue::builder("inspect-run").unbound().max_active(3).build().unwrap();
     let (hold, held) = mpsc::channel::<()>();
