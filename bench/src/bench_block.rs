@@ -153,7 +153,7 @@ impl Trial {
 
 /// Runs one round in this process.
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
-    let peer = P::start(job.cpus)?;
+    let peer = P::start(job)?;
     peers::warm_up(&peer, job.cpus);
     let mut rng = Rng::with_seed(job.seed);
     let mut sample = Sample { latencies_ns: Vec::new(), early: 0 };
@@ -208,7 +208,8 @@ pub(crate) fn run(session: &mut Session, options: &BlockOptions) -> Result<Secti
     let outcomes = session.alternate::<Sample>("block", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
-        name: "block",
+        curves: Vec::new(),
+        name: "block".to_owned(),
         title: format!(
             "block: from a worker's block to the start of the next item; \
              {} rounds of {} trials, given up after {}",

@@ -48,7 +48,8 @@ pub(crate) fn run(session: &mut Session, options: &CapiOptions) -> Result<Sectio
     let outcomes = session.alternate::<Sample>("capi", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
-        name: "capi",
+        curves: Vec::new(),
+        name: "capi".to_owned(),
         title: format!(
             "capi: embedded items of a per-CPU queue, from C and from Rust, time per item; {} \
              rounds of {count} items",

@@ -205,7 +205,8 @@ pub(crate) fn run(session: &mut Session, options: &DelayedOptions) -> Result<Sec
     let outcomes = session.alternate::<Sample>("delayed", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
-        name: "delayed",
+        curves: Vec::new(),
+        name: "delayed".to_owned(),
         title: format!(
             "delayed: {count} items armed for {} to {} s ahead and cancelled, then as many that \
              expire within {} s; {} rounds",

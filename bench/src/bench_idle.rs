@@ -85,7 +85,8 @@ pub(crate) fn run(session: &mut Session, options: &IdleOptions) -> Result<Sectio
     let outcomes = session.alternate::<Sample>("idle", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, count)).collect();
     Ok(Section {
-        name: "idle",
+        curves: Vec::new(),
+        name: "idle".to_owned(),
         title: format!("idle: {count} queues that are never used; {} rounds", rounds.runs),
         columns: TITLES.map(|(title, unit)| Column::new(title, unit)).to_vec(),
         ratios: ratios(&rows),

@@ -43,7 +43,7 @@ pub(crate) struct Sample {
 
 /// Runs one round in this process.
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
-    let peer: &'static P = Box::leak(Box::new(P::start(job.cpus)?));
+    let peer: &'static P = Box::leak(Box::new(P::start(job)?));
     peers::warm_up(peer, job.cpus);
     time(peer, job, job.count / WARM_UP_SHARE);
     let elapsed = time(peer, job, job.count);
@@ -112,7 +112,8 @@ pub(crate) fn run(session: &mut Session, options: &ItemsOptions) -> Result<Secti
     // Cells of one system are neighbours: the order of the outcomes is that of the cells.
     let rows: Vec<Row> = outcomes.chunks(COLUMNS.len()).map(row).collect();
     Ok(Section {
-        name: "items",
+        curves: Vec::new(),
+        name: "items".to_owned(),
         title: format!(
             "items: queue, run and done of {} empty items, time per item; {} rounds",
             count, rounds.runs,

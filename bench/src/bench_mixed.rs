@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::child::Measured;
+use crate::child::{COUNT_EVERY, Measured};
 use crate::cli::MixedOptions;
 use crate::gate::Gate;
 use crate::job::{Bench, Job};
@@ -31,7 +31,7 @@ const SLEEP_US: u64 = 5000;
 /// One round of one system.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
-    makespan_ns: f64,
+    pub(crate) makespan_ns: f64,
     /// Most items in their computing part at once.
     max_computing: f64,
     /// Threads that the process had before the pool was made.
@@ -58,7 +58,7 @@ impl Load {
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let threads = ThreadCount::of("self")?;
     let base_threads = threads.read().context("reading this process' number of threads")?;
-    let peer = P::start(job.cpus)?;
+    let peer = P::start(job)?;
     peers::warm_up(&peer, job.cpus);
 
     let load: &'static Load = Box::leak(Box::new(Load {
@@ -86,7 +86,11 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
         ..Job::new(Bench::Mixed, session.cpus, count)
     };
     let runs = if options.foreign { RUNS_FOREIGN } else { RUNS };
-    let rounds = Rounds { count_threads: true, foreign: options.foreign, ..session.rounds(runs) };
+    let rounds = Rounds {
+        count_threads: Some(COUNT_EVERY),
+        foreign: options.foreign,
+        ..session.rounds(runs)
+    };
     let ideal_ns = ideal_ns(&job);
     let entrants = session.entrants(Bench::Mixed);
     let cells = entrants.iter().map(|&(system, _)| Cell { system, job: job.clone() }).collect();
@@ -95,13 +99,25 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, ideal_ns)).collect();
     let ratios = ratios(&rows, ideal_ns, session.cpus, options.foreign);
     Ok(Section {
-        name: name(options.foreign),
+        curves: Vec::new(),
+        name: name(options.foreign).to_owned(),
         title: title(&job, rounds, ideal_ns),
         columns: columns(options.foreign),
         rows,
         ratios,
         notes: notes(options.foreign),
     })
+}
+
+/// The load without options, and its ideal.
+pub(crate) fn usual(cpus: usize) -> (Job, f64) {
+    let job = Job {
+        burn_us: BURN_US,
+        wait_us: SLEEP_US,
+        ..Job::new(Bench::Mixed, cpus, ITEMS_PER_CPU * cpus)
+    };
+    let ideal_ns = ideal_ns(&job);
+    (job, ideal_ns)
 }
 
 fn columns(foreign: bool) -> Vec<Column> {

@@ -42,7 +42,7 @@ pub(crate) fn sample(trips_ns: &[f64]) -> Sample {
 
 /// Runs one round in this process.
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
-    let peer = P::start(job.cpus)?;
+    let peer = P::start(job)?;
     peers::warm_up(&peer, job.cpus);
     let mut trips = Trips::new(WARM_UP + job.count);
     peer.round_trips(&mut trips);
@@ -60,7 +60,8 @@ pub(crate) fn run(session: &mut Session, options: &RoundtripOptions) -> Result<S
     let outcomes = session.alternate::<Sample>("roundtrip", cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(row).collect();
     Ok(Section {
-        name: "roundtrip",
+        curves: Vec::new(),
+        name: "roundtrip".to_owned(),
         title: format!(
             "roundtrip: queue one empty item and wait for it; {} rounds of {} trips",
             rounds.runs, trips,

@@ -13,20 +13,20 @@ use serde::de::DeserializeOwned;
 use crate::sys::ThreadCount;
 
 /// Variables that would change a peer's default size behind the table's back.
-const CLEARED: [&str; 5] =
+pub(crate) const CLEARED: [&str; 5] =
     ["RAYON_NUM_THREADS", "TOKIO_WORKER_THREADS", "BLOCKING_MAX_THREADS", "GOMAXPROCS", "GODEBUG"];
 
-/// How often the threads of a child are counted. A sample costs some 10 µs: half a per cent of one
-/// CPU.
-const COUNT_EVERY: Duration = Duration::from_millis(2);
+/// How often the threads of a child are counted where nothing else is asked for. A sample costs some
+/// 10 µs: half a per cent of one CPU.
+pub(crate) const COUNT_EVERY: Duration = Duration::from_millis(2);
 
 /// How a child is watched while it measures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     /// Killed when it takes longer.
     pub(crate) limit: Duration,
-    /// Whether its threads are counted.
-    pub(crate) count_threads: bool,
+    /// How often its threads are counted, if they are.
+    pub(crate) count_threads: Option<Duration>,
 }
 
 /// What a child told, and what was seen of it from outside.
@@ -37,6 +37,8 @@ pub(crate) struct Measured<S> {
     pub(crate) peak_threads: u64,
     /// Part of all CPU time that foreign load had meanwhile.
     pub(crate) foreign_share: f64,
+    /// How long the foreground program took that ran beside it, 0 if there was none.
+    pub(crate) foreground_ns: f64,
 }
 
 /// How a watched child ended, seen from the watcher.
@@ -48,9 +50,6 @@ struct Seen {
 
 /// Runs `command` to its end and parses what it printed.
 pub(crate) fn run<S: DeserializeOwned>(command: &mut Command, watch: Watch) -> Result<Measured<S>> {
-    for name in CLEARED {
-        command.env_remove(name);
-    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -71,7 +70,7 @@ pub(crate) fn run<S: DeserializeOwned>(command: &mut Command, watch: Watch) -> R
         bail!("{status}: {}", first_line(&complaint));
     }
     let sample = serde_json::from_str(&out).with_context(|| format!("not a result: {out:?}"))?;
-    Ok(Measured { sample, peak_threads: seen.peak_threads, foreign_share: 0.0 })
+    Ok(Measured { sample, peak_threads: seen.peak_threads, foreign_share: 0.0, foreground_ns: 0.0 })
 }
 
 /// Reads the child's output to its end, with a second thread beside it that can end a child that
@@ -96,11 +95,12 @@ fn read_while_watched(child: &mut Child, watch: Watch) -> Result<(String, Seen)>
 
 fn look_on(pid: Pid, watch: Watch, is_done: &Receiver<()>) -> Seen {
     let end = Instant::now() + watch.limit;
-    let threads = watch.count_threads.then(|| ThreadCount::of(&pid.to_string()).ok()).flatten();
+    let every = watch.count_threads.unwrap_or(Duration::MAX);
+    let threads = watch.count_threads.and_then(|_| ThreadCount::of(&pid.to_string()).ok());
     let mut seen = Seen::default();
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let pause = if threads.is_some() { COUNT_EVERY.min(left) } else { left };
+        let pause = every.min(left);
         if is_done.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
             return seen;
         }
@@ -124,7 +124,7 @@ fn first_line(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    const WATCH: Watch = Watch { limit: Duration::from_secs(60), count_threads: true };
+    const WATCH: Watch = Watch { limit: Duration::from_secs(60), count_threads: Some(COUNT_EVERY) };
 
     fn shell(script: &str, watch: Watch) -> Result<Measured<u32>> {
         run(Command::new("sh").args(["-c", script]), watch)
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_child_that_hangs_is_ended() {
-        let watch = Watch { limit: Duration::from_millis(50), count_threads: false };
+        let watch = Watch { limit: Duration::from_millis(50), count_threads: None };
         // `exec`, so that it is the sleeping process itself that holds the pipe.
         let error = shell("exec sleep 600", watch).unwrap_err().to_string();
         assert!(error.contains("no result"), "{error}");

@@ -12,15 +12,19 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
+use crate::bench_perf_wq::PerfWqOptions;
+use crate::bench_sizes::SizesOptions;
+use crate::bench_ten::TenOptions;
 use crate::external::External;
 use crate::job::{Bench, Job, value_name};
 use crate::machine::Machine;
 use crate::report::{Report, Section};
 use crate::rounds::Session;
 use crate::systems::System;
+use crate::write_up::ReportOptions;
 use crate::{
-    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_roundtrip,
-    foreign, peers, sys,
+    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
+    bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -79,9 +83,17 @@ enum Command {
     Delayed(DelayedOptions),
     /// Queues that are never used: memory and time to make each.
     Idle(IdleOptions),
+    /// Ten items that sleep, at most so many at a time, on one CPU: makespan against the ideal.
+    Ten(TenOptions),
+    /// Works that burn, sleep and queue themselves again, beside a foreground program.
+    PerfWq(PerfWqOptions),
+    /// The best pool size of each peer for mixed and perf-wq, and cmwq without a size beside it.
+    Sizes(SizesOptions),
+    /// Runs every experiment and writes REPORT.md, with plots.
+    Report(ReportOptions),
     /// What calling from C costs, beside the same calls from Rust.
     Capi(CapiOptions),
-    /// All of them, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -91,6 +103,12 @@ enum Command {
     Spin {
         #[arg(long)]
         cpu: usize,
+    },
+    /// A computation of so many units.
+    #[command(hide = true, name = foreground::COMPUTE)]
+    Compute {
+        #[arg(long)]
+        units: u64,
     },
 }
 
@@ -197,6 +215,7 @@ fn run(cli: Cli) -> Result<()> {
             .error(ErrorKind::MissingSubcommand, "name a benchmark, `all`, or use --list")
             .exit(),
         Some(Command::Spin { cpu }) => foreign::spin(cpu),
+        Some(Command::Compute { units }) => foreground::compute(units),
         Some(Command::Child(options)) => child(&options),
         Some(benchmark) => compare(benchmark, &common),
     }
@@ -221,9 +240,13 @@ fn compare(benchmark: Command, common: &Common) -> Result<()> {
         quick: common.quick,
         limit: Duration::from_secs(common.limit_s.get()),
         cpus: machine.cpus,
+        foreground: None,
         external: External::default(),
         rng: Rng::with_seed(seed),
     };
+    if let Command::Report(options) = benchmark {
+        return write_up::run(&mut session, &options, seed);
+    }
     let sections = sections(&mut session, benchmark)?;
     ensure!(
         sections.iter().any(|section| !section.rows.is_empty()),
@@ -244,9 +267,14 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Roundtrip(options) => vec![bench_roundtrip::run(session, &options)?],
         Command::Delayed(options) => vec![bench_delayed::run(session, &options)?],
         Command::Idle(options) => vec![bench_idle::run(session, &options)?],
+        Command::Ten(options) => vec![bench_ten::run(session, &options)?],
+        Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
+        Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::All => all(session)?,
-        Command::Child(_) | Command::Spin { .. } => Vec::new(),
+        Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
+            Vec::new()
+        }
     })
 }
 

@@ -18,7 +18,7 @@ const TBB_SOURCE: (&str, &str) = ("tbb.cpp", include_str!("../peers/tbb.cpp"));
 
 const CAPI_SOURCE: (&str, &str) = ("capi.c", include_str!("../peers/capi.c"));
 
-const GO_SOURCES: [(&str, &str); 9] = [
+const GO_SOURCES: [(&str, &str); 10] = [
     ("go.mod", include_str!("../peers/go/go.mod")),
     ("main.go", include_str!("../peers/go/main.go")),
     ("sys.go", include_str!("../peers/go/sys.go")),
@@ -28,6 +28,7 @@ const GO_SOURCES: [(&str, &str); 9] = [
     ("roundtrip.go", include_str!("../peers/go/roundtrip.go")),
     ("delayed.go", include_str!("../peers/go/delayed.go")),
     ("idle.go", include_str!("../peers/go/idle.go")),
+    ("perfwq.go", include_str!("../peers/go/perfwq.go")),
 ];
 
 /// The programs of the external peers, built at most once per run.
@@ -168,7 +169,7 @@ fn build_capi_in(folder: &Path, crate_dir: &Path, archive: &Path, compiler: &str
 }
 
 /// Beside this program, so that it goes away with the build directory.
-fn build_folder(name: &str) -> Result<PathBuf> {
+pub(crate) fn build_folder(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().context("finding this program's own file")?;
     let folder = this.parent().unwrap_or(Path::new(".")).join("bench-peers").join(name);
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;

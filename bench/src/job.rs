@@ -22,6 +22,10 @@ pub(crate) enum Bench {
     Delayed,
     /// Queues that are never used.
     Idle,
+    /// Ten items that sleep, behind a limit.
+    Ten,
+    /// Works that burn, sleep and queue themselves again after a while.
+    PerfWq,
     /// The C library's calls beside those from Rust.
     Capi,
 }
@@ -59,15 +63,35 @@ pub(crate) struct Job {
     /// expire (delayed), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) wait_us: u64,
-    /// Seed of whatever is random in the measurement.
+    /// Seed of whatever is random in the measurement; 0: a new one for each.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Threads of the pool; 0: the system's own default.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) size: usize,
+    /// Most items of a queue at a time (ten); 0: the default.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) max_active: usize,
+    /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
+    #[arg(long, default_value = "")]
+    pub(crate) works: String,
 }
 
 impl Job {
     /// A job without the optional parts.
     pub(crate) fn new(bench: Bench, cpus: usize, count: usize) -> Self {
-        Self { bench, producers: Producers::One, cpus, count, burn_us: 0, wait_us: 0, seed: 0 }
+        Self {
+            bench,
+            producers: Producers::One,
+            cpus,
+            count,
+            burn_us: 0,
+            wait_us: 0,
+            seed: 0,
+            size: 0,
+            max_active: 0,
+            works: String::new(),
+        }
     }
 
     pub(crate) fn burn(&self) -> Duration {
@@ -89,7 +113,15 @@ impl Job {
             ("--wait-us", self.wait_us.to_string()),
             ("--seed", self.seed.to_string()),
         ];
-        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+        // Unknown to the peers in other languages that take no part in what needs them.
+        let rare = [
+            ("--size", self.size.to_string()),
+            ("--max-active", self.max_active.to_string()),
+            ("--works", self.works.clone()),
+        ];
+        let given = |(_, value): &(&str, String)| !value.is_empty() && value != "0";
+        let all = pairs.into_iter().chain(rare.into_iter().filter(given));
+        all.flat_map(|(name, value)| [name.to_owned(), value]).collect()
     }
 }
 
@@ -117,6 +149,9 @@ mod tests {
             burn_us: 7,
             wait_us: 8,
             seed: u64::MAX,
+            size: 5,
+            max_active: 6,
+            works: "0:1".to_owned(),
             ..Job::new(Bench::Roundtrip, 3, 11)
         };
         let line = std::iter::once("child".to_owned()).chain(job.to_args());

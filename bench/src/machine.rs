@@ -1,7 +1,9 @@
 //! What every table has to say about where it was measured.
 
 use std::fs;
+use std::time::Instant;
 
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::sys;
@@ -42,6 +44,16 @@ impl Machine {
         }
     }
 
+    /// Where and when, in one line.
+    pub(crate) fn place(&self) -> String {
+        let Self { cpus, model, kernel, load, date, .. } = self;
+        let environment: String = self.environment.iter().map(|set| format!(", {set}")).collect();
+        let plural = if *cpus == 1 { "CPU" } else { "CPUs" };
+        format!(
+            "{cpus} {plural} ({model}), Linux {kernel}, load before {load}, {date}{environment}"
+        )
+    }
+
     /// One line for the top of the output.
     pub(crate) fn line(&self) -> String {
         let Self { cpus, model, kernel, load, date, command, environment } = self;
@@ -52,6 +64,69 @@ impl Machine {
              {environment}{command}"
         )
     }
+}
+
+/// What other programs have of the machine while something is measured.
+#[derive(Debug)]
+pub(crate) struct Others {
+    since: Instant,
+    /// CPU time that all programs had, and that the hypervisor kept, until then.
+    busy_ns: u64,
+    stolen_ns: u64,
+    ours_ns: u64,
+}
+
+/// From which share on a measurement counts as disturbed.
+const DISTURBED: f64 = 0.03;
+
+impl Others {
+    pub(crate) fn watch() -> Result<Self> {
+        let (busy_ns, stolen_ns) = all_cpus()?;
+        Ok(Self { since: Instant::now(), busy_ns, stolen_ns, ours_ns: ours_ns()? })
+    }
+
+    /// What is to be said of it.
+    pub(crate) fn sentence(&self) -> Result<String> {
+        let (busy_ns, stolen_ns) = all_cpus()?;
+        let whole_ns = sys::duration_ns(self.since.elapsed()).max(1) as f64
+            * std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        let ours_ns = ours_ns()?.saturating_sub(self.ours_ns);
+        let others_ns = (busy_ns.saturating_sub(self.busy_ns)).saturating_sub(ours_ns);
+        let stolen_ns = stolen_ns.saturating_sub(self.stolen_ns);
+        Ok(sentence(others_ns as f64 / whole_ns, stolen_ns as f64 / whole_ns))
+    }
+}
+
+fn sentence(others: f64, stolen: f64) -> String {
+    let verdict = if others + stolen > DISTURBED { " **Disturbed: read as shape.**" } else { "" };
+    let (others, stolen) = (others * 100.0, stolen * 100.0);
+    format!(
+        "Other programs had {others:.1} % of the CPU time meanwhile, the hypervisor kept \
+         {stolen:.1} %.{verdict}"
+    )
+}
+
+/// This process and the children that it has waited for.
+fn ours_ns() -> Result<u64> {
+    Ok(sys::own_usage()?.cpu_ns + sys::children_usage()?.cpu_ns)
+}
+
+/// CPU time since boot in which some program ran, and that the hypervisor kept from this machine.
+fn all_cpus() -> Result<(u64, u64)> {
+    let text = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let (busy, stolen) = ticks(&text).context("no line of all CPUs in /proc/stat")?;
+    Ok((busy * tick_ns, stolen * tick_ns))
+}
+
+/// user, nice, system, idle, iowait, irq, softirq, steal.
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
+    Some((user + nice + system + irq + softirq, steal))
 }
 
 fn load(loadavg: &str) -> String {
@@ -74,6 +149,20 @@ fn model(cpuinfo: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_those_of_all_cpus() {
+        let stat = "cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0 5 1 5 500 7 2 3 4 0 0\n";
+        assert_eq!(ticks(stat), Some((21, 4)));
+        assert_eq!(ticks("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn a_disturbed_run_says_so() {
+        assert!(sentence(0.4, 0.0).contains("40.0 % of the CPU time"));
+        assert!(sentence(0.4, 0.0).contains("Disturbed"));
+        assert!(!sentence(0.01, 0.01).contains("Disturbed"));
+    }
 
     #[test]
     fn the_load_is_that_of_the_last_minute() {

@@ -12,9 +12,11 @@ mod crossbeam;
 mod delayed;
 mod futex;
 mod idle;
+mod perf_wq;
 mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
+mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
 #[cfg(feature = "tokio")]
@@ -25,20 +27,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+pub(crate) use self::perf_wq::Reschedules;
+
 use self::futex::Placement;
 
 use crate::gate::Gate;
 use crate::job::{Bench, Job};
 use crate::systems::System;
+use crate::timers::Timers;
 use crate::{bench_block, bench_items, bench_mixed, bench_roundtrip, sys};
 
 /// A way of getting functions run, as its own documentation recommends.
 pub(crate) trait Peer: Sized + Send + Sync + 'static {
-    /// Starts the system for `cpus` CPUs, at its own default size.
-    fn start(cpus: usize) -> Result<Self>;
+    /// Starts the system for `job.cpus` CPUs, at its own default size, or with `job.size` threads
+    /// where a size is given.
+    fn start(job: &Job) -> Result<Self>;
 
     /// Queues an item, from outside or from another item.
     fn spawn(&self, item: impl FnOnce() + Send + 'static);
+
+    /// Queues an item when `delay` has passed; with a timer thread beside the pool where the system
+    /// has no timers (perf-wq).
+    #[cfg_attr(
+        not(any(
+            feature = "rayon",
+            feature = "tokio",
+            feature = "blocking",
+            feature = "crossbeam"
+        )),
+        expect(dead_code, reason = "every pool is left out of this build")
+    )]
+    fn spawn_after(&'static self, delay: Duration, item: impl FnOnce() + Send + 'static) {
+        Timers::of_process().after(delay, move || self.spawn(item));
+    }
 
     /// Makes a call that blocks, inside an item; announces it where that is the documented way.
     fn block(call: impl FnOnce()) {
@@ -126,6 +147,8 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
     match job.bench {
         Bench::Delayed => return delayed::measure(system, job),
         Bench::Idle => return idle::measure(system, job),
+        Bench::Ten => return ten::measure(system, job),
+        Bench::PerfWq => return perf_wq::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         _ => {}
     }
@@ -163,7 +186,9 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
-        Bench::Delayed | Bench::Idle | Bench::Capi => anyhow::bail!("a benchmark of its own"),
+        Bench::Delayed | Bench::Idle | Bench::Ten | Bench::PerfWq | Bench::Capi => {
+            anyhow::bail!("a benchmark of its own")
+        }
     })
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::job::Bench;
 use crate::machine::Machine;
+use crate::plot::Bar;
 use crate::rounds::Outcome;
 use crate::stats::Spread;
 use crate::systems::{Role, System};
@@ -213,12 +214,20 @@ impl MaybeRatio {
 /// One benchmark's result.
 #[derive(Debug)]
 pub(crate) struct Section {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
     pub(crate) ratios: Vec<Ratio>,
     pub(crate) notes: Vec<String>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// How something depends on a number, for one system.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Section {
@@ -234,17 +243,63 @@ impl Section {
         lines.join("\n")
     }
 
+    /// The same in Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let titles = self.columns.iter().map(|column| column.title.clone());
+        let mut text = format!("**{}**\n\n", self.title);
+        text += &line(std::iter::once("system".to_owned()).chain(titles).collect());
+        text += &format!("|---|{}\n", "---:|".repeat(self.columns.len()));
+        for row in &self.rows {
+            text += &line(self.cells(row));
+        }
+        text.push('\n');
+        let problems = self.rows.iter().filter_map(|row| {
+            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.system.name()))
+        });
+        let remarks = self.ratios.iter().map(Ratio::line).chain(problems);
+        let remarks = remarks.chain(self.notes.iter().map(|note| format!("note: {note}")));
+        remarks.for_each(|remark| text += &format!("- {remark}\n"));
+        text
+    }
+
+    /// What is worth a plot: a column's title, and a bar for each system that has a figure there.
+    pub(crate) fn bars(&self) -> Vec<(String, Vec<Bar>)> {
+        let plotted: &[usize] = match self.name.as_str() {
+            // Slowdown and lateness.
+            name if name.starts_with("perf-wq") => &[1, 6],
+            // 1 s behind limits of 5 and 256.
+            "ten" => &[4, 5],
+            _ => &[0],
+        };
+        let of_column = |&place: &usize| {
+            let column = self.columns.get(place)?;
+            let bar = |row: &Row| {
+                let Spread { median, min, max } = row.figures.get(place).copied().flatten()?;
+                let (name, role) = (row.system.name(), row.role);
+                Some(Bar { name, role, median, min, max, label: column.unit.show(median) })
+            };
+            Some((column.title.clone(), self.rows.iter().filter_map(bar).collect()))
+        };
+        plotted.iter().filter_map(of_column).collect()
+    }
+
+    /// A row's line in a table.
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let mark = if row.role == Role::Reference { " (reference)" } else { "" };
+        let figures = self.columns.iter().zip(&row.figures).map(|(column, figure)| {
+            figure.map_or_else(|| "–".to_owned(), |spread| column.unit.show_spread(spread))
+        });
+        std::iter::once(row.system.name() + mark).chain(figures).collect()
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(UTF8_BORDERS_ONLY);
         let titles = self.columns.iter().map(|column| column.title.clone());
         table.set_header(std::iter::once("system".to_owned()).chain(titles));
         for row in &self.rows {
-            let mark = if row.role == Role::Reference { " (reference)" } else { "" };
-            let figures = self.columns.iter().zip(&row.figures).map(|(column, figure)| {
-                figure.map_or_else(|| "–".to_owned(), |spread| column.unit.show_spread(spread))
-            });
-            table.add_row(std::iter::once(row.system.name() + mark).chain(figures));
+            table.add_row(self.cells(row));
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -277,6 +332,7 @@ impl Serialize for Section {
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
             "ratios": self.ratios,
             "notes": self.notes,
+            "curves": self.curves,
         })
         .serialize(serializer)
     }

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroUsize;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::child::{self, Measured, Watch};
 use crate::external::External;
+use crate::foreground::{Foreground, Running};
 use crate::foreign::Burners;
 use crate::job::{Bench, Job};
 use crate::sys;
@@ -32,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) limit: Duration,
     /// CPUs that each pool may use.
     pub(crate) cpus: usize,
+    /// What runs beside every measurement, if anything, and is timed.
+    pub(crate) foreground: Option<Foreground>,
     pub(crate) external: External,
     pub(crate) rng: Rng,
 }
@@ -53,11 +57,26 @@ pub(crate) struct Outcome<S> {
     pub(crate) problem: Option<String>,
 }
 
+impl<S> Outcome<S> {
+    /// The same measurements, of which only a part is looked at.
+    pub(crate) fn map<T>(self, part: impl Fn(S) -> T) -> Outcome<T> {
+        let Self { system, job, samples, problem } = self;
+        let map = |one: Measured<S>| Measured {
+            sample: part(one.sample),
+            peak_threads: one.peak_threads,
+            foreign_share: one.foreign_share,
+            foreground_ns: one.foreground_ns,
+        };
+        Outcome { system, job, samples: samples.into_iter().map(map).collect(), problem }
+    }
+}
+
 /// How a benchmark's rounds are run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {
     pub(crate) runs: usize,
-    pub(crate) count_threads: bool,
+    /// How often a child's threads are counted, if they are.
+    pub(crate) count_threads: Option<Duration>,
     /// Whether foreign busy loops run beside every measurement.
     pub(crate) foreign: bool,
 }
@@ -69,7 +88,7 @@ impl Session {
     /// The number of rounds of a benchmark whose own default is `default`.
     pub(crate) fn rounds(&self, default: usize) -> Rounds {
         let runs = self.runs.unwrap_or(if self.quick { QUICK_RUNS } else { default });
-        Rounds { runs, count_threads: false, foreign: false }
+        Rounds { runs, count_threads: None, foreign: false }
     }
 
     /// The size of a load: as given, or the default for this kind of run.
@@ -123,17 +142,29 @@ impl Session {
         outcome: &mut Outcome<S>,
         rounds: Rounds,
     ) -> Result<()> {
-        let job = Job { seed: self.rng.u64(..), ..outcome.job.clone() };
+        let random = self.rng.u64(..);
+        let seed = if outcome.job.seed == 0 { random } else { outcome.job.seed };
+        let job = Job { seed, ..outcome.job.clone() };
         let mut command = self.command(outcome.system, &job)?;
         let watch = Watch { limit: self.limit, count_threads: rounds.count_threads };
         let burners = rounds.foreign.then(Burners::start).transpose()?;
         let foreign_ns = || burners.as_ref().map_or(0.0, Burners::cpu_ns);
         let (before_ns, start) = (foreign_ns(), Instant::now());
-        match child::run(&mut command, watch) {
+        let foreground = self.foreground.as_ref().map(Foreground::start).transpose()?;
+        let measured = thread::scope(|scope| {
+            // It may end before the measured child or after it.
+            let timed = foreground.map(|running| scope.spawn(|| Running::wait(running)));
+            let measured = child::run(&mut command, watch);
+            let took = timed.map(|timed| timed.join().expect("waiting does not panic"));
+            (measured, took.transpose())
+        });
+        let (measured, foreground) = measured;
+        let foreground_ns = foreground?.map_or(0.0, |took| sys::duration_ns(took) as f64);
+        match measured {
             Ok(measured) => {
                 let whole_ns = sys::duration_ns(start.elapsed()) as f64 * self.cpus as f64;
                 let foreign_share = (foreign_ns() - before_ns) / whole_ns;
-                outcome.samples.push(Measured { foreign_share, ..measured });
+                outcome.samples.push(Measured { foreign_share, foreground_ns, ..measured });
             }
             Err(error) => outcome.problem = Some(format!("failed: {error:#}")),
         }
@@ -150,6 +181,12 @@ impl Session {
                 command
             }
         };
+        for name in child::CLEARED {
+            command.env_remove(name);
+        }
+        if let Some(name) = system.size_variable().filter(|_| job.size > 0) {
+            command.env(name, job.size.to_string());
+        }
         command.args(["--peer", &system.name()]).args(job.to_args());
         if let Some(detect) = system.detect() {
             command.env("CMWQ_DETECT", detect);

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::futex::{self, Flags};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// CPUs that this process should size a pool for: the affinity mask and the cgroup quota, which is
@@ -31,6 +33,31 @@ pub(crate) fn pin_to(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &mask).with_context(|| format!("pinning a thread to CPU {cpu}"))
 }
 
+/// The CPU that the caller is on at the moment.
+pub(crate) fn current_cpu() -> usize {
+    sched_getcpu()
+}
+
+/// The calling thread, and what it starts, on its first CPU alone; dropping this allows all again.
+#[derive(Debug)]
+pub(crate) struct OneCpu(CpuSet);
+
+impl OneCpu {
+    pub(crate) fn pin() -> Result<Self> {
+        let before = sched_getaffinity(None).context("reading this process' CPU affinity mask")?;
+        let first = allowed_cpus()?.into_iter().next().context("no CPU to run on")?;
+        pin_to(first)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for OneCpu {
+    fn drop(&mut self) {
+        // Fails only if those CPUs have gone meanwhile, and then the kernel has chosen others.
+        let _ = sched_setaffinity(None, &self.0);
+    }
+}
+
 /// Makes the kernel kill this process when the one that started it goes away, so that an
 /// interrupted run leaves nothing burning CPU behind.
 pub(crate) fn die_with_parent() -> Result<()> {
@@ -41,6 +68,34 @@ pub(crate) fn die_with_parent() -> Result<()> {
 /// Nanoseconds since boot, comparable between threads.
 pub(crate) fn now_ns() -> u64 {
     to_ns(clock_gettime(ClockId::Monotonic))
+}
+
+/// What processes have used so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub(crate) cpu_ns: u64,
+    /// Context switches, those of threads that have ended included.
+    pub(crate) switches: u64,
+}
+
+/// Of this process.
+pub(crate) fn own_usage() -> Result<Used> {
+    usage(UsageWho::RUSAGE_SELF)
+}
+
+/// Of its children that were waited for.
+pub(crate) fn children_usage() -> Result<Used> {
+    usage(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn usage(who: UsageWho) -> Result<Used> {
+    let usage = getrusage(who).context("reading what this process has used")?;
+    let cpu = usage.user_time() + usage.system_time();
+    let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
+    Ok(Used {
+        cpu_ns: u64::try_from(cpu.num_microseconds()).unwrap_or(0) * 1000,
+        switches: u64::try_from(switches).unwrap_or(0),
+    })
 }
 
 /// CPU time of all threads of this process so far, in nanoseconds.
@@ -141,6 +196,31 @@ mod tests {
             release(&word);
             blocked.join().unwrap();
         });
+    }
+
+    #[test]
+    fn one_cpu_for_a_while() {
+        // In a thread of its own: the mask belongs to a thread.
+        let seen = std::thread::spawn(|| {
+            let before = allowed_cpus().unwrap();
+            let pinned = OneCpu::pin().unwrap();
+            let meanwhile = allowed_cpus().unwrap();
+            drop(pinned);
+            (before, meanwhile, allowed_cpus().unwrap())
+        });
+        let (before, meanwhile, after) = seen.join().unwrap();
+        assert_eq!(meanwhile, before[..1]);
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn what_a_process_uses_is_counted() {
+        let before = own_usage().unwrap();
+        burn(Duration::from_millis(20));
+        // The kernel may split the time between user and system a little differently each time.
+        assert!(own_usage().unwrap().cpu_ns - before.cpu_ns >= 15_000_000);
+        assert!(std::process::Command::new("true").status().unwrap().success());
+        assert!(children_usage().unwrap().cpu_ns > 0);
     }
 
     #[test]

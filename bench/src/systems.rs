@@ -11,6 +11,7 @@ pub(crate) enum System {
     Cmwq,
     CmwqWork,
     CmwqPercpu,
+    CmwqUnbound,
     CmwqPerf,
     CmwqSentinel,
     CmwqTick,
@@ -31,6 +32,11 @@ pub(crate) enum System {
     Futex,
     FutexSame,
     FutexApart,
+    OriginalMt,
+    OriginalSt,
+    /// No load at all.
+    #[value(name = "none")]
+    Nothing,
 }
 
 /// What a row of a table is there for.
@@ -63,6 +69,7 @@ impl System {
             Self::Cmwq => "Workqueue::new (managed), closures: queue(|| ..), join()",
             Self::CmwqWork => "the same queue, embedded reusable Work items: queue_work, flush",
             Self::CmwqPercpu => "per-CPU queue, closures; mixed deals them out by queue_on",
+            Self::CmwqUnbound => "unbound queue: no management, only max_active",
             Self::CmwqPerf => "per-CPU queue, CMWQ_DETECT=perf",
             Self::CmwqSentinel => "per-CPU queue, CMWQ_DETECT=sentinel",
             Self::CmwqTick => "per-CPU queue, CMWQ_DETECT=tick",
@@ -87,17 +94,30 @@ impl System {
             Self::Futex => "two raw threads, two futex words: the floor of any sleeping hand-over",
             Self::FutexSame => "the same, both threads pinned to one CPU",
             Self::FutexApart => "the same, each thread pinned to a CPU of its own",
+            Self::OriginalMt => "Linux' workqueue before 2010: each queue has a thread on each CPU",
+            Self::OriginalSt => "the same, each queue has one thread",
+            Self::Nothing => "no load: the foreground program alone",
         }
     }
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, Roundtrip};
+        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
+            (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten) => Some(Ours),
+            (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
+            (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq) => Some(Peer),
+            (_, Ten) => None,
+            (Self::Nothing, PerfWq) => Some(Reference),
+            // The load consists of waits that block, and of embedded items.
+            (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,
+            // No timers, and nothing but a timer thread to write beside it: as crossbeam and rayon.
+            (Self::Tbb, PerfWq) => None,
+            (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
             (Self::Tokio | Self::Go, Delayed) => Some(Peer),
@@ -135,6 +155,20 @@ impl System {
             Self::CmwqInline => Some("inline"),
             _ => None,
         }
+    }
+
+    /// The environment variable by which the number of threads is set, where that is the way.
+    pub(crate) fn size_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Blocking => Some("BLOCKING_MAX_THREADS"),
+            _ => None,
+        }
+    }
+
+    /// Whether its number of threads can be chosen.
+    pub(crate) fn has_size(self) -> bool {
+        let own = [Self::Rayon, Self::Tokio, Self::TokioBlocking, Self::Blocking, Self::Crossbeam];
+        own.contains(&self)
     }
 
     /// Why this build cannot measure the system, if so.

@@ -7,7 +7,8 @@ use serde_json::Value;
 /// Systems of this build that need no compiler at run time.
 fn in_process() -> String {
     let features = [
-        (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-sentinel,cmwq-tick,cmwq-inline,cmwq-raw,futex"),
+        (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-unbound,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
+        (true, "cmwq-raw,original-mt,original-st,none"),
         (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
         (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
@@ -20,9 +21,14 @@ fn in_process() -> String {
 
 /// The single section of a run with these arguments.
 fn section(arguments: &[&str]) -> Value {
+    section_of(&in_process(), arguments)
+}
+
+/// The same with a choice of systems.
+fn section_of(peers: &str, arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_cmwq-bench"))
         .args(arguments)
-        .args(["--runs", "1", "--json", "--seed", "7", "--peers", &in_process()])
+        .args(["--runs", "1", "--json", "--seed", "7", "--peers", peers])
         .output()
         .expect("the benchmark program starts");
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -133,4 +139,111 @@ fn delayed() {
 fn idle() {
     let section = section(&["idle", "--count", "2000"]);
     check_rows(&section, &["time to make one", "bytes each", "threads"]);
+}
+
+fn median(row: &Value, figure: &str) -> Option<f64> {
+    row["figures"][figure]["median"].as_f64()
+}
+
+#[test]
+fn ten() {
+    let section = section(&["ten", "--second-ms", "4"]);
+    check_rows(&section, &["0 s, 1", "1 s, 1", "5 s, 1"]);
+    for row in section["rows"].as_array().unwrap() {
+        let columns = [("1 s, 1", 40), ("1 s, 5", 8), ("1 s, 256", 4), ("5 s, 1", 200)];
+        for (column, ideal_ms) in columns {
+            let took = median(row, column);
+            assert!(took.is_none_or(|ns| ns >= f64::from(ideal_ms) * 1e6), "{column}: {row}");
+            assert_eq!(took.is_some(), row["role"] == "ours" || column.ends_with(" 1"), "{row}");
+        }
+    }
+}
+
+#[test]
+fn perf_wq() {
+    let load = ["perf-wq", "--workloads", "5", "--variants", "l", "--scale", "0.002"];
+    let section = section(&[&load[..], &["--foreground", "builtin"]].concat());
+    check_rows(&section, &["foreground", "slowdown"]);
+    for row in section["rows"].as_array().unwrap() {
+        let cycles = row["figures"]["cycles beside it"]["max"].as_f64();
+        if row["system"] == "none" {
+            assert_eq!((median(row, "slowdown"), cycles), (Some(1.0), None), "{row}");
+            continue;
+        }
+        assert!(median(row, "x ideal").unwrap() >= 1.0, "{row}");
+        // One cycle for each of 24 works, none of it before its time.
+        assert!(cycles.is_some_and(|cycles| cycles <= 24.0), "{row}");
+        assert!(median(row, "late p50").is_some_and(|late| late > 0.0), "{row}");
+        assert_eq!(median(row, "short p99"), None, "there are no short works: {row}");
+    }
+}
+
+#[test]
+fn perf_wq_on_one_cpu() {
+    let load = ["perf-wq", "--workloads", "5", "--variants", "s", "--scale", "0.002", "--one-cpu"];
+    let load = [&load[..], &["--foreground", "builtin"]].concat();
+    let section = section_of("cmwq-percpu,original-mt,none", &load);
+    check_rows(&section, &["foreground"]);
+    let rows = section["rows"].as_array().unwrap();
+    let original = rows.iter().find(|row| row["system"] == "original-mt").unwrap();
+    // At most, since they are sampled: one thread for each of 14 queues, and the timers'.
+    assert!(median(original, "threads").is_some_and(|threads| threads <= 15.0), "{original}");
+}
+
+#[test]
+fn sizes() {
+    let arguments = ["sizes", "--largest", "3", "--workloads", "5", "--scale", "0.002"];
+    let peers = if cfg!(feature = "crossbeam") { "cmwq,crossbeam" } else { "cmwq" };
+    let section = section_of(peers, &arguments);
+    check_rows(&section, &["makespan", "x ideal"]);
+    for row in section["rows"].as_array().unwrap() {
+        let size = median(row, "best size");
+        let is_ours = row["role"] == "ours";
+        assert!(
+            if is_ours { size.is_none() } else { (1.0..=3.0).contains(&size.unwrap()) },
+            "{row}"
+        );
+    }
+    for curve in section["curves"].as_array().unwrap() {
+        let sizes: Vec<f64> =
+            curve["points"].as_array().unwrap().iter().map(|p| p[0].as_f64().unwrap()).collect();
+        let is_level = curve["name"] == "cmwq";
+        assert_eq!(sizes, if is_level { vec![1.0, 3.0] } else { vec![1.0, 2.0, 3.0] }, "{curve}");
+    }
+}
+
+#[test]
+fn a_report_is_written_and_resumed() {
+    let out = std::env::temp_dir().join(format!("cmwq-report-{}", std::process::id()));
+    let report = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cmwq-bench"))
+            .args(["report", "--quick", "--runs", "1", "--seed", "7", "--peers", "cmwq,futex,go"])
+            .arg("--out")
+            .arg(&out)
+            .args(arguments)
+            .output()
+            .expect("the benchmark program starts");
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), complaint)
+    };
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let (done, said) = report(&["--only", "roundtrip"]);
+    assert!(done && said.contains("roundtrip (5 of 11)"), "{said}");
+    let text = read("REPORT.md");
+    for expected in [
+        "## roundtrip",
+        "`cmwq-bench roundtrip --quick --runs 1 --seed 7`",
+        "| cmwq | ",
+        "Other programs had",
+        "report/roundtrip-p50.svg",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    assert!(read("report/roundtrip-p50.svg").contains("futex"));
+    let kept = read("report/roundtrip.json");
+    assert!(report(&["--only", "roundtrip", "--resume"]).0);
+    assert_eq!(read("report/roundtrip.json"), kept, "measured again");
+    let (done, said) = report(&["--only", "nonsense"]);
+    assert!(!done && said.contains("nonsense"), "{said}");
+    std::fs::remove_dir_all(&out).unwrap();
 }

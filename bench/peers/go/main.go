@@ -23,11 +23,12 @@ type job struct {
 	burn      time.Duration
 	wait      time.Duration
 	seed      uint64
+	works     string
 }
 
 func main() {
 	var j job
-	bench := flag.String("bench", "", "mixed, block, items, roundtrip, delayed or idle")
+	bench := flag.String("bench", "", "mixed, block, items, roundtrip, delayed, idle or perf-wq")
 	flag.StringVar(&j.peer, "peer", "go", "go or go-park")
 	flag.StringVar(&j.producers, "producers", "one", "one, many or inside (items)")
 	flag.IntVar(&j.cpus, "cpus", runtime.NumCPU(), "CPUs")
@@ -35,6 +36,7 @@ func main() {
 	burnUs := flag.Int64("burn-us", 0, "CPU time that an item burns")
 	waitUs := flag.Int64("wait-us", 0, "how long an item blocks, or within which time all timers expire (delayed)")
 	flag.Uint64Var(&j.seed, "seed", 0, "seed of the trials' phases (block)")
+	flag.StringVar(&j.works, "works", "", "the works (perf-wq)")
 	flag.Parse()
 	j.burn = time.Duration(*burnUs) * time.Microsecond
 	j.wait = time.Duration(*waitUs) * time.Microsecond
@@ -42,7 +44,7 @@ func main() {
 
 	benches := map[string]func(job) (any, error){
 		"mixed": mixed, "block": block, "items": items, "roundtrip": roundtrip,
-		"delayed": delayed, "idle": idle,
+		"delayed": delayed, "idle": idle, "perf-wq": perfWq,
 	}
 	run, known := benches[*bench]
 	if !known {

@@ -4,12 +4,14 @@ use anyhow::Result;
 use futures_lite::future::block_on;
 
 use super::{Peer, Trips};
+use crate::job::Job;
 
 /// `unblock`, detached for fire-and-forget items, awaited to run one and wait for it.
 pub(crate) struct Unblock;
 
 impl Peer for Unblock {
-    fn start(_cpus: usize) -> Result<Self> {
+    /// Its size is an environment variable, set by who started this process.
+    fn start(_job: &Job) -> Result<Self> {
         Ok(Self)
     }
 

@@ -10,13 +10,14 @@ use cmwq::{Work, Workqueue};
 
 use super::{Peer, Trips};
 use crate::gate::Gate;
+use crate::job::Job;
 use crate::sys;
 
 /// `Workqueue::new`, the queue that manages its own concurrency; items are closures.
 pub(crate) struct Managed(Workqueue);
 
 impl Peer for Managed {
-    fn start(_cpus: usize) -> Result<Self> {
+    fn start(_job: &Job) -> Result<Self> {
         Workqueue::new("bench").map(Self).context("creating a managed workqueue")
     }
 
@@ -41,7 +42,7 @@ const REUSED_ITEMS: usize = 8192;
 const STEP_ASIDE: Duration = Duration::from_micros(50);
 
 impl Peer for Embedded {
-    fn start(_cpus: usize) -> Result<Self> {
+    fn start(_job: &Job) -> Result<Self> {
         Workqueue::new("bench").map(Self).context("creating a managed workqueue")
     }
 
@@ -87,7 +88,7 @@ pub(crate) struct PerCpu<const TOLD: bool> {
 }
 
 impl<const TOLD: bool> Peer for PerCpu<TOLD> {
-    fn start(_cpus: usize) -> Result<Self> {
+    fn start(_job: &Job) -> Result<Self> {
         let queue = Workqueue::builder("bench").percpu().build();
         let queue = queue.context("creating a per-CPU workqueue")?;
         Ok(Self { queue, cpus: sys::allowed_cpus()?, next: AtomicUsize::new(0) })

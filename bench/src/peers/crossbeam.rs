@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use crossbeam_channel::{Sender, bounded, unbounded};
 
 use super::{Peer, Trips};
+use crate::job::Job;
 
 type Item = Box<dyn FnOnce() + Send>;
 
@@ -13,9 +14,10 @@ type Item = Box<dyn FnOnce() + Send>;
 pub(crate) struct ChannelPool(Sender<Item>);
 
 impl Peer for ChannelPool {
-    fn start(cpus: usize) -> Result<Self> {
+    fn start(job: &Job) -> Result<Self> {
         let (sender, receiver) = unbounded::<Item>();
-        for worker in 0..cpus {
+        let threads = if job.size == 0 { job.cpus } else { job.size };
+        for worker in 0..threads {
             let items = receiver.clone();
             thread::Builder::new()
                 .name(format!("channel-{worker}"))

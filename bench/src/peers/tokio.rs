@@ -7,9 +7,25 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::block_in_place;
 
 use super::{Peer, Trips};
+use crate::job::Job;
 
-fn runtime() -> Result<Runtime> {
-    Builder::new_multi_thread().enable_time().build().context("starting tokio's runtime")
+fn builder() -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_time();
+    builder
+}
+
+fn build(mut builder: Builder) -> Result<Runtime> {
+    builder.build().context("starting tokio's runtime")
+}
+
+/// A runtime whose workers run the items themselves.
+fn runtime(job: &Job) -> Result<Runtime> {
+    let mut builder = builder();
+    if job.size > 0 {
+        builder.worker_threads(job.size);
+    }
+    build(builder)
 }
 
 /// `spawn`, with blocking calls made straight from the task: common in practice, warned against in
@@ -17,12 +33,19 @@ fn runtime() -> Result<Runtime> {
 pub(crate) struct Spawn(Runtime);
 
 impl Peer for Spawn {
-    fn start(_cpus: usize) -> Result<Self> {
-        runtime().map(Self)
+    fn start(job: &Job) -> Result<Self> {
+        runtime(job).map(Self)
     }
 
     fn spawn(&self, item: impl FnOnce() + Send + 'static) {
         self.0.spawn(async move { item() });
+    }
+
+    fn spawn_after(&'static self, delay: Duration, item: impl FnOnce() + Send + 'static) {
+        self.0.spawn(async move {
+            tokio::time::sleep(delay).await;
+            item();
+        });
     }
 
     fn round_trips(&self, trips: &mut Trips) {
@@ -40,12 +63,24 @@ impl Peer for Spawn {
 pub(crate) struct SpawnBlocking(Runtime);
 
 impl Peer for SpawnBlocking {
-    fn start(_cpus: usize) -> Result<Self> {
-        runtime().map(Self)
+    fn start(job: &Job) -> Result<Self> {
+        let mut builder = builder();
+        if job.size > 0 {
+            builder.max_blocking_threads(job.size);
+        }
+        build(builder).map(Self)
     }
 
     fn spawn(&self, item: impl FnOnce() + Send + 'static) {
         self.0.spawn_blocking(item);
+    }
+
+    fn spawn_after(&'static self, delay: Duration, item: impl FnOnce() + Send + 'static) {
+        self.0.spawn(async move {
+            tokio::time::sleep(delay).await;
+            // Detached: nobody waits for it.
+            drop(tokio::task::spawn_blocking(item));
+        });
     }
 
     fn round_trips(&self, trips: &mut Trips) {
@@ -64,12 +99,19 @@ impl Peer for SpawnBlocking {
 pub(crate) struct BlockInPlace(Runtime);
 
 impl Peer for BlockInPlace {
-    fn start(_cpus: usize) -> Result<Self> {
-        runtime().map(Self)
+    fn start(job: &Job) -> Result<Self> {
+        runtime(job).map(Self)
     }
 
     fn spawn(&self, item: impl FnOnce() + Send + 'static) {
         self.0.spawn(async move { item() });
+    }
+
+    fn spawn_after(&'static self, delay: Duration, item: impl FnOnce() + Send + 'static) {
+        self.0.spawn(async move {
+            tokio::time::sleep(delay).await;
+            item();
+        });
     }
 
     fn block(call: impl FnOnce()) {
@@ -82,8 +124,8 @@ impl Peer for BlockInPlace {
 pub(crate) struct Async(Runtime);
 
 impl Peer for Async {
-    fn start(_cpus: usize) -> Result<Self> {
-        runtime().map(Self)
+    fn start(job: &Job) -> Result<Self> {
+        runtime(job).map(Self)
     }
 
     fn spawn(&self, item: impl FnOnce() + Send + 'static) {

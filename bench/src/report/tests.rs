@@ -23,7 +23,8 @@ fn section() -> Section {
     let ours = Side::of(&rows, System::Cmwq, 0);
     let ratio = Ratio::new("cmwq / best peer", Unit::Time, ours, best_peer(&rows, 0)).goal(0.25);
     Section {
-        name: "roundtrip",
+        curves: Vec::new(),
+        name: "roundtrip".to_owned(),
         title: "a title".to_owned(),
         columns: vec![Column::new("p50", Unit::Time)],
         rows,

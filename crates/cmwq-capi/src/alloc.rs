@@ -19,6 +19,7 @@ const FREEZABLE: c_uint = 1 << 2;
 const MEM_RECLAIM: c_uint = 1 << 3;
 const HIGHPRI: c_uint = 1 << 4;
 const CPU_INTENSIVE: c_uint = 1 << 5;
+const SYSFS: c_uint = 1 << 6;
 const POWER_EFFICIENT: c_uint = 1 << 7;
 const PERCPU: c_uint = 1 << 8;
 const ORDERED: c_uint = 1 << 17;
@@ -63,12 +64,13 @@ fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
         f if f & POWER_EFFICIENT != 0 => builder.power_efficient(),
         _ => builder.percpu(),
     };
-    let set: [(c_uint, Set); 6] = [
+    let set: [(c_uint, Set); 7] = [
         (BH, Builder::bh),
         (FREEZABLE, Builder::freezable),
         (MEM_RECLAIM, Builder::mem_reclaim),
         (HIGHPRI, Builder::highpri),
         (CPU_INTENSIVE, Builder::cpu_intensive),
+        (SYSFS, Builder::sysfs),
         (LEGACY, Builder::legacy),
     ];
     set.iter().filter(|(flag, _)| flags & flag != 0).fold(builder, |builder, (_, set)| set(builder))

@@ -119,11 +119,15 @@ c_functions! {
         }
     }
 
-    /// Accepts any queue: 0. There are no files to make.
+    /// Lets a queue's attributes be written by its name: 0, or `-EEXIST` if they can, or those of another
+    /// queue of that name.
     fn workqueue_sysfs_register(wq: *mut workqueue_struct) -> c_int {
         // SAFETY: passed on to the caller.
-        let _ = unsafe { Queue::of(wq) };
-        0
+        let wq = unsafe { Queue::of(wq) };
+        match wq.sysfs().register() {
+            Ok(()) => 0,
+            Err(_) => -libc::EEXIST,
+        }
     }
 
     /// Of the CPUs that unbound queues were to use when this was called first, they use those in `hk` from

@@ -54,9 +54,11 @@ pub extern "C" fn workqueue_softirq_action(_highpri: bool) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn workqueue_softirq_dead(_cpu: c_uint) {}
 
-/// Nothing, until there is a watchdog.
+/// Excuses what stands still on a CPU, or with -1 what belongs to none.
 #[unsafe(no_mangle)]
-pub extern "C" fn wq_watchdog_touch(_cpu: c_int) {}
+pub extern "C" fn wq_watchdog_touch(cpu: c_int) {
+    raw::touch_watchdog(cpu);
+}
 
 /// The calling worker is about to block; the task is not looked at.
 #[unsafe(no_mangle)]

@@ -12,8 +12,10 @@ mod message;
 mod monitor;
 mod picture;
 mod scenario;
+mod set;
 mod sim;
 mod sum;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -35,7 +37,9 @@ enum Verb {
     Monitor(monitor::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
+    Set(set::Args),
     Sim(sim::Args),
+    Top(top::Args),
     Trace(trace::Args),
 }
 
@@ -46,7 +50,9 @@ fn main() -> ExitCode {
         Verb::Monitor(args) => monitor::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
+        Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Trace(args) => trace::run(&args),
     }
 }

@@ -7,9 +7,8 @@
 mod rows;
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use cmwq::inspect::{Queue, Snapshot, Target};
@@ -88,43 +87,40 @@ fn now() -> f64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
 }
 
+/// A byte can be read from it after SIGINT or SIGTERM.
+fn interrupts() -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
+
 /// What one waits for between two tables.
 struct Waiting {
     /// Readable when the process has ended. `None`: the system has no such descriptors.
     end: Option<OwnedFd>,
     interval: Duration,
     next: Instant,
-    is_interrupted: Arc<AtomicBool>,
+    /// Readable when the user has had enough. Not a flag: a signal just before the wait would be missed.
+    interrupts: UnixStream,
 }
 
 impl Waiting {
     fn new(args: &Args) -> Result<Self, ExitCode> {
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&is_interrupted)).map_err(
-                |error: io::Error| {
-                    message::say(format_args!("signals: {error}"));
-                    ExitCode::from(exit::FAILED)
-                },
-            )?;
-        }
+        let interrupts = interrupts().map_err(|error: io::Error| {
+            message::say(format_args!("signals: {error}"));
+            ExitCode::from(exit::FAILED)
+        })?;
         let pid = i32::try_from(args.pid).ok().and_then(Pid::from_raw);
         let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Ok(Self {
-            end,
-            interval: args.interval,
-            next: Instant::now() + args.interval,
-            is_interrupted,
-        })
+        Ok(Self { end, interval: args.interval, next: Instant::now() + args.interval, interrupts })
     }
 
     /// Until it is time for the next table. `false`: there is none, since the process has ended or the user has had
     /// enough.
     fn wait(&mut self) -> bool {
         loop {
-            if self.is_interrupted.load(Ordering::Relaxed) {
-                return false;
-            }
             let left = self.next.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.next += self.interval;
@@ -133,6 +129,7 @@ impl Waiting {
             let left = Timespec::try_from(left.min(Duration::from_secs(3600))).ok();
             let mut fds: Vec<PollFd<'_>> =
                 self.end.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
+            fds.push(PollFd::new(&self.interrupts, PollFlags::IN));
             // Interrupted by a signal, it looks again.
             if poll(&mut fds, left.as_ref()).is_ok_and(|ready| ready > 0) {
                 return false;

@@ -11,7 +11,7 @@ mod merge;
 mod replay;
 mod running;
 mod svg;
-mod symbols;
+pub(crate) mod symbols;
 mod text;
 mod timeline;
 

@@ -38,6 +38,7 @@ pub mod pool;
 mod pwq;
 mod slab;
 mod sync;
+mod watchdog;
 pub mod word;
 pub mod work;
 mod worker;
@@ -55,11 +56,12 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use pool::{
-    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, PoolConfig, PoolReport,
-    PoolState, PwqReport, Rescue, RescueVisit, Touched, Waiting, WaitingItems,
+    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, Parked, PoolConfig,
+    PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Touched, Waiting, WaitingItems,
 };
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;
+pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;
 pub use work::{WorkFn, WorkItem};
 pub use worker::{Claim, Next, WorkerView};

@@ -35,6 +35,7 @@ mod queue;
 mod replace;
 mod report;
 mod rescue;
+mod stall;
 mod touched;
 
 use activations::Activations;
@@ -46,6 +47,7 @@ pub use queue::Enqueued;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{Rescue, RescueVisit};
+pub use stall::Parked;
 pub use touched::Touched;
 
 /// Whom to wake, after the lock is dropped.
@@ -148,7 +150,13 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
+    /// See `PoolState::progress`.
+    progress: u64,
+    /// An item waited for a slot since [`parked`](Self::parked) found none.
+    has_parked: bool,
     activations: Activations,
+    /// Since [`take_touched`](Self::take_touched): numbers of workers, or what is in `touched`.
+    changed: bool,
     /// See [`Touched`].
     touched: Touched,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
@@ -173,7 +181,10 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
+            progress: 0,
+            has_parked: false,
             activations: Activations::off(),
+            changed: false,
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
         }
@@ -301,15 +312,6 @@ impl PoolState {
         self.pwqs.get(pwq.0).map(|p| p.stats)
     }
 
-    /// `(started, completed, nr_active, has inactive items)` of a pwq: what changes with each item.
-    #[inline]
-    #[must_use]
-    pub fn pwq_counts(&self, pwq: PwqId) -> Option<(u64, u64, u32, bool)> {
-        let pwq = self.pwqs.get(pwq.0)?;
-        let has_inactive = !pwq.inactive.is_empty();
-        Some((pwq.stats.started, pwq.stats.completed, pwq.nr_active, has_inactive))
-    }
-
     /// Items of pwq `id` have used the CPU for so many microseconds more. Nothing, if it has gone.
     pub fn charge(&mut self, id: PwqId, micros: u64) {
         if let Some(pwq) = self.pwqs.get_mut(id.0) {
@@ -377,8 +379,9 @@ impl PoolState {
         match (before, worker.is_counted()) {
             (false, true) => self.nr_running += 1,
             (true, false) => self.nr_running -= 1,
-            _ => {}
+            _ => return,
         }
+        self.changed = true;
     }
 
     /// KERNEL: `kick_pool` — same decision; the wake itself is the driver's, after the unlock.
@@ -421,6 +424,7 @@ impl PoolState {
         }
         self.idle_head = Some(id);
         self.nr_idle += 1;
+        self.changed = true;
     }
 
     fn leave_idle(&mut self, id: WorkerId) {
@@ -437,6 +441,7 @@ impl PoolState {
             None => self.idle_tail = prev,
         }
         self.nr_idle -= 1;
+        self.changed = true;
     }
 
     /// The worker that runs this address with this function. KERNEL: `find_worker_executing_work` —

@@ -29,6 +29,7 @@ mod self_free;
 mod stats;
 mod support;
 mod threads;
+mod watchdog;
 mod wheel;
 mod wheel_many;
 mod word;

@@ -18,6 +18,7 @@
 //! | `flush` | a flush returns too early, or never |
 //! | `delay` | a delayed item is queued before its time, or long after it |
 //! | `rescue` | an item of a queue with a rescuer waits, nobody can come for it, and the rescuer sleeps on |
+//! | `watchdog` | a pool that stands still is not reported in time, or another one is (where there is a watchdog) |
 //! | `bounds` | a pool has more workers than it needs |
 
 use std::collections::VecDeque;
@@ -45,6 +46,7 @@ mod reentrance;
 mod rescue;
 mod stall;
 mod waiting;
+mod watchdog;
 
 /// What the simulator's own threads do for a pool.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +154,9 @@ impl Watchers {
             Box::new(help::Help::new(plan)),
             Box::new(rescue::Rescue::new(plan)),
         ];
+        let thresh = config.watchdog;
+        checkers
+            .extend(thresh.map(|t| Box::new(watchdog::Watchdog::new(plan, t)) as Box<dyn Checker>));
         checkers.retain(|checker| match config.checks {
             Checks::None => false,
             Checks::All => true,

@@ -33,6 +33,8 @@ pub struct Config {
     pub create_cooldown: Nanos,
     /// Whether an idle pod takes work from a busy one.
     pub lending: bool,
+    /// Somebody looks for pools that stand still for so long.
+    pub watchdog: Option<Nanos>,
     /// Which complaints to look for.
     pub checks: Checks,
     /// Keep every event for [`Outcome::events`](crate::Outcome::events), not only their digest.
@@ -181,11 +183,13 @@ pub enum Sabotage {
     ForgetNodes,
     /// Rescuers are never called.
     NeverRescue,
+    /// The watchdog says nothing.
+    BlindWatchdog,
 }
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 21] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -206,6 +210,7 @@ impl Sabotage {
         (Self::Strand, "strand"),
         (Self::ForgetNodes, "forget-nodes"),
         (Self::NeverRescue, "never-rescue"),
+        (Self::BlindWatchdog, "blind-watchdog"),
     ];
 }
 
@@ -243,6 +248,7 @@ impl Config {
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
             lending: true,
+            watchdog: None,
             checks: Checks::All,
             keep_events: false,
             sabotage: None,

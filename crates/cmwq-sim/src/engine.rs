@@ -28,12 +28,14 @@ mod queueing;
 mod rescuing;
 mod teardown;
 mod waiting;
+mod watching;
 mod working;
 
 use creating::Creation;
 use detecting::Report;
 use rescuing::Rescuer;
 use waiting::{Flush, Wait};
+use watching::Watcher;
 
 /// Things that happen at a time.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,8 @@ pub(crate) enum Due {
     /// A rescuer, by its index, may answer its next call.
     Rescuer(usize),
     Tick(PoolNo),
+    /// The watchdog looks.
+    Watchdog,
     Wheel,
     /// Some CPU goes offline.
     CpuLeaves,
@@ -177,6 +181,7 @@ pub(crate) struct Engine<'a> {
     sabotage_count: u32,
     /// What a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
+    watcher: Option<Watcher>,
     gauges: Vec<Gauge>,
     watchers: Watchers,
     violation: Option<Violation>,
@@ -224,6 +229,7 @@ impl<'a> Engine<'a> {
             next_progress: STEPS_PER_PROGRESS,
             sabotage_count: 0,
             held_back: None,
+            watcher: config.watchdog.map(Watcher::new),
             gauges: Vec::new(),
             watchers: Watchers::new(plan, config),
             violation: None,
@@ -300,6 +306,7 @@ impl<'a> Engine<'a> {
             Due::Mayday(pool) => self.mayday(pool),
             Due::Rescuer(index) => self.answer_call(index),
             Due::Tick(pool) => self.tick(pool),
+            Due::Watchdog => self.look_for_stalls(),
             Due::Wheel => self.turn_wheel(),
             Due::CpuLeaves => self.some_cpu_leaves(),
             Due::CpuReturns(cpu) => self.cpu_returns(cpu),

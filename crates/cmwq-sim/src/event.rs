@@ -93,6 +93,8 @@ pub enum What {
     WorkerLeft(PoolNo, WorkerNo),
     /// A worker could not be created.
     CreateFailed(PoolNo),
+    /// The watchdog says that nothing has happened there for so long.
+    Stalled(PoolNo, Nanos),
     /// The queue has a rescuer, which will be called by that number.
     RescuerMade(QueueId, WorkerNo),
 }

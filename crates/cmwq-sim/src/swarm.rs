@@ -299,6 +299,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
     let hotplug = draw_hotplug(&mut later, shape);
     Config {
         seed,
+        watchdog: None,
         shape,
         scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),

@@ -232,13 +232,13 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
         let mut restarts = RESTARTS;
         while let Some(claim) = guard.core.guest_next(guest) {
             meter.turn_to(&mut guard.core, claim.pwq);
-            guard.mirror.started(&guard.core, mirror, &claim);
+            guard.mirror.started(mirror, &claim, clock::coarse);
             pool.unlock(guard, claim.kick);
             context.come_home(pool);
             run(pool, &claim);
             guard = pool.lock_only();
             let effects = guard.core.finish(guest);
-            guard.mirror.count_pwq(&guard.core, claim.pwq);
+            guard.mirror.finished(claim.pwq);
             if effects.flush_done.is_some() || effects.grant.is_some() {
                 drop(guard);
                 pool.act_effects(effects);

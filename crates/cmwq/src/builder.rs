@@ -25,6 +25,7 @@ pub struct Builder {
     freezable: bool,
     mem_reclaim: bool,
     legacy: bool,
+    sysfs: bool,
     max_active: u32,
     total: Option<u32>,
     attrs: Option<Attrs>,
@@ -46,6 +47,7 @@ impl Builder {
             freezable: false,
             mem_reclaim: false,
             legacy: false,
+            sysfs: false,
             max_active: 0,
             total: None,
             attrs: None,
@@ -167,6 +169,16 @@ impl Builder {
         self
     }
 
+    /// The queue's attributes can be changed by its name, from outside of the process, too, if that is
+    /// [asked for](crate::control) (`WQ_SYSFS`). See [`sysfs`](crate::sysfs).
+    ///
+    /// A name can be there once: [`build`](Self::build) fails if another queue of it is. Not for BH queues.
+    #[doc(alias = "WQ_SYSFS")]
+    pub fn sysfs(mut self) -> Self {
+        self.sysfs = true;
+        self
+    }
+
     /// Per-CPU, unless the parameter `power_efficient` is on, then unbound (`WQ_POWER_EFFICIENT`).
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     pub fn power_efficient(mut self) -> Self {
@@ -234,7 +246,9 @@ impl Builder {
     /// other, a limit on an ordered queue, or attributes that make no sense or are not for this
     /// kind; [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the
     /// process may not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation)
-    /// if the runtime's service thread or the queue's rescuer cannot be created.
+    /// if the runtime's service thread or the queue's rescuer cannot be created;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
+    /// [`sysfs`](Self::sysfs).
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("disk").unbound().max_active(4).build()?;
@@ -267,6 +281,10 @@ impl Builder {
             Rescuer::start(handle.wq()).map_err(|error| {
                 Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)
             })?;
+        }
+        // The last step, as in the kernel: from now on others may change it.
+        if self.sysfs {
+            runtime.enter_sysfs(handle.wq())?;
         }
         Ok(Workqueue::of_handle(handle))
     }
@@ -349,7 +367,8 @@ impl Builder {
             || self.cpu_intensive
             || self.freezable
             || self.mem_reclaim
-            || self.legacy;
+            || self.legacy
+            || self.sysfs;
         if !is_percpu || other {
             return Err(Error::invalid(format!(
                 "workqueue '{name}': only highpri and percpu go with bh"

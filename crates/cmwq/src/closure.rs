@@ -18,6 +18,7 @@ use crate::panic;
 use crate::park::Event;
 use crate::sync::{Arc, Mutex, lock};
 use crate::trace;
+use crate::watchdog::WaitFor;
 
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
@@ -145,6 +146,7 @@ impl<T> Drop for Packet<T> {
 
 /// Makes a closure's item and its handle. The returned pointer owns a strong reference that its run
 /// takes over.
+#[inline]
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -165,6 +167,7 @@ where
     (item.cast(), handle)
 }
 
+#[inline]
 fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
 where
     I: Send + Sync + 'static,
@@ -207,7 +210,9 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> Result<T, JoinError> {
         let packet = self.closure.packet();
         if !packet.done.is_set() {
-            current::blocking(|| packet.done.wait(None));
+            // The item is the first of the closure's members.
+            let what = WaitFor::Item(Arc::as_ptr(&self.closure).cast::<()>() as usize);
+            current::waiting_for(what, || packet.done.wait(None));
         }
         self.take()
     }

@@ -13,6 +13,7 @@ use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
 use crate::trace;
+use crate::watchdog::WaitFor;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {
@@ -173,6 +174,17 @@ pub(crate) fn describe_item() -> String {
         let func = symbol::name_of(run.func as *const () as usize);
         format!("item {:p}, {func}", run.item)
     })
+}
+
+/// [`blocking`], for a wait that may have no end: the watchdog is told what the item waits for.
+pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
+    let _wait = with(|context| {
+        let run = context.run.get()?;
+        let Runtime { watchdog, service, .. } = context.pool.runtime;
+        let item = (run.wq, run.item as usize);
+        Some(watchdog.begin_wait(service, item, what, Arc::clone(&context.thread)))
+    });
+    blocking(f)
 }
 
 /// The first half of [`blocking`], for callers that cannot pass a closure.

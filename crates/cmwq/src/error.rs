@@ -25,6 +25,8 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The library was [shut down](crate::shutdown).
     Unavailable,
+    /// A name or a path that can be there once is taken.
+    AlreadyExists,
 }
 
 impl Error {
@@ -34,6 +36,10 @@ impl Error {
 
     pub(crate) fn unavailable(what: impl Into<String>) -> Self {
         Self(Box::new(Inner { kind: ErrorKind::Unavailable, what: what.into(), source: None }))
+    }
+
+    pub(crate) fn exists(what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::AlreadyExists, what: what.into(), source: None }))
     }
 
     pub(crate) fn thread(what: impl Into<String>, source: io::Error) -> Self {

@@ -13,6 +13,7 @@ use crate::park::Event;
 use crate::reclaim::current_is_mem_reclaim;
 use crate::runtime::Runtime;
 use crate::sync::Arc;
+use crate::watchdog::WaitFor;
 use crate::work::Busy;
 use crate::wq::Wq;
 
@@ -117,7 +118,8 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
         if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
             check_dependency(&wq);
         }
-        current::blocking(|| done.wait(None));
+        let what = WaitFor::Item(target.as_ptr() as usize);
+        current::waiting_for(what, || done.wait(None));
         return Found::Done;
     }
 }

@@ -8,6 +8,7 @@
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
 //!   queued by the parent. It does not run here; queued again, it is [taken over](take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
+//! - The [control](crate::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
 //!   does not find one locked by a thread that it does not have.
 
@@ -18,7 +19,9 @@ use cmwq_core::WorkItem;
 use crate::runtime::Runtime;
 use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-use crate::{current, inspect, notice, panic, reclaim, runtime, thread, trace, wq};
+use crate::{
+    control, current, inspect, notice, panic, reclaim, runtime, stacks, thread, trace, watchdog, wq,
+};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -48,8 +51,10 @@ struct Held {
     _making: PlainGuard<'static, ()>,
     _heirs: PlainGuard<'static, ()>,
     _handler: panic::HandlerGuard,
+    _watchdog: watchdog::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
+    control: control::Held,
     _settings: set_param::EarlyGuard,
     flusher: trace::FlusherGuard,
     rings: trace::RingsGuard,
@@ -74,8 +79,10 @@ extern "C" fn prepare() {
         _making: runtime::lock_making(),
         _heirs: wq::lock_heirs(),
         _handler: panic::lock_handler(),
+        _watchdog: watchdog::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
+        control: control::hold(),
         _settings: set_param::lock_early(),
         flusher: trace::lock_flusher(),
         rings: trace::lock_rings(),
@@ -96,11 +103,13 @@ extern "C" fn in_child() {
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {
             trace::leave_behind(&mut held.rings, &mut held.flusher);
+            control::leave_behind(&mut held.control);
         }
     });
     // The forking thread may have been a worker; its copy is none.
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
+    stacks::forget();
     in_parent();
 }

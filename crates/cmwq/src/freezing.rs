@@ -111,6 +111,8 @@ impl Wq {
         for (pool, todo) in todos {
             pool.act(todo);
         }
+        // What was frozen was not watched.
+        self.runtime.watchdog.work_waits(&self.runtime.service);
         for limit in nodes {
             // One item of one pwq at a time: whoever has more goes to the end of the line.
             while let Some(to) = limit.hand_over() {

@@ -27,6 +27,9 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
+//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them from outside of
+//!   the process.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`], [`show_all_workqueues`]: what queues and
 //!   workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
@@ -48,8 +51,14 @@
 //!
 //! # Features
 //!
+//! `stacks` (on): reports of [stalls](watchdog) have the stacks of the items in the way. Without it the library
+//! depends on nothing but `libc`.
+//!
 //! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
 //! queued; see [`set_grace_periods`].
+//!
+//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the `metrics` crate and
+//! its exporters, such as Prometheus.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(loom, shuttle), allow(dead_code))]
@@ -59,6 +68,8 @@ mod bh;
 mod builder;
 mod clock;
 mod closure;
+#[cfg_attr(any(loom, shuttle), path = "control_model.rs")]
+pub mod control;
 mod countdown;
 mod crew;
 mod current;
@@ -81,6 +92,8 @@ mod link;
 #[cfg(not(any(loom, shuttle)))]
 mod loaded;
 mod meter;
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+pub mod metrics;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 mod notice;
@@ -106,9 +119,13 @@ mod service;
 mod set_param;
 mod show;
 mod shutdown;
+#[cfg_attr(any(not(feature = "stacks"), any(loom, shuttle)), path = "stacks_none.rs")]
+mod stacks;
 mod stats;
 mod symbol;
 mod sync;
+#[cfg(not(any(loom, shuttle)))]
+pub mod sysfs;
 pub mod system;
 mod table;
 mod thread;
@@ -119,6 +136,7 @@ mod topo;
 #[doc(hidden)]
 pub mod trace;
 mod verify;
+pub mod watchdog;
 mod work;
 mod worker;
 mod workqueue;
@@ -153,5 +171,6 @@ pub use shutdown::{ShutdownError, shutdown};
 pub use stats::Stats;
 pub use title::set_worker_desc;
 pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
+pub use watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
 pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
 pub use workqueue::Workqueue;

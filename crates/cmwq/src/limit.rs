@@ -145,9 +145,10 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn new(kind: Kind, max_active: u32, total: Option<u32>) -> Self {
+        let max_active = if kind == Kind::Ordered { 1 } else { max_active };
         Self {
             is_split: matches!(kind, Kind::Unbound | Kind::Managed),
-            max_active: if kind == Kind::Ordered { 1 } else { max_active },
+            max_active,
             min_active: max_active.min(consts::WQ_DFL_MIN_ACTIVE),
             total,
             nodes: Vec::new(),
@@ -252,6 +253,12 @@ mod tests {
         let mut limits = Limits::new(Kind::Percpu, 16, None);
         assert!(matches!(limits.of(Some(0), false, &[], own), (16, None)));
         assert!(matches!(limits.of(Some(0), true, &[], own), (0, None)));
+    }
+
+    #[test]
+    fn an_ordered_queue_has_one_of_each() {
+        let limits = Limits::new(Kind::Ordered, 256, None);
+        assert_eq!((limits.max_active(), limits.min_active()), (1, 1));
     }
 
     #[test]

@@ -5,3 +5,10 @@
 mod loom;
 #[cfg(shuttle)]
 mod shuttle;
+// The models have no signals and no stacks, but this protocol.
+#[cfg(loom)]
+#[path = "stacks/request.rs"]
+mod stack_request;
+
+#[cfg(loom)]
+use stack_request::Request as StackRequest;

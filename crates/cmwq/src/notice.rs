@@ -31,7 +31,10 @@ pub(crate) enum Notice {
     BhWaits,
     Cpu,
     Sched,
+    Control,
     RcuDisabled,
+    Watchdog,
+    DumpSignal,
     Inspect,
 }
 
@@ -59,13 +62,19 @@ pub(crate) fn once(kind: Notice, text: impl FnOnce() -> String) {
 /// Says `text` each time.
 #[cold]
 pub(crate) fn always(text: String) {
-    let quiet = std::env::var_os("CMWQ_QUIET").is_some_and(|v| v != "0" && !v.is_empty());
-    if !quiet {
-        // Nothing can be done about a closed standard error.
-        let _ = writeln!(std::io::stderr().lock(), "cmwq: {text}");
-    }
+    say(&text);
     if let Ok(mut texts) = TEXTS.lock() {
         texts.push(text);
+    }
+}
+
+/// Says `text` and forgets it.
+#[cold]
+pub(crate) fn say(text: &str) {
+    let quiet = std::env::var_os("CMWQ_QUIET").is_some_and(|v| v != "0" && !v.is_empty());
+    if !quiet {
+        // In one piece. Nothing can be done about a closed standard error.
+        let _ = std::io::stderr().lock().write_all(format!("cmwq: {text}\n").as_bytes());
     }
 }
 

@@ -1,11 +1,12 @@
 //! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
 
-use cmwq_core::consts;
+use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
 use crate::detect::Detect;
 use crate::notice::{self, Notice};
 use crate::set_param;
 use crate::topo::{AffinityScope, CpuSet};
+use crate::watchdog;
 
 /// All settings with their defaults.
 #[derive(Clone, Debug)]
@@ -25,12 +26,24 @@ pub(crate) struct Params {
     pub(crate) cpu_intensive_thresh_us: Option<u64>,
     /// After how many such items of a function it is named; 0: never.
     pub(crate) cpu_intensive_warning_thresh: u32,
+    /// For how long nothing may happen where work waits; 0: the watchdog is off.
+    pub(crate) watchdog_thresh_ns: u64,
+    /// The signal that asks threads for their stacks; 0: none. `None`: one that is free.
+    pub(crate) watchdog_signal: Option<i32>,
+    /// The process ends at this report of stalls; 0: never.
+    pub(crate) panic_on_stall: u32,
+    /// The process ends at a stall of this length; 0: never.
+    pub(crate) panic_on_stall_time_ns: u64,
+    /// A dump of all queues is written at this signal.
+    pub(crate) dump_signal: Option<i32>,
     /// When surplus idle workers leave.
     pub(crate) idle_timeout_ns: u64,
     /// Busy workers per tolerated idle worker above two.
     pub(crate) idle_ratio: u32,
     /// Stack of a worker, in bytes.
     pub(crate) stack_size: usize,
+    /// Other processes may change attributes: where the socket is, empty for the usual place.
+    pub(crate) control: Option<String>,
     /// State and statistics are kept where tools can read them.
     pub(crate) inspect: bool,
     /// The source of detection, if not the best that works.
@@ -47,9 +60,15 @@ impl Default for Params {
             debug_force_rr_cpu: false,
             cpu_intensive_thresh_us: None,
             cpu_intensive_warning_thresh: 4,
+            watchdog_thresh_ns: WATCHDOG_THRESH_NS,
+            watchdog_signal: None,
+            panic_on_stall: 0,
+            panic_on_stall_time_ns: 0,
+            dump_signal: None,
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
             stack_size: 2 << 20,
+            control: None,
             inspect: true,
             detect: None,
         }
@@ -58,7 +77,9 @@ impl Default for Params {
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
-     cpu_intensive_warning_thresh=N idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1";
+     cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
+     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1 \
+     control=0|1|PATH";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
@@ -74,7 +95,12 @@ impl Params {
     /// What the environment says, and what is wrong with it.
     pub(crate) fn try_env() -> (Self, Vec<String>) {
         let var = |name| std::env::var(name).ok();
-        Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref())
+        let (mut params, mut complaints) =
+            Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref());
+        if let Some(Err(wrong)) = var("CMWQ_CONTROL").map(|value| params.set("control", &value)) {
+            complaints.push(format!("CMWQ_CONTROL: {wrong}"));
+        }
+        (params, complaints)
     }
 
     pub(crate) fn parse(params: Option<&str>, detect: Option<&str>) -> (Self, Vec<String>) {
@@ -135,12 +161,8 @@ impl Params {
                 self.debug_force_rr_cpu = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
             }
             "idle_timeout" => {
-                let seconds: f64 = value.parse().map_err(|_| bad("seconds"))?;
-                if !(0.0..=1e9).contains(&seconds) {
-                    return Err(bad("seconds from 0 to 1e9"));
-                }
                 self.idle_timeout_ns =
-                    std::time::Duration::from_secs_f64(seconds).as_nanos() as u64;
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0 to 1e9"))?;
             }
             "idle_ratio" => {
                 let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
@@ -153,11 +175,57 @@ impl Params {
                 }
                 self.stack_size = kib << 10;
             }
+            "control" => {
+                self.control = match value {
+                    path if path.starts_with('/') => Some(path.to_owned()),
+                    "" => None,
+                    _ => parse_bool(value)
+                        .ok_or_else(|| bad("0, 1 or an absolute path"))?
+                        .then(String::new),
+                };
+            }
             "inspect" => self.inspect = parse_bool(value).ok_or_else(|| bad("0 or 1"))?,
+            _ => return self.set_watchdog(name, value, bad),
+        }
+        Ok(())
+    }
+
+    fn set_watchdog(
+        &mut self,
+        name: &str,
+        value: &str,
+        bad: impl Fn(&str) -> String,
+    ) -> Result<(), String> {
+        match name {
+            "watchdog_thresh" => {
+                self.watchdog_thresh_ns =
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
+            }
+            "watchdog_signal" => {
+                let signal = if value == "0" { Some(0) } else { watchdog::parse_signal(value) };
+                self.watchdog_signal = Some(signal.ok_or_else(|| bad("a signal, or 0 for none"))?);
+            }
+            "panic_on_stall" => {
+                self.panic_on_stall = value.parse().map_err(|_| bad("a number, 0 for never"))?;
+            }
+            "panic_on_stall_time" => {
+                self.panic_on_stall_time_ns =
+                    parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
+            }
+            "dump_signal" => {
+                let signal = watchdog::parse_signal(value);
+                self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
+            }
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
         }
         Ok(())
     }
+}
+
+fn parse_seconds(value: &str) -> Option<u64> {
+    let seconds: f64 = value.parse().ok()?;
+    let is_sane = (0.0..=1e9).contains(&seconds);
+    is_sane.then(|| std::time::Duration::from_secs_f64(seconds).as_nanos() as u64)
 }
 
 fn parse_bool(value: &str) -> Option<bool> {
@@ -208,6 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn the_watchdog_takes_seconds_and_signals() {
+        let parse = |text| {
+            let (params, complaints) = Params::parse(Some(text), None);
+            let Params { watchdog_thresh_ns, watchdog_signal, dump_signal, .. } = params;
+            (watchdog_thresh_ns, watchdog_signal, dump_signal, complaints.len())
+        };
+        assert_eq!(parse(""), (30_000_000_000, None, None, 0));
+        assert_eq!(
+            parse("workqueue.watchdog_thresh=0 watchdog_signal=0 dump_signal=SIGUSR2"),
+            (0, Some(0), Some(libc::SIGUSR2), 0)
+        );
+        assert_eq!(
+            parse("watchdog_thresh=0.25 watchdog_signal=40"),
+            (250_000_000, Some(40), None, 0)
+        );
+        let bad = "watchdog_thresh=-1 watchdog_signal=x dump_signal=0 panic_on_stall=-1 panic_on_stall_time=ever";
+        assert_eq!(parse(bad), (30_000_000_000, None, None, 5));
+    }
+
+    #[test]
     fn the_cpus_of_unbound_queues_are_a_list() {
         let (params, complaints) =
             Params::parse(Some("unbound_cpus=0-2,5 debug_force_rr_cpu=y cache_shard_size=0"), None);
@@ -220,6 +308,19 @@ mod tests {
             assert_eq!((params.unbound_cpus, complaints.len()), (None, 1), "{bad}");
             assert!(complaints[0].ends_with("the default is kept"), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn control_is_asked_for_by_a_switch_or_a_path() {
+        let control = |text: &str| {
+            let (params, complaints) = Params::parse(Some(&format!("control={text}")), None);
+            (params.control, complaints.len())
+        };
+        assert_eq!(Params::default().control, None);
+        assert_eq!(control("1"), (Some(String::new()), 0));
+        assert_eq!(control("/run/app.sock"), (Some("/run/app.sock".to_owned()), 0));
+        assert_eq!(control("0"), (None, 0));
+        assert_eq!(control("app.sock"), (None, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use cmwq_core::{
 use crate::attrs::Priority;
 use crate::clock;
 use crate::detect::Detect;
-use crate::inspect::{PoolMirror, Role};
+use crate::inspect::{PoolMirror, Reason, Role};
 use crate::plan::NEVER;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
@@ -127,6 +127,8 @@ pub(crate) struct Pool {
     attachment: Attachment,
     /// Workers may leave the pod.
     may_stray: bool,
+    /// The service thread looks at it while it is watched.
+    has_tick: bool,
 }
 
 /// Who creates a worker.
@@ -172,6 +174,7 @@ impl Pool {
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
         let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
+        let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
             id,
             spec,
@@ -203,6 +206,7 @@ impl Pool {
             is_spare: AtomicBool::new(!is_away),
             attachment,
             may_stray,
+            has_tick,
         })
     }
 
@@ -285,8 +289,13 @@ impl Pool {
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick);
+        let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);
+        // Models have no watchdog, and no time for it.
+        if work_waits && cfg!(not(any(loom, shuttle))) {
+            self.runtime.watchdog.work_waits(&self.runtime.service);
+        }
     }
 
     /// Acts on an outcome. Caller holds no core lock.
@@ -538,8 +547,14 @@ impl Locked {
 
     /// A worker is about to run what it claimed.
     #[inline]
-    pub(crate) fn show_start(&self, thread: &Thread, claim: &Claim) {
-        self.mirror.started(&self.core, &thread.mirror, claim);
+    pub(crate) fn show_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
+        self.mirror.started(&thread.mirror, claim, || self.now(pool));
+    }
+
+    /// What time it is, to within a tick: while somebody watches, the service thread looks.
+    #[inline]
+    pub(crate) fn now(&self, pool: &Pool) -> Nanos {
+        if self.watched && pool.has_tick { clock::lately() } else { clock::coarse() }
     }
 
     /// Shows what the core believes of a worker now.
@@ -591,19 +606,25 @@ impl Locked {
         self.settle_saturation(pool);
         let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         self.mirror.settle(&mut self.core);
-        self.mirror.kicked(&self.core, kick);
         match kick {
-            Kick::None => self.mayday(),
-            Kick::Wake(id) => match self.thread(id) {
-                Some(thread) => Todo::Wake(thread.berth),
-                None => Todo::Nothing,
-            },
+            Kick::None => {
+                self.mirror.kicked_nobody(&self.core);
+                self.mayday()
+            }
+            Kick::Wake(id) => {
+                self.mirror.decided(Reason::WokeIdle);
+                self.thread(id).map_or(Todo::Nothing, |thread| Todo::Wake(thread.berth))
+            }
             Kick::Watch => {
+                self.mirror.decided(Reason::AtCapacity);
                 let todo = self.watch(pool, false);
                 self.settle_saturation(pool);
                 todo
             }
-            Kick::NeedFirst => Todo::NeedFirst,
+            Kick::NeedFirst => {
+                self.mirror.decided(Reason::NoWorker);
+                Todo::NeedFirst
+            }
         }
     }
 
@@ -624,6 +645,9 @@ impl Locked {
         let begin = !self.watched;
         if !begin && !is_claimer && !pool.may_be_helped() {
             return Todo::Nothing;
+        }
+        if begin {
+            clock::look();
         }
         self.watched = true;
         self.refresh_standby(pool);

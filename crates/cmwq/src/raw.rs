@@ -316,6 +316,11 @@ pub fn start() -> Result<(), crate::Error> {
     Runtime::global().map(drop)
 }
 
+/// KERNEL: `wq_watchdog_touch` — same: a negative `cpu` is none.
+pub fn touch_watchdog(cpu: i32) {
+    crate::watchdog::touch(usize::try_from(cpu).ok());
+}
+
 /// Says `text` on standard error, as what the library has to say itself.
 pub fn say(text: String) {
     notice::always(text);

@@ -109,6 +109,10 @@ impl Rescuer {
         current::blocking(|| self.gone.wait(None));
     }
 
+    pub(crate) fn thread(&self) -> &Arc<Thread> {
+        &self.thread
+    }
+
     // ---- the thread
 
     fn main(&self) {
@@ -125,6 +129,8 @@ impl Rescuer {
 
     fn prepare(&self) {
         reclaim::enter_rescuer(self.wq);
+        self.thread.title.set_tid();
+        self.thread.note_stack();
         self.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
@@ -172,6 +178,7 @@ impl Rescuer {
         let worker = Worker { pool, id, thread: Arc::clone(&self.thread) };
         let context = Context::new(pool, id, Arc::clone(&self.thread));
         current::enter(&context);
+        self.thread.set_guest(Some((pool.id, id)));
         self.thread.mirror.serve(pool.id.0, false);
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
@@ -180,6 +187,7 @@ impl Rescuer {
                 Rescue::Leave => break false,
             }
         };
+        self.thread.set_guest(None);
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
         self.thread.mirror.rest();
@@ -215,12 +223,12 @@ fn run_item(
     claim: &Claim,
 ) -> MutexGuard<'static, Locked> {
     let pool = worker.pool;
-    guard.show_start(&worker.thread, claim);
+    guard.show_start(pool, &worker.thread, claim);
     pool.unlock(guard, claim.kick);
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();
     let effects = guard.core.finish(worker.id);
-    guard.mirror.count_pwq(&guard.core, claim.pwq);
+    guard.mirror.finished(claim.pwq);
     pool.unlock(guard, effects.kick);
     pool.act_effects(effects);
     pool.lock()

@@ -24,15 +24,17 @@ use crate::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::sense::{self, policy::Policy};
 use crate::sentinel::Sentinels;
 use crate::service::{self, Service};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::PoolTable;
 use crate::topo::{self, AffinityScope, CpuSet, Pod, Topology};
+use crate::watchdog::Watchdog;
 use crate::wq::{Kind, Queueing, Spec, Wq};
 
 #[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
 mod global;
 pub(crate) mod placement;
 mod shutdown;
+mod sysfs;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use global::{leave_behind, lock_making};
@@ -76,6 +78,7 @@ pub(crate) struct Runtime {
     pub(crate) sentinels: Sentinels,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
+    pub(crate) watchdog: Watchdog,
     /// What other processes may see.
     pub(crate) inspect: Inspect,
     pub(crate) crew: Crew,
@@ -92,6 +95,11 @@ pub(crate) struct Runtime {
     is_shut: AtomicBool,
     /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,
+    /// Threads that could not be had.
+    pub(crate) nr_creation_failures: AtomicU64,
+    /// See [`metrics`](crate::metrics).
+    #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+    pub(crate) totals: Mutex<crate::metrics::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
@@ -252,6 +260,7 @@ impl Runtime {
         let nr_managed = machine.managed_pods.len();
         let hogs = Hogs::new(&params);
         let cpus = machine.cpus.iter().copied().collect();
+        let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
         let nr_spare = if nr_managed > 1 { machine.allowed.count() } else { nr_managed };
         Box::new(Self {
@@ -262,6 +271,7 @@ impl Runtime {
             sentinels,
             bh,
             hogs,
+            watchdog,
             inspect,
             crew: Crew::new(),
             pools: PoolTable::new(first_pool),
@@ -272,6 +282,9 @@ impl Runtime {
             is_frozen: AtomicBool::new(false),
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
+            nr_creation_failures: AtomicU64::new(0),
+            #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+            totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
         })
@@ -525,6 +538,8 @@ impl Runtime {
 
     /// No thread could be had. Said once; tried again later by the service.
     pub(crate) fn creation_failed(&self, pool: &'static Pool, error: &io::Error) {
+        // ORDERING: no pairing: a counter.
+        self.nr_creation_failures.fetch_add(1, Ordering::Relaxed);
         service::say_creation_failed(error);
         let retry = pool.lock_only().core.create_retry_at();
         self.service.retry_at(retry.unwrap_or_else(clock::now));

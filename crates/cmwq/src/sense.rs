@@ -11,8 +11,8 @@
 //! never correctness.
 //!
 //! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread
-//! now), [`clock`] (has it run since?), [`sched`] (CPUs, names), [`policy`] (classes and niceness), and
-//! [`futex`] (waiting).
+//! now), [`clock`] (has it run since?), [`sched`] (CPUs, names), [`policy`] (classes and niceness),
+//! [`futex`] (waiting), and `socket` (who is at the other end).
 
 mod budget;
 mod clock;
@@ -25,7 +25,10 @@ mod perf_ring;
 pub(crate) mod policy;
 #[cfg_attr(any(loom, shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
+pub(crate) mod signal;
 mod sleeps;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) mod socket;
 mod stat;
 
 #[cfg(all(test, not(any(loom, shuttle))))]

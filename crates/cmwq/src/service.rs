@@ -7,6 +7,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::{Nanos, Timer, WorkItem};
 
 use crate::clock;
@@ -21,6 +22,7 @@ use crate::sense;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock, without};
 use crate::ticking::TickList;
 use crate::timers::{Armed, Timers};
+use crate::watchdog::Watchdog;
 use crate::wq::{Handle, TimersHandle};
 use crate::{park, verify};
 
@@ -70,6 +72,7 @@ pub(crate) struct Service {
     orphans: Mutex<Vec<&'static Pool>>,
     /// The tick is to come soon again.
     is_hurried: AtomicBool,
+    has_to_start_watchdog: AtomicBool,
     is_stopping: AtomicBool,
 }
 
@@ -87,6 +90,7 @@ impl Service {
             rescan_at: AtomicU64::new(NEVER),
             orphans: Mutex::new(Vec::new()),
             is_hurried: AtomicBool::new(false),
+            has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -94,6 +98,14 @@ impl Service {
     /// Starts the thread.
     pub(crate) fn start(runtime: &'static Runtime) -> std::io::Result<()> {
         runtime.crew.spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
+    }
+
+    /// The watchdog is needed, and has no thread.
+    #[cold]
+    pub(crate) fn start_watchdog(&self) {
+        // ORDERING: no pairing of its own: who takes the token of the wake-up sees it.
+        self.has_to_start_watchdog.store(true, Ordering::Relaxed);
+        self.plan.wake();
     }
 
     /// Asks the thread to leave.
@@ -287,6 +299,8 @@ struct Loop {
     is_behind: bool,
     /// When to look at the CPUs again, if the thread is awake then.
     rescan_due: Nanos,
+    /// When to try to start the watchdog, if it is wanted.
+    watchdog_due: Nanos,
     due: Vec<NonNull<Timer>>,
     /// Scratch space of [`delayed::expired`].
     items: Vec<NonNull<WorkItem>>,
@@ -308,6 +322,7 @@ impl Loop {
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
             rescan_due: clock::now() + RESCAN_EVERY,
+            watchdog_due: 0,
             pools: Vec::new(),
         }
     }
@@ -328,6 +343,7 @@ impl Loop {
             self.retry(now);
             self.mayday(now);
             self.create();
+            self.start_watchdog(now);
             self.settle(now);
             self.rescan(now);
             self.service.plan.sleep(|| self.deadline());
@@ -352,10 +368,12 @@ impl Loop {
         // A worker that is displaced again and again waits for its turn.
         let rescan = service.rescan_at.load(Ordering::Relaxed);
         let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
+        let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
+        let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
         [&service.cull_at, &service.retry_at, &service.mayday_at, &service.settle_at]
             .map(|at| at.load(Ordering::Relaxed))
             .into_iter()
-            .chain([self.tick_at, timer, rescan])
+            .chain([self.tick_at, timer, rescan, watchdog])
             .min()
             .unwrap_or(NEVER)
     }
@@ -385,6 +403,7 @@ impl Loop {
         if now < self.tick_at {
             return;
         }
+        clock::look();
         self.service.ticking.collect(&mut self.pools);
         let mut found = 0;
         for pool in &self.pools {
@@ -489,6 +508,23 @@ impl Loop {
         let orphans = std::mem::take(&mut *lock(&self.service.orphans));
         for pool in orphans {
             pool.create_worker(Creator::Spare);
+        }
+    }
+
+    fn start_watchdog(&mut self, now: Nanos) {
+        let wanted = &self.service.has_to_start_watchdog;
+        if !wanted.load(Ordering::Relaxed) || now < self.watchdog_due {
+            return;
+        }
+        wanted.store(false, Ordering::Relaxed);
+        if let Err(error) = Watchdog::spawn(self.runtime) {
+            wanted.store(true, Ordering::Relaxed);
+            self.watchdog_due = now + CREATE_COOLDOWN_NS;
+            notice::once(Notice::Watchdog, || {
+                format!(
+                    "the watchdog has no thread ({error}); stalls are not reported until it gets one"
+                )
+            });
         }
     }
 

@@ -6,6 +6,7 @@ use crate::doctor;
 use crate::error::Error;
 use crate::params::Params;
 use crate::runtime::Runtime;
+use crate::watchdog;
 
 /// What was set before the parameters were read.
 pub(crate) struct Early {
@@ -23,8 +24,8 @@ pub(crate) fn lock_early() -> EarlyGuard {
 }
 
 /// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`, and against what
-/// that says. Parameters are read when the library is first used; from then on only `default_affinity_scope` and
-/// `unbound_cpus` can be set.
+/// that says. Parameters are read when the library is first used; from then on only `default_affinity_scope`,
+/// `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and `panic_on_stall_time` can be set.
 ///
 /// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be changed.
 ///
@@ -52,11 +53,14 @@ pub fn set_param(name: &str, value: &str) -> Result<(), Error> {
         return Ok(());
     }
     drop(early);
-    match (name, tried.unbound_cpus) {
+    match (name, &tried.unbound_cpus) {
         ("default_affinity_scope", _) => {
             crate::set_default_affinity_scope(tried.default_affinity_scope)
         }
-        ("unbound_cpus", Some(cpus)) => crate::set_unbound_cpumask(&cpus),
+        ("unbound_cpus", Some(cpus)) => crate::set_unbound_cpumask(cpus),
+        ("watchdog_thresh" | "panic_on_stall" | "panic_on_stall_time", _) => {
+            watchdog::set_param(name, &tried)
+        }
         _ => Err(Error::unavailable(format!(
             "{name} was read when the library was first used, and cannot be changed any more"
         ))),
@@ -73,6 +77,9 @@ pub fn param(name: &str) -> Option<String> {
             crate::default_affinity_scope().ok().map(|scope| scope.name().to_owned())
         }
         ("unbound_cpus", Some(_)) => crate::unbound_cpumask().ok().map(|cpus| cpus.to_string()),
+        ("watchdog_thresh" | "panic_on_stall" | "panic_on_stall_time", Some(runtime)) => {
+            doctor::param_text(&runtime.watchdog.as_params(&runtime.params), name)
+        }
         (_, Some(runtime)) => doctor::param_text(&runtime.params, name),
         (_, None) => {
             let early = lock_early();

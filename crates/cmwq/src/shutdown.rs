@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::control;
 use crate::current;
 use crate::runtime::Runtime;
 
@@ -42,6 +43,7 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     // A time that no clock will ever show is as good as none.
     let deadline = Instant::now().checked_add(timeout);
     runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
+    control::stop();
     #[cfg(not(any(loom, shuttle)))]
     crate::trace::finish();
     Ok(())

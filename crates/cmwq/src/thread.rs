@@ -87,6 +87,8 @@ pub(crate) struct Thread {
     hog: HogWatch,
     /// Which guest of which pool a lent worker is, or `AT_HOME`.
     guest: AtomicU64,
+    /// Where its stack is; empty: not known.
+    stack: [AtomicU64; 2],
 }
 
 const AT_HOME: u64 = u64::MAX;
@@ -106,6 +108,7 @@ impl Thread {
             still: AtomicU32::new(0),
             hog: HogWatch::default(),
             guest: AtomicU64::new(AT_HOME),
+            stack: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
@@ -118,7 +121,7 @@ impl Thread {
         self.senses.get().map_or(0, |senses| senses.tid)
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`): no pairing: hints for
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`, `stack`): no pairing: hints for
     // detectors. What a detector concludes is applied under the pool's lock, with the run's number.
 
     #[inline]
@@ -161,6 +164,18 @@ impl Thread {
         let now = clock::now();
         self.hog.look(seq, (cpu, now), thresh, || sense::nr_sleeps(senses.tid))
             && self.is_in_run(seq)
+    }
+
+    /// Notes where the calling thread's stack is, which is this one's.
+    pub(crate) fn note_stack(&self) {
+        let stack = sense::sched::stack();
+        self.stack[0].store(stack.start, Ordering::Relaxed);
+        self.stack[1].store(stack.end, Ordering::Relaxed);
+    }
+
+    #[cfg_attr(not(feature = "stacks"), allow(dead_code, reason = "nobody else wants to know"))]
+    pub(crate) fn stack(&self) -> std::ops::Range<u64> {
+        self.stack[0].load(Ordering::Relaxed)..self.stack[1].load(Ordering::Relaxed)
     }
 
     /// See [`Meter::pending`].

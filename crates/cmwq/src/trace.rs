@@ -173,9 +173,15 @@ pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
 pub(crate) fn name_closure<F>(func: WorkFn) {
     // Whatever is traced of it, it is called something.
     if sink::mask() != 0 {
-        sink::ready();
-        sink::name_function(func as usize as u64, std::any::type_name::<F>());
+        name(func, std::any::type_name::<F>);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn name(func: WorkFn, name: fn() -> &'static str) {
+    sink::ready();
+    sink::name_function(func as usize as u64, name());
 }
 
 /// So many events could not be kept.

@@ -60,6 +60,7 @@ impl Worker {
     fn prepare(&self) {
         let (spec, runtime) = (&self.pool.spec, self.pool.runtime);
         self.pool.attach(&self.thread);
+        self.thread.note_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
             say_refused(spec.priority, &error);
         }
@@ -104,14 +105,14 @@ impl Worker {
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
         self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-        guard.show_start(&self.thread, &claim);
+        guard.show_start(self.pool, &self.thread, &claim);
         let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
         self.call(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
-        guard.mirror.count_pwq(&guard.core, claim.pwq);
+        guard.mirror.finished(claim.pwq);
         if has_rest(&effects) {
             drop(guard);
             self.pool.act_effects(effects);
@@ -215,12 +216,12 @@ impl Worker {
         self.thread.mirror.serve(busy.id.0, false);
         while let Some(claim) = guard.core.guest_next(guest) {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-            guard.show_start(&self.thread, &claim);
+            guard.show_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
             guard = busy.lock();
             let effects = guard.core.finish(guest);
-            guard.mirror.count_pwq(&guard.core, claim.pwq);
+            guard.mirror.finished(claim.pwq);
             busy.unlock(guard, Kick::None);
             busy.act_effects(effects);
             let mut home = self.pool.lock();

@@ -26,8 +26,9 @@ use crate::park::Event;
 use crate::pool::Pool;
 use crate::rescuer::Rescuer;
 use crate::runtime::{HIGHPRI_NICE, Runtime};
-use crate::sync::{Arc, AtomicU32, Mutex, OnceLock, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::trace;
+use crate::watchdog::WaitFor;
 
 mod handle;
 mod placing;
@@ -115,6 +116,8 @@ pub(crate) struct Wq {
     slots: OnceLock<Box<[Slot]>>,
     /// [`DRAINING`], [`DESTROYING`] and [`SHUT`]: only chained items are let in.
     pub(crate) flags: AtomicU32,
+    /// Its attributes can be written by name. Written under the registry's lock.
+    in_sysfs: AtomicBool,
     /// The reader of traces that was told the queue's name last.
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
@@ -161,6 +164,7 @@ impl Wq {
             rescuer: OnceLock::new(),
             slots: OnceLock::new(),
             flags: AtomicU32::new(0),
+            in_sysfs: AtomicBool::new(false),
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flush: FlushState::new(),
@@ -369,7 +373,7 @@ impl Wq {
             return;
         }
         drop(state);
-        current::blocking(|| done.wait(None));
+        current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
         self.hand_over(me);
     }
 
@@ -457,6 +461,17 @@ impl Wq {
         sum
     }
 
+    /// Changes whenever an item of the queue starts, ends, or is taken back.
+    pub(crate) fn progress(&self) -> u64 {
+        let state = lock(&self.state);
+        let mut sum = state.retired;
+        for link in &state.links {
+            let Some(pool) = self.runtime.pool(link.pool) else { continue };
+            sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
+        }
+        sum.started + sum.completed + sum.cancelled
+    }
+
     /// What the queue has in its pools: of each pwq, see [`PoolState::pwq_load`].
     ///
     /// [`PoolState::pwq_load`]: cmwq_core::PoolState::pwq_load
@@ -531,6 +546,37 @@ impl Wq {
             }
             rest.rest();
         }
+    }
+}
+
+impl Wq {
+    /// Whether it belongs to this process, and not to the one that this is a child of.
+    pub(crate) fn is_own(&self) -> bool {
+        self.generation == fork::generation()
+    }
+
+    /// Whether it is being taken down.
+    pub(crate) fn is_going(&self) -> bool {
+        // ORDERING: no pairing: who looks at the same time may find it or not.
+        self.flags.load(Ordering::Relaxed) & DESTROYING != 0
+    }
+
+    /// Whether it has left all pools: its counters are final.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_going() && lock(&self.state).links.is_empty()
+    }
+
+    /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues that
+    /// were registered later.
+    pub(crate) fn is_in_sysfs(&self) -> bool {
+        // ORDERING: no pairing: a switch.
+        self.in_sysfs.load(Ordering::Relaxed) && !self.is_going()
+    }
+
+    pub(crate) fn note_in_sysfs(&self) {
+        // ORDERING: no pairing: a switch; who looks for names holds the registry's lock.
+        self.in_sysfs.store(true, Ordering::Relaxed);
     }
 }
 

@@ -615,6 +615,7 @@ work_func_t wq_worker_last_func(struct task_struct *task);
 /* These do nothing: threads of the library run BH items and look for hogs. */
 void workqueue_softirq_action(bool highpri);
 void workqueue_softirq_dead(unsigned int cpu);
+/* Long waits are in order: of the per-CPU pools of a CPU, or with -1 of what belongs to none. */
 void wq_watchdog_touch(int cpu);
 void wq_worker_tick(struct task_struct *task);
 

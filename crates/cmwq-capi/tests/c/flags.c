@@ -49,6 +49,14 @@ int main(void)
 	works(create_freezable_workqueue("old"));
 	works(create_singlethread_workqueue("old"));
 
+	struct workqueue_struct *named = alloc_workqueue("named", WQ_UNBOUND | WQ_SYSFS, 0);
+
+	CHECK(named);
+	CHECK(!alloc_workqueue("named", WQ_UNBOUND | WQ_SYSFS, 0));
+	works(alloc_workqueue("named", WQ_UNBOUND, 0));
+	works(named);
+	works(alloc_workqueue("named", WQ_UNBOUND | WQ_SYSFS, 0));
+	CHECK(!alloc_workqueue("bh", WQ_BH | WQ_PERCPU | WQ_SYSFS, 0));
 	CHECK(!alloc_workqueue("bh", WQ_BH | WQ_UNBOUND, 0));
 	CHECK(!alloc_workqueue("bh", WQ_BH | WQ_PERCPU | WQ_MEM_RECLAIM, 0));
 	CHECK(!alloc_workqueue("bh", WQ_BH | WQ_PERCPU, 5));

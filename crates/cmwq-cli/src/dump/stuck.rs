@@ -82,13 +82,13 @@ fn tell(
 }
 
 /// Where the library calls the item's function.
-fn is_call(place: &Place) -> bool {
+pub(crate) fn is_call(place: &Place) -> bool {
     let name = &place.function;
     name.starts_with("cmwq::worker::Worker::call") || name == "cmwq::bh::run"
 }
 
 /// The program's own code, not the library's, the language's or the system's.
-fn is_own(place: &Place) -> bool {
+pub(crate) fn is_own(place: &Place) -> bool {
     let foreign = [
         "cmwq::", "std::", "core::", "alloc::", "__", "<cmwq::", "<std::", "<core::", "<alloc::",
         "0x",
@@ -106,12 +106,13 @@ fn is_system(module: &str) -> bool {
 }
 
 /// `FILE:LINE`.
-fn line(place: &Place) -> Option<String> {
+pub(crate) fn line(place: &Place) -> Option<String> {
     let file = place.file.as_ref()?;
     Some(place.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
 }
 
-fn frame(place: &Place) -> String {
+/// A line about it.
+pub(crate) fn frame(place: &Place) -> String {
     match line(place) {
         Some(line) => format!("{} at {line}", place.function),
         None => format!("{} ({})", place.function, place.module),

@@ -1,9 +1,11 @@
 //! `cmwq dump` and `cmwq monitor`, at processes made for it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, Command, Output, Stdio};
+use std::hint::black_box;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -23,22 +25,40 @@ fn stdout(output: &Output) -> String {
 }
 
 /// One of the programs below, in a process of its own.
-struct Victim(Child);
+pub(crate) struct Victim(Child, BufReader<ChildStdout>);
 
 impl Victim {
     fn start(name: &str) -> Self {
+        Self::run(&format!("looking::{name}"))
+    }
+
+    /// A test that is a program: it says when it is ready.
+    pub(crate) fn run(name: &str) -> Self {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
-        command.args(["--exact", &format!("looking::{name}"), "--ignored", "--nocapture"]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut victim = Self(child);
-        let out = BufReader::new(victim.0.stdout.take().unwrap());
-        assert!(out.lines().any(|line| line.unwrap().contains("ready")), "{name} did not begin");
+        command.args(["--exact", name, "--ignored", "--nocapture"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        // What it says later must not fail: the harness tells of tests that take long.
+        let mut victim = Self(child, out);
+        let is_ready = victim.1.by_ref().lines().any(|line| line.unwrap().contains("ready"));
+        assert!(is_ready, "{name} did not begin");
         victim
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
+    }
+
+    /// A line on its standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Ends it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 
     fn state(&self) -> char {
@@ -83,12 +103,15 @@ fn deadlock() {
 fn waits_for_right(right: &Workqueue, both: &Barrier) {
     both.wait();
     right.flush();
+    // A function of its own, which is neither merged with the other one nor left by a jump.
+    black_box("right");
 }
 
 #[inline(never)]
 fn waits_for_left(left: &Workqueue, both: &Barrier) {
     both.wait();
     left.flush();
+    black_box("left");
 }
 
 #[test]
@@ -166,15 +189,98 @@ fn monitor_counts_what_the_program_counts() {
 #[test]
 fn monitor_ends_with_the_process() {
     let mut victim = Victim::start("deadlock");
-    let mut monitor = Command::new(env!("CARGO_BIN_EXE_cmwq"));
-    let monitor = monitor.args(["monitor", "-i", "3600", &victim.pid()]).stdout(Stdio::piped());
-    let mut monitor = monitor.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(monitor.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("CMW/RPR"), "{line}");
+    let (mut monitor, _out) = monitoring(&victim.pid(), "3600");
     victim.0.kill().unwrap();
     victim.0.wait().unwrap();
     assert!(monitor.wait().unwrap().success());
+}
+
+fn monitoring(pid: &str, interval: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.args(["monitor", "-i", interval, pid]).stdout(Stdio::piped());
+    let mut monitor = command.spawn().unwrap();
+    let mut out = BufReader::new(monitor.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("CMW/RPR"), "{line}");
+    (monitor, out)
+}
+
+#[test]
+fn monitor_ends_when_it_is_interrupted() {
+    let victim = Victim::start("deadlock");
+    for signal in [Signal::INT, Signal::TERM] {
+        let (mut monitor, _out) = monitoring(&victim.pid(), "3600");
+        kill_process(Pid::from_raw(monitor.id() as i32).unwrap(), signal).unwrap();
+        assert!(monitor.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn monitor_ends_when_nobody_reads() {
+    let victim = Victim::start("deadlock");
+    let (mut monitor, out) = monitoring(&victim.pid(), "0.01");
+    drop(out);
+    assert_eq!(monitor.wait().unwrap().code(), Some(141));
+}
+
+/// As often as there is time for: `CMWQ_MONITOR_SECS`, by default one second.
+#[test]
+fn monitor_under_load_is_between_what_began_and_what_was_queued() {
+    let secs = std::env::var("CMWQ_MONITOR_SECS").ok().and_then(|secs| secs.parse().ok());
+    let end = Instant::now() + Duration::from_secs(secs.unwrap_or(1));
+    let wqs = [
+        Workqueue::builder("loaded-percpu").percpu().build().unwrap(),
+        Workqueue::builder("loaded-managed").build().unwrap(),
+        Workqueue::builder("loaded-unbound").unbound().build().unwrap(),
+    ];
+    let counts = wqs.each_ref().map(|_| Arc::new([const { AtomicU64::new(0) }; 2]));
+    let (me, mut looks) = (std::process::id().to_string(), 0);
+    // There is something to look at before the first item is queued.
+    cmwq::system::percpu().queue(|| ()).join().unwrap();
+    std::thread::scope(|scope| {
+        let producers: Vec<_> = wqs
+            .iter()
+            .zip(&counts)
+            .map(|(wq, count)| {
+                scope.spawn(move || {
+                    while Instant::now() < end {
+                        let item = || {
+                            count[0].fetch_add(1, Ordering::SeqCst);
+                            let count = Arc::clone(count);
+                            wq.queue(move || count[1].fetch_add(1, Ordering::SeqCst))
+                        };
+                        let items: Vec<_> = (0..50).map(|_| item()).collect();
+                        items.into_iter().for_each(|item| _ = item.join().unwrap());
+                    }
+                })
+            })
+            .collect();
+        let mut is_over = false;
+        while !is_over {
+            // Once more behind the end, when all is exact.
+            is_over = producers.iter().all(std::thread::ScopedJoinHandle::is_finished);
+            let least = counts.each_ref().map(|count| count[1].load(Ordering::SeqCst));
+            let lines = stdout(&cmwq(&["monitor", "-j", "-i", "0", &me, "^loaded-"]));
+            let most = counts.each_ref().map(|count| count[0].load(Ordering::SeqCst));
+            let rows: Vec<Value> =
+                lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            for (place, wq) in wqs.iter().enumerate() {
+                let Some(row) = rows.iter().find(|row| row["name"] == *wq.name()) else { continue };
+                let started = row["started"].as_u64().unwrap();
+                assert!(
+                    (least[place]..=most[place]).contains(&started),
+                    "{row} {least:?} {most:?}"
+                );
+            }
+            looks += 1;
+        }
+        // In scope: what was queued has been joined, so both are the count.
+        println!(
+            "{looks} looks; items: {:?}",
+            counts.each_ref().map(|count| count[0].load(Ordering::SeqCst))
+        );
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ impl PoolState {
     #[must_use]
     pub fn worker_new(&mut self) -> WorkerId {
         self.nr_workers += 1;
+        self.changed = true;
         WorkerId(self.workers.insert(Worker::new(false)))
     }
 
@@ -40,6 +41,7 @@ impl PoolState {
     pub fn create_failed(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) {
         self.workers.remove(id.0);
         self.nr_workers -= 1;
+        self.changed = true;
         self.no_create_before = now.saturating_add(self.config.create_cooldown);
         if self.manager == manager {
             self.manager = None;
@@ -207,6 +209,7 @@ impl PoolState {
     pub(super) fn forget(&mut self, id: WorkerId) {
         let gone = self.workers.remove(id.0);
         self.nr_workers -= 1;
+        self.changed = true;
         if gone.is_some_and(|worker| worker.die) {
             self.nr_dying -= 1;
         }

@@ -150,6 +150,7 @@ impl PoolState {
         let pwq = self.pwq(at.pwq);
         pwq.stats.started += 1;
         let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
+        let nr_active = pwq.nr_active;
         self.update(id, |w| {
             w.current = Some(Current {
                 addr,
@@ -161,13 +162,15 @@ impl PoolState {
             w.seq += 1;
             w.cpu_intensive = cpu_intensive;
         });
+        self.progress += 1;
         let seq = self.worker(id).seq;
         let kick = self.kick();
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
-        Claim { item: item.as_ptr(), func, wq, pwq: at.pwq, seq, kick }
+        let item = item.as_ptr();
+        Claim { item, func, wq, pwq: at.pwq, nr_active, seq, kick }
     }
 
     /// The function of the claimed item returned (or unwound).

@@ -81,7 +81,7 @@ impl PoolState {
         self.pwq(pwq).nr_active -= 1;
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
         let node = WorkItem::node(item);
         // SAFETY: the item is owned by this call, so its link may be read.
@@ -89,18 +89,26 @@ impl PoolState {
         let p = self.pwq(pwq);
         p.nr_in_flight[usize::from(word.color())] += 1;
         if word.is_inactive() {
-            let is_first = p.inactive.is_empty();
-            // SAFETY: (alive) by the caller's promise, (locked) by `&mut self`.
-            unsafe { p.inactive.push_back(node) };
-            if is_first {
-                self.touch(pwq);
-            }
+            // SAFETY: passed on to the caller.
+            unsafe { self.insert_inactive(pwq, node) };
             return Kick::None;
         }
         // SAFETY: as above.
-        unsafe { self.worklist.push_back(node) };
+        unsafe { self.push_work(node) };
         self.note_activation(pwq, item);
         self.kick()
+    }
+
+    #[inline(never)]
+    unsafe fn insert_inactive(&mut self, pwq: PwqId, node: list::Node) {
+        let p = self.pwq(pwq);
+        let is_first = p.inactive.is_empty();
+        // SAFETY: (alive) by the caller's promise, (locked) by `&mut self`.
+        unsafe { p.inactive.push_back(node) };
+        if is_first {
+            self.touch(pwq);
+        }
+        self.has_parked = true;
     }
 
     /// Activates inactive items of a pwq as long as it gets slots.
@@ -127,6 +135,9 @@ impl PoolState {
         // SAFETY: as above.
         unsafe { self.move_chain_to_worklist(first) };
         self.note_activation(pwq, at);
+        if self.pwq(pwq).inactive.is_empty() {
+            self.touch(pwq);
+        }
     }
 
     /// Moves `first` and what is glued to it to the end of the worklist.
@@ -144,7 +155,7 @@ impl PoolState {
             // SAFETY: linked, (locked) by `&mut self`, (alive).
             unsafe {
                 list::unlink(node);
-                self.worklist.push_back(node);
+                self.push_work(node);
             }
             match next {
                 Some(next) if linked => node = next,

@@ -14,13 +14,6 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Whether there are none.
-    #[inline]
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.some[0].is_none()
-    }
-
     /// Whether it may be any of the pool's.
     #[must_use]
     pub fn is_all(&self) -> bool {
@@ -41,19 +34,24 @@ impl Touched {
 }
 
 impl PoolState {
+    #[cold]
     pub(crate) fn touch(&mut self, pwq: PwqId) {
         self.touched.add(pwq);
+        self.changed = true;
     }
 
-    /// Whether [`take_touched`](Self::take_touched) has something to tell.
+    /// Whether numbers of workers have changed, or something of a pwq that [`take_touched`](Self::take_touched) tells,
+    /// since that was asked last.
     #[inline]
     #[must_use]
-    pub fn has_touched(&self) -> bool {
-        !self.touched.is_empty()
+    pub fn has_changed(&self) -> bool {
+        self.changed
     }
 
     /// What has changed since this was asked last.
-    pub fn take_touched(&mut self) -> Touched {
-        core::mem::take(&mut self.touched)
+    pub fn take_touched(&mut self) -> Option<Touched> {
+        self.changed = false;
+        let is_any = self.touched.some[0].is_some();
+        is_any.then(|| core::mem::take(&mut self.touched))
     }
 }

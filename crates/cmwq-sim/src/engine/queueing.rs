@@ -192,6 +192,7 @@ impl Engine<'_> {
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
         self.check_pool(pool);
+        self.arm_watchdog(pool);
         match kick {
             Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {

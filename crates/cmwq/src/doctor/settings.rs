@@ -25,6 +25,15 @@ pub(super) fn list(params: &Params) -> Vec<Setting> {
     values(params).into_iter().zip(defaults).map(pair).collect()
 }
 
+fn seconds(nanos: u64) -> String {
+    Duration::from_nanos(nanos).as_secs_f64().to_string()
+}
+
+/// Empty: the library chooses, or does without.
+fn number(signal: Option<i32>) -> String {
+    signal.as_ref().map_or_else(String::new, ToString::to_string)
+}
+
 /// One of `CMWQ_PARAMS`, as it would be set.
 pub(crate) fn text(params: &Params, name: &str) -> Option<String> {
     let values = values(params).into_iter().filter(|(known, _)| *known != "CMWQ_DETECT");
@@ -41,9 +50,15 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         debug_force_rr_cpu,
         cpu_intensive_thresh_us,
         cpu_intensive_warning_thresh,
+        watchdog_thresh_ns,
+        watchdog_signal,
+        panic_on_stall,
+        panic_on_stall_time_ns,
+        dump_signal,
         idle_timeout_ns,
         idle_ratio,
         stack_size,
+        control,
         inspect,
         detect,
     } = params;
@@ -58,9 +73,22 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
             cpu_intensive_thresh_us.unwrap_or_else(hog::default_thresh_us).to_string(),
         ),
         ("cpu_intensive_warning_thresh", cpu_intensive_warning_thresh.to_string()),
-        ("idle_timeout", Duration::from_nanos(*idle_timeout_ns).as_secs_f64().to_string()),
+        ("watchdog_thresh", seconds(*watchdog_thresh_ns)),
+        ("watchdog_signal", number(*watchdog_signal)),
+        ("panic_on_stall", panic_on_stall.to_string()),
+        ("panic_on_stall_time", seconds(*panic_on_stall_time_ns)),
+        ("dump_signal", number(*dump_signal)),
+        ("idle_timeout", seconds(*idle_timeout_ns)),
         ("idle_ratio", idle_ratio.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
+        (
+            "control",
+            match control.as_deref() {
+                None => "0".to_owned(),
+                Some("") => "1".to_owned(),
+                Some(path) => path.to_owned(),
+            },
+        ),
         ("inspect", u8::from(*inspect).to_string()),
         ("CMWQ_DETECT", detect.map_or("", |detect| detect.name()).to_owned()),
     ]

@@ -207,7 +207,8 @@ words! {
         work,
         /// The key of its queue.
         queue,
-        /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`.
+        /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`. Of an item that was started
+        /// while the pool was watched: the tick before that.
         since_ns,
         /// Items started.
         runs,
@@ -288,7 +289,8 @@ words! {
         life,
         started,
         completed,
-        /// Items admitted and not finished; with [`PWQ_INACTIVE`] if others wait behind `max_active`.
+        /// Items admitted and not finished, as of the last start or end of one; with [`PWQ_INACTIVE`] if others wait behind
+        /// `max_active`.
         active,
         cancelled,
         cm_wakeup,

@@ -55,6 +55,10 @@ impl Map {
             table.offset.store(offsets[kind] as u64, Ordering::Relaxed);
             table.stride.store((size / 8) as u64, Ordering::Relaxed);
             table.capacity.store(capacity as u64, Ordering::Relaxed);
+            if kind == table::RINGS {
+                // Each goes with the pool of its place, and nobody counts them.
+                table.used.store(capacity as u64, Ordering::Relaxed);
+            }
         }
         /// # Safety
         /// `T` must be the record of table `kind`.

@@ -6,7 +6,7 @@
 //!
 //! ORDERING (all accesses here): no pairing: see [`super::record`] for the words that belong together.
 
-use cmwq_core::{Claim, Kick, PoolId, PoolState, PwqId, PwqStats, WorkerId, WqKey};
+use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, WqKey};
 
 use super::layout::{
     NONE, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PWQ_INACTIVE, PoolRecord, PwqRecord,
@@ -58,6 +58,10 @@ fn add(word: &AtomicU64, more: u64) {
 
 fn signed(number: i32) -> u64 {
     i64::from(number) as u64
+}
+
+fn active_word(nr_active: u32, has_inactive: bool) -> u64 {
+    u64::from(nr_active) | if has_inactive { PWQ_INACTIVE } else { 0 }
 }
 
 fn or_none(number: Option<impl Into<u64>>) -> u64 {
@@ -161,12 +165,11 @@ impl Inspect {
         });
         let ring = slot.index().map(|index| Ring::new(&map.rings[index as usize]));
         PoolMirror {
-            slot: Some(slot),
-            map: Some(map),
+            record: slot.record(),
             ring,
-            pwqs: Vec::new(),
-            counts: 0,
-            work_waits: false,
+            map: Some(map),
+            _slot: Some(slot),
+            ..PoolMirror::default()
         }
     }
 
@@ -179,7 +182,7 @@ impl Inspect {
             Role::Rescuer(wq) => (WORKER_RESCUER, NONE, u64::from(wq.0)),
             Role::Bh(cpu) => (WORKER_BH, NONE, u64::from(cpu)),
         };
-        WorkerMirror(Some(map.workers.take(|record| {
+        let slot = map.workers.take(|record| {
             let words = [
                 (&record.func, 0),
                 (&record.work, 0),
@@ -197,7 +200,8 @@ impl Inspect {
                 (&record.title1, title1),
             ];
             words.into_iter().for_each(|(word, value)| set(word, value));
-        })))
+        });
+        WorkerMirror { record: slot.record(), _slot: Some(slot) }
     }
 }
 
@@ -218,13 +222,17 @@ pub(crate) enum Role {
 
 /// A worker's record, if it has one.
 #[derive(Debug, Default)]
-pub(crate) struct WorkerMirror(Option<Slot<WorkerRecord>>);
+pub(crate) struct WorkerMirror {
+    record: Option<&'static WorkerRecord>,
+    /// Keeps the record one's own.
+    _slot: Option<Slot<WorkerRecord>>,
+}
 
 impl WorkerMirror {
     /// The record.
     #[inline]
     pub(crate) fn record(&self) -> Option<&'static WorkerRecord> {
-        self.0.as_ref()?.record()
+        self.record
     }
 
     /// The thread has begun, and this is its number; 0: it ends.
@@ -278,91 +286,98 @@ impl WorkerRecord {
 /// Lock: L. A pool's record, and those of its pwqs.
 #[derive(Debug, Default)]
 pub(crate) struct PoolMirror {
-    slot: Option<Slot<PoolRecord>>,
-    map: Option<&'static Map>,
+    // What is looked at for each item comes first.
+    record: Option<&'static PoolRecord>,
+    /// By [`PwqId`]; those that have a slot below.
+    pwqs: Vec<Option<&'static PwqRecord>>,
     ring: Option<Ring>,
-    pwqs: Vec<Option<Slot<PwqRecord>>>,
-    /// Copies of what was stored last.
-    counts: u64,
+    /// Copy of what was stored last.
     work_waits: bool,
+    map: Option<&'static Map>,
+    /// They keep the records one's own.
+    _slot: Option<Slot<PoolRecord>>,
+    pwq_slots: Vec<Option<Slot<PwqRecord>>>,
 }
 
 impl PoolMirror {
     #[inline]
     fn record(&self) -> Option<&'static PoolRecord> {
-        self.slot.as_ref()?.record()
+        self.record
     }
 
+    #[inline]
     fn pwq(&self, pwq: PwqId) -> Option<&'static PwqRecord> {
-        self.pwqs.get(pwq.0 as usize)?.as_ref()?.record()
+        *self.pwqs.get(pwq.0 as usize)?
     }
 
     /// What may have changed while the lock was held.
     #[inline]
     pub(crate) fn settle(&mut self, core: &mut PoolState) {
-        if core.has_touched() {
-            self.settle_touched(core);
-        }
-        let counts = pack_counts(core.nr_workers(), core.nr_idle(), core.nr_running());
-        let work_waits = core.work_waits();
-        if counts != self.counts || work_waits != self.work_waits {
-            self.settle_changed(counts, work_waits);
+        if core.has_changed() || core.work_waits() != self.work_waits {
+            self.settle_changed(core);
         }
     }
 
-    fn settle_changed(&mut self, counts: u64, work_waits: bool) {
-        (self.counts, self.work_waits) = (counts, work_waits);
+    #[inline(never)]
+    fn settle_changed(&mut self, core: &mut PoolState) {
+        self.work_waits = core.work_waits();
         if let Some(record) = self.record() {
-            set(&record.counts, counts);
-            set(&record.work_waits, work_waits.into());
+            set(&record.counts, pack_counts(core.nr_workers(), core.nr_idle(), core.nr_running()));
+            set(&record.work_waits, self.work_waits.into());
+        }
+        if let Some(touched) = core.take_touched() {
+            self.settle_touched(core, &touched);
         }
     }
 
-    /// A worker has claimed an item.
+    /// A worker has claimed an item. `now`: by the coarse clock, read only if it is needed.
     #[inline]
-    pub(crate) fn started(&self, core: &PoolState, worker: &WorkerMirror, claim: &Claim) {
-        if let Some(pool) = self.record() {
-            let now = clock::coarse();
-            set(&pool.progress_ns, now);
-            if let Some(record) = worker.record() {
-                super::record::write(&record.seq, || {
-                    set(&record.func, claim.func as usize as u64);
-                    set(&record.work, claim.item as usize as u64);
-                    set(&record.queue, claim.wq.0.into());
-                    set(&record.since_ns, now);
-                });
-                add(&record.runs, 1);
-                let flags = record.flags.load(Ordering::Relaxed);
-                if flags & WORKER_OF_RUN != 0 {
-                    set(&record.flags, flags & !WORKER_OF_RUN);
-                }
+    pub(crate) fn started(&self, worker: &WorkerMirror, claim: &Claim, now: impl FnOnce() -> u64) {
+        let Some(pool) = self.record else { return };
+        let now = now();
+        set(&pool.progress_ns, now);
+        if let Some(record) = worker.record {
+            super::record::write(&record.seq, || {
+                set(&record.func, claim.func as usize as u64);
+                set(&record.work, claim.item as usize as u64);
+                set(&record.queue, claim.wq.0.into());
+                set(&record.since_ns, now);
+            });
+            add(&record.runs, 1);
+            let flags = record.flags.load(Ordering::Relaxed);
+            if flags & WORKER_OF_RUN != 0 {
+                set(&record.flags, flags & !WORKER_OF_RUN);
             }
-            self.count_pwq(core, claim.pwq);
+        }
+        if let Some(record) = self.pwq(claim.pwq) {
+            add(&record.started, 1);
+            // Whether others wait behind the limit is told when it changes.
+            let others = record.active.load(Ordering::Relaxed) & PWQ_INACTIVE;
+            set(&record.active, others | u64::from(claim.nr_active));
         }
     }
 
-    /// An item of this pwq was started, or has finished.
+    /// An item of this pwq has finished.
     #[inline]
-    pub(crate) fn count_pwq(&self, core: &PoolState, pwq: PwqId) {
-        if let Some(record) = self.pwq(pwq)
-            && let Some((started, completed, nr_active, has_inactive)) = core.pwq_counts(pwq)
-        {
-            set(&record.started, started);
-            set(&record.completed, completed);
-            let inactive = if has_inactive { PWQ_INACTIVE } else { 0 };
-            set(&record.active, u64::from(nr_active) | inactive);
+    pub(crate) fn finished(&self, pwq: PwqId) {
+        if let Some(record) = self.pwq(pwq) {
+            add(&record.completed, 1);
+            // What was admitted meanwhile is seen when the next one starts.
+            let active = record.active.load(Ordering::Relaxed);
+            if active as u32 != 0 {
+                set(&record.active, active - 1);
+            }
         }
     }
 
     #[cold]
-    fn settle_touched(&mut self, core: &mut PoolState) {
-        let touched = core.take_touched();
+    fn settle_touched(&mut self, core: &PoolState, touched: &Touched) {
         if touched.is_all() {
             (0..self.pwqs.len()).for_each(|pwq| self.settle_pwq(core, PwqId(pwq as u32)));
         }
         for pwq in touched.iter() {
             self.settle_pwq(core, pwq);
-            if core.pwq_counts(pwq).is_some_and(|counts| counts.3) {
+            if core.pwq_load(pwq).is_some_and(|load| load.1) {
                 self.decided(super::Reason::MaxActive);
             }
         }
@@ -370,9 +385,13 @@ impl PoolMirror {
 
     /// All that there is to know of a pwq.
     fn settle_pwq(&self, core: &PoolState, pwq: PwqId) {
-        self.count_pwq(core, pwq);
         let Some(record) = self.pwq(pwq) else { return };
+        if let Some((nr_active, has_inactive, _)) = core.pwq_load(pwq) {
+            set(&record.active, active_word(nr_active, has_inactive));
+        }
         if let Some(stats) = core.pwq_stats(pwq) {
+            set(&record.started, stats.started);
+            set(&record.completed, stats.completed);
             set(&record.cpu_time, stats.cpu_time);
             set(&record.cpu_intensive, stats.cpu_intensive);
             set(&record.cm_wakeup, stats.cm_wakeup);
@@ -418,16 +437,20 @@ impl PoolMirror {
         });
         let place = pwq.0 as usize;
         if self.pwqs.len() <= place {
-            self.pwqs.resize_with(place + 1, || None);
+            self.pwqs.resize(place + 1, None);
+            self.pwq_slots.resize_with(place + 1, || None);
         }
-        self.pwqs[place] = Some(slot);
+        self.pwqs[place] = slot.record();
+        self.pwq_slots[place] = Some(slot);
         self.count_refs(1);
     }
 
     /// The pwq has gone.
     pub(crate) fn remove_pwq(&mut self, pwq: PwqId) {
-        if let Some(slot) = self.pwqs.get_mut(pwq.0 as usize) {
-            *slot = None;
+        let place = pwq.0 as usize;
+        if place < self.pwqs.len() {
+            self.pwqs[place] = None;
+            self.pwq_slots[place] = None;
         }
         self.count_refs(u64::MAX);
     }
@@ -461,17 +484,12 @@ impl PoolMirror {
 
     // ---- decisions
 
-    /// Whom the core wants woken, and so why or why not.
+    /// Nobody is woken. If work waits, that is because nobody is idle. After [`settle`](Self::settle).
     #[inline]
-    pub(crate) fn kicked(&mut self, core: &PoolState, kick: Kick) {
-        let reason = match kick {
-            Kick::Wake(_) => super::Reason::WokeIdle,
-            Kick::Watch => super::Reason::AtCapacity,
-            Kick::NeedFirst => super::Reason::NoWorker,
-            Kick::None if core.work_waits() && core.nr_idle() == 0 => super::Reason::NoIdle,
-            Kick::None => return,
-        };
-        self.decided(reason);
+    pub(crate) fn kicked_nobody(&mut self, core: &PoolState) {
+        if self.work_waits && core.nr_idle() == 0 {
+            self.decided(super::Reason::NoIdle);
+        }
     }
 
     #[inline]

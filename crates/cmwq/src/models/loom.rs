@@ -19,6 +19,7 @@ mod record;
 mod ticking;
 mod timers;
 mod trace;
+mod watchdog;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use super::{Machine, Runtime};
+use crate::control;
 use crate::error::Error;
 use crate::fork;
 use crate::inspect::Inspect;
@@ -10,6 +11,7 @@ use crate::loaded;
 use crate::params::Params;
 use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
 use crate::trace;
+use crate::watchdog;
 
 /// Null until it is first used, and in a child until it is used there.
 static GLOBAL: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -71,7 +73,7 @@ impl Runtime {
 
     #[cold]
     fn make() -> Result<&'static Self, Error> {
-        let _making = lock_making();
+        let making = lock_making();
         // ORDERING: no pairing: written under this lock.
         let runtime = GLOBAL.load(Ordering::Relaxed);
         // SAFETY: as above.
@@ -92,6 +94,11 @@ impl Runtime {
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
+        drop(making);
+        watchdog::dump_as_params_say(&runtime.params);
+        if let Some(path) = &runtime.params.control {
+            control::start_as_wished(path);
+        }
         Ok(runtime)
     }
 }

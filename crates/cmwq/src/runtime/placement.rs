@@ -129,6 +129,16 @@ impl Placement {
         self.is_witnessed.set();
     }
 
+    /// The CPUs that unbound queues were asked to use, if anybody asked.
+    pub(crate) fn requested(&self) -> Option<CpuSet> {
+        self.now().requested.clone()
+    }
+
+    /// The CPUs that the administrator keeps free of unbound work.
+    pub(crate) fn isolated(&self) -> &CpuSet {
+        &self.isolated
+    }
+
     // ORDERING (homes): no pairing: where an item goes while a CPU comes or leaves is anybody's
     // guess, and either pool serves it.
 

@@ -55,6 +55,7 @@ impl Runtime {
         // A thread that still acts on what it saw earlier may make a pool; it will be a closed one.
         lock(&self.registry).is_closing = true;
         self.service.stop();
+        self.watchdog.stop();
         self.sentinels.stop();
         self.bh.stop();
         for pool in self.pools() {

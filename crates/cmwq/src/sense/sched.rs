@@ -8,6 +8,8 @@
 
 use core::ffi::{c_long, c_ulong};
 use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use crate::topo::CpuSet;
 
@@ -16,6 +18,23 @@ pub(crate) fn gettid() -> libc::pid_t {
     // SAFETY: takes nothing and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     libc::pid_t::try_from(tid).unwrap_or_default()
+}
+
+/// Where the calling thread's stack is; empty if that cannot be told.
+pub(crate) fn stack() -> Range<u64> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::zeroed();
+    let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: of the calling thread; writes the attributes if it succeeds.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) } != 0 {
+        return 0..0;
+    }
+    // SAFETY: written by the call above.
+    let rc =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) };
+    // SAFETY: as above, and not used any more.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    let lowest = lowest as u64;
+    if rc == 0 { lowest..lowest + size as u64 } else { 0..0 }
 }
 
 /// The CPU that the calling thread was on a moment ago.

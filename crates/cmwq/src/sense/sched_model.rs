@@ -21,6 +21,10 @@ pub(crate) fn gettid() -> libc::pid_t {
     0
 }
 
+pub(crate) fn stack() -> std::ops::Range<u64> {
+    0..0
+}
+
 pub(crate) fn current_cpu() -> Option<u32> {
     let allowed: Vec<u32> = ALLOWED.with(|allowed| {
         allowed

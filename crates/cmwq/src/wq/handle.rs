@@ -60,6 +60,16 @@ impl Handle {
         self.0.wq()
     }
 
+    /// The queue, for looking at it: does not keep it from being taken down.
+    pub(crate) fn shared(&self) -> Arc<Wq> {
+        let owner = &self.0;
+        let own = owner.own();
+        own.unwrap_or_else(|| {
+            owner.wq();
+            owner.own().expect("a child has its own queue once it was asked for")
+        })
+    }
+
     /// Takes the queue down now, though there may be other handles: armed timers have one, and find
     /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue goes
     /// with its last handle.
@@ -150,6 +160,10 @@ impl Wq {
         }
         heir.set_max_active(max_active);
         heir.set_min_active(min_active);
+        if self.is_in_sysfs() {
+            // A queue that the child made may have the name already; then this one cannot be found by it.
+            let _ = heir.runtime.enter_sysfs(heir);
+        }
     }
 }
 

@@ -194,6 +194,16 @@ impl Wq {
         self.change(|state| state.placing().attrs = Some(attrs));
     }
 
+    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all.
+    pub(crate) fn update_attrs(&self, what: impl FnOnce(&mut Attrs)) {
+        debug_assert!(self.is_replaceable());
+        self.change(|state| {
+            let mut attrs = self.attrs_in(state);
+            what(&mut attrs);
+            state.placing().attrs = Some(attrs);
+        });
+    }
+
     /// The process's CPUs, the default scope or the CPUs of unbound queues have changed. KERNEL:
     /// `wq_update_unbound_numa`, `workqueue_apply_unbound_cpumask` — same.
     pub(crate) fn follow_placement(&self) {
@@ -310,6 +320,7 @@ impl Wq {
         for (pool, todo) in after.todos {
             pool.act(todo);
         }
+        self.runtime.watchdog.work_waits(&self.runtime.service);
         for pool in after.unused {
             pool.close_if_unused();
         }

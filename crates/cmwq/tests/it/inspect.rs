@@ -1,11 +1,17 @@
 //! What a process shows of itself: read back by the process, and by and of children.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::thread;
 
 use cmwq::Workqueue;
-use cmwq::inspect::{QueueKind, Snapshot, Target};
+use cmwq::inspect::{OpenError, QueueKind, Snapshot, Target};
 
+use crate::support::scene::{Scene, Stage};
 use crate::support::wait::eventually;
+use crate::support::{every_kind, joined, sys};
+
+pub(crate) const SCENES: &[Scene] = &[("inspect::child", child), ("inspect::refused", refused)];
 
 fn me() -> Target {
     Target::open(std::process::id()).expect("a process may look into itself")
@@ -44,6 +50,17 @@ fn counters_are_those_of_the_queue() {
 }
 
 #[test]
+fn a_pool_shows_its_decisions() {
+    let wq = Workqueue::builder("inspect-why").unbound().build().unwrap();
+    wq.queue(|| ()).join().unwrap();
+    let seen = me().snapshot().unwrap();
+    let queue = seen.queues.iter().find(|queue| queue.name == "inspect-why").unwrap();
+    let pool = seen.pool(seen.links_of(queue)[0].pool).unwrap();
+    // Which ones they are depends on what the other tests do with the pool.
+    assert!(!pool.decisions.is_empty(), "it has at least created its first worker: {pool:?}");
+}
+
+#[test]
 fn a_running_item_is_shown_with_its_function_and_queue() {
     let wq = Workqueue::builder("inspect-run").unbound().max_active(3).build().unwrap();
     let (hold, held) = mpsc::channel::<()>();
@@ -69,4 +86,117 @@ fn a_running_item_is_shown_with_its_function_and_queue() {
         let mut workers = seen.workers.iter();
         workers.all(|worker| worker.activity.is_none_or(|now| now.queue != queue.key)).then_some(())
     });
+}
+
+/// Whatever moment it is: what has begun is shown, and nothing that was not queued.
+#[test]
+fn counters_under_load_are_between_what_began_and_what_was_queued() {
+    const ITEMS: u64 = 20_000;
+    for wq in every_kind("inspect-load") {
+        let (queued, begun, is_over) =
+            (AtomicU64::new(0), &*Box::leak(Box::new(AtomicU64::new(0))), AtomicBool::new(false));
+        joined(wq.queue(|| ()));
+        let target = me();
+        let before = wq.stats().started;
+        let key = {
+            let seen = target.snapshot().unwrap();
+            let mut ours = seen.queues.iter().filter(|queue| queue.name == "inspect-load");
+            ours.find(|queue| seen.stats_of(queue).started == before).expect("it is shown").key
+        };
+        thread::scope(|scope| {
+            let producers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    for _ in 0..ITEMS / 200 {
+                        let items: Vec<_> = (0..100)
+                            .map(|_| {
+                                queued.fetch_add(1, Ordering::SeqCst);
+                                wq.queue(|| begun.fetch_add(1, Ordering::SeqCst))
+                            })
+                            .collect();
+                        items.into_iter().for_each(|item| _ = joined(item));
+                    }
+                })
+            });
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let least = begun.load(Ordering::SeqCst);
+                    let seen = target.snapshot().unwrap();
+                    let most = queued.load(Ordering::SeqCst);
+                    // One that changes at this moment is left out.
+                    let Some(queue) = seen.queue(key) else { continue };
+                    let started = seen.stats_of(queue).started - before;
+                    assert!(seen.torn > 0 || started >= least, "{started} of {least} begun");
+                    assert!(started <= most, "{started} of {most} queued");
+                }
+            });
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+            is_over.store(true, Ordering::SeqCst);
+        });
+        let shown = until("the books are closed", || {
+            let seen = target.snapshot().unwrap();
+            let shown = seen.stats_of(seen.queue(key)?);
+            (shown.completed == shown.started).then_some(shown)
+        });
+        assert_eq!(shown.started - before, ITEMS);
+        assert_eq!((shown.started, shown.completed), (wq.stats().started, wq.stats().completed));
+    }
+}
+
+#[test]
+fn a_child_shows_its_own_and_leaves_its_parents_alone() {
+    Stage::new("inspect::child").play();
+}
+
+fn child() {
+    let wq = Workqueue::builder("inspect-fork").percpu().build().unwrap();
+    (0..10).for_each(|_| joined(wq.queue(|| ())));
+    let target = me();
+    let at_rest = || {
+        until("the books are closed", || {
+            let seen = target.snapshot().unwrap();
+            let stats = stats_of(&seen, "inspect-fork");
+            let rest = seen.workers.iter().all(|worker| worker.activity.is_none());
+            (rest && stats.completed == stats.started).then_some((stats, seen.queues.len()))
+        })
+    };
+    let (before, nr_queues) = at_rest();
+    let parent = std::process::id();
+    let status = sys::fork(|| {
+        assert!(
+            matches!(Target::open(std::process::id()), Err(OpenError::NotCmwq)),
+            "not used yet"
+        );
+        (0..100).for_each(|_| joined(wq.queue(|| ())));
+        let other = Workqueue::new("inspect-of-the-child").unwrap();
+        joined(other.queue(|| ()));
+        let own = me().snapshot().unwrap();
+        assert_eq!(stats_of(&own, "inspect-fork").started, 100, "the child's own");
+        assert_eq!(own.pid, std::process::id());
+        // What the parent shows can be looked at from here, too.
+        let theirs = Target::open(parent).unwrap().snapshot().unwrap();
+        assert_eq!(stats_of(&theirs, "inspect-fork").started, 10);
+    });
+    assert_eq!(status, 0);
+    let (after, nr_queues_after) = at_rest();
+    assert_eq!((before.started, before.completed), (10, 10));
+    assert_eq!((after.started, after.completed, nr_queues_after), (10, 10, nr_queues));
+}
+
+#[test]
+fn without_memory_to_show_it_in_all_works_and_says_so() {
+    Stage::new("inspect::refused").play();
+}
+
+fn refused() {
+    let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is readable.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    for wq in every_kind("inspect-none") {
+        (0..100).for_each(|_| joined(wq.queue(|| ())));
+        wq.flush();
+        assert!(wq.stats().completed >= 100);
+    }
+    assert!(matches!(Target::open(std::process::id()), Err(OpenError::NotCmwq)));
+    let notices = cmwq::notices();
+    assert!(notices.iter().any(|notice| notice.contains("no memory to show")), "{notices:?}");
 }

@@ -39,6 +39,7 @@ impl Ring {
         }
     }
 
+    #[inline(never)]
     fn change(&mut self, reason: Reason) {
         self.settle();
         self.last = Some(reason);

@@ -165,7 +165,7 @@ pub struct Activity {
     pub work: u64,
     /// Key of the queue.
     pub queue: u32,
-    /// When it began.
+    /// When it began, or a tick (some milliseconds) earlier.
     pub since_ns: u64,
 }
 

@@ -25,6 +25,7 @@ const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
     crate::conformance::SCENES,
+    crate::control::SCENES,
     crate::degrade::SCENES,
     crate::drops::SCENES,
     crate::fork::SCENES,
@@ -33,8 +34,11 @@ const ALL: &[&[Scene]] = &[
     crate::hogs::SCENES,
     crate::hotplug::SCENES,
     crate::idle::SCENES,
+    crate::inspect::SCENES,
     crate::limits::SCENES,
     crate::matrix::SCENES,
+    #[cfg(feature = "metrics")]
+    crate::metrics::SCENES,
     crate::names::SCENES,
     crate::nesting::SCENES,
     crate::nproc::SCENES,
@@ -48,6 +52,8 @@ const ALL: &[&[Scene]] = &[
     crate::stats::SCENES,
     crate::reference::SCENES,
     crate::rescue::SCENES,
+    crate::watchdog::SCENES,
+    crate::sysfs::SCENES,
     crate::trace::SCENES,
 ];
 
@@ -85,6 +91,7 @@ impl Stage {
             .env(WHICH, scene)
             .env_remove("CMWQ_DETECT")
             .env_remove("CMWQ_PARAMS")
+            .env_remove("CMWQ_CONTROL")
             .env("CMWQ_QUIET", "1")
             .current_dir("/")
             .stdin(Stdio::null());
@@ -98,6 +105,23 @@ impl Stage {
 
     pub(crate) fn params(mut self, params: &str) -> Self {
         self.command.env("CMWQ_PARAMS", params);
+        self
+    }
+
+    /// With all that the library has to say on standard error.
+    pub(crate) fn loud(mut self) -> Self {
+        self.command.env_remove("CMWQ_QUIET");
+        self
+    }
+
+    /// Plays it, to whatever end.
+    #[track_caller]
+    pub(crate) fn output(mut self) -> Output {
+        self.command.output().unwrap_or_else(|error| panic!("cannot play {}: {error}", self.scene))
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
         self
     }
 

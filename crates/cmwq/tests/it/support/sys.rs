@@ -166,3 +166,15 @@ pub(crate) fn alarm(seconds: u32) {
     // SAFETY: takes a number.
     unsafe { libc::alarm(seconds) };
 }
+
+/// Lets `SIGPIPE` end the process, as in programs that are not Rust's.
+pub(crate) fn heed_sigpipe() {
+    // SAFETY: the default action installs no code.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Makes the process another user's, for good.
+pub(crate) fn become_user(uid: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::setresuid(uid, uid, uid) })
+}

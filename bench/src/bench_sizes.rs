@@ -1,0 +1,280 @@
+//! The best pool size: how many threads each pool should have had for a load, found by search, and
+//! where cmwq stands that was given no size at all.
+//!
+//! Sizes are tried in powers of two, then around the best one in ever smaller steps. What looked
+//! best once may have been lucky, so in the end every pool is measured again at its best size, in
+//! turns with cmwq; only those rounds are compared.
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::job::{Bench, Job, value_name};
+use crate::perf_wq::{self, Variant, WORKLOADS};
+use crate::report::{Column, Curve, Ratio, Row, Section, Side, Unit, best_peer, row_of};
+use crate::rounds::{Cell, Outcome, Rounds, Session};
+use crate::stats::Spread;
+use crate::systems::{Role, System};
+use crate::{bench_mixed, bench_perf_wq, sys};
+
+const RUNS: usize = 5;
+const LARGEST: usize = 512;
+const LARGEST_QUICK: usize = 64;
+const SCALE: f64 = 0.1;
+const SCALE_QUICK: f64 = 0.02;
+
+/// How much slower than the best size cmwq may be.
+const GOAL: f64 = 1.02;
+
+/// Steps of refinement around the best power of two; each halves the distance in the exponent.
+const REFINEMENTS: usize = 2;
+
+/// Options of `sizes`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct SizesOptions {
+    /// Largest pool to try [default: 512, with --quick 64].
+    #[arg(long)]
+    pub(crate) largest: Option<usize>,
+    /// Length of perf-wq's works, 1 is that of 2010 [default: 0.1, with --quick 0.02].
+    #[arg(long)]
+    pub(crate) scale: Option<f64>,
+    /// Only perf-wq's workloads of these numbers, without `mixed` [default: all, with --quick 0].
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..6))]
+    pub(crate) workloads: Vec<u8>,
+}
+
+/// A load for which a size is looked for.
+struct Load {
+    name: String,
+    title: String,
+    job: Job,
+    ideal_ns: f64,
+}
+
+/// Measures each load and makes a table for it.
+pub(crate) fn run(session: &mut Session, options: &SizesOptions) -> Result<Vec<Section>> {
+    let default = if session.quick { LARGEST_QUICK } else { LARGEST };
+    let largest = options.largest.unwrap_or(default).max(1);
+    loads(session, options).iter().map(|load| table(session, load, largest)).collect()
+}
+
+fn loads(session: &mut Session, options: &SizesOptions) -> Vec<Load> {
+    let scale = options.scale.unwrap_or(if session.quick { SCALE_QUICK } else { SCALE });
+    let mixed = options.workloads.is_empty().then(|| {
+        let (job, ideal_ns) = bench_mixed::usual(session.cpus);
+        Load { name: "sizes-mixed".to_owned(), title: "mixed".to_owned(), job, ideal_ns }
+    });
+    let mut workloads: Vec<usize> = options.workloads.iter().map(|&w| usize::from(w)).collect();
+    if workloads.is_empty() {
+        workloads = if session.quick { vec![0] } else { (0..WORKLOADS.len()).collect() };
+    }
+    let seed = session.rng.u64(1..);
+    let perf_wq = workloads.into_iter().map(|workload| {
+        let works = perf_wq::works(workload, Variant::L, scale, seed);
+        Load {
+            name: format!("sizes-perf-wq-{workload}"),
+            title: format!("perf-wq, workload {workload}, scale {scale}"),
+            ideal_ns: sys::duration_ns(perf_wq::ideal(&works)) as f64,
+            job: Job {
+                works: perf_wq::spell(&works),
+                ..Job::new(Bench::PerfWq, session.cpus, works.len())
+            },
+        }
+    });
+    mixed.into_iter().chain(perf_wq).collect()
+}
+
+fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> {
+    let rounds = session.rounds(RUNS);
+    let mut cells = Vec::new();
+    let mut curves = Vec::new();
+    for (system, role) in session.entrants(load.job.bench) {
+        if role == Role::Ours {
+            cells.push(Cell { system, job: load.job.clone() });
+            continue;
+        }
+        if !system.has_size() {
+            continue;
+        }
+        let mut tried = Search::default();
+        tried.run(largest, |size| once(session, load, system, size))?;
+        let best = tried.best().with_context(|| format!("{} never ended", system.name()))?;
+        cells.push(Cell { system, job: Job { size: best, ..load.job.clone() } });
+        let points = tried.0.iter().map(|&(size, ns)| (size as f64, ns)).collect();
+        curves.push(Curve { name: system.name(), points });
+    }
+    let outcomes = makespans(session, load, cells, rounds)?;
+    let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, load)).collect();
+    curves.extend(outcomes.iter().filter_map(|outcome| level(outcome, largest)));
+    let against = |system| {
+        let best = best_peer(&rows, 0);
+        Ratio::new(
+            "makespan / best size of the best peer",
+            Unit::Time,
+            Side::of(&rows, system, 0),
+            best,
+        )
+    };
+    let ratios = [against(System::Cmwq).goal(GOAL), against(System::CmwqPercpu).value()];
+    Ok(Section {
+        name: load.name.clone(),
+        title: format!(
+            "best pool size, {}: sizes 1 to {largest} on {} CPUs, ideal {}; then {} rounds with \
+             the best ones",
+            load.title,
+            session.cpus,
+            Unit::Time.show(load.ideal_ns),
+            rounds.runs,
+        ),
+        columns: vec![
+            Column::new("makespan", Unit::Time),
+            Column::new("x ideal", Unit::Plain),
+            Column::new("best size", Unit::Count),
+        ],
+        ratios: ratios.into_iter().flatten().collect(),
+        rows,
+        notes: vec![
+            "best size: threads that the pool was given because that was fastest; cmwq is given \
+             none"
+                .to_owned(),
+        ],
+        curves,
+    })
+}
+
+/// What takes no size, as a line across all of them.
+fn level(outcome: &Outcome<f64>, largest: usize) -> Option<Curve> {
+    let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
+    let median = Spread::of(&ns).filter(|_| outcome.job.size == 0)?.median;
+    let points = vec![(1.0, median), (largest as f64, median)];
+    Some(Curve { name: outcome.system.name(), points })
+}
+
+fn row(outcome: &Outcome<f64>, load: &Load) -> Row {
+    let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
+    let ideals: Vec<f64> = ns.iter().map(|ns| ns / load.ideal_ns).collect();
+    let size = (outcome.job.size > 0).then(|| Spread::single(outcome.job.size as f64));
+    row_of(outcome, load.job.bench, vec![Spread::of(&ns), Spread::of(&ideals), size])
+}
+
+/// One measurement of one size; infinite if it failed or took too long.
+fn once(session: &mut Session, load: &Load, system: System, size: usize) -> Result<f64> {
+    let cells = vec![Cell { system, job: Job { size, ..load.job.clone() } }];
+    let rounds = Rounds { runs: 1, ..session.rounds(1) };
+    let outcomes = makespans(session, load, cells, rounds)?;
+    let sample = outcomes.first().and_then(|outcome| outcome.samples.first());
+    Ok(sample.map_or(f64::INFINITY, |one| one.sample))
+}
+
+fn makespans(
+    session: &mut Session,
+    load: &Load,
+    cells: Vec<Cell>,
+    rounds: Rounds,
+) -> Result<Vec<Outcome<f64>>> {
+    let name = format!("{} ({})", load.name, value_name(load.job.bench));
+    Ok(match load.job.bench {
+        Bench::Mixed => {
+            let outcomes = session.alternate::<bench_mixed::Sample>(&name, cells, rounds)?;
+            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+        }
+        _ => {
+            let outcomes = session.alternate::<bench_perf_wq::Sample>(&name, cells, rounds)?;
+            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+        }
+    })
+}
+
+/// Sizes tried and what they took, by size.
+#[derive(Debug, Default)]
+struct Search(Vec<(usize, f64)>);
+
+impl Search {
+    fn run(&mut self, largest: usize, mut measure: impl FnMut(usize) -> Result<f64>) -> Result<()> {
+        let powers = std::iter::successors(Some(1), |size| Some(size * 2));
+        let powers = powers.take_while(|&size| size < largest).chain([largest]);
+        for size in powers {
+            self.take(size, &mut measure)?;
+        }
+        for _ in 0..REFINEMENTS {
+            for size in self.between() {
+                self.take(size, &mut measure)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, size: usize, measure: impl FnOnce(usize) -> Result<f64>) -> Result<()> {
+        if let Err(place) = self.0.binary_search_by_key(&size, |&(size, _)| size) {
+            self.0.insert(place, (size, measure(size)?));
+        }
+        Ok(())
+    }
+
+    /// Between the best size and its neighbours, in the middle of their ratio.
+    fn between(&self) -> Vec<usize> {
+        let best = self.best();
+        let Some(place) = self.0.iter().position(|&(size, _)| Some(size) == best) else {
+            return Vec::new();
+        };
+        let middle = |other: Option<&(usize, f64)>| {
+            let product = self.0[place].0 * other?.0;
+            Some((product as f64).sqrt().round() as usize)
+        };
+        let below = place.checked_sub(1).and_then(|below| self.0.get(below));
+        [middle(below), middle(self.0.get(place + 1))].into_iter().flatten().collect()
+    }
+
+    /// The fastest, and of two that are equally fast the smaller one.
+    fn best(&self) -> Option<usize> {
+        let ended = self.0.iter().filter(|(_, ns)| ns.is_finite());
+        ended.min_by(|left, right| left.1.total_cmp(&right.1)).map(|&(size, _)| size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Best at one size, worse the further from it by ratio.
+    fn search(optimum: f64, largest: usize) -> Search {
+        let mut tried = Search::default();
+        tried.run(largest, |size| Ok(1.0 + (size as f64 / optimum).ln().abs())).unwrap();
+        tried
+    }
+
+    #[test]
+    fn the_best_size_is_found_within_a_fifth() {
+        for optimum in [1, 2, 3, 5, 11, 13, 48, 100, 181, 300, 512] {
+            let best = search(f64::from(optimum), 512).best().unwrap();
+            let ratio = best as f64 / f64::from(optimum);
+            assert!((0.8..=1.25).contains(&ratio), "{best} for {optimum}");
+        }
+    }
+
+    #[test]
+    fn each_size_is_measured_once_and_none_beyond_the_largest() {
+        let mut measured = Vec::new();
+        Search::default()
+            .run(100, |size| {
+                measured.push(size);
+                Ok(1.0 / size as f64)
+            })
+            .unwrap();
+        let most = *measured.iter().max().unwrap();
+        assert_eq!(most, 100);
+        let count = measured.len();
+        measured.sort_unstable();
+        measured.dedup();
+        assert_eq!(measured.len(), count);
+    }
+
+    #[test]
+    fn sizes_that_never_end_are_not_best() {
+        let mut tried = Search::default();
+        tried.run(8, |size| Ok(if size < 4 { f64::INFINITY } else { 1.0 })).unwrap();
+        assert_eq!(tried.best(), Some(4), "the smaller of two equals");
+        let mut none = Search::default();
+        none.run(4, |_| Ok(f64::INFINITY)).unwrap();
+        assert_eq!(none.best(), None);
+    }
+}

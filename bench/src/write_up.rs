@@ -1,0 +1,217 @@
+//! `report`: every experiment in turn, and one document about all of them.
+//!
+//! What an experiment found is kept in a file of its own below `report/`, so that a run that was
+//! interrupted can go on (`--resume`), and the document is written anew after each one.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::RoundtripOptions;
+use crate::cli::{
+    BlockOptions, CapiOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions,
+};
+use crate::machine::{Machine, Others};
+use crate::report::Section;
+use crate::rounds::Session;
+use crate::{
+    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
+    bench_roundtrip, bench_sizes, bench_ten, plot,
+};
+
+/// Options of `report`.
+#[derive(Args, Debug)]
+pub(crate) struct ReportOptions {
+    /// Folder of REPORT.md and of report/ with its plots.
+    #[arg(long, default_value = "bench")]
+    pub(crate) out: PathBuf,
+    /// Keep what is there of an earlier run, measure only what is missing.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Only these experiments, separated by commas; those of earlier runs stay in the document.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+}
+
+/// An experiment: its name, how to run it alone, and what runs it.
+struct Experiment {
+    name: &'static str,
+    arguments: &'static str,
+    run: fn(&mut Session) -> Result<Vec<Section>>,
+}
+
+const EXPERIMENTS: [Experiment; 11] = [
+    Experiment {
+        name: "mixed",
+        arguments: "mixed",
+        run: |session| Ok(vec![bench_mixed::run(session, &MixedOptions::default())?]),
+    },
+    Experiment {
+        name: "mixed-foreign",
+        arguments: "mixed --foreign",
+        run: |session| {
+            let options = MixedOptions { foreign: true, ..MixedOptions::default() };
+            Ok(vec![bench_mixed::run(session, &options)?])
+        },
+    },
+    Experiment {
+        name: "block",
+        arguments: "block",
+        run: |session| Ok(vec![bench_block::run(session, &BlockOptions::default())?]),
+    },
+    Experiment {
+        name: "items",
+        arguments: "items",
+        run: |session| Ok(vec![bench_items::run(session, &ItemsOptions::default())?]),
+    },
+    Experiment {
+        name: "roundtrip",
+        arguments: "roundtrip",
+        run: |session| Ok(vec![bench_roundtrip::run(session, &RoundtripOptions::default())?]),
+    },
+    Experiment {
+        name: "delayed",
+        arguments: "delayed",
+        run: |session| Ok(vec![bench_delayed::run(session, &DelayedOptions::default())?]),
+    },
+    Experiment {
+        name: "idle",
+        arguments: "idle",
+        run: |session| Ok(vec![bench_idle::run(session, &IdleOptions::default())?]),
+    },
+    Experiment {
+        name: "capi",
+        arguments: "capi",
+        run: |session| Ok(vec![bench_capi::run(session, &CapiOptions::default())?]),
+    },
+    Experiment {
+        name: "ten",
+        arguments: "ten",
+        run: |session| Ok(vec![bench_ten::run(session, &bench_ten::TenOptions::default())?]),
+    },
+    Experiment {
+        name: "perf-wq",
+        arguments: "perf-wq",
+        run: |session| bench_perf_wq::run(session, &bench_perf_wq::PerfWqOptions::default()),
+    },
+    Experiment {
+        name: "sizes",
+        arguments: "sizes",
+        run: |session| bench_sizes::run(session, &bench_sizes::SizesOptions::default()),
+    },
+];
+
+/// What is kept of an experiment.
+#[derive(Debug, Deserialize, Serialize)]
+struct Kept {
+    /// Where, when, by which command, and beside what.
+    circumstances: String,
+    /// Title, table, ratios and notes of each section, in Markdown.
+    sections: Vec<String>,
+}
+
+/// Runs the experiments and writes the document.
+pub(crate) fn run(session: &mut Session, options: &ReportOptions, seed: u64) -> Result<()> {
+    let folder = options.out.join("report");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let known = |name: &String| EXPERIMENTS.iter().any(|experiment| experiment.name == name);
+    if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
+        let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        anyhow::bail!("no experiment `{unknown}`; there are {}", names.join(", "));
+    }
+    let start = Instant::now();
+    for (place, experiment) in EXPERIMENTS.iter().enumerate() {
+        let file = folder.join(format!("{}.json", experiment.name));
+        let is_wanted =
+            options.only.is_empty() || options.only.iter().any(|name| name == experiment.name);
+        if !is_wanted || (options.resume && file.exists()) {
+            continue;
+        }
+        let (turn, of, seconds) = (place + 1, EXPERIMENTS.len(), start.elapsed().as_secs());
+        // Only a sign of life.
+        let _ = writeln!(
+            std::io::stderr(),
+            "report: {} ({turn} of {of}), {seconds} s so far",
+            experiment.name
+        );
+        let kept = measure(session, experiment, seed, &folder)?;
+        let text = serde_json::to_string_pretty(&kept)? + "\n";
+        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+        write_document(&options.out, &folder)?;
+    }
+    write_document(&options.out, &folder)
+}
+
+fn measure(
+    session: &mut Session,
+    experiment: &Experiment,
+    seed: u64,
+    folder: &Path,
+) -> Result<Kept> {
+    // As if it had been started alone.
+    session.rng = Rng::with_seed(seed);
+    let machine = Machine::describe();
+    let others = Others::watch()?;
+    let sections = (experiment.run)(session)?;
+    let beside = others.sentence()?;
+    let mut parts = Vec::new();
+    for section in sections.iter().filter(|section| !section.rows.is_empty()) {
+        let plots = plot::draw(section, folder)?;
+        let mut part = section.markdown();
+        for plot in plots {
+            // Writing to a String cannot fail.
+            let _ = write!(part, "\n![{}](report/{plot})\n", section.name);
+        }
+        parts.push(part);
+    }
+    let quick = if session.quick { " --quick" } else { "" };
+    let runs = session.runs.map_or_else(String::new, |runs| format!(" --runs {runs}"));
+    let command = format!("cmwq-bench {}{quick}{runs} --seed {seed}", experiment.arguments);
+    let circumstances = format!("`{command}`  \n{}.  \n{beside}", machine.place());
+    Ok(Kept { circumstances, sections: parts })
+}
+
+fn write_document(out: &Path, folder: &Path) -> Result<()> {
+    let mut text = String::from(HEAD);
+    for experiment in &EXPERIMENTS {
+        let file = folder.join(format!("{}.json", experiment.name));
+        let Ok(kept) = fs::read_to_string(&file) else { continue };
+        let kept: Kept =
+            serde_json::from_str(&kept).with_context(|| format!("reading {}", file.display()))?;
+        let _ = write!(text, "\n## {}\n\n{}\n", experiment.name, kept.circumstances);
+        for section in kept.sections {
+            let _ = write!(text, "\n{section}");
+        }
+    }
+    let file = out.join("REPORT.md");
+    fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
+}
+
+const HEAD: &str = "\
+# Report
+
+Written by `cargo run --release -p cmwq-bench -- report`; [README.md](README.md) says what each experiment does and how
+each system is used. Figures are medians over the rounds, in brackets the smallest and the largest value. Numbers of
+different experiments were not taken at the same time; only those of one table are comparable. Where other programs had
+more than a small part of the machine, the line below the command says so.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_have_names_of_their_own() {
+        let mut names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), EXPERIMENTS.len());
+    }
+}

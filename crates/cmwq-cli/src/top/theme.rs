@@ -1,0 +1,82 @@
+//! Styles that are legible on light and dark screens: the terminal's own two colours, and few of middling brightness.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use super::table::Tone;
+
+/// Places in the terminal's palette of 256, among the 216 of its cube.
+const GREEN: u8 = 28;
+const ORANGE: u8 = 166;
+const RED: u8 = 160;
+
+/// Whether there are colours; without, weight and order tell what must be told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theme {
+    has_colours: bool,
+}
+
+impl Theme {
+    pub(super) const fn new(has_colours: bool) -> Self {
+        Self { has_colours }
+    }
+
+    fn colour(self, index: u8) -> Style {
+        if self.has_colours { Style::new().fg(Color::Indexed(index)) } else { Style::new() }
+    }
+
+    pub(super) fn tone(self, tone: Tone) -> Style {
+        match tone {
+            Tone::Plain => Style::new(),
+            Tone::Faint => Style::new().add_modifier(Modifier::DIM),
+            Tone::Good => self.colour(GREEN),
+            Tone::Notable => self.colour(ORANGE),
+            Tone::Bad => self.colour(RED).add_modifier(Modifier::BOLD),
+        }
+    }
+
+    pub(super) fn title(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn alarm(self) -> Style {
+        self.tone(Tone::Bad)
+    }
+
+    pub(super) fn bar(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance of a colour of the cube, as WCAG 2 defines it.
+    fn luminance(index: u8) -> f64 {
+        let place = u32::from(index) - 16;
+        let channel = |step: u32| {
+            let level = if step == 0 { 0.0 } else { f64::from(55 + 40 * step) / 255.0 };
+            if level <= 0.040_45 { level / 12.92 } else { ((level + 0.055) / 1.055).powf(2.4) }
+        };
+        let [red, green, blue] = [place / 36, place / 6 % 6, place % 6].map(channel);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    #[test]
+    fn colours_can_be_read_on_black_and_on_white() {
+        for index in [GREEN, ORANGE, RED] {
+            let light = luminance(index);
+            let (on_white, on_black) = (1.05 / (light + 0.05), (light + 0.05) / 0.05);
+            // WCAG asks for 3 for large text, and calls 4.5 good.
+            assert!(on_white >= 3.5 && on_black >= 3.5, "{index}: {on_white:.1} {on_black:.1}");
+        }
+    }
+
+    #[test]
+    fn no_color_is_no_colour() {
+        let tones = [Tone::Plain, Tone::Faint, Tone::Good, Tone::Notable, Tone::Bad];
+        for tone in tones {
+            assert_eq!(Theme::new(false).tone(tone).fg, None);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The stall watchdog's decisions: who stands still, when that is said, when it is too much.
+//!
+//! A driver looks at intervals at everything in which work waits, and says of each how much has
+//! happened in it so far ([`PoolState::progress`](crate::PoolState::progress)). No clock is read when
+//! something happens: what has the same count at two looks made no progress in between. So a stall is
+//! found a quarter of the threshold late, and one more if it began just after a look.
+//!
+//! Time counts as it passes between two looks, but for one interval at most: who was stopped, or kept
+//! from the CPU, has not seen what the others did meanwhile. After a pause of a whole threshold
+//! everything begins anew.
+//!
+//! *Kernel*: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
+
+use alloc::collections::BTreeMap;
+
+use crate::ids::Nanos;
+
+/// The threshold unless another one is asked for: 30 s. KERNEL: `wq_watchdog_thresh` — same.
+pub const WATCHDOG_THRESH_NS: Nanos = 30_000_000_000;
+/// Looks per threshold.
+const PARTS: Nanos = 4;
+
+/// What waits, by `K`, and since when nothing has happened there.
+#[derive(Clone, Debug)]
+pub struct Watchdog<K> {
+    thresh: Nanos,
+    /// Time that counts.
+    time: Nanos,
+    /// The look before this one, unless nothing waited then.
+    looked_at: Option<Nanos>,
+    /// Numbers the looks.
+    look: u64,
+    suspects: BTreeMap<K, Suspect>,
+    /// The longest stall of this look.
+    longest: Nanos,
+    /// Looks that had something to report.
+    nr_reports: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    progress: u64,
+    since: Nanos,
+    reported: Nanos,
+    /// Seen in this look.
+    look: u64,
+}
+
+/// When stalls are the end of the process. 0: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PanicPolicy {
+    /// At this look of those that have something to report. KERNEL: `panic_on_stall` — same.
+    pub on_stall: u32,
+    /// When one stall has lasted so long. KERNEL: `panic_on_stall_time` — same.
+    pub on_stall_time: Nanos,
+}
+
+/// What follows from a look.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// When to look again; `None`: nothing waits.
+    pub next: Option<Nanos>,
+    /// It was too much.
+    pub has_to_panic: bool,
+}
+
+impl<K: Ord + Copy> Watchdog<K> {
+    /// One that reports what stands still for `thresh`, which must not be 0.
+    #[must_use]
+    pub const fn new(thresh: Nanos) -> Self {
+        Self {
+            thresh,
+            time: 0,
+            looked_at: None,
+            look: 0,
+            suspects: BTreeMap::new(),
+            longest: 0,
+            nr_reports: 0,
+        }
+    }
+
+    /// The threshold.
+    #[must_use]
+    pub const fn thresh(&self) -> Nanos {
+        self.thresh
+    }
+
+    /// Changes the threshold; everything begins anew.
+    pub fn set_thresh(&mut self, thresh: Nanos) {
+        self.thresh = thresh;
+        self.suspects.clear();
+        self.looked_at = None;
+    }
+
+    /// How long after something began to wait, or after a look, to look again.
+    #[must_use]
+    pub const fn interval(thresh: Nanos) -> Nanos {
+        let part = thresh / PARTS;
+        if part == 0 { 1 } else { part }
+    }
+
+    /// A look begins, at `now`.
+    pub fn begin(&mut self, now: Nanos) {
+        let passed = self.looked_at.map_or(0, |then| now.saturating_sub(then));
+        let interval = Self::interval(self.thresh);
+        if passed.saturating_sub(interval) > self.thresh {
+            self.suspects.clear();
+        }
+        self.time += passed.min(interval);
+        self.looked_at = Some(now);
+        self.look += 1;
+        self.longest = 0;
+    }
+
+    /// Work waits in `key`, where so much has happened so far. `excused`: the watchdog was touched on
+    /// its account since the last look. `Some(time)`: for so long nothing has happened, and now is the
+    /// time to say so; once per threshold.
+    #[must_use]
+    pub fn see(&mut self, key: K, progress: u64, excused: bool) -> Option<Nanos> {
+        let (time, look) = (self.time, self.look);
+        let fresh = Suspect { progress, since: time, reported: time, look };
+        let suspect = self.suspects.entry(key).or_insert(fresh);
+        if suspect.progress != progress || excused {
+            *suspect = fresh;
+        }
+        suspect.look = look;
+        if time - suspect.reported < self.thresh {
+            return None;
+        }
+        suspect.reported = time;
+        let stalled = time - suspect.since;
+        self.longest = self.longest.max(stalled);
+        Some(stalled)
+    }
+
+    /// The look is over.
+    pub fn end(&mut self, policy: PanicPolicy) -> Looked {
+        let look = self.look;
+        self.suspects.retain(|_, suspect| suspect.look == look);
+        let has_reported = self.longest > 0;
+        self.nr_reports = self.nr_reports.saturating_add(u32::from(has_reported));
+        let is_often = policy.on_stall != 0 && self.nr_reports >= policy.on_stall;
+        let is_long = policy.on_stall_time != 0 && self.longest >= policy.on_stall_time;
+        let now = self.looked_at.filter(|_| !self.suspects.is_empty());
+        self.looked_at = now;
+        Looked {
+            next: now.map(|now| now.saturating_add(Self::interval(self.thresh))),
+            has_to_panic: has_reported && (is_often || is_long),
+        }
+    }
+
+    /// Something else, until `now`, kept the driver from looking: telling of stalls takes long. That time
+    /// does not count, and the next look is due an interval later. As [`Looked::next`].
+    pub fn told(&mut self, now: Nanos) -> Option<Nanos> {
+        self.looked_at = self.looked_at.map(|_| now);
+        self.looked_at.map(|now| now.saturating_add(Self::interval(self.thresh)))
+    }
+
+    /// Looks that had something to report, so far.
+    #[must_use]
+    pub const fn nr_reports(&self) -> u32 {
+        self.nr_reports
+    }
+}

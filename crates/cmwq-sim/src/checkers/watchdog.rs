@@ -1,0 +1,91 @@
+//! What stands still is reported, in time, and nothing else.
+
+use super::waiting::Waiting;
+use super::{Checker, World};
+use crate::Nanos;
+use crate::event::{Event, PoolNo, What};
+use crate::places::PoolKind;
+use crate::plan::Plan;
+
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    thresh: Nanos,
+    waiting: Waiting,
+    pools: Vec<Pool>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pool {
+    started: Option<Nanos>,
+    /// Since when something waits here, nothing is started, and nothing is said.
+    still_since: Option<Nanos>,
+}
+
+impl Watchdog {
+    pub(super) fn new(plan: &Plan, thresh: Nanos) -> Self {
+        Self { thresh, waiting: Waiting::new(plan), pools: Vec::new() }
+    }
+
+    fn pool(&mut self, number: PoolNo) -> &mut Pool {
+        if self.pools.len() <= number {
+            self.pools.resize(number + 1, Pool::default());
+        }
+        &mut self.pools[number]
+    }
+}
+
+impl Checker for Watchdog {
+    fn name(&self) -> &'static str {
+        "watchdog"
+    }
+
+    fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
+        self.waiting.observe(event);
+        let (t, thresh) = (event.t, self.thresh);
+        match event.what {
+            What::Queued(_, site) => _ = self.pool(site.pool),
+            What::Started(_, site, _) => {
+                *self.pool(site.pool) = Pool { started: Some(t), still_since: None };
+            }
+            What::Stalled(number, time) => {
+                let pool = self.pool(number);
+                pool.still_since = None;
+                let is_still = pool.started.is_none_or(|started| t - started >= time);
+                if time < thresh || !is_still {
+                    return Err(format!(
+                        "pool {number} is reported for {time} ns, and started something at {:?}",
+                        pool.started
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        now: Nanos,
+        until: Option<Nanos>,
+        _touched: &[PoolNo],
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        for (number, pool) in self.pools.iter_mut().enumerate() {
+            // Elsewhere a node's slots may be held by what waits at another pool.
+            let has_own_slots = matches!(world.gauges[number].kind, PoolKind::Cpu(_));
+            if !has_own_slots || self.waiting.ready_at(number).is_empty() {
+                pool.still_since = None;
+                continue;
+            }
+            let since = *pool.still_since.get_or_insert(now);
+            // A quarter until it begins to look, and another one because it looked just before.
+            let due = since + self.thresh + self.thresh / 2;
+            if until.is_some_and(|until| until > due) {
+                return Err(format!(
+                    "work waits at pool {number} since {since} ns, nothing is started, and nobody says so"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

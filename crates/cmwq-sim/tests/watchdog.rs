@@ -1,0 +1,84 @@
+//! The stall watchdog in virtual time: when it speaks is worked out by hand, and a checker that knows
+//! nothing of it agrees.
+
+use cmwq_sim::config::{Checks, Sabotage};
+use cmwq_sim::event::What;
+use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::scenario::{Flag, QueueSpec};
+use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::{Config, Nanos, Outcome, run_seed, simulate};
+
+const MS: Nanos = 1_000_000;
+const SEEDS: u64 = 200;
+
+/// One CPU and its queue; each item burns for so many ms, all are queued at 0.
+fn burn(items: &[u64], config: &Config) -> Outcome {
+    let queue = QueueSpec {
+        name: "q".into(),
+        flags: [Flag::Percpu].into_iter().collect(),
+        ..QueueSpec::default()
+    };
+    let item =
+        |&ms: &u64| Item { queue: 0, ops: vec![Op::Burn(ms * MS)].into(), ..Item::default() };
+    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
+    let plan = Plan {
+        queues: vec![queue],
+        items: items.iter().map(item).collect(),
+        calls: (0..items.len()).map(call).collect(),
+    };
+    simulate(&plan, config)
+}
+
+fn config(thresh_ms: u64) -> Config {
+    Config { watchdog: Some(thresh_ms * MS), keep_events: true, ..Config::exact(1) }
+}
+
+/// When it said something, and for how long nothing had happened then, in ms.
+fn said(outcome: &Outcome) -> Vec<(u64, u64)> {
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    let stalled = |event: &cmwq_sim::event::Event| match event.what {
+        What::Stalled(_, time) => Some((event.t / MS, time / MS)),
+        _ => None,
+    };
+    outcome.events.iter().filter_map(stalled).collect()
+}
+
+#[test]
+fn a_hog_with_work_behind_it_is_reported_once_per_threshold() {
+    // It looks at 10, 20, …; from 10 on nothing changes until 125.
+    assert_eq!(said(&burn(&[125, 1], &config(40))), [(50, 40), (90, 80)]);
+}
+
+#[test]
+fn items_that_start_in_time_are_not_reported() {
+    assert_eq!(said(&burn(&[39, 39, 39, 39, 39, 39], &config(40))), []);
+}
+
+#[test]
+fn a_hog_that_keeps_nobody_waiting_is_not_reported() {
+    assert_eq!(said(&burn(&[1_000], &config(40))), []);
+}
+
+/// Random loads, with and without faults.
+#[test]
+fn the_checker_agrees_with_the_watchdog() {
+    let mut nr_said = 0;
+    for seed in 0..SEEDS {
+        let faults = if seed % 2 == 0 { FaultSet::NONE } else { FaultSet::ALL };
+        let honest = run_seed(seed, &Options { faults, ..Options::default() });
+        let thresh = Some(2 * MS);
+        let config = Config { watchdog: thresh, keep_events: true, ..honest.config.clone() };
+        let outcome = simulate(&honest.plan, &config);
+        assert!(outcome.violation.is_none(), "seed {seed}: {:?}", outcome.violation);
+        nr_said += said(&outcome).len();
+    }
+    assert!(nr_said > 100, "only {nr_said} stalls in {SEEDS} seeds: they test nothing");
+}
+
+#[test]
+fn a_blind_watchdog_is_noticed() {
+    let checks = Checks::Only("watchdog");
+    let blind = Config { sabotage: Some(Sabotage::BlindWatchdog), checks, ..config(40) };
+    let outcome = burn(&[125, 1], &blind);
+    assert_eq!(outcome.violation.map(|violation| violation.checker), Some("watchdog"));
+}

@@ -1,0 +1,275 @@
+//! The other side: asking a process for its attributes, and changing them.
+
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::find::{self, ConnectError};
+use super::protocol::{GREETING, Request, Target, VERSION, unescape};
+use crate::sense::socket;
+
+/// A process that does not answer for so long is stopped, or stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// LIMIT: the longest line of a server, and how many there may be of one reply.
+const MAX_LINE: u64 = 64 << 10;
+const MAX_ITEMS: usize = 100_000;
+
+/// A connection to the control socket of a process.
+#[derive(Debug)]
+pub struct Client(BufReader<UnixStream>);
+
+/// A line of a [`Listing`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Whose it is.
+    pub target: Target,
+    /// The attribute's name.
+    pub attribute: String,
+    /// `rw`, `ro`, or `-` for a queue that is not registered.
+    pub mode: String,
+    /// As it reads.
+    pub value: String,
+}
+
+/// Attributes, as they were read one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// By queue, in the order in which they were made.
+    pub items: Vec<Item>,
+    /// How many queues are not in it because they are too many.
+    pub left_out: u64,
+}
+
+/// Why a request was not answered.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The process refuses it: a kind, see the [protocol](super#protocol), and why.
+    Refused {
+        /// The kind.
+        kind: String,
+        /// Why.
+        text: String,
+    },
+    /// What came is not what was agreed on.
+    Protocol(String),
+    /// Nothing came.
+    Io(io::Error),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { text, .. } => f.write_str(text),
+            Self::Protocol(what) => write!(f, "the process answers strangely: {what}"),
+            Self::Io(error) if is_timeout(error) => {
+                write!(f, "the process has not answered in time: it may be stopped or stuck")
+            }
+            Self::Io(error) => write!(f, "the connection broke: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl Client {
+    /// Connects to a process that has opted in. It has 30 s for each answer.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says why not.
+    pub fn connect(pid: u32) -> Result<Self, ConnectError> {
+        Self::connect_within(pid, PATIENCE)
+    }
+
+    /// As [`connect`](Self::connect), with another time for each answer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_within(pid: u32, patience: Duration) -> Result<Self, ConnectError> {
+        Self::greeted(find::connect(pid)?, patience)
+    }
+
+    /// Connects to a socket at a known path.
+    ///
+    /// # Errors
+    /// [`ConnectError::Failed`], [`ConnectError::Refused`].
+    pub fn connect_at(path: &Path, patience: Duration) -> Result<Self, ConnectError> {
+        let failed = |source| ConnectError::Failed { path: path.to_owned(), source };
+        Self::greeted(find::connect_at(path, None).map_err(failed)?, patience)
+    }
+
+    fn greeted(stream: UnixStream, patience: Duration) -> Result<Self, ConnectError> {
+        let mut client = Self(BufReader::new(stream));
+        client.greet(patience).map_err(ConnectError::Refused)?;
+        Ok(client)
+    }
+
+    fn greet(&mut self, patience: Duration) -> Result<(), ClientError> {
+        // None at all cannot be asked for.
+        let patience = Some(patience.max(Duration::from_millis(1)));
+        self.0.get_ref().set_read_timeout(patience)?;
+        self.0.get_ref().set_write_timeout(patience)?;
+        let line = self.line()?;
+        let version = line.strip_prefix(GREETING).map(|rest| rest.trim_start().to_owned());
+        match version.as_deref().and_then(|rest| rest.split(' ').next()) {
+            Some(version) if version == VERSION.to_string() => Ok(()),
+            Some(version) => Err(ClientError::Protocol(format!(
+                "it speaks version {version} of the protocol, this is version {VERSION}"
+            ))),
+            None => Err(ClientError::Protocol(format!("'{line}' in place of a greeting"))),
+        }
+    }
+
+    /// The attributes of the queues of a name, of the process, or of all.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with the kind `no-queue` if there is none; see there.
+    pub fn show(&mut self, target: Option<&Target>) -> Result<Listing, ClientError> {
+        let (lines, left_out) = self.listing(&Request::Show(target.cloned()))?;
+        let items = lines.into_iter().map(|line| {
+            let mut fields = line.splitn(4, ' ').map(str::to_owned);
+            let mut field = || fields.next().ok_or_else(|| odd(&line));
+            let (target, attribute, mode, value) = (field()?, field()?, field()?, field()?);
+            let target = parse_target(&target)?;
+            Ok(Item { target, attribute, mode, value })
+        });
+        Ok(Listing { items: items.collect::<Result<_, ClientError>>()?, left_out })
+    }
+
+    /// The names of all queues, as far as they are not too many.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn names(&mut self) -> Result<Vec<String>, ClientError> {
+        let (lines, _) = self.listing(&Request::Names)?;
+        let names = lines.iter().map(|line| {
+            let name = line.split(' ').next().unwrap_or_default();
+            unescape(name).map_err(|_| odd(line))
+        });
+        names.collect()
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if there is none.
+    pub fn get(&mut self, target: &Target, attribute: &str) -> Result<String, ClientError> {
+        self.value(&Request::Get(target.clone(), attribute.to_owned()))
+    }
+
+    /// Changes an attribute. Returns how it reads now.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it cannot be changed so; nothing has changed then. If the connection
+    /// broke, it may have.
+    pub fn set(
+        &mut self,
+        target: &Target,
+        attribute: &str,
+        value: &str,
+    ) -> Result<String, ClientError> {
+        self.value(&Request::Set(target.clone(), attribute.to_owned(), value.to_owned()))
+    }
+
+    fn value(&mut self, request: &Request) -> Result<String, ClientError> {
+        self.send(request)?;
+        match self.reply()? {
+            Reply::Ok(value) => Ok(value),
+            Reply::Item(line) => Err(odd(&line)),
+        }
+    }
+
+    fn listing(&mut self, request: &Request) -> Result<(Vec<String>, u64), ClientError> {
+        self.send(request)?;
+        let mut items = Vec::new();
+        loop {
+            match self.reply()? {
+                Reply::Item(line) if items.len() < MAX_ITEMS => items.push(line),
+                Reply::Item(_) => return Err(ClientError::Protocol("it does not end".to_owned())),
+                Reply::Ok(text) => {
+                    let left_out = text.split(' ').nth(1).and_then(|count| count.parse().ok());
+                    return left_out.map(|left_out| (items, left_out)).ok_or_else(|| odd(&text));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+        let line = request.line();
+        // A control character would end the line, or be refused.
+        if line.trim_end_matches('\n').contains(char::is_control) {
+            let text = "a value is one line, without control characters".to_owned();
+            return Err(ClientError::Refused { kind: "request".to_owned(), text });
+        }
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match socket::send(self.0.get_ref(), rest) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // There may be a last line that says why.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self) -> Result<Reply, ClientError> {
+        let line = self.line()?;
+        match line.split_once(' ') {
+            Some(("=", item)) => Ok(Reply::Item(item.to_owned())),
+            Some(("ok", value)) => Ok(Reply::Ok(value.to_owned())),
+            _ => Err(odd(&line)),
+        }
+    }
+
+    /// A line, unless it says that something went wrong.
+    fn line(&mut self) -> Result<String, ClientError> {
+        let mut line = Vec::new();
+        (&mut self.0).take(MAX_LINE).read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            let what = if line.is_empty() { "it hung up" } else { "it stopped within a line" };
+            return Err(ClientError::Protocol(what.to_owned()));
+        }
+        let line = String::from_utf8(line).ok().filter(|line| !line.contains(char::is_control));
+        let line = line.ok_or_else(|| ClientError::Protocol("this is no text".to_owned()))?;
+        let Some(error) = line.strip_prefix("error ") else { return Ok(line) };
+        let (kind, text) = error.split_once(' ').unwrap_or((error, ""));
+        Err(ClientError::Refused { kind: kind.to_owned(), text: text.to_owned() })
+    }
+}
+
+enum Reply {
+    Item(String),
+    Ok(String),
+}
+
+fn odd(line: &str) -> ClientError {
+    ClientError::Protocol(format!("'{}'", line.chars().take(80).collect::<String>()))
+}
+
+fn parse_target(field: &str) -> Result<Target, ClientError> {
+    match field {
+        "." => Ok(Target::Process),
+        _ => unescape(field).map(Target::Queue).map_err(|_| odd(field)),
+    }
+}

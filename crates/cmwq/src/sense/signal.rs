@@ -1,0 +1,55 @@
+//! Handlers of signals: whether one is there, and setting one.
+//!
+//! *Does not* replace a handler that the program has.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// A handler.
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// What is done with a signal now.
+fn action(signal: i32) -> Option<libc::sigaction> {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asking changes nothing, and `now` is writable.
+    let rc = unsafe { libc::sigaction(signal, ptr::null(), now.as_mut_ptr()) };
+    // SAFETY: all zeroes is a value of it.
+    (rc == 0).then(|| unsafe { now.assume_init() })
+}
+
+/// Whether nobody has done anything about the signal.
+pub(crate) fn is_free(signal: i32) -> bool {
+    action(signal).is_some_and(|now| now.sa_sigaction == libc::SIG_DFL)
+}
+
+/// Whether the signal has this handler.
+pub(crate) fn is_taken_by(signal: i32, handler: Handler) -> bool {
+    action(signal).is_some_and(|now| now.sa_sigaction == handler as *const () as usize)
+}
+
+/// Gives the signal a handler that keeps to what is allowed in one. It runs on the alternative stack,
+/// where the thread has one, and system calls go on after it where that is possible.
+///
+/// # Errors
+/// If there is no such signal, or it cannot be caught.
+pub(crate) fn take(signal: i32, handler: Handler) -> io::Result<()> {
+    // SAFETY: all zeroes is a value of it: no flags, an empty mask.
+    let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    ours.sa_sigaction = handler as *const () as usize;
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the handler lives as long as the process, because this library stays loaded.
+    let rc = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Calls `f`, in a handler, which must not change the `errno` of what it interrupts.
+pub(crate) fn keeping_errno(f: impl FnOnce()) {
+    // SAFETY: the thread's own, always there.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let kept = unsafe { *errno };
+    f();
+    // SAFETY: as above.
+    unsafe { *errno = kept };
+}

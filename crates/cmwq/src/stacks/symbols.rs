@@ -1,0 +1,67 @@
+//! Names and lines of addresses, from the debug information of what is loaded.
+
+use std::path::{Path, PathBuf};
+
+use crate::watchdog::Frame;
+
+/// What the library itself calls an item's function with: nothing from there on is the program's.
+const OUTERMOST: &str = "cmwq::worker::Worker::call";
+
+/// The frames at these addresses, innermost first, without those that every item has.
+pub(super) fn frames(addresses: &[u64]) -> Vec<Frame> {
+    let mut frames: Vec<_> = addresses.iter().flat_map(|address| frames_at(*address)).collect();
+    if let Some(end) = frames.iter().position(|frame| frame.is_called(OUTERMOST)) {
+        frames.truncate(end);
+        // What is between that and the program's function is the same for all.
+        let outermost = frames.iter().rposition(Frame::is_of_program);
+        frames.truncate(outermost.map_or(end, |at| at + 1));
+    }
+    frames
+}
+
+/// Files of the standard library without the place where it was built.
+fn short(path: &Path) -> PathBuf {
+    match path.strip_prefix("/rustc") {
+        Ok(inside) => inside.components().skip(1).collect(),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// The function at an address, and before it those that were inlined there.
+pub(super) fn frames_at(address: u64) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    // It takes what it gets for a return address, and looks before it.
+    backtrace::resolve((address + 1) as *mut _, |symbol| {
+        frames.push(Frame {
+            address,
+            function: symbol.name().map(|name| format!("{name:#}")),
+            file: symbol.filename().map(short),
+            line: symbol.lineno(),
+        });
+    });
+    if frames.is_empty() {
+        frames.push(Frame { address, function: None, file: None, line: None });
+    }
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_has_its_name_and_line() {
+        let frames = frames_at(a_function_has_its_name_and_line as *const () as u64);
+        let name = frames.last().and_then(|frame| frame.function.as_deref()).unwrap_or_default();
+        assert!(name.ends_with("a_function_has_its_name_and_line"), "{frames:?}");
+        assert!(frames[0].line.is_some() && frames[0].file.is_some(), "{frames:?}");
+        assert_eq!(frames_at(16), [Frame { address: 16, ..Frame::default() }]);
+    }
+
+    #[test]
+    fn the_place_where_the_standard_library_was_built_is_left_out() {
+        let file = short("/rustc/59807616/library/std/src/io/mod.rs".as_ref());
+        assert_eq!(file, Path::new("library/std/src/io/mod.rs"));
+        assert_eq!(short("/home/me/src/main.rs".as_ref()), Path::new("/home/me/src/main.rs"));
+    }
+}
