@@ -11,8 +11,10 @@ use cmwq::Workqueue;
 
 /// What `cmwq dump --stuck` leads to.
 #[inline(never)]
-fn burn() -> u64 {
-    (0..).fold(0, |sum, number: u64| black_box(sum ^ number))
+fn burn() {
+    loop {
+        black_box(0);
+    }
 }
 
 fn main() -> Result<(), cmwq::Error> {
@@ -20,6 +22,7 @@ fn main() -> Result<(), cmwq::Error> {
     let hog = wq.queue_on(0, burn);
     let behind = wq.queue_on(0, || "the item behind it has run nevertheless");
     println!("process {}: {}", std::process::id(), behind.join().unwrap_or("it has not run"));
-    drop(hog.join());
+    // For ever.
+    let _ = hog.join();
     Ok(())
 }

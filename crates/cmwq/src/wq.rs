@@ -7,6 +7,7 @@
 //! Lock: WQ ([`State`]), outside of the pools' locks.
 
 use std::fmt;
+use std::mem;
 use std::ptr::NonNull;
 
 use cmwq_core::{
@@ -144,8 +145,6 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// Calls of [`Wq::drain`] in progress.
     pub(crate) nr_drainers: u32,
-    /// Counters of pwqs that were removed.
-    retired: PwqStats,
 }
 
 impl Wq {
@@ -173,7 +172,6 @@ impl Wq {
                 links: Vec::new(),
                 limits,
                 nr_drainers: 0,
-                retired: PwqStats::default(),
                 placing: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
@@ -452,7 +450,7 @@ impl Wq {
     /// Counters of all pwqs, also of those that were removed.
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
-        let mut sum = state.retired;
+        let mut sum = state.removed();
         for link in &state.links {
             if let Some(pool) = self.runtime.pool(link.pool) {
                 sum += pool.stats_of(link.pwq);
@@ -464,7 +462,7 @@ impl Wq {
     /// Changes whenever an item of the queue starts, ends, or is taken back.
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
-        let mut sum = state.retired;
+        let mut sum = state.removed();
         for link in &state.links {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
@@ -509,11 +507,10 @@ impl Wq {
         let mut state = lock(&self.state);
         let was_used = !state.links.is_empty();
         Self::forget_retired(&mut state);
-        let State { links, retired, .. } = &mut *state;
-        for at in links.drain(..) {
+        for at in mem::take(&mut state.links) {
             // The rescuer has gone.
-            *retired += self.remove_pwq(at).unwrap_or_default();
-            self.mirror.settle_retired(retired);
+            state.count_removed(self.remove_pwq(at).unwrap_or_default());
+            self.mirror.settle_retired(&state.removed());
             if let Some(pool) = self.runtime.pool(at.pool) {
                 pool.close_if_unused();
             }

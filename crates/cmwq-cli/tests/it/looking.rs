@@ -276,10 +276,7 @@ fn monitor_under_load_is_between_what_began_and_what_was_queued() {
             looks += 1;
         }
         // In scope: what was queued has been joined, so both are the count.
-        println!(
-            "{looks} looks; items: {:?}",
-            counts.each_ref().map(|count| count[0].load(Ordering::SeqCst))
-        );
+        assert!(looks > 1, "looked {looks} times at a process that lives on");
     });
 }
 

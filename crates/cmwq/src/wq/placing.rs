@@ -9,7 +9,7 @@
 //! whoever removes the oldest unplugs the next. Order holds because an item that got into an older
 //! pwq was queued before, as far as anybody can tell, and those behind it wait.
 
-use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef};
+use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
 
 use super::{Kind, Spec, State, Wq};
 use crate::attrs::Attrs;
@@ -28,6 +28,8 @@ pub(super) struct Placing {
     store: Store,
     /// Replaced pwqs that have not drained yet; they are in `State::links` too.
     retired: Vec<PwqRef>,
+    /// Counters of pwqs that were removed.
+    removed: PwqStats,
 }
 
 /// What is left to do once WQ is dropped.
@@ -38,8 +40,8 @@ struct After {
 }
 
 impl Placing {
-    const fn new() -> Self {
-        Self { attrs: None, store: Store::new(), retired: Vec::new() }
+    fn new() -> Self {
+        Self { attrs: None, store: Store::new(), retired: Vec::new(), removed: PwqStats::default() }
     }
 }
 
@@ -51,6 +53,15 @@ impl State {
     /// Attributes that are not the default ones.
     pub(super) fn attrs_set(&self) -> Option<Attrs> {
         self.placing.as_ref()?.attrs.clone()
+    }
+
+    /// Counters of pwqs that were removed.
+    pub(super) fn removed(&self) -> PwqStats {
+        self.placing.as_ref().map_or_else(PwqStats::default, |placing| placing.removed)
+    }
+
+    pub(super) fn count_removed(&mut self, stats: PwqStats) {
+        self.placing().removed += stats;
     }
 
     fn is_retired(&self, at: PwqRef) -> bool {
@@ -272,8 +283,8 @@ impl Wq {
 
     fn remove_retired(&self, state: &mut State, at: PwqRef, after: &mut After) {
         let Some(stats) = self.remove_pwq(at) else { return };
-        state.retired += stats;
-        self.mirror.settle_retired(&state.retired);
+        state.count_removed(stats);
+        self.mirror.settle_retired(&state.removed());
         state.links.retain(|other| *other != at);
         state.placing().retired.retain(|other| *other != at);
         after.unused.extend(self.runtime.pool(at.pool));
