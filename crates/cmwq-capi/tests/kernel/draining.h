@@ -22,10 +22,10 @@ static int drain(void *unused)
 	return 0;
 }
 
-/* An item of the queue, whose only slot is taken, must keep it from being empty. */
+/* An item of the queue, which has the only slot (of that CPU), must keep it from being empty: the outsider waits there. */
 static bool is_draining(void)
 {
-	CHECK(queue_work(drained, &outsider));
+	CHECK(queue_work_on(harness_cpu(0), drained, &outsider));
 	return !cancel_work(&outsider);
 }
 
