@@ -26,7 +26,7 @@ static void check(unsigned int flags)
 	CHECK(drained);
 	atomic_set(&runs, 0);
 	reinit_completion(&drain_gate);
-	CHECK(queue_work(drained, &chain));
+	CHECK(queue_work_on(harness_cpu(0), drained, &chain));
 	AWAIT(atomic_read(&runs) == 1);
 	begin_drain();
 	/* It was refused, though that is not what the caller is told. */
