@@ -18,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *Inside*: [`layout`] is the agreement between writer and reader, [`record`] how a record is written and copied,
+//! *Inside*: `layout` is the agreement between writer and reader, `record` how a record is written and copied,
 //! `slots` gives out records, `memfd` and `map` make the mapping, `mirror` is what the runtime calls, `reader` is the
 //! other side. Everything is best effort: where the system refuses the memory, or a table is full, the runtime goes on
 //! without.

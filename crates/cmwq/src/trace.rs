@@ -4,7 +4,7 @@
 //! Compiled in and off: each hook here is one load of a static and a branch that is not taken. Switched on,
 //! by a reader in this process or another, a hook writes an event of six words into a ring of its own
 //! thread: no lock, no allocation, no system call, whatever the reader does. Hooks under a core lock write
-//! only if the thread has its ring already; whoever is going to take such a lock calls [`ready`] before.
+//! only if the thread has its ring already; whoever is going to take such a lock calls `ready` before.
 //!
 //! Here are the hooks. `control` has the switch and the file, `local` the thread's ring, `ring` the
 //! protocol; `session` and `file` are the reader's side, which the command uses, too.

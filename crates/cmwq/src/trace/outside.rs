@@ -15,7 +15,9 @@ use crate::wq::Wq;
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {{
+        // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of their own.
         #[cfg(all(feature = "usdt", not(any(loom, shuttle))))]
+        #[allow(unused_unsafe)]
         {
             ::probe::probe!(cmwq, $name $(, $argument)*);
         }
