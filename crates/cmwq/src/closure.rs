@@ -16,6 +16,7 @@ use crate::current;
 use crate::delayed::DelayedItem;
 use crate::panic;
 use crate::park::Event;
+use crate::symbol::closures;
 use crate::sync::{Arc, Mutex, lock};
 use crate::trace;
 use crate::watchdog::WaitFor;
@@ -57,6 +58,7 @@ impl<I: Send + Sync, F: Send, T: Send> Joinable<T> for Closure<I, F, T> {
 
 /// The function of a closure's item.
 unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+    closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
     // SAFETY: the item was queued with one strong reference, which this run takes over; it was
     // queued through the pointer to the whole closure.
     let closure = unsafe { Arc::from_raw(item.cast_const().cast::<Closure<I, F, T>>()) };

@@ -111,6 +111,10 @@ words! {
         is_shut,
         /// Workqueues that there are, with or without a record. Changes.
         nr_queues,
+        /// Where names of functions begin, in bytes from the beginning: see [`super::functions`].
+        functions,
+        /// How many bytes those are.
+        functions_bytes,
     }
 }
 
