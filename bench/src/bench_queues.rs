@@ -36,9 +36,9 @@ pub(crate) const USED: &str = "used";
 
 /// Looks at memory and threads come after so many queues at most; they are oftener in the beginning.
 const LOOK_EVERY: usize = 64;
-/// Left of the memory limit when this process stops by itself: an allocation that the kernel refuses
-/// would end it without a word.
-const MARGIN: u64 = 8 << 20;
+/// The kernel refuses memory only beyond the limit by this part of it, and this process stops by itself at the
+/// limit: an allocation that is refused would end it without a word, and tables grow by doubling.
+const MARGIN: u64 = 4;
 /// A measurement ends after so long in any case.
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -122,7 +122,8 @@ pub(crate) fn measure(
     let (before, stacks) = (Taken::read()?, kernel_stacks());
     let memory = job.memory_mib << 20;
     let limit = before.data + memory;
-    setrlimit(Resource::RLIMIT_DATA, limit, limit).context("limiting this process' memory")?;
+    let hard = limit + memory / MARGIN;
+    setrlimit(Resource::RLIMIT_DATA, hard, hard).context("limiting this process' memory")?;
     let (start, mut queues) = (Instant::now(), 0);
     let stopped_by = loop {
         if queues == job.count {
@@ -134,7 +135,7 @@ pub(crate) fn measure(
             if now.threads as usize + threads_each > job.size {
                 break "threads".to_owned();
             }
-            if now.data + MARGIN.min(memory / 4) > limit {
+            if now.data > limit {
                 break "memory".to_owned();
             }
             if start.elapsed() > LONGEST {
@@ -188,8 +189,8 @@ pub(crate) fn run(session: &mut Session, options: &QueuesOptions) -> Result<Vec<
     let rows: Vec<Row> = outcomes.iter().zip(&chosen).map(|(one, way)| row(one, way.2)).collect();
     let limits = format!("{memory_mib} MiB, {threads} threads, {count} queues");
     let mut notes = vec![
-        "each in a process of its own; the memory limit is the kernel's (RLIMIT_DATA), and the process \
-         stops before it; the limit of threads is the process' own"
+        "each in a process of its own, which stops when it has taken so much private memory; a quarter beyond that \
+         the kernel refuses (RLIMIT_DATA)"
             .to_owned(),
         "bytes: growth of the resident set and of the page tables; kernel stacks: of the whole machine, so \
          other programs' new threads are among them; what else the kernel has for a thread is not counted"

@@ -30,6 +30,8 @@ pub(crate) enum Bench {
     Capi,
     /// Queues until memory or threads run out.
     Queues,
+    /// Periodic works on an idle machine: whom they wake.
+    Power,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -77,7 +79,7 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
-    /// Which of a system's ways (queues).
+    /// Which of a system's ways (queues, power).
     #[arg(long, default_value = "")]
     pub(crate) variant: String,
     /// Memory that may be taken, in MiB (queues); 0: no limit.
@@ -110,6 +112,11 @@ impl Job {
 
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_micros(self.wait_us)
+    }
+
+    /// `CMWQ_PARAMS` of the process that measures, where the benchmark chooses them.
+    pub(crate) fn params(&self) -> Option<&str> {
+        (self.bench == Bench::Power).then_some(self.variant.as_str())
     }
 
     /// The arguments from which the child builds this job again.

@@ -17,6 +17,7 @@ mod bench_idle;
 mod bench_items;
 mod bench_mixed;
 mod bench_perf_wq;
+mod bench_power;
 mod bench_queues;
 mod bench_roundtrip;
 mod bench_sizes;

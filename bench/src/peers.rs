@@ -13,6 +13,7 @@ mod delayed;
 mod futex;
 mod idle;
 mod perf_wq;
+mod power;
 mod queues;
 mod raw;
 #[cfg(feature = "rayon")]
@@ -150,6 +151,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Idle => return idle::measure(system, job),
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
+        Bench::Power => return power::measure(system, job),
         Bench::Queues => return queues::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         _ => {}

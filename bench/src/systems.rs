@@ -102,7 +102,9 @@ impl System {
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Queues, Roundtrip, Ten};
+        use Bench::{
+            Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Ten,
+        };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
@@ -111,7 +113,10 @@ impl System {
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten | Queues) => Some(Ours),
             (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq | Queues) => Some(Peer),
-            (_, Ten | Queues) => None,
+            (Self::CmwqPercpu, Power) => Some(Ours),
+            (Self::OriginalMt, Power) => Some(Peer),
+            (Self::Nothing, Power) => Some(Reference),
+            (_, Ten | Queues | Power) => None,
             (Self::Nothing, PerfWq) => Some(Reference),
             // The load consists of waits that block, and of embedded items.
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,

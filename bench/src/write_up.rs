@@ -23,7 +23,7 @@ use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_queues, bench_roundtrip, bench_sizes, bench_ten, plot,
+    bench_power, bench_queues, bench_roundtrip, bench_sizes, bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -47,7 +47,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 12] = [
+const EXPERIMENTS: [Experiment; 13] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -110,6 +110,11 @@ const EXPERIMENTS: [Experiment; 12] = [
         name: "queues",
         arguments: "queues",
         run: |session| bench_queues::run(session, &bench_queues::QueuesOptions::default()),
+    },
+    Experiment {
+        name: "power",
+        arguments: "power",
+        run: |session| bench_power::run(session, &bench_power::PowerOptions::default()),
     },
 ];
 

@@ -275,3 +275,22 @@ fn queues_until_memory_is_full() {
         assert!(taken < f64::from(20 << 20), "{row}");
     }
 }
+
+#[test]
+fn power() {
+    let section = section(&["power", "--periods", "5", "--period-us", "10000"]);
+    let rows = section["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        assert_eq!(row["problem"], Value::Null, "{row}");
+        let away = median(row, "away from its CPU");
+        match row["label"].as_str().unwrap() {
+            "none" => assert_eq!(away, None, "{row}"),
+            // Their timers wake nobody: perhaps none ran.
+            "cmwq, on, deferrable" => assert!(away.is_some(), "{row}"),
+            "cmwq, on" => assert!(median(row, "runs /s").unwrap() > 0.0, "{row}"),
+            // On a per-CPU queue a work runs where it was queued.
+            _ => assert!(median(row, "runs /s").unwrap() > 0.0 && away == Some(0.0), "{row}"),
+        }
+    }
+}
