@@ -32,6 +32,8 @@ pub(crate) enum Bench {
     Queues,
     /// Periodic works on an idle machine: whom they wake.
     Power,
+    /// How an item's cost grows with what there is of everything.
+    Scaling,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -79,7 +81,7 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
-    /// Which of a system's ways (queues, power).
+    /// Which of a system's ways (queues, power, scaling).
     #[arg(long, default_value = "")]
     pub(crate) variant: String,
     /// Memory that may be taken, in MiB (queues); 0: no limit.

@@ -20,6 +20,7 @@ mod bench_perf_wq;
 mod bench_power;
 mod bench_queues;
 mod bench_roundtrip;
+mod bench_scaling;
 mod bench_sizes;
 mod bench_ten;
 mod child;

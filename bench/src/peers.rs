@@ -18,6 +18,7 @@ mod queues;
 mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
+mod scaling;
 mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -152,6 +153,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
         Bench::Power => return power::measure(system, job),
+        Bench::Scaling => return scaling::measure(system, job),
         Bench::Queues => return queues::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         _ => {}

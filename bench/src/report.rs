@@ -259,6 +259,11 @@ pub(crate) struct Curve {
 }
 
 impl Section {
+    /// A system's median in the first column.
+    pub(crate) fn median_of(&self, system: System) -> Option<f64> {
+        Some(Side::of(&self.rows, system, 0)?.value)
+    }
+
     /// Title, table, ratios, notes.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.title.clone(), self.table().to_string()];

@@ -103,7 +103,8 @@ impl System {
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
-            Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Ten,
+            Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Scaling,
+            Ten,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
@@ -113,10 +114,12 @@ impl System {
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten | Queues) => Some(Ours),
             (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq | Queues) => Some(Peer),
+            (Self::Cmwq | Self::CmwqPercpu, Scaling) => Some(Ours),
+            (Self::OriginalMt | Self::OriginalSt, Scaling) => Some(Peer),
             (Self::CmwqPercpu, Power) => Some(Ours),
             (Self::OriginalMt, Power) => Some(Peer),
             (Self::Nothing, Power) => Some(Reference),
-            (_, Ten | Queues | Power) => None,
+            (_, Ten | Queues | Power | Scaling) => None,
             (Self::Nothing, PerfWq) => Some(Reference),
             // The load consists of waits that block, and of embedded items.
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,

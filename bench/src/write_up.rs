@@ -23,7 +23,7 @@ use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_power, bench_queues, bench_roundtrip, bench_sizes, bench_ten, plot,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_sizes, bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -47,7 +47,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 13] = [
+const EXPERIMENTS: [Experiment; 14] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -115,6 +115,11 @@ const EXPERIMENTS: [Experiment; 13] = [
         name: "power",
         arguments: "power",
         run: |session| bench_power::run(session, &bench_power::PowerOptions::default()),
+    },
+    Experiment {
+        name: "scaling",
+        arguments: "scaling",
+        run: |session| bench_scaling::run(session, &bench_scaling::ScalingOptions::default()),
     },
 ];
 

@@ -294,3 +294,10 @@ fn power() {
         }
     }
 }
+
+#[test]
+fn scaling() {
+    let section = section(&["scaling", "--count", "2000", "--cpus", "16"]);
+    assert_eq!(section["rows"].as_array().unwrap().len(), 4);
+    check_rows(&section, &["1, CPU", "1000, CPU", "1, wall", "1000, wall"]);
+}
