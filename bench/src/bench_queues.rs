@@ -40,7 +40,7 @@ const LOOK_EVERY: usize = 64;
 /// limit: an allocation that is refused would end it without a word, and tables grow by doubling.
 const MARGIN: u64 = 4;
 /// A measurement ends after so long in any case.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(10);
 
 const CPUS: [u32; 5] = [2, 4, 8, 128, 4096];
 /// The greatest thread id plus one, in 2010 and on small machines still; today it grows by 1,024 for

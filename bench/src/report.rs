@@ -303,6 +303,10 @@ impl Section {
             name if name.starts_with("perf-wq") => &[1, 6],
             // 1 s behind limits of 5 and 256.
             "ten" => &[4, 5],
+            // One, and a thousand times as many.
+            "scaling-queues" | "scaling-pending" => &[0, 3],
+            // Rows that count different things.
+            "queues-computed" => &[],
             _ => &[0],
         };
         let of_column = |&place: &usize| {
