@@ -132,7 +132,7 @@ pub(crate) fn run(session: &mut Session, options: &PowerOptions) -> Result<Vec<S
         ratios: Vec::new(),
         notes: vec![
             "wake-ups from idle are the machine's, whoever caused them (cpuidle/state*/usage); row `none` is a process \
-             that sleeps: what the others cause"
+             that sleeps: what the others cause. On machines that are never idle it is 0 and says nothing"
                 .to_owned(),
             "off, on: CMWQ_PARAMS=power_efficient=0 or 1 on one and the same power-efficient queue; on, it is unbound. \
              cmwq's timers are one service thread's in either case, the original's a timer thread's"

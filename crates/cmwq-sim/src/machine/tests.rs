@@ -88,5 +88,10 @@ fn a_thrifty_machine_goes_where_it_takes_least() {
     machine.leave(one);
     machine.leave(two);
     while machine.next_ready().is_some() {}
-    assert_eq!(run(&mut machine, one), 5, "left last");
+    // A fast one was in use later still.
+    let pinned = machine.spawn(Place::Cpu(0), false);
+    assert_eq!(run(&mut machine, pinned), 0);
+    machine.leave(pinned);
+    while machine.next_ready().is_some() {}
+    assert_eq!(run(&mut machine, one), 5, "left last of the slow ones");
 }
