@@ -18,6 +18,7 @@ mod bench_items;
 mod bench_mixed;
 mod bench_perf_wq;
 mod bench_roundtrip;
+mod bench_showing;
 mod bench_sizes;
 mod bench_ten;
 mod child;

@@ -16,6 +16,7 @@ mod perf_wq;
 mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
+mod showing;
 mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -150,6 +151,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
+        Bench::Showing => return Ok(serde_json::to_string(&showing::measure(system, job)?)?),
         _ => {}
     }
     match system {
@@ -186,7 +188,12 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
-        Bench::Delayed | Bench::Idle | Bench::Ten | Bench::PerfWq | Bench::Capi => {
+        Bench::Delayed
+        | Bench::Idle
+        | Bench::Ten
+        | Bench::PerfWq
+        | Bench::Capi
+        | Bench::Showing => {
             anyhow::bail!("a benchmark of its own")
         }
     })

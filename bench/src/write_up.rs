@@ -14,16 +14,16 @@ use clap::Args;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::RoundtripOptions;
 use crate::cli::{
     BlockOptions, CapiOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions,
+    RoundtripOptions, ShowingOptions,
 };
 use crate::machine::{Machine, Others};
 use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_sizes, bench_ten, plot,
+    bench_roundtrip, bench_showing, bench_sizes, bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -47,7 +47,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 11] = [
+const EXPERIMENTS: [Experiment; 12] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -90,6 +90,11 @@ const EXPERIMENTS: [Experiment; 11] = [
         name: "capi",
         arguments: "capi",
         run: |session| Ok(vec![bench_capi::run(session, &CapiOptions::default())?]),
+    },
+    Experiment {
+        name: "showing",
+        arguments: "showing",
+        run: |session| Ok(vec![bench_showing::run(session, &ShowingOptions::default())?]),
     },
     Experiment {
         name: "ten",
