@@ -14,6 +14,9 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
 use crate::bench_perf_wq::PerfWqOptions;
+use crate::bench_power::PowerOptions;
+use crate::bench_queues::QueuesOptions;
+use crate::bench_scaling::ScalingOptions;
 use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
 use crate::external::External;
@@ -25,8 +28,8 @@ use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_showing, bench_sizes, bench_ten, foreground, foreign, peers, sys,
-    write_up,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing, bench_sizes,
+    bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -91,13 +94,22 @@ enum Command {
     PerfWq(PerfWqOptions),
     /// The best pool size of each peer for mixed and perf-wq, and cmwq without a size beside it.
     Sizes(SizesOptions),
+    /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
+    /// CPUs by computation.
+    Queues(QueuesOptions),
+    /// Periodic works with power_efficient off and on: whom they wake here, and energy by simulation.
+    Power(PowerOptions),
+    /// How an item's cost grows with queues, pending items, producers; with CPUs and contention by
+    /// simulation.
+    Scaling(ScalingOptions),
     /// Runs every experiment and writes REPORT.md, with plots.
     Report(ReportOptions),
     /// What calling from C costs, beside the same calls from Rust.
     Capi(CapiOptions),
     /// What it costs that a process shows its state, and that it is traced.
     Showing(ShowingOptions),
-    /// All but ten, perf-wq, showing and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, showing, sizes, queues, power and scaling, `mixed` also with foreign load; about five minutes on two
+    /// CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -288,6 +300,9 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::Showing(options) => vec![bench_showing::run(session, &options)?],
+        Command::Power(options) => bench_power::run(session, &options)?,
+        Command::Scaling(options) => bench_scaling::run(session, &options)?,
+        Command::Queues(options) => bench_queues::run(session, &options)?,
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
             Vec::new()

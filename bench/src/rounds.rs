@@ -192,9 +192,11 @@ impl Session {
             command.env(name, job.size.to_string());
         }
         command.args(["--peer", &system.name()]).args(job.to_args());
-        if let Some(params) = system.params() {
-            let others = std::env::var("CMWQ_PARAMS").unwrap_or_default();
-            command.env("CMWQ_PARAMS", format!("{others} {params}"));
+        let beside_others =
+            |params: &str| format!("{} {params}", std::env::var("CMWQ_PARAMS").unwrap_or_default());
+        let own = job.params().map(str::to_owned);
+        if let Some(params) = own.or_else(|| system.params().map(beside_others)) {
+            command.env("CMWQ_PARAMS", params);
         }
         if let Some(detect) = system.detect() {
             command.env("CMWQ_DETECT", detect);
