@@ -112,7 +112,6 @@ impl Worker {
         self.call(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
-        guard.mirror.finished(claim.pwq);
         if has_rest(&effects) {
             drop(guard);
             self.pool.act_effects(effects);
@@ -221,7 +220,6 @@ impl Worker {
             self.call(context, &claim, seq);
             guard = busy.lock();
             let effects = guard.core.finish(guest);
-            guard.mirror.finished(claim.pwq);
             busy.unlock(guard, Kick::None);
             busy.act_effects(effects);
             let mut home = self.pool.lock();

@@ -148,9 +148,8 @@ impl PoolState {
         let addr = item.as_ptr() as usize;
         self.hash_insert(id, addr);
         let pwq = self.pwq(at.pwq);
-        pwq.stats.started += 1;
+        pwq.counts.count_started();
         let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
-        let nr_active = pwq.nr_active;
         self.update(id, |w| {
             w.current = Some(Current {
                 addr,
@@ -170,7 +169,7 @@ impl PoolState {
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
-        Claim { item, func, wq, pwq: at.pwq, nr_active, seq, kick }
+        Claim { item, func, wq, pwq: at.pwq, seq, kick }
     }
 
     /// The function of the claimed item returned (or unwound).
@@ -185,7 +184,7 @@ impl PoolState {
             w.sleeping = false;
             w.last_func = Some(current.func);
         });
-        self.pwq(current.pwq).stats.completed += 1;
+        self.pwq(current.pwq).counts.count_completed();
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }
 

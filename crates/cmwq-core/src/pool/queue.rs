@@ -78,7 +78,8 @@ impl PoolState {
         if word.is_inactive() {
             return;
         }
-        self.pwq(pwq).nr_active -= 1;
+        let p = self.pwq(pwq);
+        p.set_active(p.nr_active - 1);
     }
 
     #[inline(always)]
@@ -190,7 +191,7 @@ impl PoolState {
     #[inline]
     fn dec_active(&mut self, pwq: PwqId) -> Option<PwqRef> {
         let p = self.pwq(pwq);
-        p.nr_active -= 1;
+        p.set_active(p.nr_active - 1);
         if let Some(node) = &p.node {
             if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
                 let grant = self.put_shared_slot(pwq);
@@ -198,7 +199,7 @@ impl PoolState {
                 self.activate_inactive(pwq);
                 return grant;
             }
-            p.nr_active += 1;
+            p.set_active(p.nr_active + 1);
             self.activate_first(pwq);
             self.leave_line(pwq);
             return None;
@@ -255,7 +256,7 @@ impl PoolState {
         if p.inactive.is_empty() || p.plugged || p.nr_active >= p.max_active {
             return p.node.as_ref()?.put();
         }
-        p.nr_active += 1;
+        p.set_active(p.nr_active + 1);
         self.activate_first(pwq);
         self.activate_inactive(pwq);
         None
@@ -311,7 +312,7 @@ impl crate::pwq::Pwq {
             }
         };
         if got {
-            self.nr_active += 1;
+            self.set_active(self.nr_active + 1);
         }
         got
     }
