@@ -26,6 +26,8 @@ pub(crate) enum Bench {
     Ten,
     /// Works that burn, sleep and queue themselves again after a while.
     PerfWq,
+    /// A directory's files read and hashed, from a cold cache.
+    Hash,
     /// The C library's calls beside those from Rust.
     Capi,
 }
@@ -75,6 +77,9 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
+    /// Where the files are (hash).
+    #[arg(long, default_value = "")]
+    pub(crate) folder: String,
 }
 
 impl Job {
@@ -91,6 +96,7 @@ impl Job {
             size: 0,
             max_active: 0,
             works: String::new(),
+            folder: String::new(),
         }
     }
 
@@ -118,6 +124,7 @@ impl Job {
             ("--size", self.size.to_string()),
             ("--max-active", self.max_active.to_string()),
             ("--works", self.works.clone()),
+            ("--folder", self.folder.clone()),
         ];
         let given = |(_, value): &(&str, String)| !value.is_empty() && value != "0";
         let all = pairs.into_iter().chain(rare.into_iter().filter(given));
@@ -152,6 +159,7 @@ mod tests {
             size: 5,
             max_active: 6,
             works: "0:1".to_owned(),
+            folder: "/a/b".to_owned(),
             ..Job::new(Bench::Roundtrip, 3, 11)
         };
         let line = std::iter::once("child".to_owned()).chain(job.to_args());

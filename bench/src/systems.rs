@@ -102,7 +102,7 @@ impl System {
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
+        use Bench::{Block, Capi, Delayed, Hash, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
@@ -117,6 +117,9 @@ impl System {
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,
             // No timers, and nothing but a timer thread to write beside it: as crossbeam and rayon.
             (Self::Tbb, PerfWq) => None,
+            // Part of `sizes`: what takes no size has no place there.
+            (Self::Cmwq | Self::CmwqPercpu, Hash) => Some(Ours),
+            (system, Hash) => (system.has_size() && system != Self::Tbb).then_some(Peer),
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
@@ -167,8 +170,15 @@ impl System {
 
     /// Whether its number of threads can be chosen.
     pub(crate) fn has_size(self) -> bool {
-        let own = [Self::Rayon, Self::Tokio, Self::TokioBlocking, Self::Blocking, Self::Crossbeam];
-        own.contains(&self)
+        matches!(
+            self,
+            Self::Rayon
+                | Self::Tokio
+                | Self::TokioBlocking
+                | Self::Blocking
+                | Self::Crossbeam
+                | Self::Tbb
+        )
     }
 
     /// Why this build cannot measure the system, if so.
