@@ -109,7 +109,7 @@ impl System {
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten) => Some(Ours),
-            (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
+            (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq) => Some(Peer),
             (_, Ten) => None,
             (Self::Nothing, PerfWq) => Some(Reference),
