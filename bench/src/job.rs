@@ -30,6 +30,12 @@ pub(crate) enum Bench {
     Hash,
     /// The C library's calls beside those from Rust.
     Capi,
+    /// Queues until memory or threads run out.
+    Queues,
+    /// Periodic works on an idle machine: whom they wake.
+    Power,
+    /// How an item's cost grows with what there is of everything.
+    Scaling,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -80,6 +86,12 @@ pub(crate) struct Job {
     /// Where the files are (hash).
     #[arg(long, default_value = "")]
     pub(crate) folder: String,
+    /// Which of a system's ways (queues, power, scaling).
+    #[arg(long, default_value = "")]
+    pub(crate) variant: String,
+    /// Memory that may be taken, in MiB (queues); 0: no limit.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) memory_mib: u64,
 }
 
 impl Job {
@@ -97,6 +109,8 @@ impl Job {
             max_active: 0,
             works: String::new(),
             folder: String::new(),
+            variant: String::new(),
+            memory_mib: 0,
         }
     }
 
@@ -106,6 +120,11 @@ impl Job {
 
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_micros(self.wait_us)
+    }
+
+    /// `CMWQ_PARAMS` of the process that measures, where the benchmark chooses them.
+    pub(crate) fn params(&self) -> Option<&str> {
+        (self.bench == Bench::Power).then_some(self.variant.as_str())
     }
 
     /// The arguments from which the child builds this job again.
@@ -125,6 +144,8 @@ impl Job {
             ("--max-active", self.max_active.to_string()),
             ("--works", self.works.clone()),
             ("--folder", self.folder.clone()),
+            ("--variant", self.variant.clone()),
+            ("--memory-mib", self.memory_mib.to_string()),
         ];
         let given = |(_, value): &(&str, String)| !value.is_empty() && value != "0";
         let all = pairs.into_iter().chain(rare.into_iter().filter(given));
@@ -160,6 +181,8 @@ mod tests {
             max_active: 6,
             works: "0:1".to_owned(),
             folder: "/a/b".to_owned(),
+            variant: "used".to_owned(),
+            memory_mib: 9,
             ..Job::new(Bench::Roundtrip, 3, 11)
         };
         let line = std::iter::once("child".to_owned()).chain(job.to_args());
