@@ -109,6 +109,8 @@ private:
 struct Job {
     std::string bench, producers = "one";
     int cpus = 1;
+    // Workers of the arena.
+    int size = 1;
     int64_t count = 1, burn_ns = 0, wait_ns = 0;
     uint64_t seed = 0;
 };
@@ -125,6 +127,7 @@ Job parse(int argc, char** argv) {
     job.bench = given["--bench"];
     job.producers = given["--producers"];
     job.cpus = std::stoi(given["--cpus"]);
+    job.size = given.count("--size") ? std::stoi(given["--size"]) : job.cpus;
     job.count = std::stoll(given["--count"]);
     job.burn_ns = std::stoll(given["--burn-us"]) * 1000;
     job.wait_ns = std::stoll(given["--wait-us"]) * 1000;
@@ -134,11 +137,11 @@ Job parse(int argc, char** argv) {
 
 class Pool {
 public:
-    explicit Pool(int cpus)
-        : limit_(tbb::global_control::max_allowed_parallelism, cpus + 1),
-          arena_(cpus, /*reserved_for_masters=*/0) {
-        Gate gate(cpus * 4);
-        for (int i = 0; i < cpus * 4; ++i) enqueue([&] { gate.done(); });
+    explicit Pool(int workers)
+        : limit_(tbb::global_control::max_allowed_parallelism, workers + 1),
+          arena_(workers, /*reserved_for_masters=*/0) {
+        Gate gate(workers * 4);
+        for (int i = 0; i < workers * 4; ++i) enqueue([&] { gate.done(); });
         gate.wait();
     }
     template <class F>
@@ -154,7 +157,7 @@ private:
 // ---- The benchmarks -----------------------------------------------------------------------------
 
 void mixed(const Job& job) {
-    Pool pool(job.cpus);
+    Pool pool(job.size);
     std::atomic<int64_t> computing{0}, most{0};
     Gate gate(job.count);
     const int64_t start = now_ns();

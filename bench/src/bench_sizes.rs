@@ -14,16 +14,21 @@ use crate::report::{Column, Curve, Ratio, Row, Section, Side, Unit, best_peer, r
 use crate::rounds::{Cell, Outcome, Rounds, Session};
 use crate::stats::Spread;
 use crate::systems::{Role, System};
-use crate::{bench_mixed, bench_perf_wq, sys};
+use crate::{bench_hash, bench_mixed, bench_perf_wq, sys};
 
 const RUNS: usize = 5;
 const LARGEST: usize = 512;
 const LARGEST_QUICK: usize = 64;
 const SCALE: f64 = 0.1;
 const SCALE_QUICK: f64 = 0.02;
+const FILES: usize = 2000;
+const FILES_QUICK: usize = 400;
 
 /// How much slower than the best size cmwq may be.
 const GOAL: f64 = 1.02;
+
+const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest; cmwq is \
+                         given none";
 
 /// Steps of refinement around the best power of two; each halves the distance in the exponent.
 const REFINEMENTS: usize = 2;
@@ -37,9 +42,15 @@ pub(crate) struct SizesOptions {
     /// Length of perf-wq's works, 1 is that of 2010 [default: 0.1, with --quick 0.02].
     #[arg(long)]
     pub(crate) scale: Option<f64>,
-    /// Only perf-wq's workloads of these numbers, without `mixed` [default: all, with --quick 0].
+    /// Only perf-wq's workloads of these numbers, without the other loads [default: all, with --quick 0].
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..6))]
     pub(crate) workloads: Vec<u8>,
+    /// Only the directory hash.
+    #[arg(long, conflicts_with = "workloads")]
+    pub(crate) hash: bool,
+    /// How many files that hashes [default: 2000, with --quick 400].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) files: Option<u32>,
 }
 
 /// A load for which a size is looked for.
@@ -47,22 +58,38 @@ struct Load {
     name: String,
     title: String,
     job: Job,
-    ideal_ns: f64,
+    /// `None`: nobody knows what the device can do.
+    ideal_ns: Option<f64>,
 }
 
 /// Measures each load and makes a table for it.
 pub(crate) fn run(session: &mut Session, options: &SizesOptions) -> Result<Vec<Section>> {
     let default = if session.quick { LARGEST_QUICK } else { LARGEST };
     let largest = options.largest.unwrap_or(default).max(1);
-    loads(session, options).iter().map(|load| table(session, load, largest)).collect()
+    loads(session, options)?.iter().map(|load| table(session, load, largest)).collect()
 }
 
-fn loads(session: &mut Session, options: &SizesOptions) -> Vec<Load> {
+fn loads(session: &mut Session, options: &SizesOptions) -> Result<Vec<Load>> {
     let scale = options.scale.unwrap_or(if session.quick { SCALE_QUICK } else { SCALE });
-    let mixed = options.workloads.is_empty().then(|| {
+    let mut loads = Vec::new();
+    if options.workloads.is_empty() {
+        let files = options.files.map(|files| files as usize);
+        let files = files.unwrap_or(if session.quick { FILES_QUICK } else { FILES });
+        loads.push(Load {
+            name: "sizes-hash".to_owned(),
+            title: format!("directory hash of {files} files from a cold cache"),
+            job: bench_hash::job(session.cpus, files)?,
+            ideal_ns: None,
+        });
+    }
+    if options.hash {
+        return Ok(loads);
+    }
+    if options.workloads.is_empty() {
         let (job, ideal_ns) = bench_mixed::usual(session.cpus);
-        Load { name: "sizes-mixed".to_owned(), title: "mixed".to_owned(), job, ideal_ns }
-    });
+        let (name, title) = ("sizes-mixed".to_owned(), "mixed".to_owned());
+        loads.push(Load { name, title, job, ideal_ns: Some(ideal_ns) });
+    }
     let mut workloads: Vec<usize> = options.workloads.iter().map(|&w| usize::from(w)).collect();
     if workloads.is_empty() {
         workloads = if session.quick { vec![0] } else { (0..WORKLOADS.len()).collect() };
@@ -73,14 +100,15 @@ fn loads(session: &mut Session, options: &SizesOptions) -> Vec<Load> {
         Load {
             name: format!("sizes-perf-wq-{workload}"),
             title: format!("perf-wq, workload {workload}, scale {scale}"),
-            ideal_ns: sys::duration_ns(perf_wq::ideal(&works)) as f64,
+            ideal_ns: Some(sys::duration_ns(perf_wq::ideal(&works)) as f64),
             job: Job {
                 works: perf_wq::spell(&works),
                 ..Job::new(Bench::PerfWq, session.cpus, works.len())
             },
         }
     });
-    mixed.into_iter().chain(perf_wq).collect()
+    loads.extend(perf_wq);
+    Ok(loads)
 }
 
 fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> {
@@ -95,6 +123,11 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
         if !system.has_size() {
             continue;
         }
+        if session.external.absent(system).is_some() {
+            // Its row says why.
+            cells.push(Cell { system, job: load.job.clone() });
+            continue;
+        }
         let mut tried = Search::default();
         tried.run(largest, |size| once(session, load, system, size))?;
         let best = tried.best().with_context(|| format!("{} never ended", system.name()))?;
@@ -102,7 +135,7 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
         let points = tried.0.iter().map(|&(size, ns)| (size as f64, ns)).collect();
         curves.push(Curve { name: system.name(), points });
     }
-    let outcomes = makespans(session, load, cells, rounds)?;
+    let (outcomes, complaint) = makespans(session, load, cells, rounds)?;
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, load)).collect();
     curves.extend(outcomes.iter().filter_map(|outcome| level(outcome, largest)));
     let against = |system| {
@@ -118,11 +151,11 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
     Ok(Section {
         name: load.name.clone(),
         title: format!(
-            "best pool size, {}: sizes 1 to {largest} on {} CPUs, ideal {}; then {} rounds with \
-             the best ones",
+            "best pool size, {}: sizes 1 to {largest} on {} CPUs{}; then {} rounds with the best \
+             ones",
             load.title,
             session.cpus,
-            Unit::Time.show(load.ideal_ns),
+            load.ideal_ns.map_or_else(String::new, |ns| format!(", ideal {}", Unit::Time.show(ns))),
             rounds.runs,
         ),
         columns: vec![
@@ -132,11 +165,7 @@ fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> 
         ],
         ratios: ratios.into_iter().flatten().collect(),
         rows,
-        notes: vec![
-            "best size: threads that the pool was given because that was fastest; cmwq is given \
-             none"
-                .to_owned(),
-        ],
+        notes: complaint.into_iter().chain([BEST_SIZE.to_owned()]).collect(),
         curves,
     })
 }
@@ -151,28 +180,40 @@ fn level(outcome: &Outcome<f64>, largest: usize) -> Option<Curve> {
 
 fn row(outcome: &Outcome<f64>, load: &Load) -> Row {
     let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample).collect();
-    let ideals: Vec<f64> = ns.iter().map(|ns| ns / load.ideal_ns).collect();
+    let ideals = load.ideal_ns.map(|ideal| ns.iter().map(|ns| ns / ideal).collect::<Vec<_>>());
     let size = (outcome.job.size > 0).then(|| Spread::single(outcome.job.size as f64));
-    row_of(outcome, load.job.bench, vec![Spread::of(&ns), Spread::of(&ideals), size])
+    row_of(
+        outcome,
+        load.job.bench,
+        vec![Spread::of(&ns), ideals.and_then(|ideals| Spread::of(&ideals)), size],
+    )
 }
 
 /// One measurement of one size; infinite if it failed or took too long.
 fn once(session: &mut Session, load: &Load, system: System, size: usize) -> Result<f64> {
     let cells = vec![Cell { system, job: Job { size, ..load.job.clone() } }];
     let rounds = Rounds { runs: 1, ..session.rounds(1) };
-    let outcomes = makespans(session, load, cells, rounds)?;
+    let (outcomes, _) = makespans(session, load, cells, rounds)?;
     let sample = outcomes.first().and_then(|outcome| outcome.samples.first());
     Ok(sample.map_or(f64::INFINITY, |one| one.sample))
 }
 
+/// What each took, and what is to be said of it.
 fn makespans(
     session: &mut Session,
     load: &Load,
     cells: Vec<Cell>,
     rounds: Rounds,
-) -> Result<Vec<Outcome<f64>>> {
+) -> Result<(Vec<Outcome<f64>>, Option<String>)> {
     let name = format!("{} ({})", load.name, value_name(load.job.bench));
-    Ok(match load.job.bench {
+    let mut complaint = None;
+    let outcomes = match load.job.bench {
+        Bench::Hash => {
+            let outcomes = session.alternate::<bench_hash::Sample>(&name, cells, rounds)?;
+            let samples = outcomes.iter().flat_map(|outcome| &outcome.samples);
+            complaint = bench_hash::complaint(samples.map(|one| one.sample.cold));
+            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+        }
         Bench::Mixed => {
             let outcomes = session.alternate::<bench_mixed::Sample>(&name, cells, rounds)?;
             outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
@@ -181,7 +222,8 @@ fn makespans(
             let outcomes = session.alternate::<bench_perf_wq::Sample>(&name, cells, rounds)?;
             outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
         }
-    })
+    };
+    Ok((outcomes, complaint))
 }
 
 /// Sizes tried and what they took, by size.

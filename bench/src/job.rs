@@ -26,6 +26,8 @@ pub(crate) enum Bench {
     Ten,
     /// Works that burn, sleep and queue themselves again after a while.
     PerfWq,
+    /// A directory's files read and hashed, from a cold cache.
+    Hash,
     /// The C library's calls beside those from Rust.
     Capi,
     /// Items of a process that is looked at, or not.
@@ -83,6 +85,9 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
+    /// Where the files are (hash).
+    #[arg(long, default_value = "")]
+    pub(crate) folder: String,
     /// Which of a system's ways (queues, power, scaling).
     #[arg(long, default_value = "")]
     pub(crate) variant: String,
@@ -105,6 +110,7 @@ impl Job {
             size: 0,
             max_active: 0,
             works: String::new(),
+            folder: String::new(),
             variant: String::new(),
             memory_mib: 0,
         }
@@ -139,6 +145,7 @@ impl Job {
             ("--size", self.size.to_string()),
             ("--max-active", self.max_active.to_string()),
             ("--works", self.works.clone()),
+            ("--folder", self.folder.clone()),
             ("--variant", self.variant.clone()),
             ("--memory-mib", self.memory_mib.to_string()),
         ];
@@ -175,6 +182,7 @@ mod tests {
             size: 5,
             max_active: 6,
             works: "0:1".to_owned(),
+            folder: "/a/b".to_owned(),
             variant: "used".to_owned(),
             memory_mib: 9,
             ..Job::new(Bench::Roundtrip, 3, 11)

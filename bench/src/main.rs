@@ -13,6 +13,7 @@
 mod bench_block;
 mod bench_capi;
 mod bench_delayed;
+mod bench_hash;
 mod bench_idle;
 mod bench_items;
 mod bench_mixed;

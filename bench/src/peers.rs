@@ -39,7 +39,7 @@ use crate::gate::Gate;
 use crate::job::{Bench, Job};
 use crate::systems::System;
 use crate::timers::Timers;
-use crate::{bench_block, bench_items, bench_mixed, bench_roundtrip, sys};
+use crate::{bench_block, bench_hash, bench_items, bench_mixed, bench_roundtrip, sys};
 
 /// A way of getting functions run, as its own documentation recommends.
 pub(crate) trait Peer: Sized + Send + Sync + 'static {
@@ -194,6 +194,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
+        Bench::Hash => serde_json::to_string(&bench_hash::measure::<P>(job)?)?,
         other => anyhow::bail!("{other:?} is a benchmark of its own"),
     })
 }

@@ -113,8 +113,8 @@ impl System {
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
-            Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Scaling,
-            Showing, Ten,
+            Block, Capi, Delayed, Hash, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip,
+            Scaling, Showing, Ten,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
@@ -126,7 +126,7 @@ impl System {
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten | Queues) => Some(Ours),
-            (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
+            (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq | Queues) => Some(Peer),
             (Self::Cmwq | Self::CmwqPercpu, Scaling) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Scaling) => Some(Peer),
@@ -139,6 +139,9 @@ impl System {
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,
             // No timers, and nothing but a timer thread to write beside it: as crossbeam and rayon.
             (Self::Tbb, PerfWq) => None,
+            // Part of `sizes`: what takes no size has no place there.
+            (Self::Cmwq | Self::CmwqPercpu, Hash) => Some(Ours),
+            (system, Hash) => (system.has_size() && system != Self::Tbb).then_some(Peer),
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
@@ -194,8 +197,15 @@ impl System {
 
     /// Whether its number of threads can be chosen.
     pub(crate) fn has_size(self) -> bool {
-        let own = [Self::Rayon, Self::Tokio, Self::TokioBlocking, Self::Blocking, Self::Crossbeam];
-        own.contains(&self)
+        matches!(
+            self,
+            Self::Rayon
+                | Self::Tokio
+                | Self::TokioBlocking
+                | Self::Blocking
+                | Self::Crossbeam
+                | Self::Tbb
+        )
     }
 
     /// Why this build cannot measure the system, if so.

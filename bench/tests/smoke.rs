@@ -230,6 +230,15 @@ fn sizes() {
 }
 
 #[test]
+fn sizes_for_a_directory_hash() {
+    let peers = if cfg!(feature = "crossbeam") { "cmwq,crossbeam" } else { "cmwq" };
+    let section = section_of(peers, &["sizes", "--hash", "--files", "20", "--largest", "2"]);
+    // Every file was hashed, or there would be no time. Whether the cache was cold is the file system's business.
+    check_rows(&section, &["makespan"]);
+    assert_eq!(section["benchmark"], "sizes-hash");
+}
+
+#[test]
 fn a_report_is_written_and_resumed() {
     let out = std::env::temp_dir().join(format!("cmwq-report-{}", std::process::id()));
     let report = |arguments: &[&str]| {

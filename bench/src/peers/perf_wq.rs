@@ -27,8 +27,9 @@ pub(crate) trait Reschedules: Sync + 'static {
 pub(super) fn measure(system: System, job: &Job) -> Result<String> {
     let sample = match system {
         System::Nothing => bench_perf_wq::nothing(),
-        System::Cmwq => bench_perf_wq::measure::<Shared<false>>(job),
-        System::CmwqPercpu => bench_perf_wq::measure::<Shared<true>>(job),
+        System::Cmwq => bench_perf_wq::measure::<Shared<{ Kind::Managed as u8 }>>(job),
+        System::CmwqPercpu => bench_perf_wq::measure::<Shared<{ Kind::Percpu as u8 }>>(job),
+        System::CmwqUnbound => bench_perf_wq::measure::<Shared<{ Kind::Unbound as u8 }>>(job),
         System::OriginalMt => bench_perf_wq::measure::<Own<true>>(job),
         System::OriginalSt => bench_perf_wq::measure::<Own<false>>(job),
         #[cfg(feature = "rayon")]
@@ -55,15 +56,24 @@ fn leaked<T>(make: impl FnOnce(&'static OnceLock<T>) -> Result<T>) -> Result<&'s
     Ok(place.get_or_init(|| made))
 }
 
-/// cmwq: a queue for each of the load's, per-CPU or managed, and delayed works.
-struct Shared<const PERCPU: bool> {
+/// Which of cmwq's queues.
+#[derive(Clone, Copy)]
+enum Kind {
+    Managed,
+    Percpu,
+    /// Starts every item at once, on whichever CPU: shows what management holds back.
+    Unbound,
+}
+
+/// cmwq: a queue of this [`Kind`] for each of the load's, and delayed works.
+struct Shared<const KIND: u8> {
     queues: Vec<Workqueue>,
     works: Vec<DelayedWork>,
     cpus: Vec<usize>,
     load: &'static Load,
 }
 
-impl<const PERCPU: bool> Shared<PERCPU> {
+impl<const KIND: u8> Shared<KIND> {
     fn queue_again(&self, work: usize) {
         if let Some(delay) = self.load.cycle(work, thread::sleep) {
             self.queues[self.load.queue_of(work)].queue_delayed_work(&self.works[work], delay);
@@ -71,11 +81,15 @@ impl<const PERCPU: bool> Shared<PERCPU> {
     }
 }
 
-impl<const PERCPU: bool> Reschedules for Shared<PERCPU> {
+impl<const KIND: u8> Reschedules for Shared<KIND> {
     fn start(_job: &Job, load: &'static Load) -> Result<&'static Self> {
         let queue = |number| {
             let builder = Workqueue::builder(&format!("perf{number}"));
-            let builder = if PERCPU { builder.percpu() } else { builder.managed() };
+            let builder = match KIND {
+                kind if kind == Kind::Percpu as u8 => builder.percpu(),
+                kind if kind == Kind::Unbound as u8 => builder.unbound(),
+                _ => builder.managed(),
+            };
             builder.build().context("creating a workqueue")
         };
         leaked(|place: &'static OnceLock<Self>| {
@@ -96,7 +110,7 @@ impl<const PERCPU: bool> Reschedules for Shared<PERCPU> {
     /// The works of per-CPU queues are dealt out to the CPUs and stay where they are.
     fn arm(&'static self, work: usize, delay: Duration) {
         let (queue, item) = (&self.queues[self.load.queue_of(work)], &self.works[work]);
-        if PERCPU {
+        if KIND == Kind::Percpu as u8 {
             queue.queue_delayed_work_on(self.cpus[work % self.cpus.len()], item, delay);
         } else {
             queue.queue_delayed_work(item, delay);
