@@ -127,6 +127,8 @@ pub(crate) struct Pool {
     attachment: Attachment,
     /// Workers may leave the pod.
     may_stray: bool,
+    /// The only one of `spec.cpus`.
+    lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     has_tick: bool,
 }
@@ -173,6 +175,7 @@ impl Pool {
         let is_away = spec.is_away;
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
+        let lone_cpu = spec.cpus.first().filter(|_| spec.cpus.count() == 1);
         let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
         let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
@@ -206,6 +209,7 @@ impl Pool {
             is_spare: AtomicBool::new(!is_away),
             attachment,
             may_stray,
+            lone_cpu,
             has_tick,
         })
     }
@@ -342,7 +346,7 @@ impl Pool {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
         if let PoolKind::Bh(cpu) = self.spec.kind {
             return self.runtime.bh.raise(cpu);
@@ -365,7 +369,7 @@ impl Pool {
         if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
-        if self.spec.cpus.count() > 1 && !begin {
+        if self.lone_cpu.is_none() && !begin {
             if let Some(cpu) = sense::sched::current_cpu() {
                 self.runtime.sentinels.arm(cpu);
             }
@@ -376,11 +380,8 @@ impl Pool {
 
     /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
     pub(crate) fn arm_all_sentinels(&'static self) {
-        if self.spec.cpus.count() == 1 {
-            if let Some(cpu) = self.spec.cpus.first() {
-                self.runtime.sentinels.arm(cpu);
-            }
-            return;
+        if let Some(cpu) = self.lone_cpu {
+            return self.runtime.sentinels.arm(cpu);
         }
         let mut cpus = CpuSet::new();
         let guard = self.lock_only();
@@ -599,6 +600,11 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.decide(pool, kick, false)
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, pool: &Pool, kick: Kick, is_claimer: bool) -> Todo {
         if trace::wants_activations() {
             self.trace_activations(pool);
         }
@@ -609,7 +615,10 @@ impl Locked {
         match kick {
             Kick::None => {
                 self.mirror.kicked_nobody(&self.core);
-                self.mayday()
+                match self.mayday() {
+                    Todo::Nothing if is_claimer && self.watched => self.watch(pool, true),
+                    todo => todo,
+                }
             }
             Kick::Wake(id) => {
                 self.mirror.decided(Reason::WokeIdle);
@@ -617,8 +626,11 @@ impl Locked {
             }
             Kick::Watch => {
                 self.mirror.decided(Reason::AtCapacity);
-                let todo = self.watch(pool, false);
-                self.settle_saturation(pool);
+                let was_watched = self.watched;
+                let todo = self.watch(pool, is_claimer);
+                if !was_watched {
+                    self.settle_saturation(pool);
+                }
                 todo
             }
             Kick::NeedFirst => {
@@ -632,10 +644,7 @@ impl Locked {
     /// on, if anybody watches, since more may be queued without a word while it runs.
     #[inline]
     pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        match self.todo(pool, kick) {
-            Todo::Nothing if self.watched => self.watch(pool, true),
-            todo => todo,
-        }
+        self.decide(pool, kick, true)
     }
 
     /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed

@@ -219,18 +219,21 @@ impl Worker {
             guard.show_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
-            guard = busy.lock();
-            let effects = guard.core.finish(guest);
-            guard.mirror.finished(claim.pwq);
-            busy.unlock(guard, Kick::None);
-            busy.act_effects(effects);
             let mut home = self.pool.lock();
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
             // while it was blocked.
             let is_wanted = home.core.work_waits() || home.core.is_over_capacity();
             self.pool.unlock(home, Kick::None);
+            // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
+            let effects = guard.core.finish(guest);
+            guard.mirror.finished(claim.pwq);
+            if has_rest(&effects) {
+                busy.unlock(guard, Kick::None);
+                busy.act_effects(effects);
+                guard = busy.lock();
+            }
             if is_wanted && guard.core.guest_may_leave(guest) {
                 break;
             }

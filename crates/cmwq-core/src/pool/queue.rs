@@ -171,8 +171,13 @@ impl PoolState {
     #[inline]
     pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
         let mut effects = Effects::NONE;
+        let p = self.pwq(pwq);
         if !inactive {
-            effects.grant = self.dec_active(pwq);
+            if p.node.is_none() && p.inactive.is_empty() {
+                p.nr_active -= 1;
+            } else {
+                effects.grant = self.dec_active(pwq);
+            }
         }
         let p = self.pwq(pwq);
         let n = &mut p.nr_in_flight[usize::from(color)];
@@ -201,9 +206,6 @@ impl PoolState {
             p.nr_active += 1;
             self.activate_first(pwq);
             self.leave_line(pwq);
-            return None;
-        }
-        if p.inactive.is_empty() {
             return None;
         }
         self.activate_inactive(pwq);
