@@ -68,7 +68,7 @@ impl Kick {
     /// The more urgent of two decisions of one lock hold, of which only the first can be a wake-up.
     #[inline]
     pub const fn or(self, other: Self) -> Self {
-        if matches!(other, Self::None) {
+        if matches!((self, other), (_, Self::None) | (Self::Watch, Self::Watch)) {
             return self;
         }
         self.or_some(other)

@@ -198,9 +198,12 @@ impl PoolState {
         p.nr_active -= 1;
         if let Some(node) = &p.node {
             if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
+                let has_inactive = !p.inactive.is_empty();
                 let grant = self.put_shared_slot(pwq);
-                // What its own limit held up stands in line now.
-                self.activate_inactive(pwq);
+                if has_inactive {
+                    // What its own limit held up stands in line now.
+                    self.activate_inactive(pwq);
+                }
                 return grant;
             }
             p.nr_active += 1;
@@ -224,7 +227,6 @@ impl PoolState {
         }
     }
 
-    #[cold]
     fn put_shared_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
         let p = self.pwqs.get(pwq.0)?;
         let mut granted = p.node.as_ref()?.put()?;

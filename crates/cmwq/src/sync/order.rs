@@ -30,6 +30,8 @@ pub(crate) const SITES: &[&str] = &[
     "limit_put.fence",
     "limit_hand_over.lock",
     "forget_timers.lock",
+    "refs_release.acquire",
+    "refs_release.release",
     "tick_add.release",
     "tick_drop.acquire",
     "watch.release",
