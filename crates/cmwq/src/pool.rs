@@ -84,6 +84,8 @@ pub(crate) struct Locked {
     is_spare: bool,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
+    /// Lent workers have found that helping is not worth it: none is lent until the next tick, or the next backlog.
+    is_resting: bool,
     /// Counted as a pod with a backlog.
     is_backlogged: bool,
     /// Its CPU has gone.
@@ -130,7 +132,7 @@ pub(crate) struct Pool {
     /// The only one of `spec.cpus`.
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
-    has_tick: bool,
+    pub(crate) has_tick: bool,
 }
 
 /// Who creates a worker.
@@ -192,6 +194,7 @@ impl Pool {
                 is_closing: false,
                 is_spare: !is_away,
                 is_called: false,
+                is_resting: false,
                 is_backlogged: false,
                 is_away,
                 is_unused: false,
@@ -356,6 +359,9 @@ impl Pool {
         }
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
+        }
+        if begin && has_backlog {
+            self.runtime.end_rests(self);
         }
         // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
         if has_backlog && self.may_be_helped() {
@@ -736,7 +742,8 @@ impl Locked {
             self.is_backlogged = is_backlogged;
             pods.count_backlog(is_backlogged);
         }
-        let is_spare = !self.is_called && !self.is_away && self.core.has_spare_cpu();
+        let may_lend = !self.is_called && !self.is_away && !self.is_resting;
+        let is_spare = may_lend && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
             // ORDERING: no pairing: a hint.
@@ -759,6 +766,14 @@ impl Locked {
             return self.core.kick_to_lend();
         }
         kick
+    }
+
+    /// Its workers are not lent for a while, or may be again.
+    pub(crate) fn set_resting(&mut self, pool: &Pool, is_resting: bool) {
+        if let Some((pods, _)) = pool.pods.filter(|_| is_resting != self.is_resting) {
+            self.is_resting = is_resting;
+            pods.count_resting(is_resting);
+        }
     }
 
     /// The worker that was called is here, or another one that will look around.
