@@ -1,43 +1,81 @@
 //! Each ordering is needed: with any one of them taken away some model fails.
 
 use std::env;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::sync::ORDERING_SITES;
 
 /// Set in the processes this test starts.
 const WEAKEN: &str = "CMWQ_WEAKEN";
 
-/// Runs all models with `site` weakened; the names of those that fail.
-fn failing_models(site: &str) -> Vec<String> {
+/// All models with `site` weakened.
+fn start_models(site: &str) -> Child {
     let this = env::current_exe().expect("a test binary knows where it is");
-    let output = Command::new(this)
+    Command::new(this)
         .args(["models::loom::", "--skip", "mutation", "--test-threads", "1"])
         .env(WEAKEN, site)
         .env("RUST_BACKTRACE", "0")
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .output()
-        .expect("a test binary can be run again");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let failed: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
-        .map(String::from)
-        .collect();
-    assert_eq!(output.status.success(), failed.is_empty(), "{site}: not a test result:\n{text}");
-    assert!(text.contains(" ... ok") || !failed.is_empty(), "{site}: no model ran");
-    failed
+        .spawn()
+        .expect("a test binary can be run again")
+}
+
+/// Runs models with `site` weakened up to the first that fails; its name.
+fn failing_model(site: &str) -> Option<String> {
+    let mut models = start_models(site);
+    let output = models.stdout.take().expect("it is piped");
+    let mut text = Vec::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.expect("test results are text");
+        let failed = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
+        if let Some(name) = failed {
+            // The others could only say the same.
+            let _ = models.kill();
+            let _ = models.wait();
+            return Some(name.to_owned());
+        }
+        text.push(line);
+    }
+    let status = models.wait().expect("nobody else waits for it");
+    assert!(status.success(), "{site}: not a test result: {status}\n{}", text.join("\n"));
+    assert!(text.iter().any(|line| line.ends_with(" ... ok")), "{site}: no model ran");
+    None
+}
+
+/// Those of `sites` with which all models pass; tried on all CPUs.
+fn unnoticed<'a>(sites: &[&'a str]) -> Vec<&'a str> {
+    let next = AtomicUsize::new(0);
+    let search = || {
+        let mut found = Vec::new();
+        while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if failing_model(site).is_none() {
+                found.push(*site);
+            }
+        }
+        found
+    };
+    thread::scope(|scope| {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let searches: Vec<_> = (0..cpus).map(|_| scope.spawn(search)).collect();
+        searches
+            .into_iter()
+            .flat_map(|search| search.join().expect("it told its own failure"))
+            .collect()
+    })
 }
 
 #[test]
 fn every_ordering_is_needed() {
-    let unnoticed: Vec<_> =
-        ORDERING_SITES.iter().filter(|site| failing_models(site).is_empty()).collect();
+    let unnoticed = unnoticed(ORDERING_SITES);
     assert!(unnoticed.is_empty(), "no model misses {unnoticed:?}: weaken them, or add a model");
 }
 
 /// Also a check of the test above: it would be fooled if the models failed for another reason.
 #[test]
 fn without_a_mutation_all_models_pass() {
-    assert_eq!(failing_models("nothing"), Vec::<String>::new());
+    assert_eq!(failing_model("nothing"), None);
 }
