@@ -13,6 +13,9 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
 use crate::bench_perf_wq::PerfWqOptions;
+use crate::bench_power::PowerOptions;
+use crate::bench_queues::QueuesOptions;
+use crate::bench_scaling::ScalingOptions;
 use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
 use crate::external::External;
@@ -24,7 +27,8 @@ use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_sizes, bench_ten, foreground,
+    foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -89,11 +93,19 @@ enum Command {
     PerfWq(PerfWqOptions),
     /// The best pool size of each peer for mixed and perf-wq, and cmwq without a size beside it.
     Sizes(SizesOptions),
+    /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
+    /// CPUs by computation.
+    Queues(QueuesOptions),
+    /// Periodic works with power_efficient off and on: whom they wake here, and energy by simulation.
+    Power(PowerOptions),
+    /// How an item's cost grows with queues, pending items, producers; with CPUs and contention by
+    /// simulation.
+    Scaling(ScalingOptions),
     /// Runs every experiment and writes REPORT.md, with plots.
     Report(ReportOptions),
     /// What calling from C costs, beside the same calls from Rust.
     Capi(CapiOptions),
-    /// All but ten, perf-wq and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, sizes, queues, power and scaling, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -271,6 +283,9 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
+        Command::Power(options) => bench_power::run(session, &options)?,
+        Command::Scaling(options) => bench_scaling::run(session, &options)?,
+        Command::Queues(options) => bench_queues::run(session, &options)?,
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
             Vec::new()

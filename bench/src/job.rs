@@ -28,6 +28,12 @@ pub(crate) enum Bench {
     PerfWq,
     /// The C library's calls beside those from Rust.
     Capi,
+    /// Queues until memory or threads run out.
+    Queues,
+    /// Periodic works on an idle machine: whom they wake.
+    Power,
+    /// How an item's cost grows with what there is of everything.
+    Scaling,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -75,6 +81,12 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
+    /// Which of a system's ways (queues, power, scaling).
+    #[arg(long, default_value = "")]
+    pub(crate) variant: String,
+    /// Memory that may be taken, in MiB (queues); 0: no limit.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) memory_mib: u64,
 }
 
 impl Job {
@@ -91,6 +103,8 @@ impl Job {
             size: 0,
             max_active: 0,
             works: String::new(),
+            variant: String::new(),
+            memory_mib: 0,
         }
     }
 
@@ -100,6 +114,11 @@ impl Job {
 
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_micros(self.wait_us)
+    }
+
+    /// `CMWQ_PARAMS` of the process that measures, where the benchmark chooses them.
+    pub(crate) fn params(&self) -> Option<&str> {
+        (self.bench == Bench::Power).then_some(self.variant.as_str())
     }
 
     /// The arguments from which the child builds this job again.
@@ -118,6 +137,8 @@ impl Job {
             ("--size", self.size.to_string()),
             ("--max-active", self.max_active.to_string()),
             ("--works", self.works.clone()),
+            ("--variant", self.variant.clone()),
+            ("--memory-mib", self.memory_mib.to_string()),
         ];
         let given = |(_, value): &(&str, String)| !value.is_empty() && value != "0";
         let all = pairs.into_iter().chain(rare.into_iter().filter(given));
@@ -152,6 +173,8 @@ mod tests {
             size: 5,
             max_active: 6,
             works: "0:1".to_owned(),
+            variant: "used".to_owned(),
+            memory_mib: 9,
             ..Job::new(Bench::Roundtrip, 3, 11)
         };
         let line = std::iter::once("child".to_owned()).chain(job.to_args());

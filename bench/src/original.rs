@@ -27,6 +27,9 @@ use anyhow::{Context as _, Result, ensure};
 use crate::sys;
 use crate::timers::Timers;
 
+/// What a thread of the kernel has, on most machines.
+const KERNEL_STACK: usize = 16 << 10;
+
 /// A reusable item; clones are the same item.
 #[derive(Clone)]
 pub(crate) struct Work(Arc<Item>);
@@ -91,15 +94,26 @@ thread_local! {
 impl Workqueue {
     /// A thread on each CPU that this process may use.
     pub(crate) fn multi_threaded(name: &str) -> Result<Self> {
-        Self::start(name, sys::allowed_cpus()?.into_iter().map(Some).collect())
+        Self::start(name, Self::one_each()?, None)
     }
 
     /// One thread for all CPUs.
     pub(crate) fn single_threaded(name: &str) -> Result<Self> {
-        Self::start(name, vec![None])
+        Self::start(name, vec![None], None)
     }
 
-    fn start(name: &str, cpus: Vec<Option<usize>>) -> Result<Self> {
+    /// With threads whose stacks are no larger than a kernel thread's: for counting, not for items
+    /// that call much. `multi`: one on each CPU.
+    pub(crate) fn with_small_stacks(name: &str, multi: bool) -> Result<Self> {
+        let cpus = if multi { Self::one_each()? } else { vec![None] };
+        Self::start(name, cpus, Some(KERNEL_STACK))
+    }
+
+    fn one_each() -> Result<Vec<Option<usize>>> {
+        Ok(sys::allowed_cpus()?.into_iter().map(Some).collect())
+    }
+
+    fn start(name: &str, cpus: Vec<Option<usize>>, stack: Option<usize>) -> Result<Self> {
         ensure!(!cpus.is_empty(), "no CPU to run on");
         let lanes: Vec<Arc<Lane>> = cpus.into_iter().map(|cpu| Arc::new(Lane::new(cpu))).collect();
         // From here on, what was started is ended by `drop` if the next thread cannot be had.
@@ -107,7 +121,9 @@ impl Workqueue {
         for lane in &queue.lanes {
             let serve = Arc::clone(lane);
             let label = lane.cpu.map_or_else(|| name.to_owned(), |cpu| format!("{name}/{cpu}"));
-            let thread = thread::Builder::new().name(label).spawn(move || serve.serve());
+            let builder = thread::Builder::new().name(label);
+            let builder = stack.into_iter().fold(builder, thread::Builder::stack_size);
+            let thread = builder.spawn(move || serve.serve());
             queue.threads.push(thread.context("starting a thread of a workqueue")?);
         }
         Ok(queue)

@@ -13,9 +13,12 @@ mod delayed;
 mod futex;
 mod idle;
 mod perf_wq;
+mod power;
+mod queues;
 mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
+mod scaling;
 mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -149,6 +152,9 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Idle => return idle::measure(system, job),
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
+        Bench::Power => return power::measure(system, job),
+        Bench::Scaling => return scaling::measure(system, job),
+        Bench::Queues => return queues::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         _ => {}
     }
@@ -186,9 +192,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
-        Bench::Delayed | Bench::Idle | Bench::Ten | Bench::PerfWq | Bench::Capi => {
-            anyhow::bail!("a benchmark of its own")
-        }
+        other => anyhow::bail!("{other:?} is a benchmark of its own"),
     })
 }
 

@@ -12,8 +12,9 @@ use crate::systems::Role;
 const WIDTH: u32 = 820;
 const ROW: i32 = 22;
 const TOP: i32 = 34;
-/// Where bars begin and where the longest ends.
+/// Where bars begin if no name is longer than that, what a letter takes, and where the longest ends.
 const LEFT: i32 = 150;
+const LETTER: i32 = 7;
 const RIGHT: i32 = 640;
 
 /// One bar.
@@ -63,6 +64,8 @@ fn bar_chart(title: &str, bars: &[Bar]) -> Result<String> {
     let longest = finite().fold(0.0, f64::max);
     let shortest = finite().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min);
     let is_log = longest > 50.0 * shortest;
+    let letters = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+    let begin = LEFT.max(16 + LETTER * letters as i32).min(RIGHT / 2 + 60);
     let place = |value: f64| {
         let part = if is_log {
             let floor = shortest / 2.0;
@@ -70,7 +73,7 @@ fn bar_chart(title: &str, bars: &[Bar]) -> Result<String> {
         } else {
             value / longest
         };
-        LEFT + (f64::from(RIGHT - LEFT) * part.clamp(0.0, 1.08)) as i32
+        begin + (f64::from(RIGHT - begin) * part.clamp(0.0, 1.08)) as i32
     };
     let scale = if is_log { ", logarithmic" } else { "" };
     svg(TOP + ROW * bars.len() as i32 + 8, |area| {
@@ -81,9 +84,9 @@ fn bar_chart(title: &str, bars: &[Bar]) -> Result<String> {
         for (row, bar) in bars.iter().enumerate() {
             let middle = TOP + ROW * row as i32 + ROW / 2;
             area.draw(&Text::new(bar.name.clone(), (8, middle), small.clone()))?;
-            let mut end = LEFT;
+            let mut end = begin;
             if bar.median.is_finite() {
-                let corners = [(LEFT, middle - 7), (place(bar.median), middle + 7)];
+                let corners = [(begin, middle - 7), (place(bar.median), middle + 7)];
                 area.draw(&Rectangle::new(corners, colour(bar.role).filled()))?;
                 let spread = [(place(bar.min), middle), (place(bar.max), middle)];
                 area.draw(&PathElement::new(spread.to_vec(), BLACK.stroke_width(1)))?;

@@ -101,6 +101,8 @@ impl Column {
 #[derive(Debug)]
 pub(crate) struct Row {
     system: System,
+    /// Said in place of the system's name, where it has several rows.
+    label: Option<String>,
     role: Role,
     figures: Vec<Option<Spread>>,
     /// Why figures are missing.
@@ -111,7 +113,7 @@ pub(crate) struct Row {
 pub(crate) fn row_of<S>(outcome: &Outcome<S>, bench: Bench, figures: Vec<Option<Spread>>) -> Row {
     let system = outcome.system;
     let role = system.role(bench).unwrap_or(Role::Reference);
-    Row { system, role, figures, problem: outcome.problem.clone() }
+    Row { system, label: None, role, figures, problem: outcome.problem.clone() }
 }
 
 /// One side of a ratio.
@@ -133,9 +135,35 @@ impl Side {
 }
 
 impl Row {
+    /// A row that was computed, or simulated: nothing of it was measured on `system`.
+    pub(crate) fn computed(system: System, label: &str, figures: Vec<Option<Spread>>) -> Self {
+        let (label, role) = (Some(label.to_owned()), Role::Reference);
+        Self { system, label, role, figures, problem: None }
+    }
+
+    /// The same row under a name of its own.
+    pub(crate) fn labelled(self, label: String) -> Self {
+        Self { label: Some(label), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name() == name
+    }
+
+    #[cfg(test)]
+    pub(crate) fn medians(&self) -> Vec<f64> {
+        self.figures.iter().flatten().map(|spread| spread.median).collect()
+    }
+
+    /// What stands in the first column.
+    fn name(&self) -> String {
+        self.label.clone().unwrap_or_else(|| self.system.name())
+    }
+
     fn side(&self, column: usize) -> Option<Side> {
         let median = self.figures.get(column)?.as_ref()?.median;
-        Some(Side { name: self.system.name(), value: median })
+        Some(Side { name: self.name(), value: median })
     }
 }
 
@@ -231,11 +259,16 @@ pub(crate) struct Curve {
 }
 
 impl Section {
+    /// A system's median in the first column.
+    pub(crate) fn median_of(&self, system: System) -> Option<f64> {
+        Some(Side::of(&self.rows, system, 0)?.value)
+    }
+
     /// Title, table, ratios, notes.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.title.clone(), self.table().to_string()];
         let problems = self.rows.iter().filter_map(|row| {
-            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.system.name()))
+            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.name()))
         });
         lines.extend(problems);
         lines.extend(self.ratios.iter().map(Ratio::line));
@@ -255,7 +288,7 @@ impl Section {
         }
         text.push('\n');
         let problems = self.rows.iter().filter_map(|row| {
-            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.system.name()))
+            row.problem.as_ref().map(|problem| format!("{}: {problem}", row.name()))
         });
         let remarks = self.ratios.iter().map(Ratio::line).chain(problems);
         let remarks = remarks.chain(self.notes.iter().map(|note| format!("note: {note}")));
@@ -270,13 +303,17 @@ impl Section {
             name if name.starts_with("perf-wq") => &[1, 6],
             // 1 s behind limits of 5 and 256.
             "ten" => &[4, 5],
+            // One, and a thousand times as many.
+            "scaling-queues" | "scaling-pending" => &[0, 3],
+            // Rows that count different things.
+            "queues-computed" => &[],
             _ => &[0],
         };
         let of_column = |&place: &usize| {
             let column = self.columns.get(place)?;
             let bar = |row: &Row| {
                 let Spread { median, min, max } = row.figures.get(place).copied().flatten()?;
-                let (name, role) = (row.system.name(), row.role);
+                let (name, role) = (row.name(), row.role);
                 Some(Bar { name, role, median, min, max, label: column.unit.show(median) })
             };
             Some((column.title.clone(), self.rows.iter().filter_map(bar).collect()))
@@ -290,7 +327,7 @@ impl Section {
         let figures = self.columns.iter().zip(&row.figures).map(|(column, figure)| {
             figure.map_or_else(|| "–".to_owned(), |spread| column.unit.show_spread(spread))
         });
-        std::iter::once(row.system.name() + mark).chain(figures).collect()
+        std::iter::once(row.name() + mark).chain(figures).collect()
     }
 
     fn table(&self) -> Table {
@@ -317,6 +354,7 @@ impl Serialize for Section {
         let row = |row: &Row| {
             json!({
                 "system": row.system.name(),
+                "label": row.label,
                 "how": row.system.how(),
                 "role": row.role,
                 "figures": figures(row),

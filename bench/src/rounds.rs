@@ -188,6 +188,9 @@ impl Session {
             command.env(name, job.size.to_string());
         }
         command.args(["--peer", &system.name()]).args(job.to_args());
+        if let Some(params) = job.params() {
+            command.env("CMWQ_PARAMS", params);
+        }
         if let Some(detect) = system.detect() {
             command.env("CMWQ_DETECT", detect);
         }

@@ -102,16 +102,24 @@ impl System {
 
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
-        use Bench::{Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Roundtrip, Ten};
+        use Bench::{
+            Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Scaling,
+            Ten,
+        };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
-            (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten) => Some(Ours),
+            (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten | Queues) => Some(Ours),
             (Self::Cmwq | Self::CmwqPercpu, PerfWq) => Some(Ours),
-            (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq) => Some(Peer),
-            (_, Ten) => None,
+            (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq | Queues) => Some(Peer),
+            (Self::Cmwq | Self::CmwqPercpu, Scaling) => Some(Ours),
+            (Self::OriginalMt | Self::OriginalSt, Scaling) => Some(Peer),
+            (Self::CmwqPercpu, Power) => Some(Ours),
+            (Self::OriginalMt, Power) => Some(Peer),
+            (Self::Nothing, Power) => Some(Reference),
+            (_, Ten | Queues | Power | Scaling) => None,
             (Self::Nothing, PerfWq) => Some(Reference),
             // The load consists of waits that block, and of embedded items.
             (Self::CmwqWork | Self::TokioAsync | Self::GoPark, PerfWq) => None,

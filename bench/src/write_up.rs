@@ -23,7 +23,7 @@ use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_sizes, bench_ten, plot,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_sizes, bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -47,7 +47,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 11] = [
+const EXPERIMENTS: [Experiment; 14] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -105,6 +105,21 @@ const EXPERIMENTS: [Experiment; 11] = [
         name: "sizes",
         arguments: "sizes",
         run: |session| bench_sizes::run(session, &bench_sizes::SizesOptions::default()),
+    },
+    Experiment {
+        name: "queues",
+        arguments: "queues",
+        run: |session| bench_queues::run(session, &bench_queues::QueuesOptions::default()),
+    },
+    Experiment {
+        name: "power",
+        arguments: "power",
+        run: |session| bench_power::run(session, &bench_power::PowerOptions::default()),
+    },
+    Experiment {
+        name: "scaling",
+        arguments: "scaling",
+        run: |session| bench_scaling::run(session, &bench_scaling::ScalingOptions::default()),
     },
 ];
 

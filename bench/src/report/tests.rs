@@ -1,7 +1,8 @@
 use super::*;
 
 fn row(system: System, role: Role, median: f64) -> Row {
-    Row { system, role, figures: vec![Some(Spread::single(median))], problem: None }
+    let figures = vec![Some(Spread::single(median))];
+    Row { system, label: None, role, figures, problem: None }
 }
 
 fn section() -> Section {

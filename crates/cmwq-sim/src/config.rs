@@ -35,6 +35,8 @@ pub struct Config {
     pub lending: bool,
     /// Somebody looks for pools that stand still for so long.
     pub watchdog: Option<Nanos>,
+    /// Where threads begin that may run on several CPUs.
+    pub placement: Placement,
     /// Which complaints to look for.
     pub checks: Checks,
     /// Keep every event for [`Outcome::events`](crate::Outcome::events), not only their digest.
@@ -126,6 +128,18 @@ pub struct Hotplug {
     pub away: Nanos,
     /// So many are offline at once at most; one always stays.
     pub at_most: u32,
+}
+
+/// How the virtual scheduler chooses among the CPUs where a waking thread may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Its last one if that is idle, otherwise the least loaded.
+    #[default]
+    Nearest,
+    /// Of the idle ones one of the slowest kind, and of these the one that was last in use, which sleeps
+    /// least deeply; the least loaded if none is idle. As an energy-aware scheduler would. It looks at every CPU of
+    /// the domain, so it is for small machines.
+    Thrifty,
 }
 
 /// Which checkers watch the run.
@@ -248,6 +262,7 @@ impl Config {
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
             lending: true,
+            placement: Placement::Nearest,
             watchdog: None,
             checks: Checks::All,
             keep_events: false,

@@ -206,7 +206,7 @@ impl<'a> Engine<'a> {
             now: 0,
             last_item: 0,
             agenda: Agenda::new(),
-            machine: Machine::new(config.shape),
+            machine: Machine::new(config.shape, config.placement),
             threads: Vec::new(),
             pools: Pools::default(),
             queues: queues.map(|(n, spec)| Queue::new(n, spec, config)).collect(),

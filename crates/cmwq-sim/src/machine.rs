@@ -11,6 +11,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::Nanos;
+use crate::config::Placement;
 use crate::topology::Shape;
 
 mod by_load;
@@ -68,6 +69,8 @@ struct Cpu {
     /// Numbers the times that threads used it without a break, and when the present one began.
     burst: u64,
     since: Nanos,
+    /// When a thread left it last, in the machine's own count.
+    left: u64,
 }
 
 /// See the module header.
@@ -82,13 +85,15 @@ pub(crate) struct Machine {
     ready: VecDeque<u32>,
     /// CPUs that became idle or busy since somebody asked.
     idle_changes: Vec<u32>,
+    placement: Placement,
+    nr_left: u64,
 }
 
 /// The domain of the whole machine.
 pub(crate) const WHOLE: u32 = 0;
 
 impl Machine {
-    pub(crate) fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape, placement: Placement) -> Self {
         let cpu = |cpu| Cpu {
             is_online: true,
             running: None,
@@ -98,6 +103,7 @@ impl Machine {
             slowness: shape.slowness(cpu),
             burst: 0,
             since: 0,
+            left: 0,
         };
         Self {
             cpus: (0..shape.cpus()).map(cpu).collect(),
@@ -106,6 +112,8 @@ impl Machine {
             threads: Vec::new(),
             ready: VecDeque::new(),
             idle_changes: Vec::new(),
+            placement,
+            nr_left: 0,
         }
     }
 
@@ -225,9 +233,22 @@ impl Machine {
         let last = self.threads[tid].cpu;
         match self.allowed(self.threads[tid].place) {
             Place::Cpu(cpu) => cpu,
+            Place::Domain(domain) if self.placement == Placement::Thrifty => {
+                self.thriftiest(domain).unwrap_or_else(|| self.domains.least_loaded(domain))
+            }
             Place::Domain(domain) if self.is_idle(last) && self.domains.has(domain, last) => last,
             Place::Domain(domain) => self.domains.least_loaded(domain),
         }
+    }
+
+    /// The idle CPU of a domain that takes least to use.
+    fn thriftiest(&self, domain: u32) -> Option<u32> {
+        let idle = self.domains.cpus(domain).filter(|&cpu| self.is_idle(cpu));
+        // The lowest number of those that were never used.
+        idle.rev().max_by_key(|&cpu| {
+            let Cpu { slowness, left, .. } = self.cpus[cpu as usize];
+            (slowness, left)
+        })
     }
 
     fn enqueue(&mut self, tid: Tid, cpu: u32) {
@@ -326,7 +347,9 @@ impl Machine {
         let thread = &self.threads[tid];
         debug_assert_eq!(thread.state, State::Running);
         let cpu = thread.cpu;
-        self.cpus[cpu as usize].running = None;
+        self.nr_left += 1;
+        let entry = &mut self.cpus[cpu as usize];
+        (entry.running, entry.left) = (None, self.nr_left);
         self.ready.push_back(cpu);
         cpu
     }

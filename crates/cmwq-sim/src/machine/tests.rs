@@ -3,7 +3,7 @@
 use super::*;
 
 fn machine(cpus: u32, pod_cpus: u32) -> Machine {
-    Machine::new(Shape::Pods { cpus, pod_cpus, node_pods: 1 })
+    Machine::new(Shape::Pods { cpus, pod_cpus, node_pods: 1 }, Placement::Nearest)
 }
 
 /// Lets every CPU that can take a thread; returns the threads in the order in which they got
@@ -69,4 +69,29 @@ fn a_slow_cpu_takes_longer() {
     assert_eq!(machine.wall_time(0, 1_000), 1_000);
     assert_eq!(machine.wall_time(1, 1_000), 2_500);
     assert_eq!(machine.cpu_time(1, 2_500), 1_000);
+}
+
+/// A thrifty machine wakes slow CPUs, and of these the one that was in use last.
+#[test]
+fn a_thrifty_machine_goes_where_it_takes_least() {
+    let mut machine = Machine::new(Shape::BigLittle, Placement::Thrifty);
+    let domain = machine.domains().pod(crate::Scope::System, 0);
+    machine.track(domain);
+    let [one, two] = [0, 1].map(|_| machine.spawn(Place::Domain(domain), false));
+    let run = |machine: &mut Machine, tid| {
+        machine.wake(tid);
+        let cpu = machine.next_ready().expect("it wants a CPU");
+        assert_eq!(machine.dispatch(cpu).map(|(tid, _)| tid), Some(tid));
+        cpu
+    };
+    assert_eq!((run(&mut machine, one), run(&mut machine, two)), (4, 5));
+    machine.leave(one);
+    machine.leave(two);
+    while machine.next_ready().is_some() {}
+    // A fast one was in use later still.
+    let pinned = machine.spawn(Place::Cpu(0), false);
+    assert_eq!(run(&mut machine, pinned), 0);
+    machine.leave(pinned);
+    while machine.next_ready().is_some() {}
+    assert_eq!(run(&mut machine, one), 5, "left last of the slow ones");
 }
