@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,8 +28,8 @@ use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_sizes, bench_ten, foreground,
-    foreign, peers, sys, write_up,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing, bench_sizes,
+    bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -105,7 +106,10 @@ enum Command {
     Report(ReportOptions),
     /// What calling from C costs, beside the same calls from Rust.
     Capi(CapiOptions),
-    /// All but ten, perf-wq, sizes, queues, power and scaling, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// What it costs that a process shows its state, and that it is traced.
+    Showing(ShowingOptions),
+    /// All but ten, perf-wq, showing, sizes, queues, power and scaling, `mixed` also with foreign load; about five minutes on two
+    /// CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -196,6 +200,17 @@ pub(crate) struct CapiOptions {
     pub(crate) count: Option<NonZeroUsize>,
 }
 
+/// Options of `showing`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ShowingOptions {
+    /// Items of each kind per measurement [default: 400000, with --quick 80000].
+    #[arg(long)]
+    pub(crate) count: Option<NonZeroUsize>,
+    /// This program of another build, to be measured in the same rounds.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) against: Option<PathBuf>,
+}
+
 /// Options of the hidden `child`.
 #[derive(Args, Debug)]
 struct ChildOptions {
@@ -254,6 +269,7 @@ fn compare(benchmark: Command, common: &Common) -> Result<()> {
         cpus: machine.cpus,
         foreground: None,
         external: External::default(),
+        other: None,
         rng: Rng::with_seed(seed),
     };
     if let Command::Report(options) = benchmark {
@@ -283,6 +299,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
+        Command::Showing(options) => vec![bench_showing::run(session, &options)?],
         Command::Power(options) => bench_power::run(session, &options)?,
         Command::Scaling(options) => bench_scaling::run(session, &options)?,
         Command::Queues(options) => bench_queues::run(session, &options)?,

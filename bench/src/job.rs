@@ -28,6 +28,8 @@ pub(crate) enum Bench {
     PerfWq,
     /// The C library's calls beside those from Rust.
     Capi,
+    /// Items of a process that is looked at, or not.
+    Showing,
     /// Queues until memory or threads run out.
     Queues,
     /// Periodic works on an idle machine: whom they wake.

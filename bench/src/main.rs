@@ -21,6 +21,7 @@ mod bench_power;
 mod bench_queues;
 mod bench_roundtrip;
 mod bench_scaling;
+mod bench_showing;
 mod bench_sizes;
 mod bench_ten;
 mod child;

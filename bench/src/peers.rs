@@ -19,6 +19,7 @@ mod raw;
 #[cfg(feature = "rayon")]
 mod rayon;
 mod scaling;
+mod showing;
 mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -156,6 +157,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Scaling => return scaling::measure(system, job),
         Bench::Queues => return queues::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
+        Bench::Showing => return Ok(serde_json::to_string(&showing::measure(system, job)?)?),
         _ => {}
     }
     match system {

@@ -4,6 +4,7 @@
 //! together.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct Session {
     /// What runs beside every measurement, if anything, and is timed.
     pub(crate) foreground: Option<Foreground>,
     pub(crate) external: External,
+    /// This program as another build has it, for [`System::CmwqOther`].
+    pub(crate) other: Option<PathBuf>,
     pub(crate) rng: Rng,
 }
 
@@ -175,8 +178,9 @@ impl Session {
         let mut command = match self.external.program(system) {
             Some(program) => Command::new(program),
             None => {
+                let other = self.other.as_ref().filter(|_| system == System::CmwqOther);
                 let this = std::env::current_exe().context("finding this program's own file")?;
-                let mut command = Command::new(this);
+                let mut command = Command::new(other.unwrap_or(&this));
                 command.arg("child");
                 command
             }
@@ -188,7 +192,10 @@ impl Session {
             command.env(name, job.size.to_string());
         }
         command.args(["--peer", &system.name()]).args(job.to_args());
-        if let Some(params) = job.params() {
+        let beside_others =
+            |params: &str| format!("{} {params}", std::env::var("CMWQ_PARAMS").unwrap_or_default());
+        let own = job.params().map(str::to_owned);
+        if let Some(params) = own.or_else(|| system.params().map(beside_others)) {
             command.env("CMWQ_PARAMS", params);
         }
         if let Some(detect) = system.detect() {

@@ -19,6 +19,10 @@ pub(crate) enum System {
     Capi,
     CapiStatic,
     CmwqRaw,
+    CmwqShown,
+    CmwqHidden,
+    CmwqTraced,
+    CmwqOther,
     Rayon,
     Tokio,
     TokioBlocking,
@@ -77,6 +81,12 @@ impl System {
             Self::Capi => "C program with libcmwq.so: queue_work, flush_work",
             Self::CapiStatic => "the same program with libcmwq.a",
             Self::CmwqRaw => "Rust, the functions that libcmwq is made of: raw::queue, raw::flush",
+            Self::CmwqShown => "per-CPU queue, as it is: state shown, not traced",
+            Self::CmwqHidden => "the same, CMWQ_PARAMS=inspect=0",
+            Self::CmwqTraced => {
+                "the same as cmwq-shown, traced: the kernel's four events, read now and then"
+            }
+            Self::CmwqOther => "cmwq-shown of another build: --against",
             Self::Rayon => "ThreadPool::spawn; install for a round trip",
             Self::Tokio => {
                 "multi-thread runtime, spawn; blocks inside the task, which its docs warn against"
@@ -104,10 +114,14 @@ impl System {
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
             Block, Capi, Delayed, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip, Scaling,
-            Ten,
+            Showing, Ten,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
+            (Self::CmwqShown | Self::CmwqTraced, Showing) => Some(Ours),
+            (Self::CmwqHidden | Self::CmwqOther, Showing) => Some(Peer),
+            (_, Showing)
+            | (Self::CmwqShown | Self::CmwqTraced | Self::CmwqHidden | Self::CmwqOther, _) => None,
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
@@ -163,6 +177,11 @@ impl System {
             Self::CmwqInline => Some("inline"),
             _ => None,
         }
+    }
+
+    /// What this row stands for, in `CMWQ_PARAMS`.
+    pub(crate) fn params(self) -> Option<&'static str> {
+        (self == Self::CmwqHidden).then_some("inspect=0")
     }
 
     /// The environment variable by which the number of threads is set, where that is the way.

@@ -14,16 +14,17 @@ use clap::Args;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::RoundtripOptions;
 use crate::cli::{
     BlockOptions, CapiOptions, DelayedOptions, IdleOptions, ItemsOptions, MixedOptions,
+    RoundtripOptions, ShowingOptions,
 };
 use crate::machine::{Machine, Others};
 use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_sizes, bench_ten, plot,
+    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing, bench_sizes,
+    bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -47,7 +48,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 14] = [
+const EXPERIMENTS: [Experiment; 15] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -90,6 +91,11 @@ const EXPERIMENTS: [Experiment; 14] = [
         name: "capi",
         arguments: "capi",
         run: |session| Ok(vec![bench_capi::run(session, &CapiOptions::default())?]),
+    },
+    Experiment {
+        name: "showing",
+        arguments: "showing",
+        run: |session| Ok(vec![bench_showing::run(session, &ShowingOptions::default())?]),
     },
     Experiment {
         name: "ten",

@@ -9,6 +9,7 @@ fn in_process() -> String {
     let features = [
         (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-unbound,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
         (true, "cmwq-raw,original-mt,original-st,none"),
+        (true, "cmwq-shown,cmwq-hidden,cmwq-traced,cmwq-other"),
         (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
         (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
@@ -49,6 +50,22 @@ fn capi() {
     };
     rows.retain(|row| !has_no_compiler(row));
     check_rows(&section, &["queue, run, done", "queue and flush", "queue a pending one"]);
+}
+
+/// This build is as good as another one to compare with.
+#[test]
+fn showing() {
+    let this = env!("CARGO_BIN_EXE_cmwq-bench");
+    let figures =
+        ["reusable item, CPU time", "reusable item, time", "closure, CPU time", "closure, time"];
+    for (against, rows) in [(&[][..], 3), (&["--against", this], 4)] {
+        let section = section(&[&["showing", "--count", "8000"], against].concat());
+        assert_eq!(section["rows"].as_array().unwrap().len(), rows);
+        check_rows(&section, &figures);
+        let notes = section["notes"].to_string();
+        assert!(notes.contains("ns more") && notes.contains("ratio within a round"), "{notes}");
+        assert_eq!(notes.contains("and cmwq-other"), rows == 4, "{notes}");
+    }
 }
 
 /// Every system has a row, none failed, and the named figures were measured.

@@ -10,7 +10,7 @@ mod text;
 use std::process::ExitCode;
 
 use crate::{look, scenario};
-pub(crate) use stuck::{frame, is_call, is_own, line};
+pub(crate) use stuck::{down_to_item, frame, is_own, line};
 pub(crate) use text::short_name;
 
 /// Show affinity scopes, worker pools, and which queues lead to which pools, of a running process

@@ -1,16 +1,17 @@
-//! Looking into a running process: what `dump`, `monitor` and whatever else looks share.
+//! Looking into a running process: what `dump`, `monitor`, `top` and `trace` share.
 
-mod modules;
+mod maps;
 mod stacks;
-mod threads;
+mod symbols;
+pub(crate) mod threads;
+mod unwinding;
 
 use std::process::ExitCode;
 
 use cmwq::inspect::{Snapshot, Target};
 
-pub(crate) use modules::Place;
 pub(crate) use stacks::Stacks;
-pub(crate) use threads::{State, states};
+pub(crate) use symbols::{Place, Symbols};
 
 use crate::{exit, message};
 

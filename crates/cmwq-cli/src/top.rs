@@ -1,6 +1,6 @@
 //! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did not grow.
 //!
-//! [`take`] and [`threads`] look at the process and give a [`mod@sample`]; [`model`] makes rows with rates of two of
+//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two of
 //! them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`] lets keys change what is
 //! seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around them, and all that touches the terminal.
 
@@ -18,7 +18,6 @@ mod screen;
 mod table;
 mod take;
 mod theme;
-mod threads;
 mod ui;
 mod view;
 mod why;

@@ -11,7 +11,6 @@ mod merge;
 mod replay;
 mod running;
 mod svg;
-pub(crate) mod symbols;
 mod text;
 mod timeline;
 
@@ -25,9 +24,9 @@ use clap::ValueEnum;
 use cmwq::trace::{ALL, NAMES};
 use regex::RegexSet;
 
+use crate::look::Symbols;
 use crate::{exit, message};
 use merge::{Merge, Timed};
-use symbols::Symbols;
 
 /// Record what the workqueues of a process do
 #[derive(Debug, clap::Args)]

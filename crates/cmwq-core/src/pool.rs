@@ -18,6 +18,7 @@
 use alloc::vec::Vec;
 
 use crate::consts::{BUSY_WORKER_HASH_SIZE, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS};
+use crate::counts::PwqCounts;
 use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 use crate::list::List;
 use crate::policy;
@@ -297,6 +298,12 @@ impl PoolState {
         id
     }
 
+    /// Counts a pwq's items in this place from now on: one for each pwq at a time.
+    pub fn show_counts(&mut self, pwq: PwqId, at: &'static PwqCounts) {
+        let p = self.pwq(pwq);
+        p.counts = p.counts.shown(at, p.nr_active);
+    }
+
     /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a
     /// slot of the node is on its way to it, see [`grant`](Self::grant): the slot must not be lost;
     /// and while its rescuer visits.
@@ -311,19 +318,19 @@ impl PoolState {
             return None;
         }
         self.remove_rescuer(pwq);
-        self.pwqs.remove(pwq.0).map(|p| p.stats)
+        self.pwqs.remove(pwq.0).map(|p| p.stats())
     }
 
     /// Counters of a pwq.
     #[must_use]
     pub fn pwq_stats(&self, pwq: PwqId) -> Option<PwqStats> {
-        self.pwqs.get(pwq.0).map(|p| p.stats)
+        self.pwqs.get(pwq.0).map(Pwq::stats)
     }
 
     /// Items of pwq `id` have used the CPU for so many microseconds more. Nothing, if it has gone.
     pub fn charge(&mut self, id: PwqId, micros: u64) {
         if let Some(pwq) = self.pwqs.get_mut(id.0) {
-            pwq.stats.cpu_time += micros;
+            pwq.rare_stats().cpu_time += micros;
         }
         self.touch(id);
     }
@@ -560,7 +567,7 @@ impl PoolState {
     }
 
     pub(crate) fn pwq_count_cancelled(&mut self, pwq: PwqId) {
-        self.pwq(pwq).stats.cancelled += 1;
+        self.pwq(pwq).rare_stats().cancelled += 1;
         self.touch(pwq);
     }
 

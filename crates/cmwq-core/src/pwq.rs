@@ -6,6 +6,7 @@ use core::ops::AddAssign;
 
 use crate::active::NodeSlots;
 use crate::consts::WORK_NR_COLORS;
+use crate::counts::CountsAt;
 use crate::ids::WqKey;
 use crate::list::List;
 use crate::pool::RescueState;
@@ -88,7 +89,10 @@ pub(crate) struct Pwq {
     pub(crate) rescue: Option<RescueState>,
     /// Replaced by another: takes only items that it is running, and goes when it has drained.
     pub(crate) retired: bool,
-    pub(crate) stats: PwqStats,
+    /// Those of items started and completed.
+    pub(crate) counts: CountsAt,
+    /// The others.
+    rare: PwqStats,
 }
 
 impl Pwq {
@@ -107,8 +111,25 @@ impl Pwq {
             plugged: false,
             rescue: None,
             retired: false,
-            stats: PwqStats::default(),
+            counts: CountsAt::own(),
+            rare: PwqStats::default(),
         }
+    }
+
+    /// All counters.
+    pub(crate) fn stats(&self) -> PwqStats {
+        PwqStats { started: self.counts.started(), completed: self.counts.completed(), ..self.rare }
+    }
+
+    /// Counters other than those of items started and completed.
+    pub(crate) fn rare_stats(&mut self) -> &mut PwqStats {
+        &mut self.rare
+    }
+
+    #[inline]
+    pub(crate) fn set_active(&mut self, nr_active: u32) {
+        self.nr_active = nr_active;
+        self.counts.set_active(nr_active);
     }
 
     /// Nothing queued, running or waited for.

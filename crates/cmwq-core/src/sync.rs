@@ -16,6 +16,8 @@ pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Orderin
 
 /// A number that only a heuristic looks at, so no model has to try all the values it may have.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
+/// A number that only tools look at.
+pub(crate) use core::sync::atomic::AtomicU64 as RoughTotal;
 
 /// The names of all ordering sites of this crate.
 pub const ORDERING_SITES: &[&str] = &[

@@ -38,8 +38,6 @@ pub struct Claim {
     pub wq: WqKey,
     /// The pwq, in this pool, by which it came.
     pub pwq: PwqId,
-    /// Slots of the pwq that are taken, this item's included.
-    pub nr_active: u32,
     /// Identifies this run of this worker in reports of blocking and resuming.
     pub seq: u64,
     /// Act on it after the lock is dropped and before the function is entered.

@@ -238,7 +238,6 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
             run(pool, &claim);
             guard = pool.lock_only();
             let effects = guard.core.finish(guest);
-            guard.mirror.finished(claim.pwq);
             if effects.flush_done.is_some() || effects.grant.is_some() {
                 drop(guard);
                 pool.act_effects(effects);

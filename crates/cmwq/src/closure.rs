@@ -19,6 +19,7 @@ use crate::current;
 use crate::delayed::DelayedItem;
 use crate::panic;
 use crate::park::Event;
+use crate::symbol::closures;
 use crate::sync::{Mutex, lock};
 use crate::trace;
 use crate::watchdog::WaitFor;
@@ -79,6 +80,7 @@ impl<I, F, T> Drop for Run<I, F, T> {
 
 /// The function of a closure's item.
 unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+    closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
     // SAFETY: the item was queued with one strong reference, which this run takes over; it was
     // queued through the pointer to the whole closure.
     let closure = unsafe { Run(NonNull::new_unchecked(item.cast::<Closure<I, F, T>>())) };

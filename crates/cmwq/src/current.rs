@@ -181,7 +181,7 @@ pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
         let Runtime { watchdog, service, .. } = context.pool.runtime;
-        let item = (run.wq, run.item as usize);
+        let item = (run.wq, run.item as usize, run.func as *const () as usize);
         Some(watchdog.begin_wait(service, item, what, Arc::clone(&context.thread)))
     });
     blocking(f)

@@ -19,10 +19,11 @@
 //! ```
 //!
 //! *Inside*: `layout` is the agreement between writer and reader, `record` how a record is written and copied,
-//! `slots` gives out records, `memfd` and `map` make the mapping, `mirror` is what the runtime calls, `reader` is the
-//! other side. Everything is best effort: where the system refuses the memory, or a table is full, the runtime goes on
-//! without.
+//! `slots` gives out records, `functions` has names for those who see addresses, `memfd` and `map` make the mapping,
+//! `mirror` is what the runtime calls, `reader` is the other side. Everything is best effort: where the system refuses
+//! the memory, or a table is full, the runtime goes on without.
 
+mod functions;
 mod layout;
 mod map;
 #[cfg_attr(any(loom, shuttle), path = "inspect/memfd_model.rs")]

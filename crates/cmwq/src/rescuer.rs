@@ -228,7 +228,6 @@ fn run_item(
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();
     let effects = guard.core.finish(worker.id);
-    guard.mirror.finished(claim.pwq);
     pool.unlock(guard, effects.kick);
     pool.act_effects(effects);
     pool.lock()

@@ -3,9 +3,23 @@
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
-/// The function's name, if the dynamic linker knows it. A program's own functions are known to it if the
+#[cfg_attr(
+    any(
+        loom,
+        shuttle,
+        miri,
+        not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    ),
+    path = "symbol/closures_none.rs"
+)]
+pub(crate) mod closures;
+
+/// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own functions are known to it if the
 /// program was linked with `-rdynamic`.
 pub(crate) fn known(func: usize) -> Option<String> {
+    if let Some(name) = closures::name(func) {
+        return Some(name.to_owned());
+    }
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: any address may be asked for; `info` is writable.
     let found = unsafe { libc::dladdr(func as *const libc::c_void, info.as_mut_ptr()) };

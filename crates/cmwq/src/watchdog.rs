@@ -128,11 +128,11 @@ impl Watchdog {
     pub(crate) fn begin_wait(
         &self,
         service: &Service,
-        (wq, item): (WqKey, usize),
+        item: (WqKey, usize, usize),
         what: WaitFor,
         thread: Arc<Thread>,
     ) -> impl Drop + '_ + use<'_> {
-        let waiting: Waiting<'_> = self.waits.begin(wq, item, what, thread);
+        let waiting: Waiting<'_> = self.waits.begin(item, what, thread);
         self.work_waits(service);
         waiting
     }

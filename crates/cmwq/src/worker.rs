@@ -112,7 +112,6 @@ impl Worker {
         self.call(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
-        guard.mirror.finished(claim.pwq);
         if has_rest(&effects) {
             drop(guard);
             self.pool.act_effects(effects);
@@ -232,7 +231,6 @@ impl Worker {
             // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
             let effects = guard.core.finish(guest);
-            guard.mirror.finished(claim.pwq);
             if has_rest(&effects) {
                 busy.unlock(guard, Kick::None);
                 busy.act_effects(effects);

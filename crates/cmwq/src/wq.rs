@@ -10,31 +10,27 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
-use cmwq_core::{
-    Enqueued, FlushState, Kick, PwqRef, PwqStats, Start, WorkItem, WorkWord, WqKey, consts,
-};
+use cmwq_core::{Enqueued, Kick, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
 
 use crate::attrs::Priority;
 use crate::countdown::Countdown;
-use crate::current;
-use crate::flushing;
 use crate::fork;
 use crate::grab::Rest;
 use crate::inspect::{QueueMirror, QueueSettings};
 use crate::limit::Limits;
 use crate::link::{Link, Slot};
-use crate::park::Event;
 use crate::pool::Pool;
 use crate::rescuer::Rescuer;
 use crate::runtime::{HIGHPRI_NICE, Runtime};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::trace;
-use crate::watchdog::WaitFor;
 
+mod flush;
 mod handle;
 mod placing;
 mod timers;
 
+use flush::Flushes;
 pub(crate) use handle::Handle;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use handle::lock_heirs;
@@ -126,6 +122,11 @@ pub(crate) struct Wq {
     mirror: QueueMirror,
 }
 
+// Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the allocator adds:
+// `cmwq-bench idle`.
+#[cfg(all(target_pointer_width = "64", not(any(loom, shuttle))))]
+const _: () = assert!(size_of::<Wq>() <= 272);
+
 /// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
 pub(crate) const DRAINING: u32 = 1 << 0;
 /// The queue is being taken down, for good. KERNEL: `__WQ_DESTROYING` — same.
@@ -136,9 +137,7 @@ pub(crate) const SHUT: u32 = 1 << 2;
 /// Lock: WQ.
 #[derive(Debug)]
 pub(crate) struct State {
-    flush: FlushState<u64>,
-    flushers: Vec<(u64, Arc<Event>)>,
-    next_flusher: u64,
+    flushes: Option<Box<Flushes>>,
     /// All pwqs, oldest first, replaced ones that have not drained included.
     pub(crate) links: Vec<PwqRef>,
     placing: Option<Box<Placing>>,
@@ -166,9 +165,7 @@ impl Wq {
             in_sysfs: AtomicBool::new(false),
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
-                flush: FlushState::new(),
-                flushers: Vec::new(),
-                next_flusher: 0,
+                flushes: None,
                 links: Vec::new(),
                 limits,
                 nr_drainers: 0,
@@ -353,80 +350,6 @@ impl Wq {
 
     // ---- waiting
 
-    /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
-    pub(crate) fn flush(&self) {
-        if self.says_waits_for_itself("flushed") {
-            return;
-        }
-        flushing::check_dependency(self);
-        let done = Arc::new(Event::new());
-        let mut state = lock(&self.state);
-        let me = state.next_flusher;
-        state.next_flusher += 1;
-        let State { flush, flushers, links, .. } = &mut *state;
-        flushers.push((me, Arc::clone(&done)));
-        let start = flush.start(me, &mut |flush, color| self.prep_pwqs(links, flush, color));
-        if start == Start::Done {
-            state.forget_flusher(me);
-            return;
-        }
-        drop(state);
-        current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
-        self.hand_over(me);
-    }
-
-    /// The woken flusher leaves; the first one takes care of the others.
-    fn hand_over(&self, me: u64) {
-        let mut state = lock(&self.state);
-        state.forget_flusher(me);
-        if !state.flush.is_first(me) {
-            return;
-        }
-        let mut finished = Vec::new();
-        let State { flush, links, .. } = &mut *state;
-        flush.cascade(&mut |flush, color| self.prep_pwqs(links, flush, color), |flusher| {
-            finished.push(flusher)
-        });
-        let events: Vec<_> =
-            state.flushers.iter().filter(|(id, _)| finished.contains(id)).cloned().collect();
-        drop(state);
-        for (_, event) in events {
-            event.set();
-        }
-    }
-
-    /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
-    fn prep_pwqs(&self, links: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
-        // Without a colour to flush only that of new items changes, and a flush may be counting.
-        if flush.is_some() {
-            self.pwqs_to_flush.restart();
-        }
-        for at in links {
-            let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let mut guard = pool.lock();
-            if guard.core.flush_prep(at.pwq, flush, color) {
-                self.pwqs_to_flush.add();
-            }
-            pool.unlock(guard, Kick::None);
-        }
-        flush.is_some() && !self.pwqs_to_flush.done()
-    }
-
-    /// One pwq has nothing of the flushed colour left.
-    pub(crate) fn flush_pwq_done(&self) {
-        if !self.pwqs_to_flush.done() {
-            return;
-        }
-        let state = lock(&self.state);
-        let first = state.flush.first();
-        let event = first.and_then(|first| state.flushers.iter().find(|(id, _)| *id == first));
-        let event = event.map(|(_, event)| Arc::clone(event));
-        drop(state);
-        if let Some(event) = event {
-            event.set();
-        }
-    }
-
     /// Whether items for `cpu` wait behind `max_active`.
     pub(crate) fn is_congested(&self, cpu: Option<u32>) -> bool {
         let Some(slots) = self.slots.get() else { return false };
@@ -574,12 +497,6 @@ impl Wq {
     pub(crate) fn note_in_sysfs(&self) {
         // ORDERING: no pairing: a switch; who looks for names holds the registry's lock.
         self.in_sysfs.store(true, Ordering::Relaxed);
-    }
-}
-
-impl State {
-    fn forget_flusher(&mut self, me: u64) {
-        self.flushers.retain(|(id, _)| *id != me);
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use cmwq::inspect::{Activity, Snapshot, Worker};
 use serde::Serialize;
 
-use crate::look::{Place, Stacks, State, states};
+use crate::look::threads::{self, Sched, Thread};
+use crate::look::{Place, Stacks};
 
 /// A busy worker.
 #[derive(Debug, Serialize)]
@@ -14,7 +15,7 @@ pub(super) struct Busy {
     tid: u32,
     pool: Option<u32>,
     queue: String,
-    /// The item's function: the outermost of its frames that is the program's own, or what the item says.
+    /// The item's function; of a reusable item the outermost of its frames that is the program's own.
     function: String,
     /// Where it is now, in the program's own code.
     at: Option<String>,
@@ -36,30 +37,31 @@ pub(super) fn busy(seen: &Snapshot) -> Vec<Busy> {
         seen.workers.iter().filter_map(|worker| Some((worker, worker.activity?))).collect();
     workers.sort_by_key(|(worker, now)| (now.since_ns, worker.tid));
     let tids: Vec<u32> = workers.iter().map(|(worker, _)| worker.tid).collect();
-    let states = states(seen.pid, &tids);
+    let threads = threads::look(seen.pid, &tids);
     let mut stacks = Stacks::of(seen.pid);
-    let told = workers.into_iter().zip(states);
-    told.map(|((worker, now), state)| tell(seen, worker, now, &state, &mut stacks)).collect()
+    let told = workers.into_iter().zip(threads);
+    told.map(|((worker, now), thread)| tell(seen, worker, now, thread, &mut stacks)).collect()
 }
 
 fn tell(
     seen: &Snapshot,
     worker: &Worker,
     now: Activity,
-    state: &State,
+    thread: Option<Thread>,
     stacks: &mut Stacks,
 ) -> Busy {
     let (stack, no_stack) = match stacks.of_thread(worker.tid) {
         Ok(stack) => (stack, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let item = &stack[..stack.iter().position(is_call).unwrap_or(stack.len())];
+    let item = down_to_item(&stack);
     let own = || item.iter().filter(|place| is_own(place));
-    let entry = stacks.modules.places(now.func, false).pop();
-    let function = own()
-        .next_back()
-        .or(entry.as_ref())
-        .map_or_else(String::new, |place| place.function.clone());
+    let name = stacks.symbols.name(now.func);
+    let function = match own().next_back() {
+        // All reusable items have the same one.
+        Some(place) if is_library(&name) => &place.function,
+        _ => &*name,
+    };
     let queue = seen.queue(now.queue);
     let waits_at_pool =
         worker.pool.and_then(|pool| seen.pool(pool)).is_some_and(|pool| pool.work_waits);
@@ -70,33 +72,61 @@ fn tell(
         tid: worker.tid,
         pool: worker.pool,
         queue: queue.map_or_else(String::new, |queue| queue.name.clone()),
-        function,
+        function: function.to_string(),
         at: own().next().and_then(line),
         work: format!("{:#x}", now.work),
         since: seen.taken_ns.saturating_sub(now.since_ns) as f64 / 1e9,
-        state: state.to_string(),
+        state: state(seen.pid, worker.tid, thread),
         others_wait: waits_at_pool || waits_behind,
         stack: item.iter().map(frame).collect(),
         no_stack,
     }
 }
 
-/// Where the library calls the item's function.
-pub(crate) fn is_call(place: &Place) -> bool {
-    let name = &place.function;
-    name.starts_with("cmwq::worker::Worker::call") || name == "cmwq::bh::run"
+fn state(pid: u32, tid: u32, thread: Option<Thread>) -> String {
+    let there = || threads::wchan(pid, tid).map_or(String::new(), |wchan| format!(" in {wchan}"));
+    match thread.map(|thread| thread.state) {
+        Some(Sched::OnCpu) => "running".to_owned(),
+        Some(Sched::Preempted) => "preempted".to_owned(),
+        Some(Sched::Sleeps) => format!("sleeping{}", there()),
+        Some(Sched::SleepsHard) => format!("sleeping uninterruptibly{}", there()),
+        Some(Sched::Stopped) => "stopped".to_owned(),
+        None => "gone".to_owned(),
+    }
+}
+
+/// The part of a worker's stack that is about its item: down to the program's function that was queued.
+pub(crate) fn down_to_item(stack: &[Place]) -> &[Place] {
+    let item = &stack[..stack.iter().position(is_call).unwrap_or(stack.len())];
+    // What is between that and the call is the same for all.
+    let len = item.iter().rposition(is_own).map_or(item.len(), |last| last + 1);
+    &item[..len]
+}
+
+/// Where the library calls items' functions.
+fn is_call(place: &Place) -> bool {
+    let name = place.function.as_str();
+    ["cmwq::worker::Worker::", "cmwq::bh::run"].iter().any(|start| name.starts_with(start))
+        || !place.has_path()
+            && place.is_in_library_file()
+            && place.file.as_ref().is_some_and(|file| file.ends_with("/worker.rs"))
+            && ["call", "run_item", "run", "main"].contains(&name)
 }
 
 /// The program's own code, not the library's, the language's or the system's.
 pub(crate) fn is_own(place: &Place) -> bool {
-    let foreign = [
-        "cmwq::", "std::", "core::", "alloc::", "__", "<cmwq::", "<std::", "<core::", "<alloc::",
-        "0x",
-    ];
-    let name = &place.function;
-    !foreign.iter().any(|start| name.starts_with(start))
-        && !is_system(&place.module)
-        && place.file.is_some()
+    let is_library = if place.has_path() {
+        is_library(&place.function)
+    } else {
+        place.is_in_library_file() || place.function.starts_with("__")
+    };
+    !is_library && !is_system(&place.module) && place.file.is_some()
+}
+
+/// A function of this library or the language's.
+fn is_library(name: &str) -> bool {
+    let name = name.trim_start_matches('<');
+    ["cmwq::", "std::", "core::", "alloc::", "__", "0x"].iter().any(|start| name.starts_with(start))
 }
 
 fn is_system(module: &str) -> bool {

@@ -17,7 +17,8 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::modules::{Modules, Place};
+use super::symbols::{Place, Symbols};
+use super::unwinding;
 
 /// LIMIT: deeper stacks are cut off.
 const MOST_FRAMES: usize = 256;
@@ -27,22 +28,23 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// See the module header.
 pub(crate) struct Stacks {
     pid: Pid,
-    pub(crate) modules: Modules,
+    pub(crate) symbols: Symbols,
     unwinder: UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
 
 impl Stacks {
-    pub(crate) fn of(pid: u32) -> Self {
-        let pid = Pid::from_raw(pid as i32);
+    pub(crate) fn of(number: u32) -> Self {
+        let pid = Pid::from_raw(number as i32);
         let read = |range: Range<u64>| {
             let mut bytes = vec![0; usize::try_from(range.end - range.start).ok()?];
             read_memory(pid, range.start, &mut bytes).then_some(bytes)
         };
-        let (modules, unwinding) = Modules::read(pid.as_raw().unsigned_abs(), read);
+        let symbols = Symbols::of_process(number);
+        let modules = unwinding::modules(number, symbols.maps(), read);
         let mut unwinder = UnwinderNative::<Vec<u8>, framehop::MayAllocateDuringUnwind>::new();
-        unwinding.into_iter().for_each(|module| unwinder.add_module(module));
-        Self { pid, modules, unwinder, cache: CacheNative::<_>::new() }
+        modules.into_iter().for_each(|module| unwinder.add_module(module));
+        Self { pid, symbols, unwinder, cache: CacheNative::<_>::new() }
     }
 
     /// The stack of one thread, the innermost function first.
@@ -65,7 +67,7 @@ impl Stacks {
         }
         drop(seized);
         let places =
-            addresses.into_iter().flat_map(|(at, is_return)| self.modules.places(at, is_return));
+            addresses.into_iter().flat_map(|(at, is_return)| self.symbols.places(at, is_return));
         Ok(places.collect())
     }
 }

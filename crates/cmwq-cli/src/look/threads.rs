@@ -1,80 +1,129 @@
-//! What a thread of another process is doing, as `/proc` tells.
+//! What the threads of another process are doing, as `/proc` tells.
 
-use std::fmt;
 use std::fs;
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Long enough for a running thread's CPU time to move: a scheduler tick is 10 ms at most.
-const TICKS: Duration = Duration::from_millis(12);
+const TICK: Duration = Duration::from_millis(12);
 
-/// See the module header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// On a CPU.
-    Running,
+/// What the kernel says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub(crate) state: Sched,
+    /// CPU time used.
+    pub(crate) cpu_ns: u64,
+    /// Time spent ready to run, without a CPU.
+    pub(crate) wait_ns: u64,
+}
+
+/// Where a thread stands with the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sched {
+    OnCpu,
     /// It wants a CPU and has none.
     Preempted,
-    /// It waits, there in the kernel if that is told.
-    Sleeping(Option<String>),
-    /// Likewise, and not to be interrupted.
-    Uninterruptible(Option<String>),
+    Sleeps,
+    /// Not to be interrupted.
+    SleepsHard,
     /// By a signal or a debugger.
     Stopped,
-    /// It has ended.
-    Gone,
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let there = |wchan: &Option<String>| {
-            wchan.as_ref().map_or(String::new(), |wchan| format!(" in {wchan}"))
-        };
-        match self {
-            Self::Running => write!(f, "running"),
-            Self::Preempted => write!(f, "preempted"),
-            Self::Sleeping(wchan) => write!(f, "sleeping{}", there(wchan)),
-            Self::Uninterruptible(wchan) => write!(f, "sleeping uninterruptibly{}", there(wchan)),
-            Self::Stopped => write!(f, "stopped"),
-            Self::Gone => write!(f, "gone"),
-        }
-    }
-}
-
-/// The states of some threads, by one look, and a second one at those that want to run.
-pub(crate) fn states(pid: u32, tids: &[u32]) -> Vec<State> {
-    let before: Vec<Option<u64>> = tids.iter().map(|tid| cpu_time(pid, *tid)).collect();
-    let mut states: Vec<State> = tids.iter().map(|tid| state(pid, *tid)).collect();
-    if states.contains(&State::Running) {
-        sleep(TICKS);
-        for ((state_of, tid), before) in states.iter_mut().zip(tids).zip(before) {
-            if *state_of == State::Running && before.is_some() && cpu_time(pid, *tid) == before {
-                *state_of = State::Preempted;
+/// One look at each, and a second one, a tick later, at those that want to run: who then has used no CPU is
+/// preempted. `None`: gone.
+pub(crate) fn look(pid: u32, tids: &[u32]) -> Vec<Option<Thread>> {
+    let mut seen: Vec<_> = tids.iter().map(|tid| thread(pid, *tid)).collect();
+    let wants = |thread: &Option<Thread>| matches!(thread, Some(it) if it.state == Sched::OnCpu);
+    if seen.iter().any(wants) {
+        sleep(TICK);
+        for (tid, thread) in tids.iter().zip(&mut seen).filter(|(_, thread)| wants(thread)) {
+            let later = times(pid, *tid).map(|(cpu_ns, _)| cpu_ns);
+            if let Some(thread) = thread
+                && later == Some(thread.cpu_ns)
+            {
+                thread.state = Sched::Preempted;
             }
         }
     }
-    states
+    seen
 }
 
-fn task(pid: u32, tid: u32, file: &str) -> Option<String> {
-    fs::read_to_string(PathBuf::from(format!("/proc/{pid}/task/{tid}/{file}"))).ok()
+/// The process's state, as a letter.
+pub(crate) fn process(pid: u32) -> Option<char> {
+    letter(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-fn state(pid: u32, tid: u32) -> State {
-    let Some(stat) = task(pid, tid, "stat") else { return State::Gone };
-    // The name in parentheses may hold anything.
-    let letter = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    let wchan = || task(pid, tid, "wchan").filter(|wchan| !matches!(wchan.as_str(), "" | "0"));
+fn thread(pid: u32, tid: u32) -> Option<Thread> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let state = sched(letter(&stat)?)?;
+    let (cpu_ns, wait_ns) = times(pid, tid).unwrap_or_default();
+    Some(Thread { state, cpu_ns, wait_ns })
+}
+
+/// Where in the kernel it sleeps, if that is told.
+pub(crate) fn wchan(pid: u32, tid: u32) -> Option<String> {
+    let wchan = fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")).ok()?;
+    Some(wchan).filter(|wchan| !matches!(wchan.as_str(), "" | "0"))
+}
+
+/// `None`: it has ended.
+fn sched(letter: char) -> Option<Sched> {
     match letter {
-        Some('R') => State::Running,
-        Some('D') => State::Uninterruptible(wchan()),
-        Some('T' | 't') => State::Stopped,
-        Some('Z' | 'X') | None => State::Gone,
-        Some(_) => State::Sleeping(wchan()),
+        'R' => Some(Sched::OnCpu),
+        'D' => Some(Sched::SleepsHard),
+        'T' | 't' => Some(Sched::Stopped),
+        'Z' | 'X' => None,
+        _ => Some(Sched::Sleeps),
     }
 }
 
-fn cpu_time(pid: u32, tid: u32) -> Option<u64> {
-    task(pid, tid, "schedstat")?.split_whitespace().next()?.parse().ok()
+/// From `stat`, where the name in parentheses may hold anything.
+fn letter(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// CPU time and time without a CPU, in ns. A kernel without schedstat tells neither.
+fn times(pid: u32, tid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_stat_do_not_confuse() {
+        assert_eq!(letter("12 (a) R (b) S) D 1 2 3"), Some('D'));
+        assert_eq!(letter("12 (kworker/0:1+fetch) R 1"), Some('R'));
+        assert_eq!(letter("nonsense"), None);
+    }
+
+    #[test]
+    fn states_have_letters() {
+        let states = ['R', 'S', 'D', 'T', 't', 'I', 'Z'].map(sched);
+        let sleeps = Some(Sched::Sleeps);
+        let stopped = Some(Sched::Stopped);
+        assert_eq!(
+            states,
+            [Some(Sched::OnCpu), sleeps, Some(Sched::SleepsHard), stopped, stopped, sleeps, None]
+        );
+    }
+
+    #[test]
+    fn one_that_runs_is_not_preempted_for_ever() {
+        // This thread spins until its other half, looking from outside, has seen it on a CPU.
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let watcher = std::thread::spawn(move || {
+            let on_cpu = |thread: &Thread| thread.state == Sched::OnCpu;
+            while !look(std::process::id(), &[tid])[0].as_ref().is_some_and(on_cpu) {}
+        });
+        while !watcher.is_finished() {
+            std::hint::spin_loop();
+        }
+        watcher.join().unwrap();
+        assert_eq!(look(std::process::id(), &[u32::MAX]), [None]);
+    }
 }

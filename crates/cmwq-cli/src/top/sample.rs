@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use cmwq::inspect::Reason;
 
+pub(super) use crate::look::threads::{Sched, Thread};
+
 /// One look at a process. Times are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
@@ -114,26 +116,4 @@ pub(super) struct Activity {
     pub(super) function: Rc<str>,
     pub(super) queue: u32,
     pub(super) since_ns: u64,
-}
-
-/// What the kernel says of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
-    pub(super) state: Sched,
-    /// CPU time used.
-    pub(super) cpu_ns: u64,
-    /// Time spent ready to run, without a CPU.
-    pub(super) wait_ns: u64,
-}
-
-/// Where a thread stands with the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sched {
-    OnCpu,
-    /// It wants a CPU and has none.
-    Preempted,
-    Sleeps,
-    /// Not to be interrupted.
-    SleepsHard,
-    Stopped,
 }

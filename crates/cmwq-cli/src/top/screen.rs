@@ -1,5 +1,8 @@
 //! The terminal, and the loop around everything else.
 
+#[cfg(test)]
+mod tests;
+
 use std::env;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
@@ -38,12 +41,16 @@ pub(super) fn check_terminal() -> Result<(), ExitCode> {
 pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui) -> Result<(), ExitCode> {
     ui.has_colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let events = Events::of_process(taker.pid()).map_err(|error| failed(&error))?;
-    // It also sees to it that a panic gives the terminal back.
-    let mut terminal = ratatui::try_init().map_err(|error| failed(&error))?;
+    let mut terminal = take_terminal().map_err(|error| failed(&error))?;
     events.add_terminal();
     let end = watch(&mut terminal, &mut taker, &mut model, &mut ui, &events);
     ratatui::restore();
     end.map_err(|error| failed(&error))
+}
+
+/// Also sees to it that a panic, of whichever thread, gives it back.
+fn take_terminal() -> io::Result<DefaultTerminal> {
+    ratatui::try_init()
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
@@ -112,8 +119,11 @@ fn draw(terminal: &mut DefaultTerminal, model: &Model, ui: &mut Ui) -> io::Resul
 
 /// As the shell's Ctrl-Z does.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    terminal.show_cursor()?;
     ratatui::restore();
     kill_process(getpid(), Signal::TSTP)?;
-    *terminal = ratatui::try_init()?;
-    terminal.clear()
+    // Its screen is empty, and all is drawn. `clear` would ask the terminal for the cursor, whose answer the thread gets
+    // that reads keys.
+    *terminal = take_terminal()?;
+    Ok(())
 }

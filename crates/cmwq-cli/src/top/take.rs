@@ -6,10 +6,8 @@ use std::time::Duration;
 use cmwq::inspect::{self, PoolKind, Snapshot, Target};
 
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
-use super::threads;
 use crate::dump;
-use crate::look::{Place, Stacks};
-use crate::trace::symbols::Symbols;
+use crate::look::{Place, Stacks, Symbols, threads};
 
 /// See the module header.
 pub(super) struct Taker {
@@ -55,7 +53,7 @@ impl Taker {
             _ => threads::look(pid, &tids),
         };
         if process != Process::Ended && self.lacks_names(&seen) {
-            self.symbols.look_again(pid);
+            self.symbols.look_again();
         }
         let workers = seen.workers.iter().zip(threads).map(|(worker, thread)| Worker {
             tid: worker.tid,
@@ -96,8 +94,7 @@ impl Taker {
             Ok(stack) => stack.into_iter().map(with_short_path).collect::<Vec<_>>(),
             Err(why) => return vec![format!("There is none: {why}")],
         };
-        // Below is how the library came to call the item.
-        let item = &stack[..stack.iter().position(dump::is_call).unwrap_or(stack.len())];
+        let item = dump::down_to_item(&stack);
         let own = item.iter().find(|place| dump::is_own(place));
         let at =
             own.and_then(|place| Some(format!("At {} in {}", dump::line(place)?, place.function)));

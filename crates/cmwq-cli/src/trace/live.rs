@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use cmwq::trace::Session;
 
 use super::merge::{Merge, Take};
-use super::symbols::Symbols;
 use super::{Args, Subject};
+use crate::look::Symbols;
 use crate::message;
 
 /// How the kernel shows the file.
@@ -95,13 +95,19 @@ impl Live {
                 self.session.stop();
             }
             let round = self.session.round(|ring, words| merge.push(ring, words))?;
+            if round.has_lapsed {
+                message::say(
+                    "this came too late to keep tracing on (stopped, or without a CPU for 3 s); what happened meanwhile is \
+                     missing from here on",
+                );
+            }
             merge.round(round.begin, subject, take)?;
             if is_over {
                 merge.end(subject, take)?;
                 return Ok(round.lost);
             }
             if is_look {
-                subject.symbols.look_again(self.pid);
+                subject.symbols.look_again();
             }
             if !round.is_pressed {
                 thread::sleep(PAUSE);

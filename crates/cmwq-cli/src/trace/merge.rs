@@ -222,7 +222,7 @@ fn set_part(name: &mut Vec<u8>, (at, len): (usize, usize), part: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::symbols::Symbols;
+    use crate::look::Symbols;
 
     fn subject() -> Subject {
         Subject { pid: 1, name: "p".into(), symbols: Symbols::of_file() }

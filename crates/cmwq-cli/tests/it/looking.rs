@@ -134,6 +134,7 @@ fn a_deadlock_is_led_back_to_its_lines() {
         assert_eq!(busy.len(), 2, "{busy:?}");
         for (queue, function) in [("left", "waits_for_right"), ("right", "waits_for_left")] {
             let worker = busy.iter().find(|worker| worker["queue"] == queue).unwrap();
+            assert_eq!(worker["function"], "it::looking::deadlock::{{closure}}");
             if worker["no_stack"].is_string() {
                 not_tested(worker["no_stack"].as_str().unwrap());
                 continue;

@@ -1,5 +1,7 @@
 //! `cmwq top` in a terminal, driven by keys, at a process with known queues.
 
+mod screenshots;
+
 use std::fs::File;
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::num::NonZero;
@@ -91,12 +93,18 @@ struct Screen {
 
 impl Screen {
     fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+        command.arg("top").args(arguments);
+        Self::run(command)
+    }
+
+    /// A program in a terminal of its own.
+    fn run(mut command: Command) -> Self {
         let (user, program) = terminal();
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&user, size).unwrap();
         let cooked = tcgetattr(&user).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
-        command.arg("top").args(arguments).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(program.try_clone().unwrap()).stdout(program.try_clone().unwrap());
         command.stderr(program);
         let own_session = || {
@@ -112,6 +120,13 @@ impl Screen {
 
     fn contents(&self) -> String {
         self.parser.screen().contents()
+    }
+
+    /// Whether lines are edited and shown by the terminal again, as before.
+    fn is_cooked(&self) -> bool {
+        let line_wise = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        let now = tcgetattr(self.user.as_fd()).unwrap();
+        now.local_modes & line_wise == self.cooked.local_modes & line_wise
     }
 
     fn keys(&mut self, keys: &str) {
@@ -211,7 +226,7 @@ fn keys_lead_through_it() {
     screen.until_shows("others wait behind it");
     screen.until("the worker waits", |shown| {
         let row = shown.lines().find(|line| line.starts_with("kworker/u")).unwrap_or_default();
-        row.contains(" waits ") && row.contains(" narrow ")
+        row.contains(" waits ") && row.contains(" narrow ") && row.contains("::{{closure}}")
     });
     screen.keys("t");
     screen.until("where it waits, or why that is not told", |shown| {
@@ -292,6 +307,36 @@ fn signals_give_the_terminal_back() {
         kill_process(Pid::from_raw(screen.child.id() as i32).unwrap(), signal).unwrap();
         assert!(screen.end().success());
     }
+}
+
+/// By a shell with job control, as a user would: without one nobody could continue it.
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_it_is_continued() {
+    let victim = start_program();
+    let mut shell = Command::new("sh");
+    shell.args([
+        "-c",
+        r#"set -m; "$@"; echo "status $?, stopped"; read answer; fg; echo "status $?, over""#,
+    ]);
+    shell.args(["sh", env!("CARGO_BIN_EXE_cmwq"), "top", "-i", "3600", &victim.pid()]);
+    let mut screen = Screen::run(shell);
+    screen.until_shows("[Queues]");
+    assert!(screen.parser.screen().alternate_screen() && !screen.is_cooked());
+    screen.keys("\x1a");
+    // 128 and the number of SIGTSTP.
+    screen.until_shows("status 148, stopped");
+    assert!(!screen.parser.screen().alternate_screen() && !screen.parser.screen().hide_cursor());
+    assert!(screen.is_cooked());
+    assert!(!screen.contents().contains("[Queues]"), "{}", screen.contents());
+    screen.keys("go on\n");
+    screen.until_shows("[Queues]");
+    screen.until_shows("narrow");
+    assert!(screen.parser.screen().alternate_screen() && !screen.is_cooked());
+    screen.keys("\t");
+    screen.until_shows("[Pools]");
+    screen.keys("q");
+    screen.until_shows("status 0, over");
+    assert!(screen.end().success());
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl PoolState {
         self.update(id, |w| w.sleeping = true);
         let kick = self.kick();
         if let (Kick::Wake(_), Some(pwq)) = (kick, pwq) {
-            self.pwq(pwq).stats.cm_wakeup += 1;
+            self.pwq(pwq).rare_stats().cm_wakeup += 1;
             self.touch(pwq);
         }
         kick

@@ -3,6 +3,7 @@
 use core::mem::size_of;
 
 use super::PoolState;
+use crate::counts::PwqCounts;
 use crate::list::ListHead;
 
 /// Bytes that a pool takes, its tables' unused room and its lists' sentinels included; what the
@@ -29,7 +30,7 @@ impl PoolState {
         Footprint {
             pool: size_of::<Self>() + sentinel,
             workers: self.workers.heap_bytes() + self.workers.iter().count() * sentinel,
-            pwqs: self.pwqs.heap_bytes() + nr_pwqs * sentinel,
+            pwqs: self.pwqs.heap_bytes() + nr_pwqs * (sentinel + size_of::<PwqCounts>()),
             nr_pwqs,
         }
     }

@@ -35,9 +35,9 @@ impl PoolState {
         let item = current.map(|current| {
             self.touch(current.pwq);
             let pwq = self.pwq(current.pwq);
-            pwq.stats.cpu_intensive += 1;
+            pwq.rare_stats().cpu_intensive += 1;
             if matches!(kick, Kick::Wake(_)) {
-                pwq.stats.cm_wakeup += 1;
+                pwq.rare_stats().cm_wakeup += 1;
             }
             (current.func, pwq.wq)
         });
@@ -51,7 +51,7 @@ impl PoolState {
         let current = self.workers.get(id.0).filter(|worker| worker.guest)?.current?;
         self.touch(current.pwq);
         let pwq = self.pwq(current.pwq);
-        pwq.stats.cpu_intensive += 1;
+        pwq.rare_stats().cpu_intensive += 1;
         Some((current.func, pwq.wq))
     }
 }

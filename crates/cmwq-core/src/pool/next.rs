@@ -151,9 +151,8 @@ impl PoolState {
         let at = word.pwq().expect("a listed item is not queued");
         let addr = item.as_ptr() as usize;
         let pwq = self.pwqs.get_mut(at.pwq.0).expect("a pwq that does not exist");
-        pwq.stats.started += 1;
+        pwq.counts.count_started();
         let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
-        let nr_active = pwq.nr_active;
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
         worker.hash_next = self.busy[bucket(addr)].replace(id);
         worker.current = Some(Current {
@@ -175,7 +174,7 @@ impl PoolState {
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
-        Claim { item, func, wq, pwq: at.pwq, nr_active, seq, kick }
+        Claim { item, func, wq, pwq: at.pwq, seq, kick }
     }
 
     /// The function of the claimed item returned (or unwound).
@@ -201,7 +200,7 @@ impl PoolState {
                 w.sleeping = false;
             });
         }
-        self.pwq(current.pwq).stats.completed += 1;
+        self.pwq(current.pwq).counts.count_completed();
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }
 

@@ -78,7 +78,8 @@ impl PoolState {
         if word.is_inactive() {
             return;
         }
-        self.pwq(pwq).nr_active -= 1;
+        let p = self.pwq(pwq);
+        p.set_active(p.nr_active - 1);
     }
 
     #[inline(always)]
@@ -195,7 +196,7 @@ impl PoolState {
     #[inline]
     fn dec_active(&mut self, pwq: PwqId) -> Option<PwqRef> {
         let p = self.pwq(pwq);
-        p.nr_active -= 1;
+        p.set_active(p.nr_active - 1);
         if let Some(node) = &p.node {
             if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
                 let has_inactive = !p.inactive.is_empty();
@@ -206,7 +207,7 @@ impl PoolState {
                 }
                 return grant;
             }
-            p.nr_active += 1;
+            p.set_active(p.nr_active + 1);
             self.activate_first(pwq);
             self.leave_line(pwq);
             return None;
@@ -259,7 +260,7 @@ impl PoolState {
         if p.inactive.is_empty() || p.plugged || p.nr_active >= p.max_active {
             return p.node.as_ref()?.put();
         }
-        p.nr_active += 1;
+        p.set_active(p.nr_active + 1);
         self.activate_first(pwq);
         self.activate_inactive(pwq);
         None
@@ -315,7 +316,7 @@ impl crate::pwq::Pwq {
             }
         };
         if got {
-            self.nr_active += 1;
+            self.set_active(self.nr_active + 1);
         }
         got
     }

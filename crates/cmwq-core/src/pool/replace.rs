@@ -83,7 +83,7 @@ impl PoolState {
         // SAFETY: `first` is linked on the worklist, so its item is alive and ours.
         let word = unsafe { crate::work::WorkItem::of_node(first).as_ref() }.word();
         if let Some(at) = word.pwq() {
-            self.pwq(at.pwq).stats.repatriated += 1;
+            self.pwq(at.pwq).rare_stats().repatriated += 1;
             self.touch(at.pwq);
         }
         true

@@ -162,7 +162,7 @@ impl PoolState {
             return false;
         };
         rescue.is_called = true;
-        p.stats.mayday += 1;
+        p.rare_stats().mayday += 1;
         self.touch(pwq);
         true
     }
@@ -241,7 +241,7 @@ impl PoolState {
             self.put_cursor_behind(visit.pwq, node);
             if self.assign(node, visit.id) {
                 visit.nr_rescued += 1;
-                self.pwq(visit.pwq).stats.rescued += 1;
+                self.pwq(visit.pwq).rare_stats().rescued += 1;
                 self.touch(visit.pwq);
                 return Some(node);
             }

@@ -17,6 +17,11 @@
 //! All counts are of one writer at a time (the pool's lock, or the thread that the record is about), stored
 //! without ordering; words that belong together are written between two steps of the record's count.
 
+use std::mem::offset_of;
+use std::ptr;
+
+use cmwq_core::PwqCounts;
+
 use crate::sync::AtomicU64;
 
 /// `cmwq-map`, as a little-endian number.
@@ -111,6 +116,10 @@ words! {
         is_shut,
         /// Workqueues that there are, with or without a record. Changes.
         nr_queues,
+        /// Where names of functions begin, in bytes from the beginning: see [`super::functions`].
+        functions,
+        /// How many bytes those are.
+        functions_bytes,
     }
 }
 
@@ -214,7 +223,7 @@ words! {
         runs,
         /// The pool that is served: the worker's own, or one that it is lent to or visits.
         pool,
-        /// `WORKER_…`. Changes.
+        /// `WORKER_…`, and what is believed of it: see [`pack_belief`]. Changes.
         flags,
         tid,
         /// The pool it belongs to, or `NONE`.
@@ -235,14 +244,28 @@ words! {
 pub(crate) const WORKER_RESCUER: u64 = 1 << 0;
 /// A BH context.
 pub(crate) const WORKER_BH: u64 = 1 << 1;
-/// Believed blocked.
-pub(crate) const WORKER_BLOCKED: u64 = 1 << 2;
-/// Seen to hog the CPU.
-pub(crate) const WORKER_HOG: u64 = 1 << 3;
 /// Serves another pool than its own.
 pub(crate) const WORKER_LENT: u64 = 1 << 4;
-/// Those that end with the run.
-pub(crate) const WORKER_OF_RUN: u64 = WORKER_BLOCKED | WORKER_HOG;
+/// Believed blocked, in the run whose number is above [`BELIEF_SHIFT`].
+const WORKER_BLOCKED: u64 = 1 << 2;
+/// Seen to hog the CPU in that run.
+const WORKER_HOG: u64 = 1 << 3;
+/// Where the run's number begins.
+const BELIEF_SHIFT: u32 = 8;
+/// Flags that do not end with a run.
+const LASTING: u64 = WORKER_RESCUER | WORKER_BH | WORKER_LENT;
+
+/// What is believed of a worker in the run of this number, into its flags. The next run need not take it back.
+pub(crate) const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
+    let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
+    flags & LASTING | run << BELIEF_SHIFT | blocked | if is_hog { WORKER_HOG } else { 0 }
+}
+
+/// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes [`pack_belief`].
+pub(crate) const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
+    let is_of_run = flags >> BELIEF_SHIFT == run & (u64::MAX >> BELIEF_SHIFT);
+    (is_of_run && flags & WORKER_BLOCKED != 0, is_of_run && flags & WORKER_HOG != 0)
+}
 
 words! {
     /// A workqueue.
@@ -289,8 +312,7 @@ words! {
         life,
         started,
         completed,
-        /// Items admitted and not finished, as of the last start or end of one; with [`PWQ_INACTIVE`] if others wait behind
-        /// `max_active`.
+        /// Items admitted and not finished. These three are the core's own counters, see [`PwqRecord::counts`].
         active,
         cancelled,
         cm_wakeup,
@@ -309,11 +331,22 @@ words! {
         max_active,
         /// Replaced by another one.
         retired,
+        /// Others wait behind `max_active`: 1, else 0.
+        has_inactive,
     }
 }
 
-/// See [`PwqRecord`].
-pub(crate) const PWQ_INACTIVE: u64 = 1 << 32;
+impl PwqRecord {
+    /// Where the core counts.
+    #[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "no mapping in models"))]
+    pub(crate) fn counts(&'static self) -> &'static PwqCounts {
+        const { assert!(size_of::<PwqCounts>() == PwqCounts::WORDS * 8) };
+        let first = ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, started)).cast();
+        // SAFETY: the three words from there on are atomics of 64 bits, as are the counts, and live for ever. Models have
+        // other atomics, and no mapping.
+        unsafe { &*first }
+    }
+}
 
 words! {
     /// A node's share of a queue's `max_active`.
@@ -455,4 +488,6 @@ const _: () = {
     assert!(size_of::<TableHeader>() == TABLE_WORDS * 8);
     assert!(TABLES_AT + TABLES.len() * TABLE_WORDS <= HEADER_WORDS);
     assert!(size_of::<WorkerRecord>() == 128);
+    assert!(offset_of!(PwqRecord, completed) == offset_of!(PwqRecord, started) + 8);
+    assert!(offset_of!(PwqRecord, active) == offset_of!(PwqRecord, started) + 16);
 };

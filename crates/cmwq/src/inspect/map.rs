@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::functions;
 use super::layout::{
     Header, MASK_WORDS, MaskRecord, NONE, NodeRecord, PodRecord, PoolRecord, PwqRecord,
     QueueRecord, RingRecord, TABLES, TABLES_AT, TableHeader, WorkerRecord, offsets, table,
@@ -10,7 +11,8 @@ use super::layout::{MAGIC, VERSION};
 use super::memfd;
 use super::slots::{Slot, Slots};
 use crate::clock;
-use crate::sync::{Ordering, PlainMutex, lock_plain};
+use crate::symbol::closures;
+use crate::sync::{AtomicU64, Ordering, PlainMutex, lock_plain};
 use crate::topo::CpuSet;
 
 /// See the module header. Lives for ever.
@@ -37,7 +39,9 @@ impl Map {
     /// # Errors
     /// If the system does not give the memory.
     pub(crate) fn make() -> io::Result<&'static Self> {
-        let (offsets, bytes) = offsets();
+        let (offsets, end) = offsets();
+        let functions = functions::pack(&closures::all());
+        let bytes = end + functions.len() * 8;
         let base = memfd::map(bytes)?.cast::<u8>();
         // SAFETY: page 0 of zeroed memory that lives for ever, aligned, of atomics only.
         let header: &'static Header = unsafe { base.cast().as_ref() };
@@ -88,6 +92,15 @@ impl Map {
                 known_masks: PlainMutex::default(),
             }
         };
+        // SAFETY: behind the tables, page-aligned, zeroed, of atomics only.
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(base.add(end).cast().as_ptr(), functions.len()) };
+        words
+            .iter()
+            .zip(&functions)
+            .for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
+        header.functions.store(end as u64, Ordering::Relaxed);
+        header.functions_bytes.store((functions.len() * 8) as u64, Ordering::Relaxed);
         map.introduce(bytes);
         Ok(Box::leak(Box::new(map)))
     }

@@ -1,17 +1,17 @@
 //! What the runtime calls to keep the mapping.
 //!
 //! On an item's way these are a few stores of values that are in hand, to lines of the cache that belong to the
-//! worker or to whoever holds the pool's lock: the worker's run, its pwq's counts, and the pool's counts if they have
-//! changed. Everything else is written when it changes.
+//! worker or to whoever holds the pool's lock: the worker's run, and the pool's counts if they have changed. Counts of items
+//! are not even copied: the core counts in the pwq's record. Everything else is written when it changes.
 //!
 //! ORDERING (all accesses here): no pairing: see [`super::record`] for the words that belong together.
 
 use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, WqKey};
 
 use super::layout::{
-    NONE, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PWQ_INACTIVE, PoolRecord, PwqRecord,
-    QueueRecord, WORKER_BH, WORKER_BLOCKED, WORKER_HOG, WORKER_LENT, WORKER_OF_RUN, WORKER_RESCUER,
-    WorkerRecord, pack_counts, pack_text, pwq_id,
+    NONE, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PoolRecord, PwqRecord, QueueRecord,
+    WORKER_BH, WORKER_LENT, WORKER_RESCUER, WorkerRecord, pack_belief, pack_counts, pack_text,
+    pwq_id,
 };
 use super::map::Map;
 use super::slots::Slot;
@@ -28,6 +28,9 @@ mod ring;
 
 pub(crate) use queue::{NodeCounts, QueueMirror, QueueSettings};
 use ring::Ring;
+
+/// A build to compare with, in which nothing of this is on an item's way.
+const IS_LEFT_OUT: bool = cfg!(cmwq_no_inspect);
 
 /// The process's mapping, if it has one.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +63,6 @@ fn signed(number: i32) -> u64 {
     i64::from(number) as u64
 }
 
-fn active_word(nr_active: u32, has_inactive: bool) -> u64 {
-    u64::from(nr_active) | if has_inactive { PWQ_INACTIVE } else { 0 }
-}
-
 fn or_none(number: Option<impl Into<u64>>) -> u64 {
     number.map_or(NONE, Into::into)
 }
@@ -86,6 +85,9 @@ impl Inspect {
 
     /// Makes the mapping. What the system refuses is said once and done without.
     pub(crate) fn new() -> Self {
+        if IS_LEFT_OUT {
+            return Self::off();
+        }
         let map = Map::make();
         if let Err(error) = &map {
             notice::once(Notice::Inspect, || {
@@ -232,7 +234,7 @@ impl WorkerMirror {
     /// The record.
     #[inline]
     pub(crate) fn record(&self) -> Option<&'static WorkerRecord> {
-        self.record
+        if IS_LEFT_OUT { None } else { self.record }
     }
 
     /// The thread has begun, and this is its number; 0: it ends.
@@ -251,8 +253,6 @@ impl WorkerMirror {
                 set(&record.func, 0);
                 set(&record.since_ns, clock::coarse());
             });
-            let flags = record.flags.load(Ordering::Relaxed);
-            set(&record.flags, flags & !WORKER_OF_RUN);
         }
     }
 
@@ -266,12 +266,11 @@ impl WorkerMirror {
         super::record::write(&record.seq, || set(&record.pool, pool.into()));
     }
 
-    /// What the core believes of the worker.
+    /// What the core believes of the worker, in the run that it is in.
     pub(crate) fn believe(&self, is_blocked: bool, is_hog: bool) {
         let Some(record) = self.record() else { return };
-        let flags = record.flags.load(Ordering::Relaxed) & !WORKER_OF_RUN;
-        let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
-        set(&record.flags, flags | blocked | if is_hog { WORKER_HOG } else { 0 });
+        let [flags, run] = [&record.flags, &record.runs].map(|word| word.load(Ordering::Relaxed));
+        set(&record.flags, pack_belief(flags, run, is_blocked, is_hog));
     }
 }
 
@@ -302,7 +301,7 @@ pub(crate) struct PoolMirror {
 impl PoolMirror {
     #[inline]
     fn record(&self) -> Option<&'static PoolRecord> {
-        self.record
+        if IS_LEFT_OUT { None } else { self.record }
     }
 
     #[inline]
@@ -313,7 +312,7 @@ impl PoolMirror {
     /// What may have changed while the lock was held.
     #[inline]
     pub(crate) fn settle(&mut self, core: &mut PoolState) {
-        if core.has_changed() || core.work_waits() != self.work_waits {
+        if !IS_LEFT_OUT && (core.has_changed() || core.work_waits() != self.work_waits) {
             self.settle_changed(core);
         }
     }
@@ -333,40 +332,18 @@ impl PoolMirror {
     /// A worker has claimed an item. `now`: by the coarse clock, read only if it is needed.
     #[inline]
     pub(crate) fn started(&self, worker: &WorkerMirror, claim: &Claim, now: impl FnOnce() -> u64) {
-        let Some(pool) = self.record else { return };
+        let Some(pool) = self.record() else { return };
         let now = now();
         set(&pool.progress_ns, now);
-        if let Some(record) = worker.record {
+        if let Some(record) = worker.record() {
             super::record::write(&record.seq, || {
                 set(&record.func, claim.func as usize as u64);
                 set(&record.work, claim.item as usize as u64);
                 set(&record.queue, claim.wq.0.into());
                 set(&record.since_ns, now);
             });
+            // What was believed was of another run.
             add(&record.runs, 1);
-            let flags = record.flags.load(Ordering::Relaxed);
-            if flags & WORKER_OF_RUN != 0 {
-                set(&record.flags, flags & !WORKER_OF_RUN);
-            }
-        }
-        if let Some(record) = self.pwq(claim.pwq) {
-            add(&record.started, 1);
-            // Whether others wait behind the limit is told when it changes.
-            let others = record.active.load(Ordering::Relaxed) & PWQ_INACTIVE;
-            set(&record.active, others | u64::from(claim.nr_active));
-        }
-    }
-
-    /// An item of this pwq has finished.
-    #[inline]
-    pub(crate) fn finished(&self, pwq: PwqId) {
-        if let Some(record) = self.pwq(pwq) {
-            add(&record.completed, 1);
-            // What was admitted meanwhile is seen when the next one starts.
-            let active = record.active.load(Ordering::Relaxed);
-            if active as u32 != 0 {
-                set(&record.active, active - 1);
-            }
         }
     }
 
@@ -383,15 +360,13 @@ impl PoolMirror {
         }
     }
 
-    /// All that there is to know of a pwq.
+    /// All that there is to know of a pwq, but for what the core counts there itself.
     fn settle_pwq(&self, core: &PoolState, pwq: PwqId) {
         let Some(record) = self.pwq(pwq) else { return };
-        if let Some((nr_active, has_inactive, _)) = core.pwq_load(pwq) {
-            set(&record.active, active_word(nr_active, has_inactive));
+        if let Some((_, has_inactive, _)) = core.pwq_load(pwq) {
+            set(&record.has_inactive, has_inactive.into());
         }
         if let Some(stats) = core.pwq_stats(pwq) {
-            set(&record.started, stats.started);
-            set(&record.completed, stats.completed);
             set(&record.cpu_time, stats.cpu_time);
             set(&record.cpu_intensive, stats.cpu_intensive);
             set(&record.cm_wakeup, stats.cm_wakeup);
@@ -405,7 +380,7 @@ impl PoolMirror {
     /// A new pwq. `cpu`: of the way that leads to it, if it is one CPU's.
     pub(crate) fn add_pwq(
         &mut self,
-        core: &PoolState,
+        core: &mut PoolState,
         wq: WqKey,
         pwq: PwqId,
         max_active: u32,
@@ -419,6 +394,7 @@ impl PoolMirror {
                 (&record.cpu, or_none(cpu)),
                 (&record.max_active, max_active.into()),
                 (&record.retired, 0),
+                (&record.has_inactive, 0),
             ];
             words.into_iter().for_each(|(word, value)| set(word, value));
             let counters = [
@@ -441,6 +417,9 @@ impl PoolMirror {
             self.pwq_slots.resize_with(place + 1, || None);
         }
         self.pwqs[place] = slot.record();
+        if let Some(record) = slot.record() {
+            core.show_counts(pwq, record.counts());
+        }
         self.pwq_slots[place] = Some(slot);
         self.count_refs(1);
     }
@@ -487,14 +466,14 @@ impl PoolMirror {
     /// Nobody is woken. If work waits, that is because nobody is idle. After [`settle`](Self::settle).
     #[inline]
     pub(crate) fn kicked_nobody(&mut self, core: &PoolState) {
-        if self.work_waits && core.nr_idle() == 0 {
+        if !IS_LEFT_OUT && self.work_waits && core.nr_idle() == 0 {
             self.decided(super::Reason::NoIdle);
         }
     }
 
     #[inline]
     pub(crate) fn decided(&mut self, reason: super::Reason) {
-        if let Some(ring) = &mut self.ring {
+        if let Some(ring) = self.ring.as_mut().filter(|_| !IS_LEFT_OUT) {
             ring.decided(reason);
         }
     }

@@ -191,7 +191,8 @@ mod tests {
         events.push(&[u64::MAX; 6]);
         write_events(&mut bytes, &events).unwrap();
         let begin = Tick { ticks: 5, ns: 6 };
-        write_round(&mut bytes, &Round { begin, lost: 7, events: 2, is_pressed: false }).unwrap();
+        let round = Round { begin, lost: 7, events: 2, is_pressed: false, has_lapsed: false };
+        write_round(&mut bytes, &round).unwrap();
         let blocks = vec![
             Block::Process { pid: 42, name: "prog".into() },
             Block::Maps("maps".into()),

@@ -45,6 +45,9 @@ pub struct Round {
     pub events: u64,
     /// Rings that were at least half full.
     pub is_pressed: bool,
+    /// The reader came too late: tracing had ended by itself, and goes on from here. What happened in between was not
+    /// counted.
+    pub has_lapsed: bool,
 }
 
 /// A reader's hold of a process's trace.
@@ -57,6 +60,8 @@ pub struct Session {
     max_rings: u64,
     source: Source,
     lease_ticks: u64,
+    /// What it wants: nothing before it begins, and after it stopped.
+    mask: u32,
     readers: Vec<Reader<RingMap>>,
     /// What had been lost before, of each ring and without one.
     lost_before: Vec<u64>,
@@ -112,6 +117,7 @@ impl Session {
             max_rings,
             source,
             lease_ticks: 0,
+            mask: 0,
             readers: Vec::new(),
             lost_before: Vec::new(),
             lost_without_ring: 0,
@@ -166,8 +172,25 @@ impl Session {
         control.session.store(session, Ordering::Relaxed);
         self.renew();
         // ORDERING (all of the control words): no pairing: switches, and each thread goes by what it sees.
-        self.control().mask.store(mask & event::ALL, Ordering::Relaxed);
+        self.mask = mask & event::ALL;
+        self.control().mask.store(self.mask, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Switches on again what was switched off because the lease had ended: a reader may be stopped, or get no CPU.
+    fn resume(&self) -> io::Result<bool> {
+        let control = self.control();
+        if self.mask == 0 || control.mask.load(Ordering::Relaxed) != 0 {
+            return Ok(false);
+        }
+        if control.owner.load(Ordering::Relaxed) != self.owner {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "this came too late to keep tracing on, and another tool has begun",
+            ));
+        }
+        control.mask.store(self.mask, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Ticks that a lease lasts.
@@ -208,10 +231,11 @@ impl Session {
     /// is in one ring comes in its order.
     ///
     /// # Errors
-    /// If a ring cannot be mapped.
+    /// If a ring cannot be mapped, or another reader has begun since this one was here last.
     pub fn round(&mut self, mut take: impl FnMut(u32, &[u64; event::WORDS])) -> io::Result<Round> {
         let begin = self.now();
         self.renew();
+        let has_lapsed = self.resume()?;
         self.find_rings()?;
         let (mut events, mut is_pressed, mut again) = (0, false, true);
         let mut limit = self.ring_events / BATCH + 1;
@@ -228,7 +252,7 @@ impl Session {
                 is_pressed |= found >= self.ring_events / 2 || again;
             }
         }
-        Ok(Round { begin, lost: self.lost(), events, is_pressed })
+        Ok(Round { begin, lost: self.lost(), events, is_pressed, has_lapsed })
     }
 
     /// Events lost since the session began.
@@ -249,6 +273,7 @@ impl Session {
 
     /// Switches tracing off; another [`round`](Self::round) gets the rest.
     pub fn stop(&mut self) {
+        self.mask = 0;
         if self.is_begun {
             self.control().mask.store(0, Ordering::Relaxed);
         }

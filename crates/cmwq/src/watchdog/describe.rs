@@ -100,7 +100,7 @@ impl<'a> Describer<'a> {
             let stack = self.stacks.of(&wait.thread);
             RunningItem {
                 workqueue: self.name(wait.wq),
-                function: stack.item_function().cloned().unwrap_or_default(),
+                function: function_of(&stack, wait.func),
                 worker: wait.thread.title.base().to_owned(),
                 tid: wait.thread.title.tid(),
                 running_for: time,
@@ -143,14 +143,14 @@ impl<'a> Describer<'a> {
             Some(thread) => self.stacks.of(thread),
             None => Stack::Missing("not a worker's thread".to_owned()),
         };
-        let function = stack.item_function().cloned().or_else(|| function_at(busy.func));
+        let function = function_of(&stack, busy.func as *const () as usize);
         let is_bh = matches!(held.pool.spec.kind, PoolKind::Bh(_));
         let nameless = if is_bh { "a BH context" } else { "a thread that has left" };
         let is_its =
             |wait: &&Wait| thread.as_ref().is_some_and(|thread| Arc::ptr_eq(thread, &wait.thread));
         RunningItem {
             workqueue: self.queue_of(held, busy.pwq),
-            function: function.unwrap_or_default(),
+            function,
             worker: thread.as_ref().map_or(nameless, |thread| thread.title.base()).to_owned(),
             tid: thread.as_ref().and_then(|thread| thread.title.tid()),
             running_for: Duration::from_nanos(self.now.saturating_sub(since)),
@@ -223,18 +223,32 @@ fn threads(runtime: &'static Runtime) -> HashMap<(PoolId, WorkerId), Arc<Thread>
     threads
 }
 
-/// What waits is named by what will be called, and for closures that is ours.
+/// What waits is named by what will be called, and for reusable items that is ours.
 fn name_of(func: WorkFn) -> String {
-    match function_at(func) {
-        Some(frame) if frame.is_called("cmwq::") => "a closure".to_owned(),
-        frame => frame.unwrap_or_default().to_string(),
+    match function_at(func as *const () as usize) {
+        frame if frame.is_called("cmwq::") => "a reusable item".to_owned(),
+        frame => frame.to_string(),
+    }
+}
+
+/// What an item runs, with the place that its stack tells.
+fn function_of(stack: &Stack, func: usize) -> Frame {
+    let on_stack = stack.item_function().cloned();
+    match symbol::closures::name(func) {
+        Some(closure) => {
+            let place = on_stack.unwrap_or(Frame { address: func as u64, ..Frame::default() });
+            Frame { function: Some(closure.to_owned()), ..place }
+        }
+        None => on_stack.unwrap_or_else(|| function_at(func)),
     }
 }
 
 /// A function's name and place.
-fn function_at(func: WorkFn) -> Option<Frame> {
-    let address = func as *const () as usize;
+fn function_at(address: usize) -> Frame {
     let known = stacks::function_at(address).filter(|frame| frame.function.is_some());
-    let function = Some(symbol::short(address));
-    known.or_else(|| Some(Frame { address: address as u64, function, ..Frame::default() }))
+    let is_closure = symbol::closures::name(address).is_some();
+    known.filter(|_| !is_closure).unwrap_or_else(|| {
+        let function = Some(symbol::short(address));
+        Frame { address: address as u64, function, ..Frame::default() }
+    })
 }

@@ -111,15 +111,45 @@ impl Frame {
         self.function.as_ref().is_some_and(|function| function.starts_with(name))
     }
 
-    /// Whether it belongs to the program, not to the machinery that called it.
+    /// Whether it belongs to the program, not to the machinery that called it. Of inlined functions, short debug
+    /// information has the names without their paths; then the file tells.
     pub(crate) fn is_of_program(&self) -> bool {
-        const MACHINERY: [&str; 8] =
-            ["cmwq::", "<cmwq::", "std::", "<std::", "core::", "<core::", "alloc::", "<alloc::"];
-        let is_machinery = |name: &String| {
-            name.starts_with("__") || MACHINERY.iter().any(|prefix| name.starts_with(prefix))
+        let Some(name) = &self.function else { return false };
+        let is_machinery = if self.has_path() {
+            let name = name.trim_start_matches('<');
+            ["cmwq::", "std::", "core::", "alloc::"].iter().any(|path| name.starts_with(path))
+        } else {
+            self.is_in_library_file()
         };
-        self.function.as_ref().is_some_and(|name| !is_machinery(name))
+        !name.starts_with("__") && !is_machinery
     }
+
+    /// Whether its name tells where it belongs.
+    pub(crate) fn has_path(&self) -> bool {
+        let name = self.function.as_deref().unwrap_or_default();
+        name.starts_with('<') || name.split('<').next().is_some_and(|front| front.contains("::"))
+    }
+
+    /// Whether its source is the standard library's, or this one's.
+    pub(crate) fn is_in_library_file(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| is_library_file(&file.to_string_lossy()))
+    }
+}
+
+/// A source file of the standard library's, or of this one's: `cmwq/src/wq.rs`, `cmwq-0.1.0/src/wq.rs`.
+fn is_library_file(file: &str) -> bool {
+    if file.starts_with("library/") || file.starts_with("/rustc/") || file.contains("/rustlib/src/")
+    {
+        return true;
+    }
+    let mut parts = file.split('/').rev();
+    let is_ours = |folder: &str| {
+        let version = folder.strip_prefix("cmwq").map(|rest| rest.trim_start_matches("-core"));
+        version.is_some_and(|version| {
+            version.trim_start_matches('-').chars().all(|c| c.is_ascii_digit() || c == '.')
+        })
+    };
+    parts.any(|part| part == "src") && parts.next().is_some_and(is_ours)
 }
 
 impl Stack {
@@ -258,6 +288,29 @@ mod tests {
         assert_eq!(lines[3], "    0: __futex_wait at src/main.rs:1");
         assert_eq!(lines.len(), 3 + 6 + 1);
         assert_eq!(lines[9], "  it is late");
+    }
+
+    #[test]
+    fn short_debug_information_does_not_make_the_library_the_program() {
+        let at = |function: &str, file: &str| Frame {
+            function: Some(function.into()),
+            file: Some(file.into()),
+            ..Frame::default()
+        };
+        let own = [
+            at("{closure#0}", "/home/me/cmwqueue/src/main.rs"),
+            at("sync<u8>", "src/main.rs"),
+            at("main::sync", "/anywhere.rs"),
+        ];
+        let library = [
+            at("blocking<bool, main::sync>", "/x/registry/cmwq-0.1.0/src/current.rs"),
+            at("flush", "/x/crates/cmwq/src/wq.rs"),
+            at("next", "/x/cmwq-core-1.2/src/pool/next.rs"),
+            at("call_once<(), main::sync>", "library/core/src/panic.rs"),
+            at("<core::panic::X as FnOnce>::call_once", "src/main.rs"),
+        ];
+        assert!(own.iter().all(Frame::is_of_program), "{own:?}");
+        assert!(!library.iter().any(Frame::is_of_program), "{library:?}");
     }
 
     #[test]

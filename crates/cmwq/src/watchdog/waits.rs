@@ -22,9 +22,10 @@ pub(crate) enum WaitFor {
 pub(crate) struct Wait {
     /// Numbers the waits.
     pub(super) id: u64,
-    /// The queue and the address of the item that waits.
+    /// The queue, the address and the function of the item that waits.
     pub(super) wq: WqKey,
     pub(super) item: usize,
+    pub(super) func: usize,
     pub(super) what: WaitFor,
     /// The worker's.
     pub(super) thread: Arc<Thread>,
@@ -48,18 +49,17 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waits {
-    /// The item of `wq` at `item`, on the worker `thread`, begins to wait.
+    /// The item of `wq` at `item`, with that function, on the worker `thread`, begins to wait.
     pub(super) fn begin(
         &self,
-        wq: WqKey,
-        item: usize,
+        (wq, item, func): (WqKey, usize, usize),
         what: WaitFor,
         thread: Arc<Thread>,
     ) -> Waiting<'_> {
         let mut waits = lock_plain(&self.0);
         let id = waits.next;
         waits.next += 1;
-        waits.list.push(Wait { id, wq, item, what, thread });
+        waits.list.push(Wait { id, wq, item, func, what, thread });
         Waiting { waits: self, id }
     }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn wait(id: u64, wq: u32, item: usize, what: WaitFor) -> Wait {
-        Wait { id, wq: WqKey(wq), item, what, thread: thread() }
+        Wait { id, wq: WqKey(wq), item, func: 0, what, thread: thread() }
     }
 
     const fn queue(wq: u32) -> WaitFor {
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn a_wait_lasts_until_it_is_dropped() {
         let waits = Waits::default();
-        let first = waits.begin(WqKey(1), 10, queue(2), thread());
-        let second = waits.begin(WqKey(2), 20, queue(1), thread());
+        let first = waits.begin((WqKey(1), 10, 0), queue(2), thread());
+        let second = waits.begin((WqKey(2), 20, 0), queue(1), thread());
         assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [0, 1]);
         drop(first);
         assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [1]);

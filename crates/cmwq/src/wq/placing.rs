@@ -179,7 +179,7 @@ impl Wq {
             node: node.map(|node| node as Arc<dyn NodeSlots>),
             cpu_intensive: self.spec.cpu_intensive,
             rescuer: self.spec.mem_reclaim,
-            work_color: state.flush.work_color(),
+            work_color: state.work_color(),
         };
         let is_second = self.spec.kind == Kind::Ordered && !state.links.is_empty();
         let pwq = pool.add_pwq(config, is_second, cpu);

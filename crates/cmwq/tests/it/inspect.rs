@@ -73,6 +73,8 @@ fn a_running_item_is_shown_with_its_function_and_queue() {
     });
     let now = worker.activity.unwrap();
     assert!(now.func != 0 && now.work != 0 && now.since_ns != 0);
+    let name = &target.functions().unwrap()[&now.func];
+    assert!(name.ends_with("is_shown_with_its_function_and_queue::{{closure}}"), "{name}");
     assert!(worker.tid != 0 && worker.name.starts_with("kworker/u"), "{worker:?}");
     let seen = target.snapshot().unwrap();
     let queue = seen.queue(now.queue).unwrap();

@@ -50,6 +50,7 @@ fn running_waiting_and_waited_for_items_are_told_apart() {
     assert_eq!(after(&lines, "pending: "), None);
     let inactive = after(&lines, "inactive: ").expect("three wait");
     assert!(inactive.starts_with("3*"), "neighbours of one kind are counted: {inactive}");
+    assert!(inactive.contains("are_told_apart::{{closure}}"), "and named: {inactive}");
 
     let flusher = thread::spawn({
         let first = first.clone();

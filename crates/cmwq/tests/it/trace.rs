@@ -1,8 +1,10 @@
 //! Trace events: each in its place, nothing lost without being counted, nobody in anybody's way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cmwq::Workqueue;
 use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
@@ -10,17 +12,20 @@ use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
 use crate::nproc::user;
 use crate::rescue::{Stuck, reclaim};
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::{Gate, eventually};
-use crate::support::{joined, percpu, sys};
+use crate::support::wait::{Gate, Opened, eventually};
+use crate::support::{joined, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("trace::order", order),
     ("trace::blocking", blocking),
     ("trace::full", full),
     ("trace::lease", lease),
+    ("trace::late", late),
     ("trace::fork", fork),
     ("trace::threads", threads),
     ("trace::mayday", mayday),
+    ("trace::culled", culled),
+    ("trace::hog", hog),
 ];
 
 /// The process's own trace, as a tool finds it.
@@ -41,6 +46,8 @@ struct Found {
     queues: HashMap<u32, String>,
     threads: HashMap<u32, String>,
     lost: u64,
+    /// The last look came too late.
+    has_lapsed: bool,
 }
 
 impl Found {
@@ -53,7 +60,8 @@ impl Found {
             }
             Some(Record::FunctionName { .. }) | None => {}
         });
-        self.lost = round.unwrap().lost;
+        let round = round.unwrap();
+        (self.lost, self.has_lapsed) = (round.lost, round.has_lapsed);
         self.events.sort_by_key(|event| event.stamp);
     }
 
@@ -61,6 +69,12 @@ impl Found {
     fn of(&self, queue: &str) -> Vec<Event> {
         let is_it = |event: &&Event| self.queues.get(&event.wq).is_some_and(|name| name == queue);
         self.events.iter().filter(is_it).copied().collect()
+    }
+
+    /// Whom events of that kind are about.
+    fn workers(&self, kind: Kind) -> Vec<i32> {
+        let about = self.events.iter().filter(|event| event.kind == kind);
+        about.map(|event| i32::try_from(event.tid).unwrap()).collect()
     }
 
     fn count(&self, queue: &str, kind: Kind) -> usize {
@@ -211,6 +225,40 @@ fn lease() {
 }
 
 #[test]
+fn a_reader_that_comes_too_late_goes_on_and_knows() {
+    Stage::new("trace::late").play();
+}
+
+fn late() {
+    let wq = ordered("late");
+    joined(wq.queue(|| ()));
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert!(!found.has_lapsed);
+    let seen = open();
+    eventually("the lease ends, and somebody finds it so", || {
+        joined(wq.queue(|| ()));
+        !seen.is_on()
+    });
+    wq.flush();
+    found.read(&mut session);
+    assert!(found.has_lapsed, "it was off");
+    assert!(seen.is_on(), "and is on again");
+    drop(seen);
+    let before = found.count("late", Kind::ExecuteEnd);
+    assert!(before > 0);
+    joined(wq.queue(|| ()));
+    wq.flush();
+    found.read(&mut session);
+    assert_eq!(found.count("late", Kind::ExecuteEnd), before + 1);
+    session.stop();
+    found.read(&mut session);
+    assert!(!found.has_lapsed, "this time it was asked for");
+}
+
+#[test]
 fn a_child_is_not_traced_with_its_parent_and_disturbs_nothing() {
     Stage::new("trace::fork").play();
 }
@@ -293,4 +341,100 @@ fn mayday() {
     assert!(first(Kind::Mayday).stamp <= first(Kind::ExecuteStart).stamp, "{events:#?}");
     assert_eq!(first(Kind::Mayday).pool, first(Kind::QueueWork).pool);
     assert_eq!(found.count("other", Kind::Mayday), 0, "it has no rescuer");
+}
+
+#[test]
+fn each_worker_that_comes_or_goes_is_named_once() {
+    Stage::new("trace::culled").params("idle_timeout=0.2").play();
+}
+
+fn culled() {
+    const ITEMS: usize = 40;
+    let wq = unbound("crowd");
+    joined(wq.queue(|| ()));
+    let alive = || -> HashSet<i32> {
+        let tasks = procfs::other_tasks().into_iter();
+        tasks.filter(|task| task.name.starts_with("kworker/")).map(|task| task.tid).collect()
+    };
+    let mut session = open();
+    session.begin(Kind::WorkerCreated.bit() | Kind::WorkerCulled.bit()).unwrap();
+    let mut known = alive();
+    let mut found = Found::default();
+    let entered = Arc::new(AtomicUsize::new(0));
+    let gate = Gate::new();
+    let opened = Opened(&gate);
+    let items: Vec<_> = (0..ITEMS)
+        .map(|_| {
+            let (entered, gate) = (Arc::clone(&entered), gate.clone());
+            wq.queue(move || {
+                entered.fetch_add(1, Ordering::SeqCst);
+                gate.pass();
+            })
+        })
+        .collect();
+    eventually("every item has a worker", || {
+        found.read(&mut session);
+        entered.load(Ordering::SeqCst) == ITEMS
+    });
+    drop(opened);
+    items.into_iter().for_each(joined);
+    // Two stay, so that one stands by while the other one works.
+    eventually("the surplus has left", || {
+        found.read(&mut session);
+        alive().len() <= 2
+    });
+    eventually("those who left are named", || {
+        found.read(&mut session);
+        found.workers(Kind::WorkerCulled).len() + 2 > ITEMS
+    });
+    assert!(session.is_on(), "nobody came to renew the lease in time: what follows has no meaning");
+    assert_eq!(found.lost, 0);
+    known.extend(found.workers(Kind::WorkerCreated));
+    let culled = found.workers(Kind::WorkerCulled);
+    let gone: HashSet<i32> = culled.iter().copied().collect();
+    assert_eq!(culled.len(), gone.len(), "each once: {culled:?}");
+    assert_eq!(&known - &gone, alive(), "who came and did not go is there");
+}
+
+#[test]
+fn a_hog_is_named_when_work_waits_behind_it() {
+    Stage::new("trace::hog").params("cpu_intensive_thresh_us=5000").play();
+}
+
+fn hog() {
+    let cpu = sys::allowed_cpus()[0];
+    let wq = percpu("hogged");
+    joined(wq.queue_on(cpu, || ()));
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    let (begun, over) = (Gate::new(), Gate::new());
+    let opened = Opened(&over);
+    let hog = wq.queue_on(cpu, {
+        let (begun, over) = (begun.clone(), over.clone());
+        move || {
+            begun.open();
+            over.spin();
+            sys::gettid()
+        }
+    });
+    begun.pass();
+    // It starts beside the hog, or never.
+    joined(wq.queue_on(cpu, || ()));
+    let mut found = Found::default();
+    eventually("the hog is named", || {
+        found.read(&mut session);
+        !found.workers(Kind::CpuHog).is_empty()
+    });
+    drop(opened);
+    let tid = joined(hog);
+    wq.flush();
+    found.read(&mut session);
+    assert_eq!(found.workers(Kind::CpuHog), [tid], "once for a run");
+    let named = found.events.iter().find(|event| event.kind == Kind::CpuHog).expect("it is there");
+    let events = found.of("hogged");
+    let queued: Vec<_> = events.iter().filter(|event| event.kind == Kind::QueueWork).collect();
+    assert_eq!(queued.len(), 2, "{events:#?}");
+    assert_eq!((named.pool, named.pool_cpu), (queued[0].pool, i32::try_from(cpu).unwrap()));
+    assert!(named.stamp >= queued[1].stamp, "nobody waited before: {events:#?}");
 }

@@ -1,5 +1,6 @@
 //! Finding and mapping what a process shows.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::fs::{self, File};
@@ -134,6 +135,15 @@ impl Target {
         // The number by which the caller knows it.
         seen.pid = self.pid;
         Ok(seen)
+    }
+
+    /// The functions that the process has names for, by their addresses: each runs one closure, and is named for that.
+    /// Symbol tables call all of them the same.
+    ///
+    /// # Errors
+    /// If the mapping makes no sense any more.
+    pub fn functions(&self) -> Result<HashMap<u64, String>, ReadError> {
+        Words(self.memory.words()).functions()
     }
 }
 

@@ -13,8 +13,8 @@ use super::words::{Copied, Table, Words};
 use crate::detect::Detect;
 use crate::inspect::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED,
-    PWQ_INACTIVE, PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_BLOCKED,
-    WORKER_HOG, WORKER_RESCUER, WorkerWords, table, unpack_counts, unpack_text,
+    PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER, WorkerWords, table,
+    unpack_belief, unpack_counts, unpack_text,
 };
 use crate::inspect::{PoolKind, QueueKind, Reason};
 use crate::stats::Stats;
@@ -290,6 +290,7 @@ fn worker(words: &WorkerWords) -> Worker {
         queue: words.queue as u32,
         since_ns: words.since_ns,
     });
+    let (is_blocked, is_hog) = unpack_belief(words.flags, words.runs);
     let meter = (words.meter_pwq != NONE)
         .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_settled));
     Worker {
@@ -301,8 +302,8 @@ fn worker(words: &WorkerWords) -> Worker {
         bh_cpu: of.filter(|_| is(WORKER_BH)),
         idle_since_ns: if activity.is_none() { words.since_ns } else { 0 },
         activity,
-        is_blocked: is(WORKER_BLOCKED),
-        is_hog: is(WORKER_HOG),
+        is_blocked: activity.is_some() && is_blocked,
+        is_hog: activity.is_some() && is_hog,
         runs: words.runs,
         meter,
     }
@@ -316,7 +317,7 @@ fn link(words: &PwqWords) -> Link {
         cpu: small(words.cpu),
         max_active: small(words.max_active).filter(|limit| *limit != u32::MAX),
         nr_active: words.active as u32,
-        has_inactive: words.active & PWQ_INACTIVE != 0,
+        has_inactive: words.has_inactive != 0,
         is_retired: words.retired != 0,
         stats: Stats {
             started: words.started,

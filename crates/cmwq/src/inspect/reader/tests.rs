@@ -32,6 +32,7 @@ fn read(words: &[AtomicU64]) -> Result<usize, ReadError> {
     snapshot(Words(words), 5).map(|seen| {
         // Sums are made of whatever is there.
         seen.queues.iter().for_each(|queue| _ = seen.stats_of(queue));
+        let _ = Words(words).functions();
         seen.queues.len()
     })
 }

@@ -1,6 +1,9 @@
 //! Words of a mapping that may be anything.
 
+use std::collections::HashMap;
+
 use super::snapshot::ReadError;
+use crate::inspect::functions;
 use crate::inspect::layout::{
     HEADER_WORDS, HeaderWords, MAGIC, TABLE_WORDS, TABLES, TABLES_AT, TableWords, VERSION,
 };
@@ -64,6 +67,17 @@ impl<'a> Words<'a> {
         }
         let words = self.0.get(begin..begin + used * stride).ok_or_else(corrupt)?;
         Ok(Table { words, stride, missed: table.missed })
+    }
+
+    /// The names of functions, as far as they are there.
+    pub(crate) fn functions(self) -> Result<HashMap<u64, String>, ReadError> {
+        let header = self.header()?;
+        let [begin, len] = [header.functions, header.functions_bytes]
+            .map(|bytes| usize::try_from(bytes / 8).unwrap_or(usize::MAX));
+        let words = self.0.get(begin..begin.saturating_add(len)).unwrap_or_default();
+        // ORDERING: no pairing: these are constant.
+        let words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        Ok(functions::unpack(&words))
     }
 
     fn copy<const N: usize>(self, at: usize) -> Option<[u64; N]> {

@@ -1,0 +1,103 @@
+//! Counters of a pwq that change with each item, kept where others may read them without the pool's lock.
+//!
+//! A driver that shows its state gives each pwq a [`PwqCounts`] of its own, in memory that readers see, and nothing has to be
+//! copied there item by item. They are counters and no part of any decision.
+
+use alloc::boxed::Box;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use crate::sync::{Ordering, RoughTotal};
+
+/// See the module header. Written by whoever holds the pool's lock.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct PwqCounts {
+    // ORDERING (all accesses): no pairing: counters.
+    /// Items whose function was entered.
+    started: RoughTotal,
+    /// Items whose function returned.
+    completed: RoughTotal,
+    /// Items admitted and not finished: a copy of the number that decides.
+    active: RoughTotal,
+}
+
+impl PwqCounts {
+    /// How many 64-bit words it is made of: started, completed, active.
+    pub const WORDS: usize = 3;
+
+    pub(crate) fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn count_started(&self) {
+        add_one(&self.started);
+    }
+
+    #[inline]
+    pub(crate) fn count_completed(&self) {
+        add_one(&self.completed);
+    }
+
+    #[inline]
+    pub(crate) fn set_active(&self, nr_active: u32) {
+        self.active.store(nr_active.into(), Ordering::Relaxed);
+    }
+}
+
+/// There is one writer at a time.
+#[inline]
+fn add_one(count: &RoughTotal) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Where a pwq's counters are: in memory of its own, or in a place that it was given.
+#[derive(Debug)]
+pub(crate) struct CountsAt {
+    at: NonNull<PwqCounts>,
+    is_own: bool,
+}
+
+// SAFETY: it owns what it points to, or that is shared and lives for ever; either way it is made of atomics.
+unsafe impl Send for CountsAt {}
+// SAFETY: as above.
+unsafe impl Sync for CountsAt {}
+
+impl CountsAt {
+    /// In memory of its own. Allocates.
+    pub(crate) fn own() -> Self {
+        Self { at: NonNull::from(Box::leak(Box::default())), is_own: true }
+    }
+
+    /// In that place, to which what was counted so far goes along.
+    pub(crate) fn shown(&self, at: &'static PwqCounts, nr_active: u32) -> Self {
+        at.started.store(self.started(), Ordering::Relaxed);
+        at.completed.store(self.completed(), Ordering::Relaxed);
+        at.set_active(nr_active);
+        Self { at: NonNull::from(at), is_own: false }
+    }
+}
+
+impl Deref for CountsAt {
+    type Target = PwqCounts;
+
+    #[inline]
+    fn deref(&self) -> &PwqCounts {
+        // SAFETY: its own until it is dropped, or there for ever.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl Drop for CountsAt {
+    fn drop(&mut self) {
+        if self.is_own {
+            // SAFETY: made by `own`, and nobody else's.
+            drop(unsafe { Box::from_raw(self.at.as_ptr()) });
+        }
+    }
+}
