@@ -9,7 +9,8 @@
 //! it is going to, so that a canceller or flusher knows where to look. Its link is free, so it
 //! holds the next older item and the pwq.
 //!
-//! The pusher and the lock holder agree like this; with both fences, one of them sees the other:
+//! The pusher and the lock holder agree like this; with both fences, one of them sees the other (the pusher's is none of its own,
+//! but the order of its push and its look: see `sync::fenced_load`):
 //!
 //! | pusher | holder that ends the saturation |
 //! |---|---|
@@ -22,7 +23,10 @@ use core::ptr::{self, NonNull};
 
 use crate::ids::PwqId;
 use crate::list::ListHead;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering, RoughCount, acquire, release, seq_cst_fence};
+use crate::sync::{
+    AtomicBool, AtomicPtr, Ordering, RoughCount, acquire, fenced_load, release_in_order,
+    seq_cst_fence,
+};
 use crate::work::WorkItem;
 
 /// See the module header.
@@ -73,11 +77,11 @@ impl Inbox {
             // SAFETY: the caller owns the item, hence its link.
             unsafe { ListHead::set_transit(node, newest, pwq.0) };
             // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
-            // queuer did before are visible to who takes the item.
+            // queuer did before are visible to who takes the item. In the total order for the load below.
             let pushed = self.newest.compare_exchange_weak(
                 newest,
                 node,
-                release("inbox_push"),
+                release_in_order("inbox_push"),
                 Ordering::Relaxed,
             );
             match pushed {
@@ -88,9 +92,8 @@ impl Inbox {
         // ORDERING: no pairing: a rough count.
         let depth = self.depth.load(Ordering::Relaxed);
         self.depth.store(depth.wrapping_add(1), Ordering::Relaxed);
-        seq_cst_fence("inbox_push");
-        // ORDERING: the fence above pairs with the one in `desaturate`.
-        self.is_saturated.load(Ordering::Relaxed) && depth < DEPTH_MAX
+        // ORDERING: the exchange above and this load pair with the fence in `desaturate`.
+        self.is_saturated.load(fenced_load("inbox_push")) && depth < DEPTH_MAX
     }
 
     /// Whether nothing is in transit. A hint, unless it follows [`desaturate`](Self::desaturate).

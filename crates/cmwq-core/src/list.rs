@@ -77,6 +77,7 @@ pub type Node = NonNull<ListHead>;
 ///
 /// # Safety
 /// `node` must be valid, and either unlinked or *(locked)* by the caller.
+#[inline]
 #[must_use]
 pub unsafe fn is_linked(node: Node) -> bool {
     // SAFETY: the caller promises that `node` may be read.
@@ -88,6 +89,7 @@ pub unsafe fn is_linked(node: Node) -> bool {
 ///
 /// # Safety
 /// `node` must be linked on a list that the caller has *(locked)*.
+#[inline]
 pub unsafe fn unlink(node: Node) {
     let node = node.as_ptr();
     // SAFETY: (ring) makes both neighbours valid nodes, (locked) makes the writes exclusive.
@@ -106,6 +108,7 @@ pub unsafe fn unlink(node: Node) {
 /// # Safety
 /// `at` must be linked (or be a list's sentinel) and *(locked)*; `node` must be valid, unlinked,
 /// and *(alive)* until it is unlinked.
+#[inline]
 pub unsafe fn insert_after(node: Node, at: Node) {
     let (node, at) = (node.as_ptr(), at.as_ptr());
     // SAFETY: (ring) makes `at.next` valid, (locked) makes the writes exclusive.

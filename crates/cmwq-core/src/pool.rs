@@ -67,7 +67,15 @@ pub enum Kick {
 
 impl Kick {
     /// The more urgent of two decisions of one lock hold, of which only the first can be a wake-up.
+    #[inline]
     pub const fn or(self, other: Self) -> Self {
+        if matches!((self, other), (_, Self::None) | (Self::Watch, Self::Watch)) {
+            return self;
+        }
+        self.or_some(other)
+    }
+
+    const fn or_some(self, other: Self) -> Self {
         match (self, other) {
             (Self::Wake(_), _) | (_, Self::None) => self,
             (_, Self::Wake(_)) | (Self::None, _) => other,
@@ -467,23 +475,11 @@ impl PoolState {
         None
     }
 
-    #[inline]
-    fn hash_insert(&mut self, id: WorkerId, addr: usize) {
-        let bucket = bucket(addr);
-        let next = self.busy[bucket];
-        self.worker(id).hash_next = next;
-        self.busy[bucket] = Some(id);
-    }
-
-    #[inline]
+    /// Takes a worker out of its bucket, of which it is not the first.
+    #[cold]
     fn hash_remove(&mut self, id: WorkerId, addr: usize) {
-        let bucket = bucket(addr);
         let next = self.worker(id).hash_next.take();
-        if self.busy[bucket] == Some(id) {
-            self.busy[bucket] = next;
-            return;
-        }
-        let mut at = self.busy[bucket];
+        let mut at = self.busy[bucket(addr)];
         while let Some(here) = at {
             let worker = self.worker(here);
             if worker.hash_next == Some(id) {

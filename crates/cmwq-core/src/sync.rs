@@ -83,6 +83,27 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
     }
 }
 
+/// The order of a read-modify-write that [`fenced_load`] follows.
+#[inline(always)]
+pub(crate) fn release_in_order(site: &'static str) -> Ordering {
+    if cfg!(loom) { release(site) } else { Ordering::SeqCst }
+}
+
+/// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:
+/// if another thread writes what is loaded, has a [`seq_cst_fence`] and reads what was written, one of them sees the other.
+///
+/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the other's write, it precedes the
+/// fence in S, and if the other's read misses ours, the fence precedes our write: a circle. It spares processors whose
+/// read-modify-writes are full fences another one. loom knows S of fences only, so in models there is one.
+#[inline(always)]
+pub(crate) fn fenced_load(site: &'static str) -> Ordering {
+    if cfg!(loom) {
+        seq_cst_fence(site);
+        return Ordering::Relaxed;
+    }
+    Ordering::SeqCst
+}
+
 /// Replaces `word` by a read-modify-write, which continues the release sequences of those before
 /// it: who acquires a later value synchronises with them too. Weakened, it is a store and a full
 /// fence, as in the kernel.

@@ -1,9 +1,12 @@
 //! One closure as a work item: item, function, result and completion in one allocation.
 
+use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::future::Future;
+use std::mem::offset_of;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -17,9 +20,14 @@ use crate::delayed::DelayedItem;
 use crate::panic;
 use crate::park::Event;
 use crate::symbol::closures;
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Mutex, lock};
 use crate::trace;
 use crate::watchdog::WaitFor;
+
+mod memory;
+mod refs;
+
+pub(crate) use refs::Refs;
 
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
@@ -34,6 +42,12 @@ struct Closure<I, F, T> {
 
 /// What the closure's side leaves and the handle's side takes.
 struct Packet<T> {
+    /// The run's, and the handle's.
+    refs: Refs,
+    /// How far behind the item this is.
+    offset: u32,
+    /// Drops the closure whose packet this is, and frees it.
+    free: unsafe fn(NonNull<Self>),
     outcome: UnsafeCell<Option<Outcome<T>>>,
     done: Event,
     waker: Mutex<Option<Waker>>,
@@ -45,14 +59,22 @@ unsafe impl<I: Sync, F: Send, T: Send> Sync for Closure<I, F, T> {}
 // SAFETY: as above.
 unsafe impl<I: Send, F: Send, T: Send> Send for Closure<I, F, T> {}
 
-/// A closure, seen by its handle.
-trait Joinable<T>: Send + Sync {
-    fn packet(&self) -> &Packet<T>;
+/// One of the two references to a closure: the run's.
+struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
+
+impl<I, F, T> Deref for Run<I, F, T> {
+    type Target = Closure<I, F, T>;
+
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: alive as long as this reference is, and changed only by way of cells.
+        unsafe { self.0.as_ref() }
+    }
 }
 
-impl<I: Send + Sync, F: Send, T: Send> Joinable<T> for Closure<I, F, T> {
-    fn packet(&self) -> &Packet<T> {
-        &self.packet
+impl<I, F, T> Drop for Run<I, F, T> {
+    fn drop(&mut self) {
+        // SAFETY: a reference is given back once, and not used any more.
+        unsafe { Packet::release(Closure::packet_of(self.0)) };
     }
 }
 
@@ -61,7 +83,7 @@ unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
     closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
     // SAFETY: the item was queued with one strong reference, which this run takes over; it was
     // queued through the pointer to the whole closure.
-    let closure = unsafe { Arc::from_raw(item.cast_const().cast::<Closure<I, F, T>>()) };
+    let closure = unsafe { Run(NonNull::new_unchecked(item.cast::<Closure<I, F, T>>())) };
     // SAFETY: an item of a closure runs once, so `func` is this run's.
     let func = unsafe { (*closure.func.get()).take() };
     let Some(func) = func else { return };
@@ -77,8 +99,7 @@ struct Refused;
 /// `item` must be a pointer to the whole `Closure<I, F, T>` that owns the reference meant for the
 /// run, which will not happen.
 unsafe fn refuse<I, F, T>(item: NonNull<Closure<I, F, T>>) {
-    // SAFETY: the caller's promise.
-    let closure = unsafe { Arc::from_raw(item.as_ptr().cast_const()) };
+    let closure = Run(item);
     // SAFETY: `func` is the run's, and this is in its place.
     let func = unsafe { (*closure.func.get()).take() };
     crate::worker::guarded(|| drop(func));
@@ -104,9 +125,44 @@ pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
 }
 
 impl<I, F, T> Closure<I, F, T> {
+    /// A closure with both of its references.
+    #[inline]
+    fn make(item: I, func: F) -> NonNull<Self> {
+        let packet = Packet::new(offset_of!(Self, packet), Self::free);
+        let whole = memory::take(Layout::new::<Self>()).cast::<Self>();
+        // SAFETY: fresh memory, of this layout.
+        unsafe { whole.write(Self { item, func: UnsafeCell::new(Some(func)), packet }) };
+        whole
+    }
+
+    fn packet_of(this: NonNull<Self>) -> NonNull<Packet<T>> {
+        // SAFETY: within the closure, and with the provenance of all of it.
+        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).packet) }
+    }
+
+    /// # Safety
+    /// `packet` must come from [`packet_of`](Self::packet_of), and nobody have a reference to the closure any more.
+    unsafe fn free(packet: NonNull<Packet<T>>) {
+        /// Also if something panics when it is dropped.
+        struct Memory(NonNull<u8>, Layout);
+        impl Drop for Memory {
+            fn drop(&mut self) {
+                // SAFETY: taken with this layout, and nobody's any more.
+                unsafe { memory::give(self.0, self.1) };
+            }
+        }
+        // SAFETY: the caller's promise.
+        let whole = unsafe { packet.byte_sub(offset_of!(Self, packet)) }.cast::<Self>();
+        let _memory = Memory(whole.cast(), Layout::new::<Self>());
+        // SAFETY: as above.
+        unsafe { whole.drop_in_place() };
+    }
+}
+
+impl<I, F, T> Run<I, F, T> {
     /// Hands the outcome to the handle. By the run, or whoever is in its place.
-    fn deliver(self: Arc<Self>, outcome: Outcome<T>) {
-        if Arc::strong_count(&self) == 1 {
+    fn deliver(self, outcome: Outcome<T>) {
+        if self.packet.refs.is_last() {
             // Nobody will join: a panic goes to the handler, a value is dropped here.
             crate::worker::guarded(move || unjoined(outcome));
             return;
@@ -132,8 +188,29 @@ fn unjoined<T>(outcome: Outcome<T>) {
 }
 
 impl<T> Packet<T> {
-    fn new() -> Self {
-        Self { outcome: UnsafeCell::new(None), done: Event::new(), waker: Mutex::new(None) }
+    fn new(offset: usize, free: unsafe fn(NonNull<Self>)) -> Self {
+        Self {
+            refs: Refs::two(),
+            offset: offset as u32,
+            free,
+            outcome: UnsafeCell::new(None),
+            done: Event::new(),
+            waker: Mutex::new(None),
+        }
+    }
+
+    /// Gives a reference to the closure back.
+    ///
+    /// # Safety
+    /// It must be the caller's, and not be used any more.
+    #[inline]
+    unsafe fn release(this: NonNull<Self>) {
+        // SAFETY: alive until the reference is given back.
+        let (refs, free) = unsafe { (&this.as_ref().refs, this.as_ref().free) };
+        if refs.release() {
+            // SAFETY: it was the last one.
+            unsafe { free(this) };
+        }
     }
 }
 
@@ -177,11 +254,8 @@ where
     T: Send + 'static,
 {
     trace::name_closure::<F>(run::<I, F, T>);
-    let closure =
-        Arc::new(Closure { item, func: UnsafeCell::new(Some(func)), packet: Packet::new() });
-    let raw = Arc::into_raw(Arc::clone(&closure)).cast_mut();
-    // SAFETY: an `Arc` is not null.
-    (unsafe { NonNull::new_unchecked(raw) }, JoinHandle { closure })
+    let closure = Closure::make(item, func);
+    (closure, JoinHandle { packet: Closure::packet_of(closure) })
 }
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
@@ -190,7 +264,21 @@ where
 /// not need any particular executor.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
-    closure: Arc<dyn Joinable<T>>,
+    /// Holds one of the two references to the closure.
+    packet: NonNull<Packet<T>>,
+}
+
+// SAFETY: a closure's function and value can be sent, and what is shared of it is made for it: see `Closure`.
+unsafe impl<T> Send for JoinHandle<T> {}
+// SAFETY: as above; a shared handle only tells whether the closure is done.
+unsafe impl<T> Sync for JoinHandle<T> {}
+
+impl<T> Drop for JoinHandle<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this handle's reference.
+        unsafe { Packet::release(self.packet) };
+    }
 }
 
 impl<T> JoinHandle<T> {
@@ -210,10 +298,10 @@ impl<T> JoinHandle<T> {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     pub fn join(self) -> Result<T, JoinError> {
-        let packet = self.closure.packet();
+        let packet = self.packet();
         if !packet.done.is_set() {
             // The item is the first of the closure's members.
-            let what = WaitFor::Item(Arc::as_ptr(&self.closure).cast::<()>() as usize);
+            let what = WaitFor::Item(self.packet.addr().get() - packet.offset as usize);
             current::waiting_for(what, || packet.done.wait(None));
         }
         self.take()
@@ -226,7 +314,7 @@ impl<T> JoinHandle<T> {
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         // A time that no clock will ever show is as good as none.
         let deadline = Instant::now().checked_add(timeout);
-        let packet = self.closure.packet();
+        let packet = self.packet();
         current::blocking(|| {
             while !packet.done.is_set() {
                 let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -242,14 +330,19 @@ impl<T> JoinHandle<T> {
     /// Whether the closure has returned or panicked.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.closure.packet().done.is_set()
+        self.packet().done.is_set()
+    }
+
+    fn packet(&self) -> &Packet<T> {
+        // SAFETY: alive as long as this handle's reference is.
+        unsafe { self.packet.as_ref() }
     }
 
     fn take(&self) -> Result<T, JoinError> {
         debug_assert!(self.is_finished());
         // SAFETY: `done` is set, so the run has written its outcome and will not touch it again;
         // this handle is the only taker.
-        let outcome = unsafe { (*self.closure.packet().outcome.get()).take() };
+        let outcome = unsafe { (*self.packet().outcome.get()).take() };
         outcome.expect("joined twice").map_err(JoinError)
     }
 }
@@ -258,7 +351,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let packet = self.closure.packet();
+        let packet = self.packet();
         if !packet.done.is_set() {
             *lock(&packet.waker) = Some(cx.waker().clone());
             // The run sets `done` before it takes the waker: either it finds ours, or we find it

@@ -8,7 +8,7 @@ use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
 use cmwq_core::{PoolId, PwqId};
 
 use crate::inspect::NodeCounts;
-use crate::sync::{Arc, Mutex, Ordering, lock, seq_cst_fence, without};
+use crate::sync::{Arc, Mutex, Ordering, fenced_load, in_order, lock, seq_cst_fence, without};
 use crate::wq::Kind;
 
 /// A node's share: a count that is taken and given back without a lock while nobody waits for it,
@@ -114,10 +114,9 @@ impl NodeSlots for NodeLimit {
     }
 
     fn put(&self) -> Option<PwqRef> {
-        // ORDERING: the fence pairs with the one in `wait`.
-        self.counts.nr().fetch_sub(1, Ordering::Relaxed);
-        seq_cst_fence("limit_put");
-        if self.counts.nr_waiting().load(Ordering::Relaxed) == 0 {
+        // ORDERING: the two pair with the fence in `wait`.
+        self.counts.nr().fetch_sub(1, in_order());
+        if self.counts.nr_waiting().load(fenced_load("limit_put")) == 0 {
             return None;
         }
         self.hand_over()

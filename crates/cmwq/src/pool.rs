@@ -84,6 +84,8 @@ pub(crate) struct Locked {
     is_spare: bool,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
+    /// Lent workers have found that helping is not worth it: none is lent until the next tick, or the next backlog.
+    is_resting: bool,
     /// Counted as a pod with a backlog.
     is_backlogged: bool,
     /// Its CPU has gone.
@@ -127,8 +129,10 @@ pub(crate) struct Pool {
     attachment: Attachment,
     /// Workers may leave the pod.
     may_stray: bool,
+    /// The only one of `spec.cpus`.
+    lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
-    has_tick: bool,
+    pub(crate) has_tick: bool,
 }
 
 /// Who creates a worker.
@@ -173,6 +177,7 @@ impl Pool {
         let is_away = spec.is_away;
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
+        let lone_cpu = spec.cpus.first().filter(|_| spec.cpus.count() == 1);
         let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
         let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
@@ -189,6 +194,7 @@ impl Pool {
                 is_closing: false,
                 is_spare: !is_away,
                 is_called: false,
+                is_resting: false,
                 is_backlogged: false,
                 is_away,
                 is_unused: false,
@@ -206,6 +212,7 @@ impl Pool {
             is_spare: AtomicBool::new(!is_away),
             attachment,
             may_stray,
+            lone_cpu,
             has_tick,
         })
     }
@@ -342,7 +349,7 @@ impl Pool {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
         if let PoolKind::Bh(cpu) = self.spec.kind {
             return self.runtime.bh.raise(cpu);
@@ -352,6 +359,9 @@ impl Pool {
         }
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
+        }
+        if begin && has_backlog {
+            self.runtime.end_rests(self);
         }
         // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
         if has_backlog && self.may_be_helped() {
@@ -365,7 +375,7 @@ impl Pool {
         if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
-        if self.spec.cpus.count() > 1 && !begin {
+        if self.lone_cpu.is_none() && !begin {
             if let Some(cpu) = sense::sched::current_cpu() {
                 self.runtime.sentinels.arm(cpu);
             }
@@ -376,11 +386,8 @@ impl Pool {
 
     /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
     pub(crate) fn arm_all_sentinels(&'static self) {
-        if self.spec.cpus.count() == 1 {
-            if let Some(cpu) = self.spec.cpus.first() {
-                self.runtime.sentinels.arm(cpu);
-            }
-            return;
+        if let Some(cpu) = self.lone_cpu {
+            return self.runtime.sentinels.arm(cpu);
         }
         let mut cpus = CpuSet::new();
         let guard = self.lock_only();
@@ -599,6 +606,11 @@ impl Locked {
     /// under it.
     #[inline]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.decide(pool, kick, false)
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, pool: &Pool, kick: Kick, is_claimer: bool) -> Todo {
         if trace::wants_activations() {
             self.trace_activations(pool);
         }
@@ -609,7 +621,10 @@ impl Locked {
         match kick {
             Kick::None => {
                 self.mirror.kicked_nobody(&self.core);
-                self.mayday()
+                match self.mayday() {
+                    Todo::Nothing if is_claimer && self.watched => self.watch(pool, true),
+                    todo => todo,
+                }
             }
             Kick::Wake(id) => {
                 self.mirror.decided(Reason::WokeIdle);
@@ -617,8 +632,11 @@ impl Locked {
             }
             Kick::Watch => {
                 self.mirror.decided(Reason::AtCapacity);
-                let todo = self.watch(pool, false);
-                self.settle_saturation(pool);
+                let was_watched = self.watched;
+                let todo = self.watch(pool, is_claimer);
+                if !was_watched {
+                    self.settle_saturation(pool);
+                }
                 todo
             }
             Kick::NeedFirst => {
@@ -632,10 +650,7 @@ impl Locked {
     /// on, if anybody watches, since more may be queued without a word while it runs.
     #[inline]
     pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        match self.todo(pool, kick) {
-            Todo::Nothing if self.watched => self.watch(pool, true),
-            todo => todo,
-        }
+        self.decide(pool, kick, true)
     }
 
     /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed
@@ -727,7 +742,8 @@ impl Locked {
             self.is_backlogged = is_backlogged;
             pods.count_backlog(is_backlogged);
         }
-        let is_spare = !self.is_called && !self.is_away && self.core.has_spare_cpu();
+        let may_lend = !self.is_called && !self.is_away && !self.is_resting;
+        let is_spare = may_lend && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
             // ORDERING: no pairing: a hint.
@@ -750,6 +766,14 @@ impl Locked {
             return self.core.kick_to_lend();
         }
         kick
+    }
+
+    /// Its workers are not lent for a while, or may be again.
+    pub(crate) fn set_resting(&mut self, pool: &Pool, is_resting: bool) {
+        if let Some((pods, _)) = pool.pods.filter(|_| is_resting != self.is_resting) {
+            self.is_resting = is_resting;
+            pods.count_resting(is_resting);
+        }
     }
 
     /// The worker that was called is here, or another one that will look around.

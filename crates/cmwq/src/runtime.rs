@@ -508,6 +508,17 @@ impl Runtime {
         others.filter_map(|other| pods.get(other)).for_each(Pool::watch_for_others);
     }
 
+    /// Work waits in `pool` at capacity: the other pods may find again whether helping is worth it.
+    pub(crate) fn end_rests(&self, pool: &'static Pool) {
+        let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_resting()) else { return };
+        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
+        for other in others.filter_map(|other| pods.get(other)) {
+            let mut guard = other.lock();
+            guard.set_resting(other, false);
+            other.unlock(guard, Kick::None);
+        }
+    }
+
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
     #[cold]
     pub(crate) fn ask_idle_pods(&'static self, pool: &'static Pool) {

@@ -440,6 +440,7 @@ impl Loop {
             pool.arm_all_sentinels();
         }
         if found.has_backlog {
+            self.runtime.end_rests(pool);
             self.runtime.ask_idle_pods(pool);
             self.runtime.watch_other_pods(pool);
         }

@@ -19,7 +19,8 @@ pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, O
 #[cfg(all(test, loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{
-    acq_rel, acquire, acquire_fence, release, release_fence, seq_cst_fence, without,
+    acq_rel, acquire, acquire_fence, fenced_load, in_order, release, release_fence, seq_cst_fence,
+    without,
 };
 pub(crate) use primitives::*;
 

@@ -71,7 +71,9 @@ pub(crate) unsafe extern "C" fn run<I>(item: *mut WorkItem) {
         guarded(move || panic::handle(&*payload));
     }
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
-    guarded(|| drop(work));
+    if let Some(last) = Arc::into_inner(work) {
+        guarded(|| drop(last));
+    }
 }
 
 impl<I> Embedded<I> {

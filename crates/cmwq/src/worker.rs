@@ -9,7 +9,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use cmwq_core::{Claim, Kick, Next, WorkerId};
+use cmwq_core::{Claim, Kick, Nanos, Next, WorkerId};
 
 use crate::attrs::{Priority, Sched};
 use crate::clock;
@@ -185,8 +185,7 @@ impl Worker {
     /// do.
     fn lend(&self, context: &Context) -> bool {
         let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
-        if self.pool.is_away() {
-            // Its pod has no CPU to lend.
+        if !self.pool.may_lend() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
@@ -199,16 +198,21 @@ impl Worker {
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
-        self.serve(context, busy, seq);
+        let is_worth_it = self.serve(context, busy, seq);
         let mut home = self.pool.lock();
         home.core.lend_end(self.id);
+        home.set_resting(self.pool, !is_worth_it);
         self.pool.unlock(home, Kick::None);
+        if !is_worth_it {
+            self.pool.runtime.service.hurry();
+        }
         true
     }
 
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
-    /// work.
-    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
+    /// work. `false`: the items are so short that it is not worth it.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) -> bool {
+        let mut pace = Pace::begin();
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
@@ -218,18 +222,23 @@ impl Worker {
             guard.show_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
             self.call(context, &claim, seq);
-            guard = busy.lock();
-            let effects = guard.core.finish(guest);
-            busy.unlock(guard, Kick::None);
-            busy.act_effects(effects);
             let mut home = self.pool.lock();
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
             // while it was blocked.
             let is_wanted = home.core.work_waits() || home.core.is_over_capacity();
             self.pool.unlock(home, Kick::None);
+            // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
-            if is_wanted && guard.core.guest_may_leave(guest) {
+            let effects = guard.core.finish(guest);
+            if has_rest(&effects) {
+                busy.unlock(guard, Kick::None);
+                busy.act_effects(effects);
+                guard = busy.lock();
+            }
+            pace.count();
+            let is_to_leave = is_wanted || (pace.is_short && self.pool.has_tick);
+            if is_to_leave && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
@@ -238,6 +247,36 @@ impl Worker {
         self.thread.mirror.serve(self.pool.id.0, true);
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
+        !(pace.is_short && self.pool.has_tick)
+    }
+}
+
+/// How long the items take that a lent worker runs, with all that is around them. Two workers that take short items from one
+/// pool hinder each other more than they help.
+struct Pace {
+    since: Nanos,
+    items: u32,
+    is_short: bool,
+}
+
+impl Pace {
+    /// So many items are looked at together.
+    const ITEMS: u32 = 16;
+    /// Less than this for each is short: 1 µs.
+    const SHORT_NS: Nanos = 1_000;
+
+    fn begin() -> Self {
+        Self { since: clock::now(), items: 0, is_short: false }
+    }
+
+    fn count(&mut self) {
+        self.items += 1;
+        if self.items == Self::ITEMS {
+            let now = clock::now();
+            self.is_short =
+                now.saturating_sub(self.since) < Self::SHORT_NS * Nanos::from(Self::ITEMS);
+            (self.since, self.items) = (now, 0);
+        }
     }
 }
 

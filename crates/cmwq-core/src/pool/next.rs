@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Effects, Kick, PoolState};
+use super::{Effects, Kick, PoolState, bucket};
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
 use crate::policy;
@@ -16,8 +16,10 @@ impl PoolState {
     /// the worker goes idle or thinks of creating another.
     ///
     /// KERNEL: `worker_thread` — same decisions in the same order.
+    #[inline]
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
-        if self.worker(id).sleeping || self.worker(id).cpu_intensive {
+        let worker = self.worker(id);
+        if worker.sleeping || worker.cpu_intensive {
             // Reported between `finish` and now. Whoever asks is running, and must count for what
             // it runs next.
             self.update(id, |w| {
@@ -49,6 +51,7 @@ impl PoolState {
     }
 
     /// The outer loop: `None` means start working.
+    #[inline(never)]
     fn recheck(&mut self, id: WorkerId, now: &impl Fn() -> Nanos) -> Option<Next> {
         let worker = self.worker(id);
         if worker.phase == Phase::Idle {
@@ -76,6 +79,7 @@ impl PoolState {
 
     /// The inner loop: the next chain that is this worker's to run. A chain whose item another
     /// worker is running goes to that worker instead (non-reentrance).
+    #[inline]
     fn keep_working(&mut self, id: WorkerId) -> Option<Node> {
         while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency) {
             let node = self.worklist.first()?;
@@ -131,7 +135,7 @@ impl PoolState {
     /// Claims `node` for `id`: from here on the item belongs to its function.
     ///
     /// KERNEL: `process_one_work` up to the unlock — same order: books, kick, then clear `PENDING`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
@@ -146,23 +150,24 @@ impl PoolState {
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         let at = word.pwq().expect("a listed item is not queued");
         let addr = item.as_ptr() as usize;
-        self.hash_insert(id, addr);
-        let pwq = self.pwq(at.pwq);
+        let pwq = self.pwqs.get_mut(at.pwq.0).expect("a pwq that does not exist");
         pwq.counts.count_started();
         let (wq, cpu_intensive) = (pwq.wq, pwq.cpu_intensive);
-        self.update(id, |w| {
-            w.current = Some(Current {
-                addr,
-                func,
-                pwq: at.pwq,
-                color: word.color(),
-                inactive: word.is_inactive(),
-            });
-            w.seq += 1;
-            w.cpu_intensive = cpu_intensive;
+        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
+        worker.hash_next = self.busy[bucket(addr)].replace(id);
+        worker.current = Some(Current {
+            addr,
+            func,
+            pwq: at.pwq,
+            color: word.color(),
+            inactive: word.is_inactive(),
         });
+        worker.seq += 1;
+        let seq = worker.seq;
+        if worker.cpu_intensive != cpu_intensive {
+            self.update(id, |w| w.cpu_intensive = cpu_intensive);
+        }
         self.progress += 1;
-        let seq = self.worker(id).seq;
         let kick = self.kick();
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
@@ -175,15 +180,26 @@ impl PoolState {
     /// The function of the claimed item returned (or unwound).
     ///
     /// KERNEL: `process_one_work` after the function — same; `pwq_dec_nr_in_flight` is last.
+    #[inline]
     pub fn finish(&mut self, id: WorkerId) -> Effects {
-        let current = self.worker(id).current.take().expect("finished without running");
-        self.hash_remove(id, current.addr);
-        self.update(id, |w| {
-            w.cpu_intensive = false;
-            // The worker is back, whatever was reported of it: the books are right again.
-            w.sleeping = false;
-            w.last_func = Some(current.func);
-        });
+        let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
+        let current = worker.current.take().expect("finished without running");
+        worker.last_func = Some(current.func);
+        let is_reported = worker.cpu_intensive || worker.sleeping;
+        // Mostly it is alone in its bucket, or the first.
+        let first = &mut self.busy[bucket(current.addr)];
+        if *first == Some(id) {
+            *first = worker.hash_next.take();
+        } else {
+            self.hash_remove(id, current.addr);
+        }
+        if is_reported {
+            self.update(id, |w| {
+                w.cpu_intensive = false;
+                // The worker is back, whatever was reported of it: the books are right again.
+                w.sleeping = false;
+            });
+        }
         self.pwq(current.pwq).counts.count_completed();
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }

@@ -172,8 +172,13 @@ impl PoolState {
     #[inline]
     pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
         let mut effects = Effects::NONE;
+        let p = self.pwq(pwq);
         if !inactive {
-            effects.grant = self.dec_active(pwq);
+            if p.node.is_none() && p.inactive.is_empty() {
+                p.nr_active -= 1;
+            } else {
+                effects.grant = self.dec_active(pwq);
+            }
         }
         let p = self.pwq(pwq);
         let n = &mut p.nr_in_flight[usize::from(color)];
@@ -194,17 +199,17 @@ impl PoolState {
         p.set_active(p.nr_active - 1);
         if let Some(node) = &p.node {
             if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
+                let has_inactive = !p.inactive.is_empty();
                 let grant = self.put_shared_slot(pwq);
-                // What its own limit held up stands in line now.
-                self.activate_inactive(pwq);
+                if has_inactive {
+                    // What its own limit held up stands in line now.
+                    self.activate_inactive(pwq);
+                }
                 return grant;
             }
             p.set_active(p.nr_active + 1);
             self.activate_first(pwq);
             self.leave_line(pwq);
-            return None;
-        }
-        if p.inactive.is_empty() {
             return None;
         }
         self.activate_inactive(pwq);
@@ -223,7 +228,6 @@ impl PoolState {
         }
     }
 
-    #[cold]
     fn put_shared_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
         let p = self.pwqs.get(pwq.0)?;
         let mut granted = p.node.as_ref()?.put()?;

@@ -16,6 +16,7 @@ mod plan;
 mod pools;
 mod published;
 mod record;
+mod refs;
 mod ticking;
 mod timers;
 mod trace;

@@ -30,6 +30,8 @@ pub(crate) const SITES: &[&str] = &[
     "limit_put.fence",
     "limit_hand_over.lock",
     "forget_timers.lock",
+    "refs_release.acquire",
+    "refs_release.release",
     "tick_add.release",
     "tick_drop.acquire",
     "watch.release",
@@ -104,6 +106,27 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
     if !is_weakened(site, "fence") {
         fence(Ordering::SeqCst);
     }
+}
+
+/// The order of a read-modify-write that [`fenced_load`] follows.
+#[inline(always)]
+pub(crate) fn in_order() -> Ordering {
+    if cfg!(loom) { Ordering::Relaxed } else { Ordering::SeqCst }
+}
+
+/// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:
+/// if another thread writes what is loaded, has a [`seq_cst_fence`] and reads what was written, one of them sees the other.
+///
+/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the other's write, it precedes the
+/// fence in S, and if the other's read misses ours, the fence precedes our write: a circle. It spares processors whose
+/// read-modify-writes are full fences another one. loom knows S of fences only, so in models there is one.
+#[inline(always)]
+pub(crate) fn fenced_load(site: &'static str) -> Ordering {
+    if cfg!(loom) {
+        seq_cst_fence(site);
+        return Ordering::Relaxed;
+    }
+    Ordering::SeqCst
 }
 
 /// Half a fence: nothing before it comes after what follows it.

@@ -15,6 +15,7 @@ use crate::support::{Gate, eventually, joined, managed, sys, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("pods::lend", lend),
+    ("pods::after_short", after_short),
     ("pods::many", many),
     ("pods::flush", flush),
     ("pods::non_reentrant", non_reentrant),
@@ -39,6 +40,12 @@ fn play(scene: &'static str) {
 #[test]
 fn an_idle_pod_takes_an_item_from_a_busy_one() {
     play("pods::lend");
+}
+
+/// Helping with items that take next to no time is given up, but not for good.
+#[test]
+fn an_idle_pod_takes_an_item_behind_many_short_ones() {
+    play("pods::after_short");
 }
 
 #[test]
@@ -89,6 +96,24 @@ fn lend() {
                 sys::current_cpu()
             });
             assert_ne!(joined(second), joined(first));
+        }
+    }
+}
+
+/// As [`lend`], behind so many empty items that those who help find it not worth it.
+fn after_short() {
+    let wq = managed("short");
+    for cpu in sys::allowed_cpus() {
+        for _ in 0..5 {
+            (0..20_000).for_each(|_| drop(wq.queue_on(cpu, || ())));
+            let started = Gate::new();
+            let first = wq.queue_on(cpu, {
+                let started = started.clone();
+                move || started.spin()
+            });
+            let second = wq.queue_on(cpu, move || started.open());
+            joined(second);
+            joined(first);
         }
     }
 }
