@@ -6,12 +6,13 @@
 //! long a context switch takes, when a blocked worker is noticed, whether a thread can be created.
 //! So every run can be repeated from its seed.
 //!
-//! Four uses:
+//! Five uses:
 //!
 //! - [`run_scenario`]: a small scenario written by people, for its timeline;
 //! - [`run_seed`]: a random machine with random load and random faults, watched by checkers;
 //! - [`simulate`]: any [`Plan`] under any [`Config`];
-//! - [`scale`]: large loads of one mix, for finding out how cost grows.
+//! - [`scale`]: large loads of one mix, for finding out how cost grows;
+//! - [`crypt`]: the comparison of affinity scopes that the kernel's documentation makes.
 //!
 //! # How it scales
 //!
@@ -45,6 +46,7 @@ mod bitset;
 mod by_pool;
 mod checkers;
 pub mod config;
+pub mod crypt;
 mod engine;
 pub mod event;
 mod machine;

@@ -14,6 +14,7 @@ use crate::Nanos;
 use crate::topology::Shape;
 
 mod by_load;
+mod caches;
 mod domains;
 mod hotplug;
 
@@ -52,6 +53,10 @@ pub(crate) struct Thread {
     pub(crate) burn: Nanos,
     /// The domain whose CPUs may take it over, while it waits.
     waits_in: Option<u32>,
+    /// The domain where it is woken, if that is not where it may run.
+    near: Option<u32>,
+    /// When it was last on a CPU; kept only where caches matter.
+    ran_at: Nanos,
 }
 
 #[derive(Debug)]
@@ -82,6 +87,7 @@ pub(crate) struct Machine {
     ready: VecDeque<u32>,
     /// CPUs that became idle or busy since somebody asked.
     idle_changes: Vec<u32>,
+    caches: Option<caches::Minded>,
 }
 
 /// The domain of the whole machine.
@@ -106,6 +112,7 @@ impl Machine {
             threads: Vec::new(),
             ready: VecDeque::new(),
             idle_changes: Vec::new(),
+            caches: None,
         }
     }
 
@@ -168,6 +175,8 @@ impl Machine {
             is_fresh: false,
             burn: 0,
             waits_in: None,
+            near: None,
+            ran_at: 0,
         });
         self.threads.len() - 1
     }
@@ -225,6 +234,7 @@ impl Machine {
         let last = self.threads[tid].cpu;
         match self.allowed(self.threads[tid].place) {
             Place::Cpu(cpu) => cpu,
+            Place::Domain(domain) if self.caches.is_some() => self.choose_near(tid, domain),
             Place::Domain(domain) if self.is_idle(last) && self.domains.has(domain, last) => last,
             Place::Domain(domain) => self.domains.least_loaded(domain),
         }
@@ -266,7 +276,10 @@ impl Machine {
         if self.cpus[cpu as usize].running.is_some() || !self.is_online(cpu) {
             return None;
         }
-        let tid = self.pop(cpu).or_else(|| self.steal(cpu))?;
+        let tid = self.pop(cpu).or_else(|| match self.caches {
+            Some(minded) => self.pull(cpu, minded),
+            None => self.steal(cpu),
+        })?;
         let thread = &mut self.threads[tid];
         thread.state = State::Running;
         let cpu = &mut self.cpus[cpu as usize];
@@ -286,15 +299,20 @@ impl Machine {
         for at in 0..self.domains.of(cpu).len() {
             let domain = self.domains.of(cpu)[at];
             let Some(from) = self.domains.next_waiting(domain, cpu) else { continue };
-            let (queue, index) = self.find_movable(from, domain)?;
-            let tid = self.cpus[from as usize].queues[queue].remove(index)?;
-            self.dequeued(tid);
-            self.change_load(from, -1);
-            self.change_load(cpu, 1);
-            self.threads[tid].cpu = cpu;
-            return Some(tid);
+            let at = self.find_movable(from, domain)?;
+            return self.take_over(from, at, cpu);
         }
         None
+    }
+
+    /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not queued.
+    fn take_over(&mut self, from: u32, (queue, index): (usize, usize), cpu: u32) -> Option<Tid> {
+        let tid = self.cpus[from as usize].queues[queue].remove(index)?;
+        self.dequeued(tid);
+        self.change_load(from, -1);
+        self.change_load(cpu, 1);
+        self.threads[tid].cpu = cpu;
+        Some(tid)
     }
 
     fn find_movable(&self, from: u32, domain: u32) -> Option<(usize, usize)> {
@@ -326,6 +344,7 @@ impl Machine {
         let thread = &self.threads[tid];
         debug_assert_eq!(thread.state, State::Running);
         let cpu = thread.cpu;
+        self.note_ran(tid);
         self.cpus[cpu as usize].running = None;
         self.ready.push_back(cpu);
         cpu
