@@ -12,6 +12,7 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
+use crate::bench_crypt::CryptOptions;
 use crate::bench_perf_wq::PerfWqOptions;
 use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
@@ -23,8 +24,9 @@ use crate::rounds::Session;
 use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
-    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
+    bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
+    bench_perf_wq, bench_roundtrip, bench_sizes, bench_ten, foreground, foreign, peers, sys,
+    write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -93,7 +95,9 @@ enum Command {
     Report(ReportOptions),
     /// What calling from C costs, beside the same calls from Rust.
     Capi(CapiOptions),
-    /// All but ten, perf-wq and sizes, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
+    Crypt(CryptOptions),
+    /// All but ten, perf-wq, sizes and crypt, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -271,6 +275,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
+        Command::Crypt(options) => bench_crypt::run(session, &options)?,
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
             Vec::new()

@@ -9,6 +9,7 @@ mod blocking;
 mod cmwq;
 #[cfg(feature = "crossbeam")]
 mod crossbeam;
+mod crypt;
 mod delayed;
 mod futex;
 mod idle;
@@ -147,6 +148,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
     match job.bench {
         Bench::Delayed => return delayed::measure(system, job),
         Bench::Idle => return idle::measure(system, job),
+        Bench::Crypt => return crypt::measure(system, job),
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
@@ -186,7 +188,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Block => serde_json::to_string(&bench_block::measure::<P>(job)?)?,
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
-        Bench::Delayed | Bench::Idle | Bench::Ten | Bench::PerfWq | Bench::Capi => {
+        Bench::Delayed | Bench::Idle | Bench::Ten | Bench::PerfWq | Bench::Capi | Bench::Crypt => {
             anyhow::bail!("a benchmark of its own")
         }
     })

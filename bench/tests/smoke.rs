@@ -8,7 +8,7 @@ use serde_json::Value;
 fn in_process() -> String {
     let features = [
         (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-unbound,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
-        (true, "cmwq-raw,original-mt,original-st,none"),
+        (true, "cmwq-raw,original-mt,original-st,none,cmwq-system,cmwq-cache,cmwq-cache-strict"),
         (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
         (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
@@ -49,6 +49,15 @@ fn capi() {
     };
     rows.retain(|row| !has_no_compiler(row));
     check_rows(&section, &["queue, run, done", "queue and flush", "queue a pending one"]);
+}
+
+#[test]
+fn crypt() {
+    let section = section(&["crypt", "--issuers", "2", "--depth", "2", "--length-ms", "20"]);
+    check_rows(&section, &["bandwidth", "CPU", "x system"]);
+    let of_system =
+        section["rows"].as_array().unwrap().iter().find(|row| row["system"] == "cmwq-system");
+    assert_eq!(of_system.and_then(|row| median(row, "x system")), Some(1.0));
 }
 
 /// Every system has a row, none failed, and the named figures were measured.
