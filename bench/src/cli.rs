@@ -13,6 +13,7 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use fastrand::Rng;
 
+use crate::bench_crypt::CryptOptions;
 use crate::bench_perf_wq::PerfWqOptions;
 use crate::bench_power::PowerOptions;
 use crate::bench_queues::QueuesOptions;
@@ -27,9 +28,9 @@ use crate::rounds::Session;
 use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
-    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing, bench_sizes,
-    bench_ten, foreground, foreign, peers, sys, write_up,
+    bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
+    bench_perf_wq, bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing,
+    bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -108,8 +109,10 @@ enum Command {
     Capi(CapiOptions),
     /// What it costs that a process shows its state, and that it is traced.
     Showing(ShowingOptions),
-    /// All but ten, perf-wq, showing, sizes, queues, power and scaling, `mixed` also with foreign load; about five minutes on two
-    /// CPUs.
+    /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
+    Crypt(CryptOptions),
+    /// All but ten, perf-wq, showing, sizes, queues, power, scaling and crypt, `mixed` also with foreign load; about five minutes on
+    /// two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -303,6 +306,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Power(options) => bench_power::run(session, &options)?,
         Command::Scaling(options) => bench_scaling::run(session, &options)?,
         Command::Queues(options) => bench_queues::run(session, &options)?,
+        Command::Crypt(options) => bench_crypt::run(session, &options)?,
         Command::All => all(session)?,
         Command::Child(_) | Command::Spin { .. } | Command::Compute { .. } | Command::Report(_) => {
             Vec::new()

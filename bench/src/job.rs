@@ -38,6 +38,8 @@ pub(crate) enum Bench {
     Power,
     /// How an item's cost grows with what there is of everything.
     Scaling,
+    /// Blocks that are encrypted by workers and verified by issuers.
+    Crypt,
 }
 
 /// Where the items of [`Bench::Items`] come from.
@@ -70,7 +72,7 @@ pub(crate) struct Job {
     #[arg(long, default_value_t = 0)]
     pub(crate) burn_us: u64,
     /// How long an item blocks (mixed) or at most blocks (block), or within which time all timers
-    /// expire (delayed), in microseconds.
+    /// expire (delayed), or how long a measurement takes (crypt), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) wait_us: u64,
     /// Seed of whatever is random in the measurement; 0: a new one for each.
@@ -82,6 +84,9 @@ pub(crate) struct Job {
     /// Most items of a queue at a time (ten); 0: the default.
     #[arg(long, default_value_t = 0)]
     pub(crate) max_active: usize,
+    /// Threads that keep `count` blocks in flight each (crypt).
+    #[arg(long, default_value_t = 0)]
+    pub(crate) issuers: usize,
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
@@ -109,6 +114,7 @@ impl Job {
             seed: 0,
             size: 0,
             max_active: 0,
+            issuers: 0,
             works: String::new(),
             folder: String::new(),
             variant: String::new(),
@@ -144,6 +150,7 @@ impl Job {
         let rare = [
             ("--size", self.size.to_string()),
             ("--max-active", self.max_active.to_string()),
+            ("--issuers", self.issuers.to_string()),
             ("--works", self.works.clone()),
             ("--folder", self.folder.clone()),
             ("--variant", self.variant.clone()),
@@ -181,6 +188,7 @@ mod tests {
             seed: u64::MAX,
             size: 5,
             max_active: 6,
+            issuers: 9,
             works: "0:1".to_owned(),
             folder: "/a/b".to_owned(),
             variant: "used".to_owned(),

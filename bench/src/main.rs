@@ -12,6 +12,7 @@
 
 mod bench_block;
 mod bench_capi;
+mod bench_crypt;
 mod bench_delayed;
 mod bench_hash;
 mod bench_idle;

@@ -9,6 +9,7 @@ mod blocking;
 mod cmwq;
 #[cfg(feature = "crossbeam")]
 mod crossbeam;
+mod crypt;
 mod delayed;
 mod futex;
 mod idle;
@@ -151,6 +152,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
     match job.bench {
         Bench::Delayed => return delayed::measure(system, job),
         Bench::Idle => return idle::measure(system, job),
+        Bench::Crypt => return crypt::measure(system, job),
         Bench::Ten => return ten::measure(system, job),
         Bench::PerfWq => return perf_wq::measure(system, job),
         Bench::Power => return power::measure(system, job),

@@ -12,6 +12,10 @@ pub(crate) enum System {
     CmwqWork,
     CmwqPercpu,
     CmwqUnbound,
+    #[value(name = "cmwq-system")]
+    CmwqWhole,
+    CmwqCache,
+    CmwqCacheStrict,
     CmwqPerf,
     CmwqSentinel,
     CmwqTick,
@@ -74,6 +78,9 @@ impl System {
             Self::CmwqWork => "the same queue, embedded reusable Work items: queue_work, flush",
             Self::CmwqPercpu => "per-CPU queue, closures; mixed deals them out by queue_on",
             Self::CmwqUnbound => "unbound queue: no management, only max_active",
+            Self::CmwqWhole => "unbound queue, scope system: one pool",
+            Self::CmwqCache => "unbound queue, scope cache: a pool for each last-level cache",
+            Self::CmwqCacheStrict => "the same, workers stay on the CPUs of their cache",
             Self::CmwqPerf => "per-CPU queue, CMWQ_DETECT=perf",
             Self::CmwqSentinel => "per-CPU queue, CMWQ_DETECT=sentinel",
             Self::CmwqTick => "per-CPU queue, CMWQ_DETECT=tick",
@@ -113,8 +120,8 @@ impl System {
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
-            Block, Capi, Delayed, Hash, Idle, Items, Mixed, PerfWq, Power, Queues, Roundtrip,
-            Scaling, Showing, Ten,
+            Block, Capi, Crypt, Delayed, Hash, Idle, Items, Mixed, PerfWq, Power, Queues,
+            Roundtrip, Scaling, Showing, Ten,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
@@ -125,6 +132,11 @@ impl System {
             (Self::Capi | Self::CapiStatic, Capi) => Some(Ours),
             (Self::CmwqRaw, Capi) => Some(Peer),
             (_, Capi) | (Self::Capi | Self::CapiStatic | Self::CmwqRaw, _) => None,
+            (Self::Cmwq | Self::CmwqWhole | Self::CmwqCache | Self::CmwqCacheStrict, Crypt) => {
+                Some(Ours)
+            }
+            (Self::Rayon | Self::TokioBlocking | Self::Crossbeam, Crypt) => Some(Peer),
+            (_, Crypt) | (Self::CmwqWhole | Self::CmwqCache | Self::CmwqCacheStrict, _) => None,
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, Ten | Queues) => Some(Ours),
             (Self::Cmwq | Self::CmwqPercpu | Self::CmwqUnbound, PerfWq) => Some(Ours),
             (Self::OriginalMt | Self::OriginalSt, Ten | PerfWq | Queues) => Some(Peer),

@@ -22,9 +22,9 @@ use crate::machine::{Machine, Others};
 use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
-    bench_block, bench_capi, bench_delayed, bench_idle, bench_items, bench_mixed, bench_perf_wq,
-    bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing, bench_sizes,
-    bench_ten, plot,
+    bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
+    bench_perf_wq, bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing,
+    bench_sizes, bench_ten, plot,
 };
 
 /// Options of `report`.
@@ -48,7 +48,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 15] = [
+const EXPERIMENTS: [Experiment; 16] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -106,6 +106,11 @@ const EXPERIMENTS: [Experiment; 15] = [
         name: "perf-wq",
         arguments: "perf-wq",
         run: |session| bench_perf_wq::run(session, &bench_perf_wq::PerfWqOptions::default()),
+    },
+    Experiment {
+        name: "crypt",
+        arguments: "crypt",
+        run: |session| bench_crypt::run(session, &bench_crypt::CryptOptions::default()),
     },
     Experiment {
         name: "sizes",

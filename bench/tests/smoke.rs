@@ -8,7 +8,7 @@ use serde_json::Value;
 fn in_process() -> String {
     let features = [
         (true, "cmwq,cmwq-work,cmwq-percpu,cmwq-unbound,cmwq-sentinel,cmwq-tick,cmwq-inline,futex"),
-        (true, "cmwq-raw,original-mt,original-st,none"),
+        (true, "cmwq-raw,original-mt,original-st,none,cmwq-system,cmwq-cache,cmwq-cache-strict"),
         (true, "cmwq-shown,cmwq-hidden,cmwq-traced,cmwq-other"),
         (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
@@ -66,6 +66,15 @@ fn showing() {
         assert!(notes.contains("ns more") && notes.contains("ratio within a round"), "{notes}");
         assert_eq!(notes.contains("and cmwq-other"), rows == 4, "{notes}");
     }
+}
+
+#[test]
+fn crypt() {
+    let section = section(&["crypt", "--issuers", "2", "--depth", "2", "--length-ms", "20"]);
+    check_rows(&section, &["bandwidth", "CPU", "x system"]);
+    let of_system =
+        section["rows"].as_array().unwrap().iter().find(|row| row["system"] == "cmwq-system");
+    assert_eq!(of_system.and_then(|row| median(row, "x system")), Some(1.0));
 }
 
 /// Every system has a row, none failed, and the named figures were measured.

@@ -1,6 +1,7 @@
 //! `cmwq sim`: the simulator by itself. Random machines, loads and faults, one per seed, watched by
 //! checkers.
 
+mod crypt;
 mod json;
 mod runs;
 mod scale;
@@ -68,6 +69,13 @@ pub(crate) struct Args {
     )]
     scale: Option<u32>,
 
+    /// Compare affinity scopes as the kernel's documentation does, on its machine; see --help
+    #[arg(
+        long,
+        conflicts_with_all = ["seeds", "scenario", "sabotage", "events", "faults", "hotplug", "scale", "cpus", "queues", "items", "topology", "scope"]
+    )]
+    crypt: bool,
+
     /// The faults that seeds may draw from: all, none, or names separated by commas (see --help)
     #[arg(long, value_name = "LIST", default_value = "all")]
     faults: FaultSet,
@@ -91,6 +99,9 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
+    if args.crypt {
+        return crypt::run(args);
+    }
     if args.scale.is_some() {
         return scale::run(args);
     }

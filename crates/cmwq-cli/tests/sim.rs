@@ -137,3 +137,19 @@ fn a_rung_of_the_ladder() {
         .collect();
     assert!(per_cpu[0] == 0 && per_cpu.is_sorted() && per_cpu.len() == 4, "{per_cpu:?}");
 }
+
+#[test]
+fn affinity_scopes_are_compared() {
+    let text = stdout(&["--crypt", "--seed", "3", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 15, "five queues, three numbers of issuers");
+    let of = |issuers: u64, queue: &str| {
+        let is_it = |row: &&serde_json::Value| row["issuers"] == issuers && row["queue"] == queue;
+        rows.iter().find(is_it).expect("a row for each")
+    };
+    assert_eq!(of(8, "system")["ratio_percent"], 0.0);
+    assert_eq!(of(4, "cache (strict)")["documented_mib_per_s"], 828.2);
+    assert!(of(4, "cache (strict)")["ratio_percent"].as_f64().is_some_and(|ratio| ratio < -5.0));
+    assert!(of(4, "managed")["documented_mib_per_s"].is_null());
+}

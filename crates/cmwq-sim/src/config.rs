@@ -33,6 +33,8 @@ pub struct Config {
     pub create_cooldown: Nanos,
     /// Whether an idle pod takes work from a busy one.
     pub lending: bool,
+    /// What is far away costs more, and the scheduler minds it; `None`: caches cost nothing.
+    pub caches: Option<Caches>,
     /// Somebody looks for pools that stand still for so long.
     pub watchdog: Option<Nanos>,
     /// Where threads begin that may run on several CPUs.
@@ -54,6 +56,25 @@ pub struct Costs {
     pub create: Nanos,
     /// The longest that a thread keeps a CPU while others wait for it; `None`: until it blocks.
     pub slice: Option<Nanos>,
+}
+
+/// Last-level caches that matter: data is in one of them, and threads are kept near it.
+///
+/// A thread that wakes is put on an idle CPU of the cache where it ran last, or else on the least loaded one
+/// there; nobody looks further. A CPU that has nothing to run takes a waiting thread of its own cache, or,
+/// as Linux does between the groups of a scheduling domain, of the cache with most threads, if that one
+/// is overloaded or has at least two idle CPUs fewer than its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// CPU time for fetching an issuer's block that was written near another cache.
+    pub transfer: Nanos,
+    /// A thread that has waited for less than this is not taken to another cache.
+    pub hot: Nanos,
+    /// A CPU that found nothing to run looks again after so long.
+    pub look: Nanos,
+    /// Workers of unbound pools wake up in their pod but may be taken out of it (`affinity_strict` 0);
+    /// otherwise they stay in it.
+    pub is_loose: bool,
 }
 
 /// How long it takes until the pool knows, and whether somebody looks at intervals.
@@ -263,6 +284,7 @@ impl Config {
             create_cooldown: consts::CREATE_COOLDOWN_NS,
             lending: true,
             placement: Placement::Nearest,
+            caches: None,
             watchdog: None,
             checks: Checks::All,
             keep_events: false,

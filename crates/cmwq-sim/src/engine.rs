@@ -23,6 +23,7 @@ mod creating;
 mod delaying;
 mod detecting;
 mod hotplug;
+mod issuing;
 mod lending;
 mod queueing;
 mod rescuing;
@@ -33,6 +34,8 @@ mod working;
 
 use creating::Creation;
 use detecting::Report;
+use issuing::Issuing;
+pub(crate) use issuing::{Issuers, Traffic};
 use rescuing::Rescuer;
 use waiting::{Flush, Wait};
 use watching::Watcher;
@@ -61,6 +64,8 @@ pub(crate) enum Due {
     /// Some CPU goes offline.
     CpuLeaves,
     CpuReturns(u32),
+    /// A CPU that has nothing to run looks at other caches again.
+    Look(u32),
     /// A flusher that is no worker continues.
     Flusher(usize),
 }
@@ -78,6 +83,8 @@ pub(crate) enum Mode {
     Rescue,
     /// Another program; `true`: it computes.
     Foreign(bool),
+    /// An issuer, by its index.
+    Issuer(usize),
     /// Gone.
     Dead,
 }
@@ -181,6 +188,7 @@ pub(crate) struct Engine<'a> {
     sabotage_count: u32,
     /// What a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
+    issuing: Issuing,
     watcher: Option<Watcher>,
     gauges: Vec<Gauge>,
     watchers: Watchers,
@@ -229,6 +237,7 @@ impl<'a> Engine<'a> {
             next_progress: STEPS_PER_PROGRESS,
             sabotage_count: 0,
             held_back: None,
+            issuing: Issuing::default(),
             watcher: config.watchdog.map(Watcher::new),
             gauges: Vec::new(),
             watchers: Watchers::new(plan, config),
@@ -236,6 +245,7 @@ impl<'a> Engine<'a> {
             memory: Memory::default(),
             is_complete: false,
         };
+        engine.set_up_caches();
         engine.set_up_machine();
         engine.set_up_rescuers();
         engine
@@ -262,6 +272,18 @@ impl<'a> Engine<'a> {
     /// Runs to the end, or to the first complaint.
     /// `progress` is told now and then.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Outcome {
+        self.run_to_end(progress);
+        self.outcome()
+    }
+
+    /// As [`run`](Self::run), for a run with issuers that nobody checks.
+    pub(crate) fn run_traffic(mut self) -> Traffic {
+        self.run_to_end(&mut |_| ());
+        assert!(self.is_complete && self.violation.is_none(), "{:?}", self.violation);
+        self.traffic()
+    }
+
+    fn run_to_end(&mut self, progress: &mut dyn FnMut(Progress)) {
         while self.violation.is_none() {
             if self.steps >= self.next_progress {
                 self.next_progress = self.steps + STEPS_PER_PROGRESS;
@@ -285,7 +307,6 @@ impl<'a> Engine<'a> {
         if self.violation.is_none() {
             self.check_end();
         }
-        self.outcome()
     }
 
     fn progress(&self) -> Progress {
@@ -310,6 +331,7 @@ impl<'a> Engine<'a> {
             Due::Wheel => self.turn_wheel(),
             Due::CpuLeaves => self.some_cpu_leaves(),
             Due::CpuReturns(cpu) => self.cpu_returns(cpu),
+            Due::Look(cpu) => self.look_around(cpu),
             Due::Flusher(flush) => self.flusher_continues(flush),
         }
     }
@@ -399,7 +421,10 @@ impl<'a> Engine<'a> {
 
     /// A CPU may have become free.
     fn dispatch(&mut self, cpu: u32) {
-        let Some((tid, is_switch)) = self.machine.dispatch(cpu) else { return };
+        self.machine.set_time(self.now);
+        let Some((tid, is_switch)) = self.machine.dispatch(cpu) else {
+            return self.plan_look(cpu);
+        };
         if is_switch {
             self.machine.threads[tid].burn += self.config.costs.switch;
         }
@@ -419,6 +444,7 @@ impl<'a> Engine<'a> {
         let slice = self.config.costs.slice.unwrap_or(Nanos::MAX);
         let burnt = wanted.min(self.machine.cpu_time(cpu, slice).max(1));
         let wall = self.machine.wall_time(cpu, burnt);
+        self.count_busy(wall);
         let burst = self.machine.begin_burst(cpu, self.now);
         let due = Due::Burnt(cpu, burnt, burst);
         self.agenda.add(self.now.saturating_add(wall), Rank::CpuFree, due);
@@ -429,6 +455,7 @@ impl<'a> Engine<'a> {
             return;
         }
         let Some(tid) = self.machine.running(cpu) else { return };
+        self.machine.set_time(self.now);
         let thread = &mut self.machine.threads[tid];
         thread.burn -= burnt;
         if thread.burn == 0 {
@@ -458,7 +485,7 @@ impl<'a> Engine<'a> {
             // A lent worker is counted at home, which does not know what it runs.
             Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
             Mode::Item(_) => Class::Computing,
-            Mode::Rescue | Mode::Foreign(_) | Mode::Dead => return,
+            Mode::Rescue | Mode::Foreign(_) | Mode::Issuer(_) | Mode::Dead => return,
         };
         let (home, before) = (thread.home, thread.class);
         if before == class {

@@ -6,14 +6,15 @@
 //! long a context switch takes, when a blocked worker is noticed, whether a thread can be created.
 //! So every run can be repeated from its seed.
 //!
-//! Six uses:
+//! Seven uses:
 //!
 //! - [`run_scenario`]: a small scenario written by people, for its timeline;
 //! - [`run_seed`]: a random machine with random load and random faults, watched by checkers;
 //! - [`simulate`]: any [`Plan`] under any [`Config`];
 //! - [`scale`]: large loads of one mix, for finding out how cost grows;
 //! - [`energy`]: what a run costs in energy;
-//! - [`contention`]: what the locks of its pools would have to bear.
+//! - [`contention`]: what the locks of its pools would have to bear;
+//! - [`crypt`]: the comparison of affinity scopes that the kernel's documentation makes.
 //!
 //! # How it scales
 //!
@@ -48,6 +49,7 @@ mod by_pool;
 mod checkers;
 pub mod config;
 pub mod contention;
+pub mod crypt;
 pub mod energy;
 mod engine;
 pub mod event;

@@ -15,6 +15,7 @@ use crate::config::Placement;
 use crate::topology::Shape;
 
 mod by_load;
+mod caches;
 mod domains;
 mod hotplug;
 
@@ -53,6 +54,10 @@ pub(crate) struct Thread {
     pub(crate) burn: Nanos,
     /// The domain whose CPUs may take it over, while it waits.
     waits_in: Option<u32>,
+    /// The domain where it is woken, if that is not where it may run.
+    near: Option<u32>,
+    /// When it was last on a CPU; kept only where caches matter.
+    ran_at: Nanos,
 }
 
 #[derive(Debug)]
@@ -87,6 +92,7 @@ pub(crate) struct Machine {
     idle_changes: Vec<u32>,
     placement: Placement,
     nr_left: u64,
+    caches: Option<caches::Minded>,
 }
 
 /// The domain of the whole machine.
@@ -114,6 +120,7 @@ impl Machine {
             idle_changes: Vec::new(),
             placement,
             nr_left: 0,
+            caches: None,
         }
     }
 
@@ -176,6 +183,8 @@ impl Machine {
             is_fresh: false,
             burn: 0,
             waits_in: None,
+            near: None,
+            ran_at: 0,
         });
         self.threads.len() - 1
     }
@@ -236,6 +245,7 @@ impl Machine {
             Place::Domain(domain) if self.placement == Placement::Thrifty => {
                 self.thriftiest(domain).unwrap_or_else(|| self.domains.least_loaded(domain))
             }
+            Place::Domain(domain) if self.caches.is_some() => self.choose_near(tid, domain),
             Place::Domain(domain) if self.is_idle(last) && self.domains.has(domain, last) => last,
             Place::Domain(domain) => self.domains.least_loaded(domain),
         }
@@ -287,7 +297,10 @@ impl Machine {
         if self.cpus[cpu as usize].running.is_some() || !self.is_online(cpu) {
             return None;
         }
-        let tid = self.pop(cpu).or_else(|| self.steal(cpu))?;
+        let tid = self.pop(cpu).or_else(|| match self.caches {
+            Some(minded) => self.pull(cpu, minded),
+            None => self.steal(cpu),
+        })?;
         let thread = &mut self.threads[tid];
         thread.state = State::Running;
         let cpu = &mut self.cpus[cpu as usize];
@@ -307,15 +320,20 @@ impl Machine {
         for at in 0..self.domains.of(cpu).len() {
             let domain = self.domains.of(cpu)[at];
             let Some(from) = self.domains.next_waiting(domain, cpu) else { continue };
-            let (queue, index) = self.find_movable(from, domain)?;
-            let tid = self.cpus[from as usize].queues[queue].remove(index)?;
-            self.dequeued(tid);
-            self.change_load(from, -1);
-            self.change_load(cpu, 1);
-            self.threads[tid].cpu = cpu;
-            return Some(tid);
+            let at = self.find_movable(from, domain)?;
+            return self.take_over(from, at, cpu);
         }
         None
+    }
+
+    /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not queued.
+    fn take_over(&mut self, from: u32, (queue, index): (usize, usize), cpu: u32) -> Option<Tid> {
+        let tid = self.cpus[from as usize].queues[queue].remove(index)?;
+        self.dequeued(tid);
+        self.change_load(from, -1);
+        self.change_load(cpu, 1);
+        self.threads[tid].cpu = cpu;
+        Some(tid)
     }
 
     fn find_movable(&self, from: u32, domain: u32) -> Option<(usize, usize)> {
@@ -347,6 +365,7 @@ impl Machine {
         let thread = &self.threads[tid];
         debug_assert_eq!(thread.state, State::Running);
         let cpu = thread.cpu;
+        self.note_ran(tid);
         self.nr_left += 1;
         let entry = &mut self.cpus[cpu as usize];
         (entry.running, entry.left) = (None, self.nr_left);

@@ -4,6 +4,7 @@
 use super::{Checker, World};
 use crate::event::{Event, PoolNo, What, WorkerNo};
 use crate::machine::Place;
+use crate::places::PoolKind;
 
 #[derive(Debug, Default)]
 pub(super) struct Placement {
@@ -49,6 +50,12 @@ impl Placement {
         self.homes.get(worker).copied().filter(|home| *home != PoolNo::MAX)
     }
 
+    /// Whether the pool's workers are only woken in its pod.
+    fn is_loose(kind: PoolKind, world: &World<'_>) -> bool {
+        let is_loose = world.config.caches.is_some_and(|caches| caches.is_loose);
+        is_loose && matches!(kind, PoolKind::Unbound(_))
+    }
+
     fn check_place(
         &self,
         item: usize,
@@ -62,6 +69,7 @@ impl Placement {
         let kind = world.gauges[home].kind;
         let domains = world.machine.domains();
         let is_at_home = match kind.place() {
+            Place::Domain(_) if Self::is_loose(kind, world) => true,
             Place::Cpu(home) => cpu == home || !world.machine.is_online(home),
             Place::Domain(home) => domains.has(home, cpu) || domains.nr_online(home) == 0,
         };

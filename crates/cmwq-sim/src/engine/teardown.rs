@@ -67,7 +67,7 @@ impl Engine<'_> {
 
     pub(super) fn outcome(&mut self) -> Outcome {
         let is_worker = |thread: &&super::Thread| {
-            !thread.is_rescuer && !matches!(thread.mode, Mode::Foreign(_))
+            !thread.is_rescuer && !matches!(thread.mode, Mode::Foreign(_) | Mode::Issuer(_))
         };
         Outcome {
             digest: self.watchers.digest,

@@ -23,6 +23,8 @@ pub(super) enum Turn {
     Off,
     /// Lets others go first.
     Yield,
+    /// Goes on near this CPU, or on it.
+    Move(u32),
 }
 
 impl Engine<'_> {
@@ -36,6 +38,7 @@ impl Engine<'_> {
                 Mode::Item(run) => self.run_on(tid, run),
                 Mode::Rescue => self.ask_as_rescuer(tid),
                 Mode::Foreign(computes) => self.foreign(tid, computes),
+                Mode::Issuer(issuer) => self.issue(tid, issuer),
                 Mode::Dead => Turn::Off,
             };
             match turn {
@@ -49,6 +52,11 @@ impl Engine<'_> {
                     return self.regauge(tid);
                 }
                 Turn::Yield => return self.machine.requeue(tid),
+                Turn::Move(cpu) => {
+                    self.machine.leave(tid);
+                    self.machine.threads[tid].cpu = cpu;
+                    return self.wake(tid);
+                }
             }
         }
     }
@@ -147,7 +155,7 @@ impl Engine<'_> {
         self.threads[tid].mode = Mode::Item(run);
         let here = self.machine.threads[tid].cpu;
         match op {
-            Op::Burn(ns) => return Turn::Burn(ns),
+            Op::Burn(ns) => return Turn::Burn(ns + self.fetch(run.what.item, here)),
             Op::Sleep(ns) => return self.block_for(tid, ns, false),
             Op::Announced(ns) => return self.block_for(tid, ns, true),
             Op::Queue { item, cpu } => {
@@ -244,6 +252,7 @@ impl Engine<'_> {
         }
         let id = self.threads[tid].visit.map_or(self.threads[tid].id, |visit| visit.id);
         self.leave_function(tid, run.site.pool, id);
+        self.tell_issuer(item, self.machine.threads[tid].cpu);
         Turn::Again
     }
 
@@ -283,6 +292,7 @@ impl Engine<'_> {
         let (place, is_high) = (self.pools.list[pool].kind.place(), self.pools.list[pool].is_high);
         let tid = self.machine.spawn(place, is_high);
         self.spawn_thread(pool, id, Mode::Ask);
+        self.loosen(tid, pool);
         self.pools.list[pool].set_thread(id, Some(tid));
         tid
     }

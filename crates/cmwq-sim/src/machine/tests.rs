@@ -1,6 +1,8 @@
 //! CPUs, priorities, domains, and CPUs that come and go.
 
 use super::*;
+use crate::config::Caches;
+use crate::topology::Scope;
 
 fn machine(cpus: u32, pod_cpus: u32) -> Machine {
     Machine::new(Shape::Pods { cpus, pod_cpus, node_pods: 1 }, Placement::Nearest)
@@ -94,4 +96,48 @@ fn a_thrifty_machine_goes_where_it_takes_least() {
     machine.leave(pinned);
     while machine.next_ready().is_some() {}
     assert_eq!(run(&mut machine, one), 5, "left last of the slow ones");
+}
+
+#[test]
+fn threads_stay_near_their_cache_until_they_are_cold() {
+    let mut machine = machine(4, 2);
+    let caches = Caches { transfer: 0, hot: 10, look: 1, is_loose: true };
+    machine.mind_caches(&caches);
+    for cpu in 0..2 {
+        spawn_awake(&mut machine, Place::Cpu(cpu), false);
+    }
+    settle(&mut machine);
+    let free = spawn_awake(&mut machine, Place::Domain(WHOLE), false);
+    assert_eq!(settle(&mut machine), [], "it waits in its cache, which is full");
+    machine.set_time(9);
+    assert_eq!(machine.dispatch(2), None, "too hot");
+    machine.set_time(10);
+    assert_eq!(machine.dispatch(2), Some((free, true)));
+    // There it wakes up from now on, and also where it is told to.
+    machine.leave(free);
+    machine.wake(free);
+    assert_eq!((settle(&mut machine), machine.threads[free].cpu), (vec![free], 2));
+    machine.leave(free);
+    machine.keep_near(free, machine.domains().pod(Scope::Cache, 0));
+    machine.wake(free);
+    assert!(machine.threads[free].cpu < 2);
+}
+
+#[test]
+fn caches_that_are_not_full_keep_their_threads() {
+    let mut machine = machine(6, 3);
+    machine.mind_caches(&Caches { transfer: 0, hot: 0, look: 1, is_loose: true });
+    let first = spawn_awake(&mut machine, Place::Cpu(0), false);
+    settle(&mut machine);
+    let second = spawn_awake(&mut machine, Place::Cpu(0), false);
+    let third = spawn_awake(&mut machine, Place::Domain(WHOLE), false);
+    settle(&mut machine);
+    assert_ne!(machine.threads[third].cpu, 0, "its cache has idle CPUs");
+    machine.leave(third);
+    settle(&mut machine);
+    assert_eq!(machine.running(0), Some(first));
+    assert_eq!(machine.dispatch(3), None, "the one that waits may not leave CPU 0");
+    assert_eq!(machine.dispatch(1), None);
+    machine.leave(first);
+    assert_eq!(settle(&mut machine), [second]);
 }
