@@ -44,12 +44,15 @@ unsafe extern "C" {
 
 /// The section.
 fn told() -> &'static [Told] {
-    // SAFETY: nothing is executed: sees to it that there is a section, if an empty one.
+    // SAFETY: nothing is executed: sees to it that there is a section, if an empty one, and that its ends are those of this
+    // program or library, and not of another one in the process that has such a section, too.
     unsafe {
         asm!(
             ".pushsection cmwq_closures, \"aR\", @progbits",
             ".balign 8",
             ".popsection",
+            ".hidden __start_cmwq_closures",
+            ".hidden __stop_cmwq_closures",
             options(nomem, nostack, preserves_flags)
         );
     }
