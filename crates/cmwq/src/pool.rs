@@ -264,12 +264,20 @@ impl Pool {
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
     pub(crate) fn call_to_lend(&'static self) -> bool {
+        match self.try_to_call() {
+            // A new worker begins by waiting, for this.
+            Kick::NeedFirst => self.try_to_call() != Kick::None,
+            kick => kick != Kick::None,
+        }
+    }
+
+    fn try_to_call(&'static self) -> Kick {
         let mut guard = self.lock();
         let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
-        let called = kick != Kick::None;
-        guard.is_called |= called;
+        // Only who was woken will answer. A worker that is being created, by us or somebody else, will not.
+        guard.is_called |= matches!(kick, Kick::Wake(_));
         self.unlock(guard, kick);
-        called
+        kick
     }
 
     /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
