@@ -5,7 +5,7 @@ use shuttle::thread;
 use super::{Count, Pods, check};
 use crate::current::blocking;
 use crate::park::Event;
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// One pod has all the items; the other one's worker runs some of them, perhaps.
 #[test]
@@ -24,6 +24,32 @@ fn an_idle_pod_helps() {
         }
         wq.flush();
         assert_eq!(count.get(), 3);
+    });
+}
+
+/// The other pod is made by whoever wants its help first, and several may. The first item runs until the second one has
+/// begun, for which their own pod has no CPU.
+#[test]
+fn a_pod_in_the_making_helps() {
+    check(Pods::Two, |world| {
+        let wq = world.managed();
+        let begun = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&begun);
+        let first = wq.queue_on(0, move || {
+            while !theirs.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+        });
+        let queuers: Vec<_> = (0..2)
+            .map(|_| {
+                let (wq, begun) = (wq.clone(), Arc::clone(&begun));
+                thread::spawn(move || {
+                    wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();
+                })
+            })
+            .collect();
+        first.join().unwrap();
+        queuers.into_iter().for_each(|queuer| queuer.join().unwrap());
     });
 }
 
