@@ -711,6 +711,10 @@ impl Locked {
     /// What has become active under this hold of the lock.
     #[cold]
     fn trace_activations(&mut self, pool: &Pool) {
+        if self.traced_for != trace::session().max(1) {
+            // A reader came during this hold of the lock: what is noted, if anything, is from after an earlier one had gone.
+            return self.note_activations();
+        }
         // There is room for more than one hold of the lock can bring but a large change of limits.
         let missed =
             self.core.take_activations(|activation| trace::activate_work(pool, activation));
