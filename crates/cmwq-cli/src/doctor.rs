@@ -11,12 +11,12 @@ mod text;
 mod trials;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use cmwq::doctor::Degradation;
 use cmwq::{Diagnosis, ErrorKind};
 
+use crate::output::print;
 use crate::{exit, message};
 use children::Measured;
 
@@ -124,20 +124,6 @@ fn measure_child(trials: u32) -> ExitCode {
         Err(problem) => {
             message::say(problem);
             ExitCode::from(exit::NO_RESULT)
-        }
-    }
-}
-
-fn print(report: &str) -> ExitCode {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(report.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::from(exit::DONE),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::from(exit::OUTPUT_CLOSED)
-        }
-        Err(error) => {
-            message::say(format_args!("cannot write to standard output: {error}"));
-            ExitCode::from(exit::FAILED)
         }
     }
 }

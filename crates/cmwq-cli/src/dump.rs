@@ -9,7 +9,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use crate::{look, scenario};
+use crate::{look, output};
 pub(crate) use stuck::{down_to_item, frame, is_own, line};
 pub(crate) use text::short_name;
 
@@ -42,5 +42,5 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         (true, false) => stuck::text(&stuck::busy(&seen)),
         (true, true) => json::document(&stuck::busy(&seen)),
     };
-    scenario::print(&report)
+    output::print(&report)
 }

@@ -10,6 +10,7 @@ mod exit;
 mod look;
 mod message;
 mod monitor;
+mod output;
 mod picture;
 mod scenario;
 mod set;

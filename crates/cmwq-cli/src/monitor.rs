@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::{exit, look, message, scenario};
+use crate::{exit, look, message, output};
 
 /// Show what the workqueues of a running process have done, at intervals
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
     let queues: Vec<&Queue> = seen.queues.iter().filter(is_wanted).collect();
     let text =
         if args.json { rows::json(&seen, &queues, now()) } else { rows::table(&seen, &queues) };
-    if scenario::print(&text) == ExitCode::from(exit::DONE) {
+    if output::print(&text) == ExitCode::from(exit::DONE) {
         return Ok(());
     }
     // Nobody reads any more: that ends it.

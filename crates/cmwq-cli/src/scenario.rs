@@ -14,13 +14,13 @@ mod threads;
 mod trace;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use cmwq_sim::{Scenario, Timeline, run_scenario};
 
+use crate::output::print;
 use crate::{exit, message};
 use chart::Chart;
 pub(crate) use source::load;
@@ -111,16 +111,4 @@ fn show(args: &Args, name: &Path, scenario: &Scenario, timeline: &Timeline) -> E
 fn fail(code: u8, error: &str) -> ExitCode {
     message::say(error);
     ExitCode::from(code)
-}
-
-/// Prints `text` on standard output.
-pub(crate) fn print(text: &str) -> ExitCode {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::from(exit::DONE),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::from(exit::OUTPUT_CLOSED)
-        }
-        Err(error) => fail(exit::FAILED, &format!("cannot write to standard output: {error}")),
-    }
 }

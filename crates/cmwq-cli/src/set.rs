@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use cmwq::control::{Client, ClientError, ConnectError, Target};
 use os_display::Quotable as _;
 
-use crate::{exit, message};
+use crate::{exit, message, output};
 use assignment::{Assignment, nearest};
 use report::{Changed, Failure};
 
@@ -132,8 +132,8 @@ fn connect(args: &Args) -> Result<Client, ConnectError> {
 
 fn list(args: &Args, client: &mut Client, target: Option<&Target>) -> ExitCode {
     match client.show(target) {
-        Ok(listing) if args.json => report::print(&report::listing_json(args.pid, &listing)),
-        Ok(listing) => report::print(&report::listing_text(&listing)),
+        Ok(listing) if args.json => output::print(&report::listing_json(args.pid, &listing)),
+        Ok(listing) => output::print(&report::listing_text(&listing)),
         Err(error) => fail(args, &[], target, &explain(client, target, error)),
     }
 }
@@ -154,9 +154,9 @@ fn set(args: &Args, client: &mut Client, target: &Target, assignments: &[Assignm
         }
     }
     if args.json {
-        report::print(&report::changes_json(args.pid, Some(target), &changed, None))
+        output::print(&report::changes_json(args.pid, Some(target), &changed, None))
     } else {
-        report::print(&report::changes_text(target, &changed))
+        output::print(&report::changes_text(target, &changed))
     }
 }
 
@@ -182,10 +182,10 @@ fn explain(client: &mut Client, target: Option<&Target>, error: ClientError) -> 
 fn fail(args: &Args, changed: &[Changed], target: Option<&Target>, failure: &Failure) -> ExitCode {
     message::say(&failure.text);
     let printed = if args.json {
-        report::print(&report::changes_json(args.pid, target, changed, Some(failure)))
+        output::print(&report::changes_json(args.pid, target, changed, Some(failure)))
     } else {
         target.map_or(ExitCode::SUCCESS, |target| {
-            report::print(&report::changes_text(target, changed))
+            output::print(&report::changes_text(target, changed))
         })
     };
     if printed == ExitCode::SUCCESS { ExitCode::from(exit::FAILED) } else { printed }

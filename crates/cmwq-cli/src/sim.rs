@@ -15,7 +15,8 @@ use cmwq_sim::config::Sabotage;
 use cmwq_sim::swarm::{FaultSet, Options};
 use cmwq_sim::{Plan, Report, Scope, Shape};
 
-use crate::scenario::{load, print};
+use crate::output::print;
+use crate::scenario::load;
 use crate::{exit, message};
 use runs::Total;
 

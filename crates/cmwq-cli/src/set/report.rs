@@ -1,14 +1,9 @@
 //! What is printed.
 
-use std::io::{self, Write as _};
-use std::process::ExitCode;
-
 use cmwq::control::{ConnectError, Item, Listing, Target};
 use cmwq::sysfs::Attribute;
 use os_display::Quotable as _;
 use serde_json::{Map, Value, json};
-
-use crate::{exit, message};
 
 /// An attribute that was set.
 #[derive(Debug)]
@@ -164,18 +159,4 @@ pub(super) fn changes_json(
 
 fn document(value: Value) -> String {
     format!("{value:#}\n")
-}
-
-pub(super) fn print(text: &str) -> ExitCode {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::from(exit::DONE),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::from(exit::OUTPUT_CLOSED)
-        }
-        Err(error) => {
-            message::say(format_args!("cannot write to standard output: {error}"));
-            ExitCode::from(exit::FAILED)
-        }
-    }
 }

@@ -7,7 +7,7 @@ use cmwq_sim::crypt::{self, Figures, ISSUERS, Way};
 use serde::Serialize;
 
 use super::Args;
-use crate::scenario::print;
+use crate::output::print;
 
 /// Virtual time of a run.
 const LENGTH_NS: u64 = 1_000_000_000;

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::exit;
-use crate::scenario::print;
+use crate::output::print;
 use rungs::Rung;
 
 /// What came of a rung.

@@ -14,7 +14,7 @@ use super::sample::Process;
 use super::take::Taker;
 use super::ui::Ui;
 use super::{Args, json, sample, table, view};
-use crate::{exit, message, scenario};
+use crate::{exit, message, output};
 
 /// Looks again after each interval, until the process ends or a signal says that it is enough.
 pub(super) fn run(
@@ -52,7 +52,7 @@ pub(super) fn run(
 }
 
 fn print(text: &str) -> Result<(), ExitCode> {
-    match scenario::print(text) {
+    match output::print(text) {
         code if code == ExitCode::from(exit::DONE) => Ok(()),
         code => Err(code),
     }
