@@ -1,9 +1,10 @@
 //! `cmwq trace`: what a process's workqueues do, event by event.
 //!
-//! [`live`] reads a running process, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
+//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
 //! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
 //! does not grow with the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
 
+mod begun;
 mod chrome;
 mod lanes;
 mod live;
@@ -133,8 +134,17 @@ pub(crate) struct Subject {
 /// Where events go, in the order of their times.
 trait Sink {
     fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) -> io::Result<()>;
-    /// After the last one. `lost`: how many are missing.
-    fn end(&mut self, subject: &mut Subject, lost: u64) -> io::Result<()>;
+    /// After the last one.
+    fn end(&mut self, subject: &mut Subject, end: End) -> io::Result<()>;
+}
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    ns: u64,
+    /// How many events are missing.
+    lost: u64,
 }
 
 /// What came of it.
@@ -188,15 +198,15 @@ fn trace(args: &Args) -> Result<Summary, Failure> {
         events += 1;
         sinks.iter_mut().try_for_each(|sink| sink.event(subject, event))
     };
-    let lost = match source {
+    let end = match source {
         Source::Process(live) => live.run(args, &mut subject, &mut merge, &mut write),
         Source::File(replay) => replay.run(&mut subject, &mut merge, &mut write),
     };
-    let lost = lost.map_err(|error| failure(args, &error))?;
+    let end = end.map_err(|error| failure(args, &error))?;
     for sink in &mut sinks {
-        sink.end(&mut subject, lost).map_err(|error| failure(args, &error))?;
+        sink.end(&mut subject, end).map_err(|error| failure(args, &error))?;
     }
-    Ok(Summary { events, lost })
+    Ok(Summary { events, lost: end.lost })
 }
 
 /// Where events go: the trace, the picture, or both.

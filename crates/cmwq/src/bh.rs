@@ -278,6 +278,7 @@ fn run(pool: &'static Pool, claim: &Claim) {
             trace::run(pool, claim);
         } else {
             (claim.func)(claim.item);
+            trace::has_run(pool, claim);
         }
     }
     current::leave_bh();

@@ -21,7 +21,6 @@ use crate::panic;
 use crate::park::Event;
 use crate::symbol::closures;
 use crate::sync::{Mutex, lock};
-use crate::trace;
 use crate::watchdog::WaitFor;
 
 mod memory;
@@ -253,7 +252,6 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    trace::name_closure::<F>(run::<I, F, T>);
     let closure = Closure::make(item, func);
     (closure, JoinHandle { packet: Closure::packet_of(closure) })
 }

@@ -716,8 +716,10 @@ impl Locked {
             return self.note_activations();
         }
         // There is room for more than one hold of the lock can bring but a large change of limits.
-        let missed =
-            self.core.take_activations(|activation| trace::activate_work(pool, activation));
+        let mut moment = None;
+        let missed = self
+            .core
+            .take_activations(|activation| trace::activate_work(pool, activation, &mut moment));
         trace::lose(missed);
     }
 

@@ -23,7 +23,7 @@ use crate::flushing::{self, Flusher};
 use crate::notice::{self, Notice};
 use crate::runtime::Runtime;
 use crate::sync::Arc;
-use crate::work::{Busy, Embedded, WorkId, run};
+use crate::work::{Busy, Embedded, WorkId};
 use crate::worker::guarded;
 use crate::wq::{Handle, Queueing};
 
@@ -202,8 +202,7 @@ impl RcuWork {
     #[must_use]
     #[doc(alias = "INIT_RCU_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = RcuItem::with(run::<RcuItem>, Some(refused));
-        Self(Arc::new(Embedded { item, func: Box::new(func) }))
+        Self(Embedded::make(|run| RcuItem::with(run, Some(refused)), func))
     }
 
     fn item(&self) -> &WorkItem {

@@ -36,8 +36,9 @@ mod stamp;
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Activation, Claim, WorkFn, WorkItem};
+use cmwq_core::{Activation, Claim, WorkItem};
 
+pub(crate) use event::Moment;
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
 #[cfg(not(any(loom, shuttle)))]
 pub use session::{Round, Session, Tick};
@@ -53,6 +54,7 @@ pub(crate) use outside::queued;
 use outside::probe;
 
 use crate::pool::{Pool, PoolKind};
+use crate::symbol::closures;
 use crate::wq::Wq;
 
 /// Whether events of the kind are wanted.
@@ -74,7 +76,7 @@ fn get_ready() {
     sink::ready();
 }
 
-/// Whether runs are traced at all. One that begins while they are not has no end either.
+/// Whether runs are traced at all.
 #[inline(always)]
 pub(crate) fn wants_runs() -> bool {
     const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
@@ -96,10 +98,32 @@ pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
     execute_end(pool, claim);
 }
 
+/// A function has returned that was called while no runs were traced: whoever has begun to look since then knows of it, and
+/// is told of its end.
+///
+/// # Safety
+/// As for [`run`].
+#[inline(always)]
+pub(crate) unsafe fn has_run(pool: &'static Pool, claim: &Claim) {
+    if is_on(Kind::ExecuteEnd) {
+        name_queue(pool, claim);
+        sink::name_function(claim.func as usize, closures::name);
+        emit_execute(Kind::ExecuteEnd, pool, claim);
+    }
+}
+
 /// Number of the reader, while there is one.
 #[inline]
 pub(crate) fn session() -> u32 {
     sink::session()
+}
+
+/// Writes an event, now. Of what was switched on; the caller has looked.
+#[inline(never)]
+fn record(event: &Event) {
+    if let Some(moment) = sink::moment() {
+        sink::record(event, moment);
+    }
 }
 
 /// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item yet.
@@ -127,7 +151,8 @@ fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u3
     if wq.is_new_to(session()) {
         sink::tell_name(wq.key.0, &wq.name);
     }
-    sink::record(&Event {
+    sink::name_function(func as usize, closures::name);
+    record(&Event {
         pool: pool.id.0,
         wq: wq.key.0,
         requested_cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(ANY_CPU),
@@ -145,9 +170,13 @@ pub(crate) fn wants_activations() -> bool {
     cfg!(all(feature = "usdt", not(any(loom, shuttle)))) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock.
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once it has been looked up.
 #[cold]
-pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
+pub(crate) fn activate_work(
+    pool: &Pool,
+    activation: &Activation,
+    moment: &mut Option<Option<Moment>>,
+) {
     probe!(
         workqueue_activate_work,
         activation.addr,
@@ -158,30 +187,16 @@ pub(crate) fn activate_work(pool: &Pool, activation: &Activation) {
     if !is_on(Kind::ActivateWork) {
         return;
     }
-    sink::record(&Event {
+    let Some(moment) = *moment.get_or_insert_with(sink::moment) else { return };
+    let event = Event {
         pool: pool.id.0,
         wq: activation.wq.0,
         work: activation.addr as u64,
         func: activation.func as usize as u64,
         pool_cpu: cpu_of(pool),
         ..Event::new(Kind::ActivateWork)
-    });
-}
-
-/// A closure is about to be queued, of which this is the function: symbol tables say the same of all of them.
-#[inline(always)]
-pub(crate) fn name_closure<F>(func: WorkFn) {
-    // Whatever is traced of it, it is called something.
-    if sink::mask() != 0 {
-        name(func, std::any::type_name::<F>);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn name(func: WorkFn, name: fn() -> &'static str) {
-    sink::ready();
-    sink::name_function(func as usize as u64, name());
+    };
+    sink::record(&event, moment);
 }
 
 /// So many events could not be kept.
@@ -210,17 +225,23 @@ fn execute_end(pool: &'static Pool, claim: &Claim) {
     }
 }
 
+/// What was queued before the reader came has told nobody its queue's name.
+#[cold]
+fn name_queue(pool: &'static Pool, claim: &Claim) {
+    sink::ready();
+    sink::name_queue(claim.wq.0, |session| {
+        let wq = pool.runtime.wq(claim.wq)?;
+        wq.is_new_to(session).then(|| wq.name.to_string())
+    });
+}
+
 #[cold]
 fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
-    sink::ready();
     if kind == Kind::ExecuteStart {
-        // What was queued before the reader came has told nobody its queue's name.
-        sink::name_queue(claim.wq.0, |session| {
-            let wq = pool.runtime.wq(claim.wq)?;
-            wq.is_new_to(session).then(|| wq.name.to_string())
-        });
+        name_queue(pool, claim);
+        sink::name_function(claim.func as usize, closures::name);
     }
-    sink::record(&Event {
+    record(&Event {
         pool: pool.id.0,
         wq: claim.wq.0,
         work: claim.item.addr() as u64,
@@ -265,7 +286,7 @@ pub(crate) fn worker(kind: Kind, pool: &Pool, tid: i32) {
 
 #[cold]
 fn emit_worker(kind: Kind, pool: &Pool, tid: i32) {
-    sink::record(&Event {
+    record(&Event {
         pool: pool.id.0,
         tid: u32::try_from(tid).unwrap_or_default(),
         pool_cpu: cpu_of(pool),
@@ -290,7 +311,7 @@ fn emit_mayday(pool: &Pool, wq: &Wq) {
     }
     let event =
         Event { pool: pool.id.0, wq: wq.key.0, pool_cpu: cpu_of(pool), ..Event::new(Kind::Mayday) };
-    sink::record(&event);
+    record(&event);
 }
 
 fn cpu_of(pool: &Pool) -> i32 {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use cmwq_core::WorkItem;
+use cmwq_core::{WorkFn, WorkItem};
 
 use crate::current;
 use crate::delayed::DelayedItem;
@@ -15,6 +15,7 @@ use crate::fork;
 use crate::grab::{self, Enabled, Target};
 use crate::panic;
 use crate::runtime::Runtime;
+use crate::symbol::closures;
 use crate::sync::Arc;
 use crate::worker::guarded;
 use crate::wq::{Handle, Queueing};
@@ -56,18 +57,21 @@ pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
 #[repr(C)]
 pub(crate) struct Embedded<I> {
     pub(crate) item: I,
-    pub(crate) func: Box<dyn Fn() + Send + Sync>,
+    func: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The function of all of them.
+/// The function of an item whose closure is an `F`: each has its own, by which the closure is known to whoever looks on.
 ///
 /// # Safety
-/// `item` must come from [`Embedded::lend`], whose reference this run takes over.
-pub(crate) unsafe extern "C" fn run<I>(item: *mut WorkItem) {
+/// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by [`Embedded::make`] with an `F`.
+unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
+    closures::tell!(run::<I, F>, std::any::type_name::<F>);
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(&work.func)) {
+    // SAFETY: by the caller's promise it is an `F`.
+    let func = unsafe { &*(&raw const *work.func).cast::<F>() };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(func)) {
         guarded(move || panic::handle(&*payload));
     }
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
@@ -77,6 +81,14 @@ pub(crate) unsafe extern "C" fn run<I>(item: *mut WorkItem) {
 }
 
 impl<I> Embedded<I> {
+    /// An idle item, which `item` makes with the function it is given, and its closure.
+    pub(crate) fn make<F>(item: impl FnOnce(WorkFn) -> I, func: F) -> Arc<Self>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Arc::new(Self { item: item(run::<I, F>), func: Box::new(func) })
+    }
+
     /// A pointer with one strong reference for the run.
     pub(crate) fn lend(this: &Arc<Self>) -> NonNull<Self> {
         let raw = Arc::into_raw(Arc::clone(this)).cast_mut();
@@ -253,8 +265,7 @@ impl Work {
     #[must_use]
     #[doc(alias = "INIT_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = WorkItem::new(run::<WorkItem>);
-        Self(Arc::new(Embedded { item, func: Box::new(func) }))
+        Self(Embedded::make(WorkItem::new, func))
     }
 
     /// Whether it is queued and its function not yet entered.
@@ -298,8 +309,7 @@ impl DelayedWork {
     #[must_use]
     #[doc(alias = "INIT_DELAYED_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = DelayedItem::new(run::<DelayedItem>, refused);
-        Self(Arc::new(Embedded { item, func: Box::new(func) }))
+        Self(Embedded::make(|run| DelayedItem::new(run, refused), func))
     }
 
     /// An idle item whose timer never wakes an idle process: once it is due, it waits until something
@@ -311,8 +321,7 @@ impl DelayedWork {
     #[must_use]
     #[doc(alias = "INIT_DEFERRABLE_WORK")]
     pub fn deferrable(func: impl Fn() + Send + Sync + 'static) -> Self {
-        let item = DelayedItem::deferrable(run::<DelayedItem>, refused);
-        Self(Arc::new(Embedded { item, func: Box::new(func) }))
+        Self(Embedded::make(|run| DelayedItem::deferrable(run, refused), func))
     }
 
     /// Whether its timer is armed, or it is queued and its function not yet entered.

@@ -143,6 +143,7 @@ impl Worker {
                 trace::run(self.pool, claim);
             } else {
                 (claim.func)(claim.item);
+                trace::has_run(self.pool, claim);
             }
         }
         self.thread.leave_function();

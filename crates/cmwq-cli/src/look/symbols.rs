@@ -36,7 +36,9 @@ impl Place {
     /// Whether the source is the standard library's, or cmwq's: `cmwq/src/wq.rs`, `cmwq-0.1.0/src/wq.rs`.
     pub(crate) fn is_in_library_file(&self) -> bool {
         let Some(file) = &self.file else { return false };
-        if file.starts_with("/rustc/") || file.contains("/rustlib/src/") {
+        let is_std =
+            |path: &str| ["library/", "/rustc/"].iter().any(|start| path.starts_with(start));
+        if is_std(file) || file.contains("/rustlib/src/") {
             return true;
         }
         let mut parts = file.split('/').rev();
@@ -271,9 +273,12 @@ mod tests {
         let made_for = at("blocking<bool, main::sync>", "/x/registry/cmwq-0.1.0/src/current.rs");
         assert_eq!((made_for.function.as_str(), made_for.has_path()), ("blocking", false));
         assert!(made_for.is_in_library_file());
-        for library in
-            ["/x/crates/cmwq/src/wq.rs", "/x/cmwq-core/src/a/b.rs", "/rustc/0/library/a.rs"]
-        {
+        for library in [
+            "/x/crates/cmwq/src/wq.rs",
+            "/x/cmwq-core/src/a/b.rs",
+            "/rustc/0/library/a.rs",
+            "library/std/src/sync/mpmc/context.rs",
+        ] {
             assert!(at("flush", library).is_in_library_file(), "{library}");
         }
         for own in ["/x/cmwqueue/src/main.rs", "src/main.rs", "/cmwq/main.rs"] {

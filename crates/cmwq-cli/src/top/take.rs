@@ -91,14 +91,16 @@ impl Taker {
     /// Where a worker is, and how it came there, innermost first. Stops the thread for a moment.
     pub(super) fn stack(&self, tid: u32) -> Vec<String> {
         let stack = match Stacks::of(self.pid()).of_thread(tid) {
-            Ok(stack) => stack.into_iter().map(with_short_path).collect::<Vec<_>>(),
+            Ok(stack) => stack,
             Err(why) => return vec![format!("There is none: {why}")],
         };
         let item = dump::down_to_item(&stack);
-        let own = item.iter().find(|place| dump::is_own(place));
+        // Whose code it is, is told by the whole path.
+        let own = item.iter().find(|place| dump::is_own(place)).cloned().map(with_short_path);
         let at =
-            own.and_then(|place| Some(format!("At {} in {}", dump::line(place)?, place.function)));
-        let frames = item.iter().map(|place| format!("  {}", dump::frame(place)));
+            own.and_then(|place| Some(format!("At {} in {}", dump::line(&place)?, place.function)));
+        let frames = item.iter().cloned().map(with_short_path);
+        let frames = frames.map(|place| format!("  {}", dump::frame(&place)));
         at.into_iter().chain(frames).map(|line| printable(&line)).collect()
     }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::lanes::Lanes;
 use super::merge::Timed;
 use super::running::{Run, Running, Segment, Step};
-use super::{Sink, Subject};
+use super::{End, Sink, Subject};
 
 /// The groups that are not processes have ids that no process has.
 const CPUS: u32 = 1 << 22 | 1;
@@ -112,6 +112,9 @@ struct RunArgs<'a> {
     /// Microseconds from queueing to the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<Micros>,
+    /// Microseconds that it had been running for when the trace began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Micros>,
 }
 
 #[derive(Serialize)]
@@ -372,6 +375,7 @@ fn run_args<'a>(run: &Run, queue: &'a str) -> RunArgs<'a> {
         cpu: run.cpu(),
         worker: run.tid,
         waited: run.queued.map(|queued| Micros(run.start.saturating_sub(queued.ns))),
+        before: (run.ago != 0).then_some(Micros(run.ago)),
     }
 }
 
@@ -439,15 +443,15 @@ impl<W: Write> Sink for Chrome<W> {
         self.write_counters(event.ns, false)
     }
 
-    fn end(&mut self, subject: &mut Subject, lost: u64) -> io::Result<()> {
-        for (run, segment) in self.running.rest() {
+    fn end(&mut self, subject: &mut Subject, end: End) -> io::Result<()> {
+        for (run, segment) in self.running.rest(end.ns) {
             self.end_run(subject, &run, segment)?;
         }
         self.write_counters(self.running.now(), true)?;
         if !self.is_begun {
             self.separate()?;
         }
-        let other = serde_json::json!({"producer": "cmwq trace", "lost_events": lost});
+        let other = serde_json::json!({"producer": "cmwq trace", "lost_events": end.lost});
         write!(self.out, "\n],\"otherData\":{other}}}\n")?;
         self.out.flush()
     }

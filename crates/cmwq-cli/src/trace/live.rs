@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq::inspect::{OpenError, Target};
 use cmwq::trace::Session;
 
 use super::merge::{Merge, Take};
-use super::{Args, Subject};
+use super::{Args, End, Subject, begun};
 use crate::look::Symbols;
 use crate::message;
 
@@ -69,21 +70,23 @@ impl Live {
         }
     }
 
-    /// Traces until the time is up, somebody stops it, or the process ends; returns how many events were lost.
+    /// Traces until the time is up, somebody stops it, or the process ends.
     pub(super) fn run(
         mut self,
         args: &Args,
         subject: &mut Subject,
         merge: &mut Merge,
         take: &mut Take<'_>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<End> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
         let end = args.duration.and_then(|duration| Instant::now().checked_add(duration));
+        let begin = begun::now();
         // Names of threads and queues come by themselves.
         self.session.begin(args.events)?;
+        begun::hand_on(self.pid, begin, subject, take)?;
         let mut rounds = 0_u32;
         loop {
             rounds += 1;
@@ -103,8 +106,8 @@ impl Live {
             }
             merge.round(round.begin, subject, take)?;
             if is_over {
-                merge.end(subject, take)?;
-                return Ok(round.lost);
+                let ns = merge.end(subject, take)?;
+                return Ok(End { ns, lost: round.lost });
             }
             if is_look {
                 subject.symbols.look_again();
@@ -125,10 +128,11 @@ impl Live {
 fn refused(pid: u32, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("there is no process {pid}"),
-        io::ErrorKind::PermissionDenied => format!(
-            "process {pid} may not be looked into: {error}; it takes what attaching a debugger takes (the same user and \
-             no special privileges of the process, or CAP_SYS_PTRACE; see ptrace(2))"
-        ),
+        // Which rule forbids it is known there.
+        io::ErrorKind::PermissionDenied => match Target::open(pid) {
+            Err(error @ OpenError::PermissionDenied { .. }) => format!("process {pid}: {error}"),
+            _ => format!("process {pid}: {error}"),
+        },
         _ => format!("process {pid}: {error}"),
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Timed<'a> {
     pub(super) event: &'a Event,
     /// The name of its queue, if it is about one whose name is known.
     pub(super) queue: Option<&'a str>,
+    /// How long before, in nanoseconds, it really was: of what ran already when the trace began.
+    pub(super) ago: u64,
 }
 
 /// A thread of the process.
@@ -141,9 +143,10 @@ impl Merge {
         Ok(())
     }
 
-    /// There are no more rounds: hands on the rest.
-    pub(super) fn end(&mut self, subject: &mut Subject, take: &mut Take<'_>) -> io::Result<()> {
-        self.hand_on(u64::MAX, subject, take)
+    /// There are no more rounds: hands on the rest. When the last one began.
+    pub(super) fn end(&mut self, subject: &mut Subject, take: &mut Take<'_>) -> io::Result<u64> {
+        self.hand_on(u64::MAX, subject, take)?;
+        Ok(self.ticks.last().map_or(0, |tick| tick.ns))
     }
 
     fn hand_on(
@@ -170,7 +173,7 @@ impl Merge {
                     let queue = self.names.get(&event.wq).map(|name| &*name.text);
                     let thread = Thread { tid: *tid, name };
                     let ns = self.ns_of(stamp);
-                    take(subject, &Timed { ns, thread, event: &event, queue })?;
+                    take(subject, &Timed { ns, thread, event: &event, queue, ago: 0 })?;
                 }
             }
         }

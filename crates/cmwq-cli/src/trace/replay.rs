@@ -6,8 +6,8 @@ use std::path::Path;
 
 use cmwq::trace::file::{Block, read_block, read_head};
 
-use super::Subject;
 use super::merge::{Merge, Take};
+use super::{End, Subject};
 
 /// See the module header.
 pub(super) struct Replay {
@@ -22,13 +22,13 @@ impl Replay {
         Ok(Self { input })
     }
 
-    /// Feeds all of it; returns how many events were lost.
+    /// Feeds all of it.
     pub(super) fn run(
         mut self,
         subject: &mut Subject,
         merge: &mut Merge,
         take: &mut Take<'_>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<End> {
         let mut all_lost = 0;
         while let Some(block) = read_block(&mut self.input)? {
             match block {
@@ -46,7 +46,7 @@ impl Replay {
                 }
             }
         }
-        merge.end(subject, take)?;
-        Ok(all_lost)
+        let ns = merge.end(subject, take)?;
+        Ok(End { ns, lost: all_lost })
     }
 }

@@ -1,7 +1,8 @@
 //! Who runs what: events in, spans out.
 //!
 //! A run is an item's stay on a worker, from `execute_start` to `execute_end`. It consists of segments: running, and
-//! blocked where somebody noticed. What began before the trace or lacks its other end is left out.
+//! blocked where somebody noticed. What lacks its start is left out; what lacks its end is ended when the
+//! worker runs something else, or with the trace.
 
 use std::collections::HashMap;
 
@@ -22,6 +23,8 @@ pub(super) struct Run {
     pub(super) pool: u32,
     pub(super) pool_cpu: i32,
     pub(super) start: u64,
+    /// How long before that it really began, of what ran already when the trace began.
+    pub(super) ago: u64,
     /// When it was queued, and the number of that event, if the trace has it.
     pub(super) queued: Option<Queued>,
     cpu: u16,
@@ -91,6 +94,7 @@ impl Running {
                     pool: e.pool,
                     pool_cpu: e.pool_cpu,
                     start: ns,
+                    ago: event.ago,
                     queued: self.queued.remove(&e.work),
                     cpu: e.cpu,
                     segment_start: ns,
@@ -124,7 +128,8 @@ impl Running {
     }
 
     /// What still runs when the trace ends, ended then.
-    pub(super) fn rest(&mut self) -> Vec<(Run, Segment)> {
+    pub(super) fn rest(&mut self, end: u64) -> Vec<(Run, Segment)> {
+        self.now = self.now.max(end);
         let now = self.now;
         let mut runs: Vec<_> = self.runs.drain().map(|(_, run)| run).collect();
         runs.sort_by_key(|run| (run.start, run.tid));
@@ -183,7 +188,7 @@ pub(super) mod tests {
     fn step(running: &mut Running, ns: u64, tid: u32, kind: Kind, about: u64) -> Step {
         let event = event(kind, about);
         let thread = Thread { tid, name: "t" };
-        running.step(&Timed { ns, thread, event: &event, queue: Some("q") })
+        running.step(&Timed { ns, thread, event: &event, queue: Some("q"), ago: 0 })
     }
 
     fn segment(from: u64, to: u64, is_blocked: bool) -> Segment {
@@ -208,7 +213,7 @@ pub(super) mod tests {
         assert!(matches!(turn, Step::Turn(_, s) if s == segment(20, 30, true)));
         let end = step(&mut running, 35, 7, Kind::ExecuteEnd, 0x10);
         assert!(matches!(end, Step::End(_, s) if s == segment(30, 35, false)));
-        assert!(running.rest().is_empty());
+        assert!(running.rest(40).is_empty());
     }
 
     #[test]
@@ -222,8 +227,8 @@ pub(super) mod tests {
         assert_eq!(step(&mut running, 4, 7, Kind::ExecuteEnd, 0x10), Step::Nothing);
         let _ = step(&mut running, 5, 7, Kind::ExecuteStart, 0x30);
         let _ = step(&mut running, 9, 1, Kind::QueueWork, 0x40);
-        let rest = running.rest();
+        let rest = running.rest(12);
         assert_eq!(rest.len(), 1);
-        assert_eq!((rest[0].0.work, rest[0].1), (0x30, segment(5, 9, false)));
+        assert_eq!((rest[0].0.work, rest[0].1), (0x30, segment(5, 12, false)));
     }
 }

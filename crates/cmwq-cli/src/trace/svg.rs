@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::merge::Timed;
 use super::timeline::{Collector, Span, Timeline};
-use super::{Sink, Subject};
+use super::{End, Sink, Subject};
 use crate::message;
 use crate::picture::{Bar, Lane, Picture, short_ms};
 
@@ -34,15 +34,15 @@ impl<W: Write> Sink for Svg<W> {
         Ok(())
     }
 
-    fn end(&mut self, subject: &mut Subject, lost: u64) -> io::Result<()> {
-        let timeline = self.collector.finish(subject);
+    fn end(&mut self, subject: &mut Subject, end: End) -> io::Result<()> {
+        let timeline = self.collector.finish(subject, end);
         if timeline.spans.is_empty() {
             message::say(format_args!(
                 "nothing ran in this window; the trace is {} ms long",
                 short_ms(timeline.end)
             ));
         }
-        let title = match (subject.name.as_str(), lost) {
+        let title = match (subject.name.as_str(), end.lost) {
             (name, 0) => name.to_owned(),
             (name, lost) => format!("{name} ({lost} events lost)"),
         };

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use cmwq::trace::{ANY_CPU, Kind};
 
 use super::merge::Timed;
-use super::{Sink, Subject};
+use super::{End, Sink, Subject};
 
 /// See the module header.
 pub(super) struct Text<W>(W);
@@ -18,7 +18,7 @@ impl<W: Write> Text<W> {
 
 impl<W: Write> Sink for Text<W> {
     fn event(&mut self, subject: &mut Subject, event: &Timed<'_>) -> io::Result<()> {
-        let Timed { ns, thread, event: e, queue } = *event;
+        let Timed { ns, thread, event: e, queue, ago } = *event;
         let (seconds, micros) = (ns / 1_000_000_000, ns / 1_000 % 1_000_000);
         let who = format!("{}-{}", thread.name, thread.tid);
         write!(self.0, "{who:>24} [{:03}] {seconds}.{micros:06}: {}:", e.cpu, e.kind.name())?;
@@ -36,7 +36,11 @@ impl<W: Write> Sink for Text<W> {
             }
             Kind::ActivateWork | Kind::ExecuteStart | Kind::ExecuteEnd => {
                 let function = subject.symbols.name(e.func);
-                writeln!(self.0, " work struct={:#x} function={function} workqueue={queue}", e.work)
+                write!(self.0, " work struct={:#x} function={function} workqueue={queue}", e.work)?;
+                match ago {
+                    0 => writeln!(self.0),
+                    _ => writeln!(self.0, " ({:.6} s before)", ago as f64 / 1e9),
+                }
             }
             Kind::Mayday => writeln!(self.0, " workqueue={queue} pool={}", e.pool),
             Kind::WorkerBlocked | Kind::WorkerResumed | Kind::CpuHog => {
@@ -46,9 +50,9 @@ impl<W: Write> Sink for Text<W> {
         }
     }
 
-    fn end(&mut self, _subject: &mut Subject, lost: u64) -> io::Result<()> {
-        if lost > 0 {
-            writeln!(self.0, "# {lost} events lost")?;
+    fn end(&mut self, _subject: &mut Subject, end: End) -> io::Result<()> {
+        if end.lost > 0 {
+            writeln!(self.0, "# {} events lost", end.lost)?;
         }
         self.0.flush()
     }

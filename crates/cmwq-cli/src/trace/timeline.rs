@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::merge::Timed;
 use super::running::{Run, Running, Segment, Step};
-use super::{Sink, Subject};
+use super::{End, Sink, Subject};
 
 /// What happened between two times, in nanoseconds from the first one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -101,8 +101,8 @@ impl Collector {
     }
 
     /// After the last event.
-    pub(super) fn finish(&mut self, subject: &mut Subject) -> Timeline {
-        for (run, segment) in self.running.rest() {
+    pub(super) fn finish(&mut self, subject: &mut Subject, end: End) -> Timeline {
+        for (run, segment) in self.running.rest(end.ns) {
             self.add(subject, &run, segment);
         }
         let mut timeline = std::mem::take(&mut self.timeline);
@@ -150,8 +150,8 @@ impl<W: Write> Sink for Spans<W> {
         Ok(())
     }
 
-    fn end(&mut self, subject: &mut Subject, _lost: u64) -> io::Result<()> {
-        let timeline = self.collector.finish(subject);
+    fn end(&mut self, subject: &mut Subject, end: End) -> io::Result<()> {
+        let timeline = self.collector.finish(subject, end);
         serde_json::to_writer(&mut self.out, &timeline)?;
         self.out.write_all(b"\n")?;
         self.out.flush()

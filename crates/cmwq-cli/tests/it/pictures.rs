@@ -176,7 +176,7 @@ fn a_window_of_a_trace_is_a_picture() {
     support::check_code(&cmwq(folder.path(), &["trace", "trace", "--from", "1"]), 2);
     let late = cmwq(folder.path(), &["trace", "trace", "--svg", "-", "--from", "900"]);
     support::check_code(&late, 0);
-    assert!(support::stderr(&late).contains("nothing ran in this window; the trace is 8 ms long"));
+    assert!(support::stderr(&late).contains("nothing ran in this window; the trace is 19 ms long"));
 }
 
 /// 20,000 runs of 300 items, each shorter than can be seen, by three workers: lanes are workers, and the picture is small.

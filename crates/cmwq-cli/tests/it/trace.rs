@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
+use cmwq::inspect::{Snapshot, Target};
 use serde_json::Value;
 
 use crate::support;
@@ -88,6 +89,42 @@ fn a_running_process_is_traced_until_ctrl_c() {
     assert_eq!(lines.iter().filter(of_closures).count(), 100);
     assert_eq!(count("workqueue_execute_start"), count("workqueue_execute_end"));
     assert_eq!(count("workqueue_queue_work"), 0, "that was not asked for");
+}
+
+/// Of a process that hangs, it is all there is.
+#[test]
+fn what_runs_already_is_told_and_so_is_its_end() {
+    let warm = Workqueue::new("warming").unwrap();
+    warm.queue(|| ()).join().unwrap();
+    let wq = Workqueue::builder("held").ordered().build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let item = wq.queue(move || released.recv());
+    let target = Target::open(std::process::id()).unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    // Long enough to be told; the item may take its time to start.
+    let old = Duration::from_millis(50).as_nanos() as u64;
+    let is_old = |shown: &Snapshot| {
+        let key = shown.queues.iter().find(|queue| queue.name == "held").map(|queue| queue.key);
+        let mut running = shown.workers.iter().filter_map(|worker| worker.activity.as_ref());
+        running.any(|now| Some(now.queue) == key && shown.taken_ns - now.since_ns > old)
+    };
+    while !target.snapshot().is_ok_and(|shown| is_old(&shown)) {
+        assert!(Instant::now() < patience, "it does not run");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let tracing = Tracing::begin(&warm, &["--events", "execute_start,execute_end", "^held$"]);
+    release.send(()).unwrap();
+    item.join().unwrap().unwrap();
+    wq.flush();
+    let lines = tracing.end();
+    let is_of_item =
+        |line: &&String| line.contains("what_runs_already_is_told_and_so_is_its_end::{{closure}}");
+    let of_item: Vec<_> = lines.iter().filter(is_of_item).collect();
+    let [start, end] = of_item[..] else { panic!("a start and an end: {lines:?}") };
+    assert!(start.contains("workqueue_execute_start") && start.ends_with(" s before)"), "{start}");
+    assert!(end.contains("workqueue_execute_end") && end.ends_with("workqueue=held"), "{end}");
+    let thread = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    assert_eq!(thread(start), thread(end));
 }
 
 /// The documented format, of a file that a process wrote about itself.

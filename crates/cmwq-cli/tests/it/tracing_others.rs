@@ -132,7 +132,9 @@ fn interrupt(tool: Child) -> Output {
 
 fn starts(output: &Output) -> usize {
     let text = std::str::from_utf8(&output.stdout).unwrap();
-    text.lines().filter(|line| line.contains("workqueue=told")).count()
+    // It may have been stopped in the middle of one.
+    let is_seen = |line: &&str| line.contains("workqueue=told") && !line.ends_with(" s before)");
+    text.lines().filter(is_seen).count()
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn a_stopped_process_loses_nothing_that_it_has_traced() {
     // One that begins now finds nothing, and does not wait for the process.
     let output = told.trace(&["-d", "0.1"]).output().unwrap();
     support::check_code(&output, 0);
-    assert_eq!(starts(&output), 0);
+    assert_eq!(starts(&output), 0, "{output:?}");
     told.signal(Signal::CONT);
     assert!(!told.is_traced());
 }
@@ -186,7 +188,7 @@ fn another_user_may_not_trace() {
     support::check_code(&output, 1);
     let says = support::stderr(&output);
     let pid = told.0.id();
-    assert!(says.contains(&format!("process {pid} may not be looked into")), "{says}");
-    assert!(says.contains("CAP_SYS_PTRACE"), "why: {says}");
+    assert!(says.contains(&format!("process {pid}: permission denied")), "{says}");
+    assert!(says.contains("user 0's and you are user 65534"), "why: {says}");
     assert!(output.stdout.is_empty());
 }

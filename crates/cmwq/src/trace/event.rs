@@ -113,6 +113,13 @@ pub struct Event {
     pub pool_cpu: i32,
 }
 
+/// When and where something happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(super) stamp: u64,
+    pub(super) cpu: u16,
+}
+
 /// What a record of a ring says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {

@@ -9,7 +9,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 use super::control::{self, TraceFile, control, is_leased};
-use super::event::{self, Event, WORDS};
+use super::event::{self, Event, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::sense;
@@ -32,7 +32,7 @@ struct Local {
     /// Keys, one more than their value, of queues whose names need not be looked up: direct-mapped.
     known: Box<[u32; KNOWN_QUEUES]>,
     /// Functions that were named: direct-mapped.
-    functions: Box<[u64; KNOWN_FUNCTIONS]>,
+    functions: Box<[usize; KNOWN_FUNCTIONS]>,
 }
 
 /// The file and the rings that nobody uses.
@@ -149,14 +149,19 @@ fn with(f: impl FnOnce(&mut Local)) {
     f(unsafe { &mut *(*ring).get() });
 }
 
-/// Writes an event, now. Of what was switched on; the caller has looked.
-#[inline(never)]
-pub(super) fn record(event: &Event) {
+/// Now and here, unless tracing has ended by itself.
+#[inline]
+pub(super) fn moment() -> Option<Moment> {
     let stamp = control::now();
-    if is_leased(stamp) {
-        let event = Event { stamp, cpu: current_cpu(), ..*event };
-        with(|local| local.push(&event.pack(), stamp));
-    }
+    is_leased(stamp).then(|| Moment { stamp, cpu: current_cpu() })
+}
+
+/// Writes an event of that moment. Of what was switched on; the caller has looked.
+#[inline]
+pub(super) fn record(event: &Event, moment: Moment) {
+    let Moment { stamp, cpu } = moment;
+    let event = Event { stamp, cpu, ..*event };
+    with(|local| local.push(&event.pack(), stamp));
 }
 
 /// Tells the name of a queue, unless the calling thread knows that it was told, by whoever.
@@ -178,20 +183,30 @@ pub(super) fn name_queue(wq: u32, find: impl FnOnce(u32) -> Option<String>) {
     }
 }
 
-/// Tells what a function is for, unless the calling thread did lately.
-#[cold]
-pub(super) fn name_function(func: u64, name: &str) {
-    let stamp = control::now();
-    if RING.get().is_null() || !is_leased(stamp) {
+/// Tells what a function is for, if `find` knows, unless the calling thread did lately.
+#[inline]
+pub(super) fn name_function(func: usize, find: fn(usize) -> Option<&'static str>) {
+    let ring = RING.get();
+    if ring.is_null() {
         return;
     }
-    with(|local| {
-        local.meet_session();
-        let place = &mut local.functions[(func >> 4) as usize % KNOWN_FUNCTIONS];
-        if *place != func {
-            *place = func;
-            event::pack_function(stamp, func, name).for_each(|words| local.push(&words, stamp));
+    // SAFETY: as in `with`.
+    let local = unsafe { &mut *(*ring).get() };
+    local.meet_session();
+    let place = &mut local.functions[(func >> 4) % KNOWN_FUNCTIONS];
+    if *place != func {
+        *place = func;
+        if let Some(name) = find(func) {
+            tell_function(func as u64, name);
         }
+    }
+}
+
+#[cold]
+fn tell_function(func: u64, name: &str) {
+    let stamp = control::now();
+    with(|local| {
+        event::pack_function(stamp, func, name).for_each(|words| local.push(&words, stamp));
     });
 }
 

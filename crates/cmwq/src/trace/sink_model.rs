@@ -1,6 +1,6 @@
 //! Nothing is traced under a model checker; the rings have a model of their own.
 
-use super::event::Event;
+use super::event::{Event, Moment};
 
 #[inline(always)]
 pub(super) fn mask() -> u32 {
@@ -13,11 +13,15 @@ pub(super) fn session() -> u32 {
 
 pub(super) fn ready() {}
 
-pub(super) fn name_function(_func: u64, _name: &str) {}
+pub(super) fn name_function(_func: usize, _find: fn(usize) -> Option<&'static str>) {}
 
 pub(super) fn lose(_count: u64) {}
 
-pub(super) fn record(_event: &Event) {}
+pub(super) fn moment() -> Option<Moment> {
+    None
+}
+
+pub(super) fn record(_event: &Event, _moment: Moment) {}
 
 pub(super) fn tell_name(_wq: u32, _name: &str) {}
 
