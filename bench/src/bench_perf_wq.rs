@@ -18,7 +18,7 @@ use crate::sys::{self, ThreadCount};
 use crate::systems::System;
 
 const RUNS: usize = 3;
-const SCALE: f64 = 0.2;
+const SCALE: f64 = 0.1;
 const SCALE_QUICK: f64 = 0.04;
 const WORKLOADS_QUICK: [usize; 2] = [0, 5];
 
@@ -44,7 +44,7 @@ pub(crate) struct PerfWqOptions {
     #[arg(long, value_delimiter = ',')]
     pub(crate) variants: Vec<Variant>,
     /// Length of the works and of the foreground program; 1 is that of 2010, 25 s
-    /// [default: 0.2, with --quick 0.04].
+    /// [default: 0.1, with --quick 0.04].
     #[arg(long)]
     pub(crate) scale: Option<f64>,
     /// The foreground program.
