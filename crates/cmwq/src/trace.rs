@@ -100,16 +100,17 @@ pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
 
 /// A function has returned that was called while no runs were traced: whoever has begun to look since then knows of it, and
 /// is told of its end.
-///
-/// # Safety
-/// As for [`run`].
 #[inline(always)]
-pub(crate) unsafe fn has_run(pool: &'static Pool, claim: &Claim) {
+pub(crate) fn has_run(pool: &'static Pool, claim: &Claim) {
     if is_on(Kind::ExecuteEnd) {
-        name_queue(pool, claim);
-        sink::name_function(claim.func as usize, closures::name);
-        emit_execute(Kind::ExecuteEnd, pool, claim);
+        end_untraced(pool, claim);
     }
+}
+
+#[cold]
+fn end_untraced(pool: &'static Pool, claim: &Claim) {
+    tell_names(pool, claim);
+    emit_execute(Kind::ExecuteEnd, pool, claim);
 }
 
 /// Number of the reader, while there is one.
@@ -225,21 +226,21 @@ fn execute_end(pool: &'static Pool, claim: &Claim) {
     }
 }
 
-/// What was queued before the reader came has told nobody its queue's name.
+/// What was queued before the reader came has told nobody its queue's name, or what its function is for.
 #[cold]
-fn name_queue(pool: &'static Pool, claim: &Claim) {
+fn tell_names(pool: &'static Pool, claim: &Claim) {
     sink::ready();
     sink::name_queue(claim.wq.0, |session| {
         let wq = pool.runtime.wq(claim.wq)?;
         wq.is_new_to(session).then(|| wq.name.to_string())
     });
+    sink::name_function(claim.func as usize, closures::name);
 }
 
 #[cold]
 fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
     if kind == Kind::ExecuteStart {
-        name_queue(pool, claim);
-        sink::name_function(claim.func as usize, closures::name);
+        tell_names(pool, claim);
     }
     record(&Event {
         pool: pool.id.0,

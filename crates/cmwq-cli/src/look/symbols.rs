@@ -36,9 +36,10 @@ impl Place {
     /// Whether the source is the standard library's, or cmwq's: `cmwq/src/wq.rs`, `cmwq-0.1.0/src/wq.rs`.
     pub(crate) fn is_in_library_file(&self) -> bool {
         let Some(file) = &self.file else { return false };
-        let is_std =
-            |path: &str| ["library/", "/rustc/"].iter().any(|start| path.starts_with(start));
-        if is_std(file) || file.contains("/rustlib/src/") {
+        if file.starts_with("library/")
+            || file.starts_with("/rustc/")
+            || file.contains("/rustlib/src/")
+        {
             return true;
         }
         let mut parts = file.split('/').rev();
