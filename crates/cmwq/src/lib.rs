@@ -98,6 +98,7 @@ pub mod metrics;
 mod models;
 mod notice;
 mod on_cpu;
+mod pace;
 mod panic;
 mod params;
 mod park;

@@ -492,7 +492,10 @@ impl Runtime {
     pub(crate) fn busy_sibling(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, place) = pool.pods?;
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        let watched = others.filter_map(|other| pods.get(other)).filter(|other| other.is_watched());
+        let watched = others.filter_map(|other| pods.get(other)).filter(|other| {
+            // Where items are short a guest is in the way.
+            other.is_watched() && !other.has_short_items()
+        });
         watched.into_iter().find(|other| {
             let guard = other.lock();
             let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
@@ -506,17 +509,6 @@ impl Runtime {
         let Some((pods, place)) = pool.pods else { return };
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
         others.filter_map(|other| pods.get(other)).for_each(Pool::watch_for_others);
-    }
-
-    /// Work waits in `pool` at capacity: the other pods may find again whether helping is worth it.
-    pub(crate) fn end_rests(&self, pool: &'static Pool) {
-        let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_resting()) else { return };
-        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        for other in others.filter_map(|other| pods.get(other)) {
-            let mut guard = other.lock();
-            guard.set_resting(other, false);
-            other.unlock(guard, Kick::None);
-        }
     }
 
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
