@@ -24,6 +24,7 @@ use crate::pods::Pods;
 use crate::runtime::Runtime;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, acquire, lock, release,
+    without,
 };
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
@@ -127,6 +128,8 @@ pub(crate) struct Pool {
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Copy of `Locked::is_spare` for other pods. A hint.
     is_spare: AtomicBool,
+    /// A thread of the program computes on its CPU, see [`away`](crate::away). A hint.
+    is_taken: AtomicBool,
     /// Its items are so short that helping is not worth it, see [`pace`](crate::pace). Written under the lock.
     has_short_items: AtomicBool,
     attachment: Attachment,
@@ -213,6 +216,7 @@ impl Pool {
             is_ticking: AtomicBool::new(false),
             pods,
             is_spare: AtomicBool::new(!is_away),
+            is_taken: AtomicBool::new(false),
             has_short_items: AtomicBool::new(false),
             attachment,
             may_stray,
@@ -285,6 +289,32 @@ impl Pool {
     pub(crate) fn is_spare(&self) -> bool {
         // ORDERING: no pairing: a hint.
         self.is_spare.load(Ordering::Relaxed)
+    }
+
+    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if not. A hint.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.is_taken.load(Ordering::Relaxed)
+            && self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
+    }
+
+    #[inline]
+    pub(crate) fn set_taken(&self, is_taken: bool) {
+        // ORDERING: no pairing: as above.
+        if self.is_taken.load(Ordering::Relaxed) != is_taken {
+            self.is_taken.store(is_taken, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by the CPU's sentinel.
+    pub(crate) fn call_when_idle(&'static self) {
+        if self.is_watched() || without("taken.call") {
+            return;
+        }
+        let guard = self.lock();
+        let may_lend = guard.core.has_spare_cpu() && guard.core.standby().is_some();
+        self.unlock(guard, if may_lend { Kick::Watch } else { Kick::None });
     }
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
@@ -792,11 +822,12 @@ impl Locked {
         }
     }
 
-    /// Whether anybody has to be watched: work waits here, or a worker runs on a CPU that another
+    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
     /// pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
         let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
-        self.core.work_waits() || (self.core.nr_running() > 0 && others_wait())
+        let is_used = self.core.nr_running() > 0 || pool.is_taken();
+        self.core.work_waits() || (is_used && others_wait())
     }
 
     /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody

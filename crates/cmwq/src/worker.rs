@@ -16,6 +16,7 @@ use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::inspect::Reason;
+use crate::lengths::Lengths;
 use crate::notice::{self, Notice};
 use crate::pace::Visit;
 use crate::pool::{Creator, Locked, Pool, has_rest};
@@ -33,7 +34,7 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     }
     let name = thread.title.base().to_owned();
     let stack = pool.runtime.params.stack_size;
-    pool.runtime.crew.spawn(&name, stack, move || Worker { pool, id, thread }.main())
+    pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main())
 }
 
 /// A worker, or a rescuer during a visit, as seen by itself.
@@ -41,9 +42,14 @@ pub(crate) struct Worker {
     pub(crate) pool: &'static Pool,
     pub(crate) id: WorkerId,
     pub(crate) thread: Arc<Thread>,
+    lengths: Lengths,
 }
 
 impl Worker {
+    pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
+        Self { pool, id, thread, lengths: Lengths::default() }
+    }
+
     fn main(self) {
         self.prepare();
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
@@ -135,6 +141,7 @@ impl Worker {
         if self.pool.is_misplaced(cpu) {
             self.pool.runtime.service.rescan_soon();
         }
+        let begin = self.lengths.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
@@ -149,6 +156,9 @@ impl Worker {
         }
         self.thread.leave_function();
         context.end();
+        if let Some(begin) = begin {
+            self.lengths.end(begin, claim.wq, self.pool.runtime);
+        }
     }
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
@@ -180,6 +190,9 @@ impl Worker {
         if tokens & park::CHECK != 0 {
             verify::on_alarm(self.pool, self.id);
         }
+        if self.pool.pods.is_some() {
+            self.lengths.slept();
+        }
         self.pool.repatriate();
     }
 
@@ -187,7 +200,8 @@ impl Worker {
     /// do.
     fn lend(&self, context: &Context) -> bool {
         let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
-        if self.pool.is_away() {
+        // Of a pod that is taken, its CPU's sentinel calls it.
+        if self.pool.is_taken() || self.pool.is_away() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
@@ -224,7 +238,8 @@ impl Worker {
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
             // while it was blocked.
-            is_wanted = home.core.work_waits() || home.core.is_over_capacity();
+            is_wanted =
+                home.core.work_waits() || home.core.is_over_capacity() || self.pool.is_taken();
             self.pool.unlock(home, Kick::None);
             // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
