@@ -33,6 +33,9 @@ pub struct Config {
     pub create_cooldown: Nanos,
     /// Whether an idle pod takes work from a busy one.
     pub lending: bool,
+    /// Items are known to need the CPU for long, and threads outside of the pools that queue them to go on computing: on managed
+    /// queues whose pods have one CPU such items go to other pods than their queuer's.
+    pub has_long_items: bool,
     /// What is far away costs more, and the scheduler minds it; `None`: caches cost nothing.
     pub caches: Option<Caches>,
     /// Somebody looks for pools that stand still for so long.
@@ -208,6 +211,8 @@ pub enum Sabotage {
     DropGrant,
     /// Idle pods never help.
     NeverLend,
+    /// The pod of a queuer that computed is not called when its CPU is idle.
+    StayTaken,
     /// A pool is not told that its CPU has left.
     IgnoreLeave,
     /// A pool is not told that its CPU is back.
@@ -224,7 +229,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 21] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -240,6 +245,7 @@ impl Sabotage {
         (Self::FireEarly, "fire-early"),
         (Self::DropGrant, "drop-grant"),
         (Self::NeverLend, "never-lend"),
+        (Self::StayTaken, "stay-taken"),
         (Self::IgnoreLeave, "ignore-leave"),
         (Self::IgnoreReturn, "ignore-return"),
         (Self::Strand, "strand"),
@@ -283,6 +289,7 @@ impl Config {
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
             lending: true,
+            has_long_items: false,
             placement: Placement::Nearest,
             caches: None,
             watchdog: None,

@@ -154,6 +154,8 @@ fn config(seed: u64, way: Way) -> Config {
         shape: MACHINE,
         costs: Costs { slice: Some(SLICE), ..Costs::default() },
         caches: Some(Caches { transfer: TRANSFER, hot: HOT, look: BALANCE, is_loose }),
+        // The managed runtime would know it after some items, by samples.
+        has_long_items: true,
         // Work waits for CPUs beside idle ones here, which is what is measured.
         checks: Checks::None,
         ..Config::exact(MACHINE.cpus())

@@ -2,7 +2,7 @@
 //!
 //! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
-//! as the real runtime is: `queueing`, `working` (the worker's loop), `creating`, `detecting`,
+//! as the real runtime is: `queueing`, `away`, `working` (the worker's loop), `creating`, `detecting`,
 //! `lending`, `rescuing`, `waiting`, `delaying`, `hotplug`.
 
 use cmwq_core::{Wheel, WorkerId};
@@ -19,6 +19,7 @@ use crate::plan::{Op, Plan};
 use crate::report::{Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
 
+mod away;
 mod creating;
 mod delaying;
 mod detecting;
@@ -58,6 +59,8 @@ pub(crate) enum Due {
     /// A rescuer, by its index, may answer its next call.
     Rescuer(usize),
     Tick(PoolNo),
+    /// The CPU of a taken pod has been idle for so long that its sentinel may run.
+    Sentinel(PoolNo),
     /// The watchdog looks.
     Watchdog,
     Wheel,
@@ -181,6 +184,8 @@ pub(crate) struct Engine<'a> {
     hotplug_rng: Rng,
     next_ticket: Ticket,
     nr_groups: usize,
+    /// Spreads items over pods that are all busy.
+    turn: usize,
     calls_left: usize,
     outstanding: usize,
     steps: u64,
@@ -231,6 +236,7 @@ impl<'a> Engine<'a> {
             hotplug_rng: Self::hotplug_rng(config.seed),
             next_ticket: 1,
             nr_groups: 0,
+            turn: 0,
             calls_left: plan.calls.len(),
             outstanding: 0,
             steps: 0,
@@ -327,6 +333,7 @@ impl<'a> Engine<'a> {
             Due::Mayday(pool) => self.mayday(pool),
             Due::Rescuer(index) => self.answer_call(index),
             Due::Tick(pool) => self.tick(pool),
+            Due::Sentinel(pool) => self.end_taken(pool),
             Due::Watchdog => self.look_for_stalls(),
             Due::Wheel => self.turn_wheel(),
             Due::CpuLeaves => self.some_cpu_leaves(),
@@ -343,7 +350,7 @@ impl<'a> Engine<'a> {
         }
         match self.plan.calls[index].op {
             Op::Queue { item, cpu } => {
-                self.queue(item, cpu, self.caller_cpu());
+                self.queue_from_outside(item, cpu, self.caller_cpu());
             }
             Op::QueueDelayed { item, cpu, delay } => {
                 self.queue_delayed(item, cpu, delay, self.caller_cpu());
@@ -423,6 +430,7 @@ impl<'a> Engine<'a> {
     fn dispatch(&mut self, cpu: u32) {
         self.machine.set_time(self.now);
         let Some((tid, is_switch)) = self.machine.dispatch(cpu) else {
+            self.arm_sentinels(cpu);
             return self.plan_look(cpu);
         };
         if is_switch {

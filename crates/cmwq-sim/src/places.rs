@@ -69,6 +69,8 @@ pub(crate) struct Pool {
     pub(crate) is_watched: bool,
     /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU to spare.
     pub(crate) nr_lent: u32,
+    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told if not.
+    pub(crate) is_taken: bool,
     /// The tick's interval, while it ticks.
     pub(crate) tick: Option<Nanos>,
     pub(crate) cull_planned: Option<Nanos>,
@@ -110,7 +112,7 @@ pub(crate) struct Pools {
     by_domain: Vec<Vec<PoolNo>>,
     /// The managed pools of normal and of high priority, which help each other.
     pub(crate) managed: [Vec<PoolNo>; 2],
-    /// Of those, by rank, the ones that have a CPU to spare, and the ones that want help.
+    /// Of those, by rank, the ones that have a CPU to spare and are not taken, and the ones that want help.
     pub(crate) spare: [BitSet; 2],
     pub(crate) wanting: [BitSet; 2],
 }
@@ -141,6 +143,7 @@ impl Pools {
             threads: Vec::new(),
             is_watched: false,
             nr_lent: 0,
+            is_taken: false,
             tick: None,
             cull_planned: None,
             is_mayday_planned: false,
@@ -166,6 +169,11 @@ impl Pools {
         self.by_domain.get(domain as usize).map_or(&[], Vec::as_slice)
     }
 
+    pub(crate) fn set_taken(&mut self, pool: PoolNo, is_taken: bool) {
+        self.list[pool].is_taken = is_taken;
+        self.refresh(pool);
+    }
+
     /// To be called after each call of the pool's core: whether it can spare a CPU or wants help may
     /// have changed.
     #[inline]
@@ -173,7 +181,8 @@ impl Pools {
         let entry = &self.list[pool];
         if matches!(entry.kind, PoolKind::Managed(_)) {
             let class = usize::from(entry.is_high);
-            self.spare[class].set(entry.rank, entry.core.has_spare_cpu());
+            let is_spare = entry.core.has_spare_cpu() && !entry.is_taken;
+            self.spare[class].set(entry.rank, is_spare);
             self.wanting[class].set(entry.rank, entry.wants_help());
         }
     }

@@ -297,6 +297,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
     let scope = draw_scope(&mut later, options);
     let storms = later.chance(350_000) && options.faults.has(Fault::Hotplug);
     let hotplug = draw_hotplug(&mut later, shape);
+    let has_long_items = later.chance(350_000);
     Config {
         seed,
         watchdog: None,
@@ -304,6 +305,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
         scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),
         costs,
+        has_long_items,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), tick: None },
         faults: draw_rates(rng, faults),
         idle_timeout: rng.magnitude(MS, 1_000 * MS),

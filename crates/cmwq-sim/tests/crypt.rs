@@ -77,10 +77,11 @@ fn strict_loses_much_with_four_issuers_and_loose_little() {
 }
 
 #[test]
-fn managed_queues_lose_next_to_nothing() {
+fn managed_queues_lose_nothing() {
     for issuers in ISSUERS {
         let gain = gain(Way::Managed, issuers);
-        assert!(gain > -2.0, "{issuers} issuers: {gain:.2} %");
+        // A tenth of a per cent is within what seeds differ by.
+        assert!(gain > -0.15, "{issuers} issuers: {gain:.2} %");
     }
 }
 

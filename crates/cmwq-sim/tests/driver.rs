@@ -167,6 +167,23 @@ fn an_idle_pod_takes_work_from_a_busy_one() {
 }
 
 #[test]
+fn long_items_leave_their_queuer_alone_and_its_pod_helps_when_its_cpu_is_idle() {
+    // Other programs compute until 4 ms, then from 10 ms. Who queues at 0 ms on CPU 0 takes that pod, so the items go to the other one, where
+    // the first starts at 4 ms. CPU 0 is idle then, which its sentinel tells 0.1 ms later, and the pod takes the second item.
+    let mut scenario = scenario(2, &[Flag::Managed], &[(0, 0, COMPUTE), (0, 0, COMPUTE)]);
+    scenario.works.iter_mut().for_each(|work| work.cpu = None);
+    let faults = Faults { foreign_cpus: 1_000_000, foreign: (4 * MS, 6 * MS), ..Faults::default() };
+    let detect = Detect { blocked: 100 * US, ..Detect::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, has_long_items: true, detect, faults, ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario, &config).unwrap();
+    let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
+    let starts: Vec<_> = starts.map(|event| (event.work, event.t, event.cpu)).collect();
+    // Time is counted from the first start.
+    assert_eq!(starts, [(0, 0, 1), (1, 100 * US, 0)]);
+}
+
+#[test]
 fn per_cpu_work_stays_where_it_was_queued() {
     let works: Vec<(u32, u64, &[Step])> = (0..4).map(|_| (1, 0, COMPUTE)).collect();
     let timeline = run_scenario(&scenario(2, &[Flag::Percpu], &works)).unwrap();

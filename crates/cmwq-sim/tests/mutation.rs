@@ -108,6 +108,13 @@ fn a_pod_that_does_not_help_is_noticed() {
     check_caught(Sabotage::NeverLend, "help");
 }
 
+#[test]
+fn a_pod_that_is_not_called_when_its_cpu_is_idle_is_noticed() {
+    // With one other pod only, which has all the work then.
+    let options = Options { faults: FaultSet::NONE, cpus: Some(2), ..Options::default() };
+    check_caught_under(&options, Sabotage::StayTaken, "help");
+}
+
 /// The mistakes that only matter while CPUs leave and come back.
 #[track_caller]
 fn check_caught_in_storm(sabotage: Sabotage, checker: &'static str) {

@@ -55,6 +55,8 @@ struct Issuer {
     current: Option<ItemId>,
     /// When it is put elsewhere.
     moves_at: Nanos,
+    /// Where it queued last.
+    queued_on: u32,
 }
 
 /// See the module header.
@@ -85,7 +87,7 @@ impl<'a> Engine<'a> {
             self.issuing.blocks.extend(mine.clone().map(|_| Block { issuer, cpu }));
             let ready = mine.collect();
             let moves_at = self.stay(issuers.stay);
-            self.issuing.list.push(Issuer { tid, ready, current: None, moves_at });
+            self.issuing.list.push(Issuer { tid, ready, current: None, moves_at, queued_on: cpu });
             self.agenda.add(0, Rank::Wake, Due::Wake(tid));
         }
         self.issuing.issuers = Some(issuers);
@@ -105,7 +107,11 @@ impl<'a> Engine<'a> {
         if let Some(item) = self.issuing.list[issuer].current.take() {
             self.issuing.blocks[item].cpu = cpu;
             self.issuing.traffic.blocks += 1;
-            self.queue(item, None, cpu);
+            let before = std::mem::replace(&mut self.issuing.list[issuer].queued_on, cpu);
+            if before != cpu {
+                self.give_back(self.plan.items[item].queue, before);
+            }
+            self.queue_from_outside(item, None, cpu);
         }
         if self.now >= self.issuing.list[issuer].moves_at {
             self.issuing.list[issuer].moves_at = self.now + self.stay(issuers.stay);

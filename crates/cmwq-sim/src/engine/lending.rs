@@ -34,24 +34,39 @@ impl Engine<'_> {
         while let Some(next) = self.pools.spare[class].other_after(rank, at) {
             at = next;
             let other = self.pools.managed[class][next];
-            match self.pools.list[other].core.kick_to_lend() {
-                Kick::Wake(id) => {
-                    self.check_pool(other);
-                    if let Some(tid) = self.pools.list[other].thread(id) {
-                        self.unpark(tid);
-                    }
-                    return;
-                }
-                Kick::NeedFirst => return self.create_spare(other, Creator::OutsideToLend),
-                Kick::None | Kick::Watch => {}
+            if self.call_to_lend(other) {
+                return;
             }
         }
+    }
+
+    /// The pod may help again: wakes a worker of it if another one wants that.
+    pub(super) fn call_if_wanted(&mut self, pool: PoolNo) {
+        if self.lends(pool) && self.who_wants_help(pool).is_some() {
+            self.call_to_lend(pool);
+        }
+    }
+
+    /// Wakes a worker of the pod to look for work in others. `false`: nobody can come.
+    fn call_to_lend(&mut self, pool: PoolNo) -> bool {
+        match self.pools.list[pool].core.kick_to_lend() {
+            Kick::Wake(id) => {
+                self.check_pool(pool);
+                if let Some(tid) = self.pools.list[pool].thread(id) {
+                    self.unpark(tid);
+                }
+            }
+            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            Kick::None | Kick::Watch => return false,
+        }
+        true
     }
 
     /// An idle worker looks whether another pod has more than it can run. `None`: it may sleep.
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        if !self.lends(home) {
+        // Of a pod that is taken, its CPU's sentinel calls it.
+        if !self.lends(home) || self.pools.list[home].is_taken {
             return None;
         }
         let host = self.who_wants_help(home)?;
@@ -83,9 +98,9 @@ impl Engine<'_> {
     /// one of which may have come back from a wait, want the CPU.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        let core = &mut self.pools.list[home].core;
+        let Pool { core, is_taken, .. } = &mut self.pools.list[home];
         self.threads[tid].seq = core.lend_again(id);
-        let is_wanted = core.work_waits() || core.is_over_capacity();
+        let is_wanted = core.work_waits() || core.is_over_capacity() || *is_taken;
         self.pools.refresh(home);
         if is_wanted && self.pools.list[visit.host].core.guest_may_leave(visit.id) {
             self.go_home(tid, visit);
