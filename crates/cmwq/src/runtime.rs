@@ -505,7 +505,7 @@ impl Runtime {
     }
 
     /// A CPU for an item that is better not run on that of `pool`, whose usual place that is: of a pod that is not taken, and has a CPU to spare if one
-    /// has. `turn`: which of them, if none has.
+    /// has. Those of the same last-level cache come first. `turn`: which of them, if none has one to spare.
     pub(crate) fn free_sibling(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
         let (pods, place) = pool.pods?;
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
@@ -513,15 +513,24 @@ impl Runtime {
             pods.get(other).map_or_else(|| self.placement.is_home(other), |pool| !pool.is_taken())
         };
         let is_spare = |other: usize| pods.get(other).is_none_or(Pool::is_spare);
-        let free = others.filter(|&other| is_free(other));
-        let nr_free = free.clone().count();
-        let spare = free.clone().find(|&other| is_spare(other));
-        let other = spare.or_else(|| free.clone().nth(turn.checked_rem(nr_free)?));
+        let cache = self.cache_of(place);
+        let is_near = |&other: &usize| self.cache_of(other) == cache;
+        let (near, far): (Vec<_>, Vec<_>) =
+            others.filter(|&other| is_free(other)).partition(is_near);
+        let spare = near.iter().chain(&far).find(|&&other| is_spare(other));
+        let next = if near.is_empty() { &far } else { &near };
+        let other = spare.or_else(|| next.get(turn.checked_rem(next.len())?)).copied();
         if other.is_none() {
             // Whether they still are taken.
             (1..pods.len()).for_each(|step| self.arm_sentinels_of((place + step) % pods.len()));
         }
         self.machine.managed_pods.get(other?)?.cpus.first()
+    }
+
+    /// The first CPU of the last-level cache of a managed pod.
+    fn cache_of(&self, place: usize) -> Option<u32> {
+        let cpu = self.machine.managed_pods[place].cpus.first()?;
+        self.machine.topology.cpu(cpu).map(|cpu| cpu.llc)
     }
 
     fn arm_sentinels_of(&self, place: usize) {

@@ -10,6 +10,7 @@ use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::places::{Kind, Queue};
 use crate::plan::{ItemId, QueueId};
+use crate::topology::Scope;
 
 impl Engine<'_> {
     /// As [`queue`](Self::queue), by a thread outside of the pools.
@@ -21,7 +22,7 @@ impl Engine<'_> {
     }
 
     /// A CPU for an item that is better not run on `here`, whose pod is taken from now on: of a pod that is not, and has a CPU to spare if
-    /// one has. `None`: there is none, or `here` shares its pod with other CPUs.
+    /// one has; of the same last-level cache if possible. `None`: there is none, or `here` shares its pod with other CPUs.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
@@ -39,12 +40,15 @@ impl Engine<'_> {
         let others = (1..nr_cpus).map(|step| (here + step) % nr_cpus);
         let others = others.filter(|&cpu| self.machine.is_online(cpu));
         // A pool that was not made yet has nothing to do.
-        let free: Vec<_> =
-            others.filter(|&cpu| find(cpu).is_none_or(|pool| !pool.is_taken)).collect();
+        let free = others.filter(|&cpu| find(cpu).is_none_or(|pool| !pool.is_taken));
+        let cache = self.machine.domains().pod(Scope::Cache, here);
+        let (near, far): (Vec<_>, Vec<_>) =
+            free.partition(|&cpu| self.machine.domains().has(cache, cpu));
         let is_spare = |&&cpu: &&u32| find(cpu).is_none_or(|pool| pool.core.has_spare_cpu());
-        let spare = free.iter().find(is_spare);
+        let spare = near.iter().chain(&far).find(is_spare);
+        let next = if near.is_empty() { &far } else { &near };
         self.turn = self.turn.wrapping_add(1);
-        spare.or_else(|| free.get(self.turn.checked_rem(free.len())?)).copied()
+        spare.or_else(|| next.get(self.turn.checked_rem(next.len())?)).copied()
     }
 
     /// Who computed on `cpu` is elsewhere now. Whoever else computes there takes its pod again with the next item.

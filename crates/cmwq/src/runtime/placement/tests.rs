@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::inspect::Inspect;
+use crate::wq::Spec;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")
@@ -124,4 +125,20 @@ fn a_mask_without_a_usable_cpu_is_refused() {
     assert_eq!(server.placement.now().unbound, set("0-15"));
     server.set_unbound_cpumask(&set("14-20")).expect("two of them are here");
     assert_eq!(server.placement.now().unbound, set("14-15"));
+}
+
+#[test]
+fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
+    let server = server();
+    let pool = |slot| {
+        let spec = Spec::of(Kind::Managed);
+        server
+            .pool_by_key(server.key_for(spec, spec.default_priority(), slot))
+            .expect("a few pools")
+    };
+    let home = pool(7);
+    assert_eq!(server.free_sibling(home, 0), Some(4), "that of CPU 8 is the next one");
+    // Sentinels end it elsewhere; here nobody does.
+    (4..7).for_each(|cpu| pool(cpu).set_taken(true));
+    assert_eq!(server.free_sibling(home, 0), Some(8));
 }
