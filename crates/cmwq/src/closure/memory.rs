@@ -67,6 +67,8 @@ struct Kept {
     count: Cell<u32>,
     /// A whole batch, or null.
     batch: Cell<*mut Free>,
+    /// So many times more only the allocator is asked: the depot had nothing, and while a backlog grows it has nothing each time.
+    skips: Cell<u32>,
 }
 
 struct Depot {
@@ -122,7 +124,7 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 impl Kept {
     const fn new(class: usize) -> Self {
         let [first, batch] = [const { Cell::new(ptr::null_mut()) }; 2];
-        Self { class, first, count: Cell::new(0), batch }
+        Self { class, first, count: Cell::new(0), batch, skips: Cell::new(0) }
     }
 
     /// Null: nothing is kept.
@@ -142,12 +144,24 @@ impl Kept {
     fn pop_of_next_batch(&self) -> *mut Free {
         let mut batch = self.batch.replace(ptr::null_mut());
         if batch.is_null() {
-            batch = Depot::take(self.class);
+            batch = self.take_batch();
         }
         if !batch.is_null() {
             // SAFETY: as in `pop`; a batch is not empty.
             self.first.set(unsafe { (*batch).next });
             self.count.set(BATCH - 1);
+        }
+        batch
+    }
+
+    fn take_batch(&self) -> *mut Free {
+        if let Some(skips) = self.skips.get().checked_sub(1) {
+            self.skips.set(skips);
+            return ptr::null_mut();
+        }
+        let batch = Depot::take(self.class);
+        if batch.is_null() {
+            self.skips.set(BATCH - 1);
         }
         batch
     }
