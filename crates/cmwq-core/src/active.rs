@@ -16,11 +16,11 @@ use crate::ids::PwqRef;
 pub trait NodeSlots: Send + Sync + fmt::Debug {
     /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned.
     fn try_get(&self, who: PwqRef) -> bool;
-    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
-    /// and the limit is not exceeded. `is_waiting`: that pwq is itself in line. Asking costs less
-    /// than giving the slot back.
-    fn may_keep(&self, is_waiting: bool) -> bool {
-        let _ = is_waiting;
+    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one, or it
+    /// has kept fewer than its [turn](NodeState::turn) since it gave one back; and the limit is not
+    /// exceeded. `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        let _ = (is_waiting, kept);
         false
     }
     /// Gives a slot back; `Some(pwq)`: the slot now belongs to that pwq, see
@@ -75,8 +75,20 @@ impl NodeState {
 
     /// See [`NodeSlots::may_keep`].
     #[must_use]
-    pub fn may_keep(&self, is_waiting: bool) -> bool {
-        self.pending.len() <= usize::from(is_waiting) && self.nr <= self.max
+    pub fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        let is_alone = self.pending.len() <= usize::from(is_waiting);
+        (is_alone || kept < Self::turn(self.max)) && self.nr <= self.max
+    }
+
+    /// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a 64th of
+    /// them all. Handing one over costs two pools' locks, and those who wait do so until 1.6 % more of
+    /// what is active has finished.
+    ///
+    /// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does here where
+    /// there are fewer than 64.
+    #[must_use]
+    pub const fn turn(max: u32) -> u32 {
+        max / 64
     }
 
     /// See [`NodeSlots::put`].

@@ -81,6 +81,8 @@ pub(crate) struct Pwq {
     pub(crate) node: Option<Arc<dyn NodeSlots>>,
     /// In line for a slot of the node.
     pub(crate) node_waiting: bool,
+    /// Slots that it used again since it gave one back.
+    pub(crate) kept: u32,
     pub(crate) inactive: List,
     pub(crate) cpu_intensive: bool,
     /// Queues but never activates: an ordered queue's newer pwq while the older one drains.
@@ -106,6 +108,7 @@ impl Pwq {
             max_active: config.max_active,
             node: config.node,
             node_waiting: false,
+            kept: 0,
             inactive: List::new(),
             cpu_intensive: config.cpu_intensive,
             plugged: false,

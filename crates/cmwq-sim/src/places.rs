@@ -249,9 +249,10 @@ impl NodeSlots for NodeLimit {
         })
     }
 
-    fn may_keep(&self, is_waiting: bool) -> bool {
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         self.with(|node, nr_waiting| {
-            *nr_waiting <= usize::from(is_waiting) && node.nr() <= node.max()
+            let is_alone = *nr_waiting <= usize::from(is_waiting);
+            (is_alone || kept < NodeState::turn(node.max())) && node.nr() <= node.max()
         })
     }
 

@@ -76,6 +76,12 @@ pub(crate) fn leave() {
     CURRENT.with(|current| current.set(ptr::null()));
 }
 
+/// Whether the calling thread is a worker, or a rescuer that visits.
+#[inline]
+pub(crate) fn is_worker() -> bool {
+    with(|_| ()).is_some()
+}
+
 fn with<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     let context = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: set by `enter` to a context on this thread's stack that outlives the matching

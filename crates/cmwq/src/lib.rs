@@ -64,6 +64,7 @@
 #![cfg_attr(any(loom, shuttle), allow(dead_code))]
 
 mod attrs;
+mod away;
 mod bh;
 mod builder;
 mod clock;
@@ -87,6 +88,7 @@ mod hog;
 mod in_process;
 pub mod inspect;
 pub mod legacy;
+mod lengths;
 mod limit;
 mod link;
 #[cfg(not(any(loom, shuttle)))]
@@ -98,6 +100,7 @@ pub mod metrics;
 mod models;
 mod notice;
 mod on_cpu;
+mod pace;
 mod panic;
 mod params;
 mod park;

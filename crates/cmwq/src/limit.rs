@@ -98,11 +98,13 @@ impl NodeSlots for NodeLimit {
         (nobody_waits && self.take()) || self.wait(who)
     }
 
-    fn may_keep(&self, is_waiting: bool) -> bool {
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
         // late.
-        self.counts.nr_waiting().load(Ordering::Relaxed) <= u64::from(is_waiting)
-            && self.counts.nr().load(Ordering::Relaxed) <= self.counts.max().load(Ordering::Relaxed)
+        let max = self.counts.max().load(Ordering::Relaxed);
+        let is_alone = || self.counts.nr_waiting().load(Ordering::Relaxed) <= u64::from(is_waiting);
+        (kept < NodeState::turn(max as u32) || is_alone())
+            && self.counts.nr().load(Ordering::Relaxed) <= max
     }
 
     fn leave(&self, who: PwqRef) -> bool {

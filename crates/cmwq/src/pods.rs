@@ -20,8 +20,6 @@ pub(crate) struct Pods {
     spare: AtomicU32,
     /// Pods with more work than they may run.
     backlogs: AtomicU32,
-    /// Pods that do not help for a while.
-    resting: AtomicU32,
     pools: Box<[AtomicPtr<Pool>]>,
 }
 
@@ -31,7 +29,6 @@ impl Pods {
         Self {
             spare: AtomicU32::new(u32::try_from(nr_spare).unwrap_or(u32::MAX)),
             backlogs: AtomicU32::new(0),
-            resting: AtomicU32::new(0),
             pools: (0..count).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
         }
     }
@@ -74,23 +71,6 @@ impl Pods {
             self.backlogs.fetch_add(1, Ordering::Relaxed);
         } else {
             self.backlogs.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether any pod does not help for a while.
-    #[inline]
-    pub(crate) fn any_resting(&self) -> bool {
-        // ORDERING: no pairing: who misses it is told by the tick.
-        self.resting.load(Ordering::Relaxed) != 0
-    }
-
-    /// A pod does not help for a while now, or does again.
-    pub(crate) fn count_resting(&self, is_resting: bool) {
-        // ORDERING: no pairing: as above.
-        if is_resting {
-            self.resting.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.resting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -18,11 +18,13 @@ use crate::attrs::Priority;
 use crate::clock;
 use crate::detect::Detect;
 use crate::inspect::{PoolMirror, Reason, Role};
+use crate::pace::Mark;
 use crate::plan::NEVER;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, acquire, lock, release,
+    without,
 };
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
@@ -84,8 +86,8 @@ pub(crate) struct Locked {
     is_spare: bool,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
-    /// Lent workers have found that helping is not worth it: none is lent until the next tick, or the next backlog.
-    is_resting: bool,
+    /// What was started by when, while its items are taken to be short.
+    mark: Mark,
     /// Counted as a pod with a backlog.
     is_backlogged: bool,
     /// Its CPU has gone.
@@ -126,6 +128,10 @@ pub(crate) struct Pool {
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Copy of `Locked::is_spare` for other pods. A hint.
     is_spare: AtomicBool,
+    /// A thread of the program computes on its CPU, see [`away`](crate::away). A hint.
+    is_taken: AtomicBool,
+    /// Its items are so short that helping is not worth it, see [`pace`](crate::pace). Written under the lock.
+    has_short_items: AtomicBool,
     attachment: Attachment,
     /// Workers may leave the pod.
     may_stray: bool,
@@ -194,7 +200,7 @@ impl Pool {
                 is_closing: false,
                 is_spare: !is_away,
                 is_called: false,
-                is_resting: false,
+                mark: Mark { at: 0, started: 0 },
                 is_backlogged: false,
                 is_away,
                 is_unused: false,
@@ -210,6 +216,8 @@ impl Pool {
             is_ticking: AtomicBool::new(false),
             pods,
             is_spare: AtomicBool::new(!is_away),
+            is_taken: AtomicBool::new(false),
+            has_short_items: AtomicBool::new(false),
             attachment,
             may_stray,
             lone_cpu,
@@ -250,16 +258,63 @@ impl Pool {
         self.watched.load(acquire("is_watched"))
     }
 
-    /// Another pod has a CPU to spare.
+    /// Another pod has a CPU to spare, and the items here are worth it.
     #[inline]
     pub(crate) fn may_be_helped(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| pods.any_spare())
+        self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
+    }
+
+    /// Its items are too short for others to help. A hint.
+    #[inline]
+    pub(crate) fn has_short_items(&self) -> bool {
+        // ORDERING: no pairing: a hint; who decides by it under the lock has it exactly.
+        self.has_short_items.load(Ordering::Relaxed)
+    }
+
+    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no core lock.
+    pub(crate) fn look_at_pace(&'static self) {
+        if !self.has_short_items() {
+            return;
+        }
+        let mut guard = self.lock();
+        let now = guard.mark_now();
+        match guard.mark.was_short(now) {
+            None => {}
+            Some(is_short) => guard.set_short(self, is_short, now),
+        }
+        self.unlock(guard, Kick::None);
     }
 
     /// This pod has a CPU to spare. A hint.
     pub(crate) fn is_spare(&self) -> bool {
         // ORDERING: no pairing: a hint.
         self.is_spare.load(Ordering::Relaxed)
+    }
+
+    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if not. A hint.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.is_taken.load(Ordering::Relaxed)
+            && self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
+    }
+
+    #[inline]
+    pub(crate) fn set_taken(&self, is_taken: bool) {
+        // ORDERING: no pairing: as above.
+        if self.is_taken.load(Ordering::Relaxed) != is_taken {
+            self.is_taken.store(is_taken, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by the CPU's sentinel.
+    pub(crate) fn call_when_idle(&'static self) {
+        if self.is_watched() || without("taken.call") {
+            return;
+        }
+        let guard = self.lock();
+        let may_lend = guard.core.has_spare_cpu() && guard.core.standby().is_some();
+        self.unlock(guard, if may_lend { Kick::Watch } else { Kick::None });
     }
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
@@ -367,9 +422,6 @@ impl Pool {
         }
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
-        }
-        if begin && has_backlog {
-            self.runtime.end_rests(self);
         }
         // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
         if has_backlog && self.may_be_helped() {
@@ -671,6 +723,9 @@ impl Locked {
         }
         if begin {
             clock::look();
+            if pool.has_short_items() {
+                self.mark = self.mark_now();
+            }
         }
         self.watched = true;
         self.refresh_standby(pool);
@@ -751,12 +806,13 @@ impl Locked {
     #[inline]
     fn settle_board(&mut self, pool: &Pool) {
         let Some((pods, _)) = pool.pods else { return };
-        let is_backlogged = self.core.work_waits() && self.core.is_at_capacity();
+        let is_backlogged =
+            self.core.work_waits() && self.core.is_at_capacity() && !pool.has_short_items();
         if is_backlogged != self.is_backlogged {
             self.is_backlogged = is_backlogged;
             pods.count_backlog(is_backlogged);
         }
-        let may_lend = !self.is_called && !self.is_away && !self.is_resting;
+        let may_lend = !self.is_called && !self.is_away;
         let is_spare = may_lend && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
@@ -766,11 +822,12 @@ impl Locked {
         }
     }
 
-    /// Whether anybody has to be watched: work waits here, or a worker runs on a CPU that another
+    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
     /// pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
         let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
-        self.core.work_waits() || (self.core.nr_running() > 0 && others_wait())
+        let is_used = self.core.nr_running() > 0 || pool.is_taken();
+        self.core.work_waits() || (is_used && others_wait())
     }
 
     /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
@@ -782,12 +839,21 @@ impl Locked {
         kick
     }
 
-    /// Its workers are not lent for a while, or may be again.
-    pub(crate) fn set_resting(&mut self, pool: &Pool, is_resting: bool) {
-        if let Some((pods, _)) = pool.pods.filter(|_| is_resting != self.is_resting) {
-            self.is_resting = is_resting;
-            pods.count_resting(is_resting);
-        }
+    /// What has been started by now.
+    fn mark_now(&self) -> Mark {
+        Mark { at: clock::now(), started: self.core.progress() }
+    }
+
+    /// A guest found its items short.
+    pub(crate) fn found_short(&mut self, pool: &Pool) {
+        let now = self.mark_now();
+        self.set_short(pool, true, now);
+    }
+
+    fn set_short(&mut self, pool: &Pool, is_short: bool, now: Mark) {
+        self.mark = now;
+        // ORDERING: no pairing: written under the lock, a hint for all others.
+        pool.has_short_items.store(is_short, Ordering::Relaxed);
     }
 
     /// The worker that was called is here, or another one that will look around.

@@ -175,7 +175,7 @@ impl Rescuer {
             return false;
         };
         let id = visit.worker();
-        let worker = Worker { pool, id, thread: Arc::clone(&self.thread) };
+        let worker = Worker::new(pool, id, Arc::clone(&self.thread));
         let context = Context::new(pool, id, Arc::clone(&self.thread));
         current::enter(&context);
         self.thread.set_guest(Some((pool.id, id)));

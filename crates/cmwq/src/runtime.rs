@@ -492,7 +492,10 @@ impl Runtime {
     pub(crate) fn busy_sibling(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, place) = pool.pods?;
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        let watched = others.filter_map(|other| pods.get(other)).filter(|other| other.is_watched());
+        let watched = others.filter_map(|other| pods.get(other)).filter(|other| {
+            // Where items are short a guest is in the way.
+            other.is_watched() && !other.has_short_items()
+        });
         watched.into_iter().find(|other| {
             let guard = other.lock();
             let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
@@ -501,22 +504,35 @@ impl Runtime {
         })
     }
 
+    /// A CPU for an item that is better not run on that of `pool`, whose usual place that is: of a pod that is not taken, and has a CPU to spare if one
+    /// has. `turn`: which of them, if none has.
+    pub(crate) fn free_sibling(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
+        let (pods, place) = pool.pods?;
+        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
+        let is_free = |other: usize| {
+            pods.get(other).map_or_else(|| self.placement.is_home(other), |pool| !pool.is_taken())
+        };
+        let is_spare = |other: usize| pods.get(other).is_none_or(Pool::is_spare);
+        let free = others.filter(|&other| is_free(other));
+        let nr_free = free.clone().count();
+        let spare = free.clone().find(|&other| is_spare(other));
+        let other = spare.or_else(|| free.clone().nth(turn.checked_rem(nr_free)?));
+        if other.is_none() {
+            // Whether they still are taken.
+            (1..pods.len()).for_each(|step| self.arm_sentinels_of((place + step) % pods.len()));
+        }
+        self.machine.managed_pods.get(other?)?.cpus.first()
+    }
+
+    fn arm_sentinels_of(&self, place: usize) {
+        self.machine.managed_pods[place].cpus.iter().for_each(|cpu| self.sentinels.arm(cpu));
+    }
+
     /// Work waits in `pool` at capacity: has the workers of the other pods watched, for their CPUs.
     pub(crate) fn watch_other_pods(&self, pool: &'static Pool) {
         let Some((pods, place)) = pool.pods else { return };
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
         others.filter_map(|other| pods.get(other)).for_each(Pool::watch_for_others);
-    }
-
-    /// Work waits in `pool` at capacity: the other pods may find again whether helping is worth it.
-    pub(crate) fn end_rests(&self, pool: &'static Pool) {
-        let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_resting()) else { return };
-        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        for other in others.filter_map(|other| pods.get(other)) {
-            let mut guard = other.lock();
-            guard.set_resting(other, false);
-            other.unlock(guard, Kick::None);
-        }
     }
 
     /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
@@ -534,7 +550,12 @@ impl Runtime {
                 self.pool_by_key(key)
             });
             let Some(other) = made else { return };
-            if other.is_spare() && other.call_to_lend() {
+            if !other.is_spare() {
+                continue;
+            }
+            if other.is_taken() {
+                other.call_when_idle();
+            } else if other.call_to_lend() {
                 return;
             }
         }

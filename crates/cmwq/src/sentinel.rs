@@ -10,7 +10,7 @@ use crate::crew::Crew;
 use crate::notice::{self, Notice};
 use crate::pool::{Pool, PoolKind};
 use crate::sense;
-use crate::sync::{AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock};
+use crate::sync::{AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock, without};
 use crate::topo::CpuSet;
 
 /// All sentinels, by CPU number.
@@ -59,6 +59,13 @@ impl Sentinels {
         {
             sentinel.armed.wake(1);
         }
+    }
+
+    /// The CPU will never have a sentinel.
+    pub(crate) fn is_refused(&self, cpu: u32) -> bool {
+        let sentinel = self.cpus.get(cpu as usize);
+        // ORDERING: no pairing: a hint that comes true at some time.
+        sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
     /// Lets all sentinels go, and starts no more.
@@ -160,6 +167,9 @@ impl Sentinel {
                 let _ = sense::sched::pin_current(&home);
             }
             for pool in self.pools() {
+                if !without("taken.end") {
+                    pool.set_taken(false);
+                }
                 if pool.is_watched() {
                     pool.alarm();
                 }

@@ -433,14 +433,14 @@ impl Loop {
         if !pool.is_watched() {
             return 0;
         }
+        pool.look_at_pace();
         let found = verify::look(pool, None, true);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
             pool.is_calm.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
-        if found.has_backlog {
-            self.runtime.end_rests(pool);
+        if found.has_backlog && !pool.has_short_items() {
             self.runtime.ask_idle_pods(pool);
             self.runtime.watch_other_pods(pool);
         }

@@ -9,14 +9,16 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use cmwq_core::{Claim, Kick, Nanos, Next, WorkerId};
+use cmwq_core::{Claim, Kick, Next, WorkerId};
 
 use crate::attrs::{Priority, Sched};
 use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::inspect::Reason;
+use crate::lengths::Lengths;
 use crate::notice::{self, Notice};
+use crate::pace::Visit;
 use crate::pool::{Creator, Locked, Pool, has_rest};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::sync::{Arc, MutexGuard};
@@ -32,7 +34,7 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     }
     let name = thread.title.base().to_owned();
     let stack = pool.runtime.params.stack_size;
-    pool.runtime.crew.spawn(&name, stack, move || Worker { pool, id, thread }.main())
+    pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main())
 }
 
 /// A worker, or a rescuer during a visit, as seen by itself.
@@ -40,9 +42,14 @@ pub(crate) struct Worker {
     pub(crate) pool: &'static Pool,
     pub(crate) id: WorkerId,
     pub(crate) thread: Arc<Thread>,
+    lengths: Lengths,
 }
 
 impl Worker {
+    pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
+        Self { pool, id, thread, lengths: Lengths::default() }
+    }
+
     fn main(self) {
         self.prepare();
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
@@ -134,6 +141,7 @@ impl Worker {
         if self.pool.is_misplaced(cpu) {
             self.pool.runtime.service.rescan_soon();
         }
+        let begin = self.lengths.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq, cpu);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
@@ -148,6 +156,9 @@ impl Worker {
         }
         self.thread.leave_function();
         context.end();
+        if let Some(begin) = begin {
+            self.lengths.end(begin, claim.wq, self.pool.runtime);
+        }
     }
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
@@ -179,6 +190,9 @@ impl Worker {
         if tokens & park::CHECK != 0 {
             verify::on_alarm(self.pool, self.id);
         }
+        if self.pool.pods.is_some() {
+            self.lengths.slept();
+        }
         self.pool.repatriate();
     }
 
@@ -186,7 +200,8 @@ impl Worker {
     /// do.
     fn lend(&self, context: &Context) -> bool {
         let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
-        if !self.pool.may_lend() {
+        // Of a pod that is taken, its CPU's sentinel calls it.
+        if self.pool.is_taken() || self.pool.is_away() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
@@ -199,21 +214,17 @@ impl Worker {
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
-        let is_worth_it = self.serve(context, busy, seq);
+        self.serve(context, busy, seq);
         let mut home = self.pool.lock();
         home.core.lend_end(self.id);
-        home.set_resting(self.pool, !is_worth_it);
         self.pool.unlock(home, Kick::None);
-        if !is_worth_it {
-            self.pool.runtime.service.hurry();
-        }
         true
     }
 
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
-    /// work. `false`: the items are so short that it is not worth it.
-    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) -> bool {
-        let mut pace = Pace::begin();
+    /// work, or they are so short that it is not worth it.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
+        let (mut visit, mut is_wanted) = (Visit::begin(clock::now()), false);
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
@@ -227,7 +238,8 @@ impl Worker {
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
             // while it was blocked.
-            let is_wanted = home.core.work_waits() || home.core.is_over_capacity();
+            is_wanted =
+                home.core.work_waits() || home.core.is_over_capacity() || self.pool.is_taken();
             self.pool.unlock(home, Kick::None);
             // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
@@ -237,46 +249,24 @@ impl Worker {
                 busy.act_effects(effects);
                 guard = busy.lock();
             }
-            pace.count();
-            let is_to_leave = is_wanted || (pace.is_short && self.pool.has_tick);
-            if is_to_leave && guard.core.guest_may_leave(guest) {
+            visit.count(clock::now);
+            // Only the tick can find later that they are worth it.
+            let is_short = visit.is_short() && busy.has_tick;
+            if (is_wanted || is_short) && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
         self.thread.meter.settle(&mut guard.core);
         self.thread.set_guest(None);
         self.thread.mirror.serve(self.pool.id.0, true);
+        let is_short = !is_wanted && busy.has_tick && visit.was_short(clock::now());
+        if is_short {
+            guard.found_short(busy);
+        }
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
-        !(pace.is_short && self.pool.has_tick)
-    }
-}
-
-/// How long the items take that a lent worker runs, with all that is around them. Two workers that take short items from one
-/// pool hinder each other more than they help.
-struct Pace {
-    since: Nanos,
-    items: u32,
-    is_short: bool,
-}
-
-impl Pace {
-    /// So many items are looked at together.
-    const ITEMS: u32 = 16;
-    /// Less than this for each is short: 1 µs.
-    const SHORT_NS: Nanos = 1_000;
-
-    fn begin() -> Self {
-        Self { since: clock::now(), items: 0, is_short: false }
-    }
-
-    fn count(&mut self) {
-        self.items += 1;
-        if self.items == Self::ITEMS {
-            let now = clock::now();
-            self.is_short =
-                now.saturating_sub(self.since) < Self::SHORT_NS * Nanos::from(Self::ITEMS);
-            (self.since, self.items) = (now, 0);
+        if is_short {
+            busy.runtime.service.hurry();
         }
     }
 }

@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use cmwq_core::{Enqueued, Kick, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
 
 use crate::attrs::Priority;
+use crate::away;
 use crate::countdown::Countdown;
 use crate::fork;
 use crate::grab::Rest;
@@ -115,6 +116,8 @@ pub(crate) struct Wq {
     pub(crate) flags: AtomicU32,
     /// Its attributes can be written by name. Written under the registry's lock.
     in_sysfs: AtomicBool,
+    /// Items need the CPU for long: see `lengths`. Only of managed queues.
+    has_long_items: AtomicBool,
     /// The reader of traces that was told the queue's name last.
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
@@ -163,6 +166,7 @@ impl Wq {
             slots: OnceLock::new(),
             flags: AtomicU32::new(0),
             in_sysfs: AtomicBool::new(false),
+            has_long_items: AtomicBool::new(false),
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flushes: None,
@@ -190,6 +194,28 @@ impl Wq {
         }
     }
 
+    /// The way for an item that is queued now.
+    #[inline]
+    fn choose_link(&self, cpu: Option<u32>) -> &Link {
+        let link = self.link(cpu);
+        // ORDERING: no pairing: a hint.
+        if self.has_long_items.load(Ordering::Relaxed) && cpu.is_none() {
+            return self.away(link);
+        }
+        link
+    }
+
+    #[cold]
+    fn away<'link>(&'link self, home: &'link Link) -> &'link Link {
+        away::other_cpu(home.pool).map_or(home, |cpu| self.link(Some(cpu)))
+    }
+
+    /// Its items were found to be long, or short.
+    pub(crate) fn note_lengths(&self, are_long: bool) {
+        // ORDERING: no pairing: a hint.
+        self.has_long_items.store(are_long && self.spec.kind == Kind::Managed, Ordering::Relaxed);
+    }
+
     // ---- queueing
 
     /// Queues an item.
@@ -207,7 +233,7 @@ impl Wq {
         // SAFETY: valid by the caller's promise.
         let seen = unsafe { item.as_ref() }.word();
         if self.lets_in() {
-            let link = self.link(cpu);
+            let link = self.choose_link(cpu);
             let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
             if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
                 // SAFETY: passed on to the caller.
@@ -315,7 +341,7 @@ impl Wq {
         }
         let last = word.pool();
         loop {
-            let link = self.link(cpu);
+            let link = self.choose_link(cpu);
             let (mut pool, mut pwq) = (link.pool, link.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);

@@ -198,7 +198,8 @@ impl PoolState {
         let p = self.pwq(pwq);
         p.set_active(p.nr_active - 1);
         if let Some(node) = &p.node {
-            if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting) {
+            if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting, p.kept) {
+                p.kept = 0;
                 let has_inactive = !p.inactive.is_empty();
                 let grant = self.put_shared_slot(pwq);
                 if has_inactive {
@@ -207,6 +208,7 @@ impl PoolState {
                 }
                 return grant;
             }
+            p.kept = p.kept.saturating_add(1);
             p.set_active(p.nr_active + 1);
             self.activate_first(pwq);
             self.leave_line(pwq);

@@ -59,15 +59,15 @@ fn a_lowered_limit_takes_back_slots_as_they_are_returned() {
 fn a_slot_may_be_kept_if_nobody_else_waits_and_the_limit_holds() {
     let mut node = NodeState::new(2);
     assert!(node.try_get(at(0, 0)) && node.try_get(at(1, 0)));
-    assert!(node.may_keep(false));
+    assert!(node.may_keep(false, 0));
     node.set_max(1);
-    assert!(!node.may_keep(false), "one slot too many is out");
+    assert!(!node.may_keep(false, 0), "one slot too many is out");
     node.set_max(2);
     assert!(!node.try_get(at(0, 0)));
-    assert!(node.may_keep(true), "only pool 0 waits, and pool 0 asks");
-    assert!(!node.may_keep(false), "pool 0 waits, and pool 1 asks");
+    assert!(node.may_keep(true, 0), "only pool 0 waits, and pool 0 asks");
+    assert!(!node.may_keep(false, 0), "pool 0 waits, and pool 1 asks");
     assert!(!node.try_get(at(1, 0)));
-    assert!(!node.may_keep(true));
+    assert!(!node.may_keep(true, 0));
 }
 
 #[test]
@@ -130,8 +130,8 @@ impl NodeSlots for Shared {
         self.state().try_get(who)
     }
 
-    fn may_keep(&self, is_waiting: bool) -> bool {
-        self.keeps && self.state().may_keep(is_waiting)
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        self.keeps && self.state().may_keep(is_waiting, kept)
     }
 
     fn put(&self) -> Option<PwqRef> {
@@ -248,6 +248,23 @@ fn waiting_pools_take_turns() {
         p.finish(item);
     }
     assert!(p.running().is_empty());
+}
+
+/// With 192 slots a pool uses three again, and gives the fourth away.
+#[test]
+fn a_pool_keeps_a_64th_of_the_slots_in_turn() {
+    let mut p = Pools::new(2, 192);
+    let here: Vec<_> = (0..300).map(|_| p.queue(0)).collect();
+    let there = [(); 2].map(|()| p.queue(1));
+    assert_eq!(p.running().len(), 192);
+    // Both stand in line, pool 0 first: it is handed every other slot that it gives away itself.
+    let mut taken = Vec::new();
+    for &item in here.iter().take(16) {
+        p.finish(item);
+        taken.push(there.iter().filter(|&&item| p.is_running(item)).count());
+    }
+    assert_eq!(taken, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+    assert_eq!(p.node.state().nr(), 192);
 }
 
 #[test]

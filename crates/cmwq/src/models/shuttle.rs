@@ -9,8 +9,7 @@
 //!
 //! What must hold is mostly that an execution comes to its end: a lost wake-up leaves threads that
 //! sleep for ever, and shuttle reports those. Each ends with the runtime's shutdown, when all
-//! threads are gone. Time passes when somebody sleeps until a deadline, see `clock`; nobody is seen
-//! blocked who does not say so.
+//! threads are gone. Time passes when somebody sleeps until a deadline, see `clock`.
 
 mod bh;
 mod cancelling;
@@ -38,11 +37,13 @@ use crate::clock;
 use crate::detect::Detect;
 use crate::inspect::Inspect;
 use crate::params::Params;
+use crate::pool::Pool;
 use crate::runtime::{Machine, Runtime};
 use crate::service::Service;
 use crate::sync::{self, AtomicU32, Ordering};
 use crate::topo::{CpuSet, Pod};
 use crate::workqueue::Workqueue;
+use crate::wq::{Kind, Spec};
 
 /// Executions of a scenario under each scheduler.
 const ITERS: usize = 500;
@@ -70,7 +71,7 @@ struct World {
 struct Mortal(*mut Runtime);
 
 impl Mortal {
-    fn new(pods: Pods) -> (Self, World) {
+    fn new(detect: Detect, pods: Pods) -> (Self, World) {
         clock::restart();
         sync::restart();
         let cpus: CpuSet = (0..2).collect();
@@ -80,7 +81,7 @@ impl Mortal {
             Pods::One => all.clone(),
             Pods::Two => each.collect(),
         };
-        let params = Params { detect: Some(Detect::Inline), ..Params::default() };
+        let params = Params { detect: Some(detect), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
         let raw = Box::into_raw(Runtime::assemble(params, machine, 0, Inspect::off()));
         // SAFETY: from a box; freed by `end`, when nobody is left.
@@ -111,21 +112,31 @@ impl World {
     fn managed(&self) -> Workqueue {
         self.queue(Builder::managed)
     }
+
+    fn managed_pool(&self, slot: usize) -> &'static Pool {
+        self.runtime.pool_for(Spec::of(Kind::Managed), slot)
+    }
 }
 
-/// Plays a scenario in many interleavings.
+/// Plays a scenario in many interleavings. Nobody is seen blocked who does not say so.
 fn check(pods: Pods, scenario: impl Fn(&World) + Clone + Send + Sync + 'static) {
+    check_by(Detect::Inline, pods, scenario);
+}
+
+/// As [`check`], with a source of knowledge about blocking workers.
+fn check_by(detect: Detect, pods: Pods, scenario: impl Fn(&World) + Clone + Send + Sync + 'static) {
     let iters = env::var("CMWQ_SHUTTLE_ITERS").ok().and_then(|n| n.parse().ok()).unwrap_or(ITERS);
     if let Some(schedule) = env::var_os("CMWQ_SHUTTLE_REPLAY") {
         let replay = ReplayScheduler::new_from_file(schedule).expect("a schedule in a file");
-        return run(replay, pods, scenario);
+        return run(replay, detect, pods, scenario);
     }
-    run(RandomScheduler::new(iters), pods, scenario.clone());
-    run(PctScheduler::new(DEPTH, iters), pods, scenario);
+    run(RandomScheduler::new(iters), detect, pods, scenario.clone());
+    run(PctScheduler::new(DEPTH, iters), detect, pods, scenario);
 }
 
 fn run(
     scheduler: impl Scheduler + 'static,
+    detect: Detect,
     pods: Pods,
     scenario: impl Fn(&World) + Send + Sync + 'static,
 ) {
@@ -134,7 +145,7 @@ fn run(
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(move || {
-        let (mortal, world) = Mortal::new(pods);
+        let (mortal, world) = Mortal::new(detect, pods);
         scenario(&world);
         mortal.end();
     });

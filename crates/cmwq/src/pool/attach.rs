@@ -151,13 +151,6 @@ impl Pool {
         self.lock_only().is_away
     }
 
-    /// Whether it may help other pods: it has a CPU, and did not find just now that this is not worth it. Caller
-    /// holds no core lock.
-    pub(crate) fn may_lend(&self) -> bool {
-        let guard = self.lock_only();
-        !guard.is_away && !guard.is_resting
-    }
-
     // ---- what queues lead here
 
     /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's.

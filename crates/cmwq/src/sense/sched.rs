@@ -44,6 +44,16 @@ pub(crate) fn current_cpu() -> Option<u32> {
     u32::try_from(cpu).ok()
 }
 
+/// How often the calling thread has given up its CPU to wait for something.
+pub(crate) fn current_sleeps() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is writable.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: all zeroes is a value of it, and the call writes whole ones.
+    let count = unsafe { usage.assume_init() }.ru_nvcsw;
+    u64::try_from(count).unwrap_or_default()
+}
+
 /// Lets the calling thread run only when nothing else on its CPU wants to (`SCHED_IDLE`).
 ///
 /// There may be no way back: leaving the class takes `RLIMIT_NICE`.

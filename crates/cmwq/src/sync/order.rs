@@ -66,20 +66,22 @@ pub(super) fn weakened() -> Option<&'static str> {
 }
 
 /// Whether the mutation test takes `what` of `site` away.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 const fn is_weakened(_site: &str, _what: &str) -> bool {
     false
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 fn is_weakened(site: &str, what: &str) -> bool {
     let Some(weakened) = weakened() else { return false };
+    #[cfg(loom)]
     debug_assert!(SITES.contains(&&*format!("{site}.{what}")), "{site}.{what} is not listed");
     weakened.split_once('.') == Some((site, what))
 }
 
-/// Whether the mutation test does without `site`, a hold of a lock that looks as if it could be saved.
+/// Whether the mutation test does without `site`: a hold of a lock that looks as if it could be saved, or under shuttle a step of a
+/// protocol.
 #[inline(always)]
 pub(crate) fn without(site: &'static str) -> bool {
     site.split_once('.').is_some_and(|(site, what)| is_weakened(site, what))

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::Work;
+use cmwq::{JoinHandle, Work, Workqueue};
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
@@ -22,6 +22,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("pods::blocked_guest", blocked_guest),
     ("pods::blocked_helper", blocked_helper),
     ("pods::own_work_first", own_work_first),
+    ("pods::away", away),
+    ("pods::near", near),
+    ("pods::idle_after_all", idle_after_all),
 ];
 
 fn play(scene: &'static str) {
@@ -34,6 +37,16 @@ fn play(scene: &'static str) {
             .detect(source)
             .params("default_affinity_scope=cpu cpu_intensive_thresh_us=0")
             .play();
+    }
+}
+
+fn play_with_sentinels(scene: &'static str) {
+    if sys::allowed_cpus().len() < 2 {
+        crate::support::scene::skip("there is one CPU only");
+        return;
+    }
+    for source in ["sentinel", "perf"] {
+        Stage::new(scene).detect(source).params("cpu_intensive_thresh_us=0").play();
     }
 }
 
@@ -76,6 +89,22 @@ fn a_pod_whose_worker_blocks_helps() {
 #[test]
 fn a_pods_own_work_is_not_forgotten_while_it_helps() {
     play("pods::own_work_first");
+}
+
+#[test]
+fn long_items_leave_a_queuer_that_computes_alone() {
+    play_with_sentinels("pods::away");
+}
+
+#[test]
+fn long_items_stay_near_a_queuer_that_waits() {
+    play_with_sentinels("pods::near");
+}
+
+/// A pod whose CPU a queuer has been computing on helps when that waits after all.
+#[test]
+fn a_pod_helps_again_when_its_queuer_waits() {
+    play_with_sentinels("pods::idle_after_all");
 }
 
 /// The first item computes until the second has started, which its own CPU is too busy for.
@@ -134,6 +163,52 @@ fn many() {
         handles.into_iter().for_each(|handle| ran_on[joined(handle)] += 1);
         assert!(cpus.iter().all(|cpu| ran_on[*cpu] > 0), "items for CPU {cpu}: {ran_on:?}");
     }
+}
+
+/// An item that needs the CPU for long, and tells where it ran.
+fn long() -> usize {
+    burn(Duration::from_micros(300));
+    sys::current_cpu()
+}
+
+/// Queues long items from `here` without ever sleeping, until one has run elsewhere.
+fn compute_until_away(wq: &Workqueue, here: usize) {
+    sys::confine(sys::gettid(), &[here]).unwrap();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let items: Vec<_> = (0..16).map(|_| wq.queue(long)).collect();
+        while !items.iter().all(JoinHandle::is_finished) {
+            std::hint::spin_loop();
+        }
+        if items.into_iter().all(|item| joined(item) != here) {
+            return;
+        }
+        assert!(Instant::now() < end, "items go on preempting their queuer");
+    }
+}
+
+fn away() {
+    let wq = managed("away");
+    compute_until_away(&wq, sys::allowed_cpus()[0]);
+}
+
+fn near() {
+    let wq = managed("near");
+    let here = sys::allowed_cpus()[0];
+    sys::confine(sys::gettid(), &[here]).unwrap();
+    // Where other programs run, a worker may be preempted before it has come to its end, and its pod helped with what comes next.
+    eventually("they stay here", || {
+        (0..100).filter(|_| joined(wq.queue(long)) != here).count() < 10
+    });
+}
+
+fn idle_after_all() {
+    let wq = managed("after all");
+    let here = sys::allowed_cpus()[0];
+    compute_until_away(&wq, here);
+    // Those of the last round stay away, and this thread sleeps while they run.
+    let items: Vec<_> = (0..200).map(|_| wq.queue(long)).collect();
+    assert!(items.into_iter().any(|item| joined(item) == here), "its CPU was idle");
 }
 
 fn flush() {
@@ -274,30 +349,27 @@ fn blocked_helper() {
     }
 }
 
-/// Items queued for both pods, one of which has far more: all are done, those of the other before
-/// the rest.
+/// One pod has ever more items than it can run, as long as one for the other pod has not run.
 fn own_work_first() {
     let wq = managed("own");
     let [one, other] = sys::allowed_cpus()[..2] else { return };
     for _ in 0..5 {
-        let left = Arc::new(AtomicU32::new(400));
-        let burners: Vec<_> = (0..400)
-            .map(|_| {
-                let left = Arc::clone(&left);
-                wq.queue_on(one, move || {
-                    burn(Duration::from_micros(250));
-                    left.fetch_sub(1, Ordering::SeqCst)
-                })
-            })
-            .collect();
-        eventually("some have run", || left.load(Ordering::SeqCst) < 390);
-        let own = wq.queue_on(other, {
-            let left = Arc::clone(&left);
-            move || left.load(Ordering::SeqCst)
-        });
-        assert!(joined(own) > 0, "it waited for the other pod's work");
-        for burner in burners {
-            joined(burner);
-        }
+        let (own_ran, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        (0..50).for_each(|_| burn_until(&wq, one, &own_ran, &runs));
+        eventually("some have run", || runs.load(Ordering::SeqCst) > 10);
+        joined(wq.queue_on(other, move || own_ran.store(true, Ordering::SeqCst)));
+        wq.flush();
     }
+}
+
+/// Queues an item that queues itself again.
+fn burn_until(wq: &Workqueue, cpu: usize, end: &Arc<AtomicBool>, runs: &Arc<AtomicU32>) {
+    let (again, end, runs) = (wq.clone(), Arc::clone(end), Arc::clone(runs));
+    drop(wq.queue_on(cpu, move || {
+        burn(Duration::from_micros(250));
+        runs.fetch_add(1, Ordering::SeqCst);
+        if !end.load(Ordering::SeqCst) {
+            burn_until(&again, cpu, &end, &runs);
+        }
+    }));
 }

@@ -2,8 +2,9 @@
 
 use shuttle::thread;
 
-use super::{Count, Pods, check};
+use super::{Count, Pods, check, check_by};
 use crate::current::blocking;
+use crate::detect::Detect;
 use crate::park::Event;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
@@ -50,6 +51,25 @@ fn a_pod_in_the_making_helps() {
             .collect();
         first.join().unwrap();
         queuers.into_iter().for_each(|queuer| queuer.join().unwrap());
+    });
+}
+
+/// As above, by a pod whose CPU a thread of the program computes on, as far as anybody knows: it is called by that CPU's sentinel.
+#[test]
+fn a_pod_that_is_taken_helps_when_its_cpu_is_idle() {
+    check_by(Detect::Sentinel, Pods::Two, |world| {
+        let wq = world.managed();
+        wq.queue_on(1, || ()).join().unwrap();
+        world.managed_pool(1).set_taken(true);
+        let begun = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&begun);
+        let first = wq.queue_on(0, move || {
+            while !theirs.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+        });
+        wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();
+        first.join().unwrap();
     });
 }
 

@@ -1,16 +1,18 @@
-//! The models notice what breaks the driver: a wake-up that does not come.
+//! The models notice what breaks the driver: a wake-up that does not come, a call that is not made.
 
 use std::env;
 use std::process::{Command, Stdio};
 
+const ALL: &str = "models::shuttle::";
+
 /// Set in the process this test starts.
 const BREAK: &str = "CMWQ_WEAKEN";
 
-/// Whether all models pass if `what` is broken.
-fn pass(what: &str) -> bool {
+/// Whether all models of that name pass if `what` is broken.
+fn pass(what: &str, models: &str) -> bool {
     let this = env::current_exe().expect("a test binary knows where it is");
     let status = Command::new(this)
-        .args(["models::shuttle::", "--skip", "mutation"])
+        .args([models, "--skip", "mutation"])
         .env(BREAK, what)
         .env("CMWQ_SHUTTLE_ITERS", "10")
         .env("RUST_BACKTRACE", "0")
@@ -24,7 +26,16 @@ fn pass(what: &str) -> bool {
 /// Every seventh wake-up of a sleeper is lost.
 #[test]
 fn a_lost_wake_up_is_noticed() {
-    assert!(!pass("futex.wake"));
+    assert!(!pass("futex.wake", ALL));
     // The test would be fooled if they failed anyway.
-    assert!(pass("nothing"));
+    assert!(pass("nothing", ALL));
+}
+
+/// A pod that is taken is not called when its CPU is idle, or stays taken.
+#[test]
+fn a_pod_that_is_taken_for_ever_is_noticed() {
+    let model = "models::shuttle::lending::a_pod_that_is_taken_helps_when_its_cpu_is_idle";
+    assert!(!pass("taken.call", model));
+    assert!(!pass("taken.end", model));
+    assert!(pass("nothing", model));
 }
