@@ -31,15 +31,15 @@ const SERVICE_STACK: usize = 256 << 10;
 /// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
 const SLICE_NS: u64 = 100_000;
 
-/// The tick begins with this interval, and returns to it when a worker has started a new item.
+/// The tick begins with this interval.
 const TICK_MIN: Nanos = 250_000;
-/// The interval after a tick that found a blocked worker: nothing better told of it, so the tick
-/// matters.
+/// The interval is halved, down to this, by each tick that finds a blocked worker in whose place another one can
+/// start: nothing better told of it, so the tick matters. By halves, since now and then a tick is only a few microseconds faster.
 const TICK_BUSY: Nanos = 100_000;
 /// The longest interval where the tick is the only source, and where it stands behind a better one.
 const TICK_MAX_ALONE: Nanos = 1_000_000;
 const TICK_MAX_BEHIND: Nanos = 4_000_000;
-/// The interval doubles after so many ticks that found nobody. Where other programs keep the CPUs
+/// The interval doubles after so many ticks in a row that let nobody start. Where other programs keep the CPUs
 /// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
 const FRUITLESS_TICKS: u32 = 8;
 /// So many timers are moved or taken off the wheel per hold of its lock: a few microseconds.
@@ -293,7 +293,7 @@ struct Loop {
     service: &'static Service,
     tick_at: Nanos,
     interval: Nanos,
-    /// Ticks in a row that found nobody newly blocked.
+    /// Ticks in a row that let nobody start.
     fruitless: u32,
     /// There were more timers to handle than are handled at once.
     is_behind: bool,
@@ -405,21 +405,21 @@ impl Loop {
         }
         clock::look();
         self.service.ticking.collect(&mut self.pools);
-        let mut found = 0;
+        let mut has_woken = false;
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
                 self.runtime.sentinels.cover(pool);
             }
-            found += self.tick_pool(pool);
+            has_woken |= self.tick_pool(pool);
         }
         self.service.ticking.drop_quiet();
         let longest = match self.runtime.detect {
             Detect::Perf | Detect::Sentinel => TICK_MAX_BEHIND,
             Detect::Tick | Detect::Inline => TICK_MAX_ALONE,
         };
-        self.fruitless = if found > 0 { 0 } else { self.fruitless + 1 };
-        self.interval = if found > 0 {
-            TICK_BUSY
+        self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
+        self.interval = if has_woken {
+            (self.interval / 2).max(TICK_BUSY)
         } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
             (self.interval * 2).min(longest)
         } else {
@@ -429,9 +429,10 @@ impl Loop {
             if self.service.ticking.is_empty() { NEVER } else { clock::now() + self.interval };
     }
 
-    fn tick_pool(&self, pool: &'static Pool) -> usize {
+    /// Whether it found somebody blocked, and that let somebody else start.
+    fn tick_pool(&self, pool: &'static Pool) -> bool {
         if !pool.is_watched() {
-            return 0;
+            return false;
         }
         pool.look_at_pace();
         let found = verify::look(pool, None, true);
@@ -444,7 +445,7 @@ impl Loop {
             self.runtime.ask_idle_pods(pool);
             self.runtime.watch_other_pods(pool);
         }
-        found.blocked
+        found.has_woken
     }
 
     /// Lets surplus idle workers leave.

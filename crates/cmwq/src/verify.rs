@@ -42,6 +42,8 @@ pub(crate) struct Found {
     pub(crate) has_to_watch: bool,
     /// Work of this pool waits.
     pub(crate) has_backlog: bool,
+    /// Somebody was woken in the place of one who is blocked.
+    pub(crate) has_woken: bool,
     /// How many more may be taken for hogs.
     room_for_hogs: u32,
 }
@@ -68,7 +70,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
         let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
         suspects.retain_mut(|suspect| suspect.is_worth_telling(patient, hog_thresh, &mut found));
         if !suspects.is_empty() {
-            apply(pool, suspects, me);
+            found.has_woken = apply(pool, suspects, me);
         }
         suspects.clear();
         found
@@ -112,7 +114,8 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     Found { has_to_watch: true, has_backlog, room_for_hogs, ..Found::default() }
 }
 
-fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
+/// Whether somebody else than `me` is woken.
+fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
         guard.worker_resumed(pool, back.id, back.seq);
@@ -141,10 +144,12 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) {
         }
     }
     let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
+    let has_woken = matches!(wake, Kick::Wake(_));
     pool.unlock(guard, wake);
     for (hog, thread) in hogs {
         tell_of_hog(pool, hog, thread);
     }
+    has_woken
 }
 
 /// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
