@@ -13,33 +13,66 @@ use std::ptr::{self, NonNull};
 
 use crate::sync::PlainMutex;
 
-/// What is kept has this layout: with what allocators note beside it, two lines of the cache. Aligned to a line it
-/// would take one more of most allocators.
-const KEPT: Layout = match Layout::from_size_align(120, 16) {
-    Ok(layout) => layout,
-    Err(_) => unreachable!(),
-};
-/// LIMIT: a thread keeps less than two batches.
+/// Memory of one size.
+struct Class {
+    /// What is kept has this layout: with the word that allocators note beside it, whole lines of the cache. Aligned to a line it
+    /// would take one more of most allocators.
+    layout: Layout,
+    /// LIMIT: a megabyte at most stays in the depot.
+    batches: usize,
+}
+
+/// For closures with a word of their own, and for all others that are kept. By size.
+const CLASSES: [Class; 2] = [Class::of(56), Class::of(120)];
+/// LIMIT: a thread keeps less than two batches of each class.
 const BATCH: u32 = 32;
-/// LIMIT: a megabyte at most stays in the depot.
-const BATCHES: usize = 256;
+/// Of any class.
+const MOST_BATCHES: usize = CLASSES[0].batches;
+
+impl Class {
+    const fn of(size: usize) -> Self {
+        match Layout::from_size_align(size, 16) {
+            Ok(layout) => Self { layout, batches: (1 << 20) / (BATCH as usize * (size + 8)) },
+            Err(_) => unreachable!(),
+        }
+    }
+
+    /// The number of the class that memory of this layout is kept in. Threads of a model share their thread-locals.
+    #[inline]
+    const fn index_of(layout: Layout) -> Option<usize> {
+        if layout.align() > 16 || layout.size() == 0 || cfg!(any(loom, shuttle)) {
+            return None;
+        }
+        let mut index = 0;
+        while index < CLASSES.len() {
+            if layout.size() <= CLASSES[index].layout.size() {
+                return Some(index);
+            }
+            index += 1;
+        }
+        None
+    }
+}
 
 /// The first words of memory that is kept.
 struct Free {
     next: *mut Free,
 }
 
-/// What a thread keeps.
+/// What a thread keeps of one class.
 struct Kept {
+    class: usize,
     first: Cell<*mut Free>,
     /// On the list that begins at `first`; less than a batch.
     count: Cell<u32>,
     /// A whole batch, or null.
     batch: Cell<*mut Free>,
+    /// So many times more only the allocator is asked: the depot had nothing, and while a backlog grows it has nothing each time.
+    skips: Cell<u32>,
 }
 
 struct Depot {
-    batches: [*mut Free; BATCHES],
+    batches: [*mut Free; MOST_BATCHES],
     count: usize,
 }
 
@@ -47,30 +80,19 @@ struct Depot {
 unsafe impl Send for Depot {}
 
 std::thread_local! {
-    static KEPT_HERE: Kept = const {
-        Kept { first: Cell::new(ptr::null_mut()), count: Cell::new(0), batch: Cell::new(ptr::null_mut()) }
-    };
+    static KEPT_HERE: [Kept; CLASSES.len()] = const { [Kept::new(0), Kept::new(1)] };
 }
 
-static DEPOT: PlainMutex<Depot> =
-    PlainMutex::new(Depot { batches: [ptr::null_mut(); BATCHES], count: 0 });
-
-/// Whether memory of this layout is kept. Threads of a model share their thread-locals.
-const fn is_kept(layout: Layout) -> bool {
-    layout.size() <= KEPT.size()
-        && layout.align() <= KEPT.align()
-        && layout.size() != 0
-        && cfg!(not(any(loom, shuttle)))
-}
+static DEPOTS: [PlainMutex<Depot>; CLASSES.len()] =
+    [const { PlainMutex::new(Depot { batches: [ptr::null_mut(); MOST_BATCHES], count: 0 }) };
+        CLASSES.len()];
 
 /// Memory of this layout, or of more.
 #[inline]
 pub(super) fn take(layout: Layout) -> NonNull<u8> {
-    if !is_kept(layout) {
-        return allocate(layout);
-    }
-    let kept = KEPT_HERE.try_with(Kept::pop).unwrap_or(ptr::null_mut());
-    NonNull::new(kept.cast()).unwrap_or_else(|| allocate(KEPT))
+    let Some(class) = Class::index_of(layout) else { return allocate(layout) };
+    let kept = KEPT_HERE.try_with(|kept| kept[class].pop()).unwrap_or(ptr::null_mut());
+    NonNull::new(kept.cast()).unwrap_or_else(|| allocate(CLASSES[class].layout))
 }
 
 /// Gives back what [`take`] gave for this layout.
@@ -79,16 +101,16 @@ pub(super) fn take(layout: Layout) -> NonNull<u8> {
 /// It must be nobody else's any more.
 #[inline]
 pub(super) unsafe fn give(memory: NonNull<u8>, layout: Layout) {
-    if !is_kept(layout) {
+    let Some(class) = Class::index_of(layout) else {
         // SAFETY: allocated with this layout, by `take`.
         return unsafe { alloc::dealloc(memory.as_ptr(), layout) };
-    }
+    };
     let free = memory.as_ptr().cast::<Free>();
-    // SAFETY: it is large enough, aligned, and the caller's.
-    if KEPT_HERE.try_with(|kept| unsafe { kept.push(free) }).is_err() {
+    // SAFETY: it is of this class, and the caller's.
+    if KEPT_HERE.try_with(|kept| unsafe { kept[class].push(free) }).is_err() {
         // The thread is about to end.
         // SAFETY: allocated with this layout, by `take`.
-        unsafe { alloc::dealloc(memory.as_ptr(), KEPT) };
+        unsafe { alloc::dealloc(memory.as_ptr(), CLASSES[class].layout) };
     }
 }
 
@@ -100,6 +122,11 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 }
 
 impl Kept {
+    const fn new(class: usize) -> Self {
+        let [first, batch] = [const { Cell::new(ptr::null_mut()) }; 2];
+        Self { class, first, count: Cell::new(0), batch, skips: Cell::new(0) }
+    }
+
     /// Null: nothing is kept.
     #[inline]
     fn pop(&self) -> *mut Free {
@@ -117,7 +144,7 @@ impl Kept {
     fn pop_of_next_batch(&self) -> *mut Free {
         let mut batch = self.batch.replace(ptr::null_mut());
         if batch.is_null() {
-            batch = Depot::take();
+            batch = self.take_batch();
         }
         if !batch.is_null() {
             // SAFETY: as in `pop`; a batch is not empty.
@@ -127,8 +154,20 @@ impl Kept {
         batch
     }
 
+    fn take_batch(&self) -> *mut Free {
+        if let Some(skips) = self.skips.get().checked_sub(1) {
+            self.skips.set(skips);
+            return ptr::null_mut();
+        }
+        let batch = Depot::take(self.class);
+        if batch.is_null() {
+            self.skips.set(BATCH - 1);
+        }
+        batch
+    }
+
     /// # Safety
-    /// `free` must be memory of the layout [`KEPT`] that nobody else has.
+    /// `free` must be memory of this class that nobody else has.
     #[inline]
     unsafe fn push(&self, free: *mut Free) {
         // SAFETY: the caller's promise.
@@ -144,25 +183,25 @@ impl Kept {
     fn put_batch_aside(&self) {
         self.count.set(0);
         let older = self.batch.replace(self.first.replace(ptr::null_mut()));
-        if !older.is_null() && !Depot::give(older) {
-            free_all(older);
+        if !older.is_null() && !Depot::give(self.class, older) {
+            free_all(self.class, older);
         }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        free_all(self.first.get());
-        free_all(self.batch.get());
+        free_all(self.class, self.first.get());
+        free_all(self.class, self.batch.get());
     }
 }
 
-fn free_all(mut first: *mut Free) {
+fn free_all(class: usize, mut first: *mut Free) {
     while !first.is_null() {
         // SAFETY: what is kept is ours, of this form, and was allocated with this layout.
         unsafe {
             let next = (*first).next;
-            alloc::dealloc(first.cast(), KEPT);
+            alloc::dealloc(first.cast(), CLASSES[class].layout);
             first = next;
         }
     }
@@ -170,8 +209,8 @@ fn free_all(mut first: *mut Free) {
 
 impl Depot {
     /// A batch, or null.
-    fn take() -> *mut Free {
-        let Ok(mut depot) = DEPOT.try_lock() else { return ptr::null_mut() };
+    fn take(class: usize) -> *mut Free {
+        let Ok(mut depot) = DEPOTS[class].try_lock() else { return ptr::null_mut() };
         if depot.count == 0 {
             return ptr::null_mut();
         }
@@ -180,12 +219,14 @@ impl Depot {
     }
 
     /// `false`: it is full, or somebody else is there.
-    fn give(batch: *mut Free) -> bool {
-        let Ok(mut depot) = DEPOT.try_lock() else { return false };
+    fn give(class: usize, batch: *mut Free) -> bool {
+        let Ok(mut depot) = DEPOTS[class].try_lock() else { return false };
         let at = depot.count;
-        let Some(place) = depot.batches.get_mut(at) else { return false };
-        *place = batch;
-        depot.count += 1;
+        if at == CLASSES[class].batches {
+            return false;
+        }
+        depot.batches[at] = batch;
+        depot.count = at + 1;
         true
     }
 }
@@ -197,6 +238,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    const MANY: usize = if cfg!(miri) { 2_000 } else { 20_000 };
 
     /// Memory that is written all over, so that what is there twice is found.
     fn takes(count: usize, layout: Layout) -> Vec<usize> {
@@ -218,19 +261,47 @@ mod tests {
         }
     }
 
+    fn of_size(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+
+    #[test]
+    fn each_size_has_the_smallest_class_that_is_large_enough() {
+        let class = |size| Class::index_of(of_size(size)).map(|class| CLASSES[class].layout.size());
+        assert_eq!([48, 56].map(class), [Some(56); 2]);
+        assert_eq!([57, 64, 120].map(class), [Some(120); 3]);
+        assert_eq!(class(121), None);
+        for Class { layout, batches } in &CLASSES {
+            assert!(batches * BATCH as usize * (layout.size() + 8) <= 1 << 20);
+            assert!(*batches <= MOST_BATCHES);
+        }
+    }
+
     #[test]
     fn nothing_is_handed_out_twice() {
-        let layout = Layout::from_size_align(100, 8).unwrap();
-        for count in [1, 31, 32, 33, 64, 65, 1000, 20_000] {
-            let all = takes(count, layout);
-            assert_eq!(all.iter().collect::<HashSet<_>>().len(), count);
-            gives(all, layout);
+        for layout in [of_size(50), of_size(100)] {
+            for count in [1, 31, 32, 33, 64, 65, 1000, MANY] {
+                let all = takes(count, layout);
+                assert_eq!(all.iter().collect::<HashSet<_>>().len(), count);
+                gives(all, layout);
+            }
         }
     }
 
     #[test]
     fn what_one_thread_frees_goes_back_to_another() {
-        let layout = KEPT;
+        for Class { layout, .. } in CLASSES {
+            let seen = seen_by_one_who_queues(layout);
+            // Other tests may take some of the batches, and the depot's lock; without any of it there would be as many times as many.
+            assert!(seen < ROUNDS / 2 * EACH, "{seen} in {ROUNDS} times {EACH}");
+        }
+    }
+
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 100 };
+    const EACH: usize = 10 * BATCH as usize;
+
+    /// So many different places one thread is given that takes for [`ROUNDS`] times, of what another one has freed.
+    fn seen_by_one_who_queues(layout: Layout) -> usize {
         let (to_free, freed) = mpsc::channel::<Vec<usize>>();
         let (to_queue, queued) = mpsc::channel();
         let freer = thread::spawn(move || {
@@ -239,24 +310,22 @@ mod tests {
                 to_queue.send(()).unwrap();
             }
         });
-        let count = 10 * BATCH as usize;
         let mut seen = HashSet::new();
-        for _ in 0..100 {
-            let all = takes(count, layout);
+        for _ in 0..ROUNDS {
+            let all = takes(EACH, layout);
             seen.extend(all.iter().copied());
             to_free.send(all).unwrap();
             queued.recv().unwrap();
         }
         drop(to_free);
         freer.join().unwrap();
-        // Other tests may take some of the batches, and the depot's lock; without any of it there would be 100 times as many.
-        assert!(seen.len() < 50 * count, "{} of {count} for each round", seen.len());
+        seen.len()
     }
 
     #[test]
     fn what_is_too_large_is_the_allocators() {
         for layout in [Layout::new::<[u64; 17]>(), Layout::from_size_align(64, 128).unwrap()] {
-            assert!(!is_kept(layout));
+            assert!(Class::index_of(layout).is_none());
             let all = takes(100, layout);
             gives(all, layout);
         }

@@ -5,6 +5,7 @@
 //! One module for each protocol; `mutation` takes each ordering away in turn and expects some model to notice. The
 //! orderings of queueing itself are modelled in `cmwq-core`.
 
+mod closure;
 mod countdown;
 mod event;
 mod flushing;
@@ -16,7 +17,6 @@ mod plan;
 mod pools;
 mod published;
 mod record;
-mod refs;
 mod ticking;
 mod timers;
 mod trace;
