@@ -509,17 +509,29 @@ impl Runtime {
     pub(crate) fn free_sibling(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
         let (pods, place) = pool.pods?;
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        let is_free = |other: usize| {
+        let is_free = |&other: &usize| {
             pods.get(other).map_or_else(|| self.placement.is_home(other), |pool| !pool.is_taken())
         };
-        let is_spare = |other: usize| pods.get(other).is_none_or(Pool::is_spare);
+        let free = others.filter(is_free);
         let cache = self.cache_of(place);
-        let is_near = |&other: &usize| self.cache_of(other) == cache;
-        let (near, far): (Vec<_>, Vec<_>) =
-            others.filter(|&other| is_free(other)).partition(is_near);
-        let spare = near.iter().chain(&far).find(|&&other| is_spare(other));
-        let next = if near.is_empty() { &far } else { &near };
-        let other = spare.or_else(|| next.get(turn.checked_rem(next.len())?)).copied();
+        let is_near = |other: usize| self.cache_of(other) == cache;
+        let (mut nr_near, mut nr_far, mut spare) = (0, 0, None);
+        for other in free.clone() {
+            let is_near = is_near(other);
+            let is_spare = pods.get(other).is_none_or(Pool::is_spare);
+            if is_spare && (is_near || spare.is_none()) {
+                spare = Some(other);
+            }
+            if is_spare && is_near {
+                break;
+            }
+            *(if is_near { &mut nr_near } else { &mut nr_far }) += 1;
+        }
+        let next = || {
+            let nr = if nr_near > 0 { nr_near } else { nr_far };
+            free.filter(|&other| is_near(other) == (nr_near > 0)).nth(turn.checked_rem(nr)?)
+        };
+        let other = spare.or_else(next);
         if other.is_none() {
             // Whether they still are taken.
             (1..pods.len()).for_each(|step| self.arm_sentinels_of((place + step) % pods.len()));
