@@ -81,8 +81,8 @@ impl NodeState {
     }
 
     /// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a 64th of
-    /// them all. Handing one over costs two pools' locks, and those who wait do so until 1.6 % more of
-    /// what is active has finished.
+    /// them all. Handing one over costs two pools' locks. Who waits does so until some pwq has had its turn: at
+    /// worst, until 1.6 % more of what is active has finished for each pwq that waits.
     ///
     /// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does here where
     /// there are fewer than 64.

@@ -49,7 +49,9 @@ impl Habit {
 
     fn look(&mut self, sleeps: u64) {
         let items = if self.computes { ITEMS } else { self.rest };
-        let slept = self.sleeps.replace(sleeps).map(|before| sleeps.saturating_sub(before));
+        // A forked child's count begins anew.
+        let before = self.sleeps.replace(sleeps);
+        let slept = before.and_then(|before| sleeps.checked_sub(before));
         let computes = slept.is_some_and(|slept| slept < u64::from(items / 2));
         self.rest = match (self.computes, computes) {
             (true, true) => ITEMS,

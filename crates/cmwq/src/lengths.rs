@@ -22,8 +22,6 @@ const EVERY: u32 = 8;
 pub(crate) struct Lengths {
     sleeps: Cell<u32>,
     is_due: Cell<bool>,
-    /// What was told last.
-    told: Cell<Option<(WqKey, bool)>>,
 }
 
 impl Lengths {
@@ -49,9 +47,7 @@ impl Lengths {
     pub(crate) fn end(&self, begin: Nanos, wq: WqKey, runtime: &Runtime) {
         self.is_due.set(false);
         let Some(is_long) = judge(sense::current_cpu_time().saturating_sub(begin)) else { return };
-        if self.told.replace(Some((wq, is_long))) != Some((wq, is_long))
-            && let Some(wq) = runtime.wq(wq)
-        {
+        if let Some(wq) = runtime.wq(wq) {
             wq.note_lengths(is_long);
         }
     }

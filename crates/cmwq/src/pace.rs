@@ -12,6 +12,8 @@ use cmwq_core::Nanos;
 const SHORT_NS: Nanos = 1_000;
 /// A guest looks at so many items together.
 const ITEMS: u32 = 16;
+/// A pool whose items were short is asked anew if nobody looked for so long: 10 ms.
+const OLD_NS: Nanos = 10_000_000;
 /// A pool that starts nothing for so long does not do short items, or its own CPU has no time for it: 1 ms.
 const STILL_NS: Nanos = 1_000_000;
 
@@ -47,28 +49,34 @@ impl Visit {
         self.is_short
     }
 
-    /// Whether the items of the whole visit were short, if it ends now. So they were if it was in vain: they were gone
-    /// before anybody could come.
-    pub(crate) fn was_short(&self, now: Nanos) -> bool {
+    /// Whether the items of the whole visit were short, if it ends now. So they were if it was in vain and none `waits`: they were
+    /// gone before anybody could come.
+    pub(crate) fn was_short(&self, now: Nanos, waits: bool) -> bool {
         match self.items {
-            0 => self.is_short || self.is_first_look,
+            0 => self.is_short || (self.is_first_look && !waits),
             items => are_short(now.saturating_sub(self.since), items.into()),
         }
     }
 }
 
-/// What a pool had started by some time, to tell its pace from that.
+/// How far a pool had come by some time, to tell its pace from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) at: Nanos,
-    pub(crate) started: u64,
+    /// Items that it had started, and such as came when none waited: see `PoolState::progress`. Where a backlog is, that is the same.
+    pub(crate) progress: u64,
 }
 
 impl Mark {
+    /// Whether that was so long ago that nothing follows from it for a new backlog.
+    pub(crate) fn is_old(self, now: Self) -> bool {
+        now.at.saturating_sub(self.at) > OLD_NS
+    }
+
     /// Whether the items between the two were short. `None`: too early to tell.
     pub(crate) fn was_short(self, now: Self) -> Option<bool> {
         let took = now.at.saturating_sub(self.at);
-        match now.started.wrapping_sub(self.started) {
+        match now.progress.wrapping_sub(self.progress) {
             0 if took < STILL_NS => None,
             0 => Some(false),
             items => Some(are_short(took, items)),
@@ -101,19 +109,20 @@ mod tests {
     #[test]
     fn a_short_visit_is_judged_at_its_end() {
         let mut visit = Visit::begin(100);
-        assert!(visit.was_short(100_000), "in vain");
+        assert!(visit.was_short(100_000, false), "in vain");
+        assert!(!visit.was_short(100_000, true), "the pool has become able to start them itself");
         (0..3).for_each(|_| visit.count(|| unreachable!("too few for a look")));
-        assert!(visit.was_short(100 + 3 * 999));
-        assert!(!visit.was_short(100 + 3 * 1000));
+        assert!(visit.was_short(100 + 3 * 999, true));
+        assert!(!visit.was_short(100 + 3 * 1000, false));
         (3..16).for_each(|_| visit.count(|| 200_000));
-        assert!(!visit.was_short(900_000), "sixteen long ones, and then none");
+        assert!(!visit.was_short(900_000, false), "sixteen long ones, and then none");
     }
 
     #[test]
     fn a_pace_is_time_by_items() {
-        let mark = Mark { at: 1_000, started: u64::MAX };
+        let mark = Mark { at: 1_000, progress: u64::MAX };
         let after = |took: Nanos, items: u64| {
-            mark.was_short(Mark { at: 1_000 + took, started: u64::MAX.wrapping_add(items) })
+            mark.was_short(Mark { at: 1_000 + took, progress: u64::MAX.wrapping_add(items) })
         };
         assert_eq!(after(250_000, 251), Some(true));
         assert_eq!(after(250_000, 250), Some(false));
@@ -121,9 +130,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_known_long_ago_is_forgotten() {
+        let [then, soon, later] = [5, 5 + OLD_NS, 6 + OLD_NS].map(|at| Mark { at, progress: 9 });
+        assert!(!then.is_old(soon));
+        assert!(then.is_old(later));
+    }
+
+    #[test]
     fn standing_still_tells_nothing_at_first() {
-        let mark = Mark { at: 1_000, started: 5 };
-        assert_eq!(mark.was_short(Mark { at: 1_000 + 999_999, started: 5 }), None);
-        assert_eq!(mark.was_short(Mark { at: 1_001_000, started: 5 }), Some(false));
+        let mark = Mark { at: 1_000, progress: 5 };
+        assert_eq!(mark.was_short(Mark { at: 1_000 + 999_999, progress: 5 }), None);
+        assert_eq!(mark.was_short(Mark { at: 1_001_000, progress: 5 }), Some(false));
     }
 }

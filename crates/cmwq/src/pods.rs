@@ -16,7 +16,8 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 /// The managed pods of one priority.
 #[derive(Debug)]
 pub(crate) struct Pods {
-    /// Pods with a CPU to spare. Those that were never used count: they are idle.
+    /// Pods with a CPU to spare. Those that were never used count: they are idle. Not those that have been called, now or for when
+    /// their CPU is idle.
     spare: AtomicU32,
     /// Pods with more work than they may run.
     backlogs: AtomicU32,

@@ -86,7 +86,7 @@ pub(crate) struct Locked {
     is_spare: bool,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
-    /// What was started by when, while its items are taken to be short.
+    /// How far it had come by when, while its items are taken to be short.
     mark: Mark,
     /// Counted as a pod with a backlog.
     is_backlogged: bool,
@@ -200,7 +200,7 @@ impl Pool {
                 is_closing: false,
                 is_spare: !is_away,
                 is_called: false,
-                mark: Mark { at: 0, started: 0 },
+                mark: Mark { at: 0, progress: 0 },
                 is_backlogged: false,
                 is_away,
                 is_unused: false,
@@ -312,9 +312,13 @@ impl Pool {
         if self.is_watched() || without("taken.call") {
             return;
         }
-        let guard = self.lock();
-        let may_lend = guard.core.has_spare_cpu() && guard.core.standby().is_some();
-        self.unlock(guard, if may_lend { Kick::Watch } else { Kick::None });
+        let mut guard = self.lock();
+        let kick = match (guard.core.has_spare_cpu(), guard.core.standby()) {
+            (false, _) => Kick::None,
+            (true, Some(_)) => Kick::Watch,
+            (true, None) => guard.core.kick_to_lend(),
+        };
+        self.unlock(guard, kick);
     }
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
@@ -724,7 +728,8 @@ impl Locked {
         if begin {
             clock::look();
             if pool.has_short_items() {
-                self.mark = self.mark_now();
+                let now = self.mark_now();
+                self.set_short(pool, !self.mark.is_old(now), now);
             }
         }
         self.watched = true;
@@ -812,7 +817,9 @@ impl Locked {
             self.is_backlogged = is_backlogged;
             pods.count_backlog(is_backlogged);
         }
-        let may_lend = !self.is_called && !self.is_away;
+        // A pod that is taken comes when its CPU is idle, and need not be asked twice.
+        let is_asked = self.is_called || (self.watched && pool.is_taken());
+        let may_lend = !is_asked && !self.is_away;
         let is_spare = may_lend && self.core.has_spare_cpu();
         if is_spare != self.is_spare {
             self.is_spare = is_spare;
@@ -833,15 +840,17 @@ impl Locked {
     /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
     /// who looks for work in other pods.
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
-        if kick == Kick::None && pool.pods.is_some_and(|(pods, _)| pods.any_backlog()) {
+        let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
+        // A pod that is taken is called by its CPU's sentinel.
+        if kick == Kick::None && !pool.is_taken() && others_wait() {
             return self.core.kick_to_lend();
         }
         kick
     }
 
-    /// What has been started by now.
+    /// How far it has come by now.
     fn mark_now(&self) -> Mark {
-        Mark { at: clock::now(), started: self.core.progress() }
+        Mark { at: clock::now(), progress: self.core.progress() }
     }
 
     /// A guest found its items short.

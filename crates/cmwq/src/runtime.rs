@@ -510,7 +510,7 @@ impl Runtime {
         let (pods, place) = pool.pods?;
         let others = (1..pods.len()).map(|step| (place + step) % pods.len());
         let is_free = |&other: &usize| {
-            pods.get(other).map_or_else(|| self.placement.is_home(other), |pool| !pool.is_taken())
+            self.placement.is_home(other) && pods.get(other).is_none_or(|pool| !pool.is_taken())
         };
         let free = others.filter(is_free);
         let cache = self.cache_of(place);

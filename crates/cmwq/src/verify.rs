@@ -42,7 +42,7 @@ pub(crate) struct Found {
     pub(crate) has_to_watch: bool,
     /// Work of this pool waits.
     pub(crate) has_backlog: bool,
-    /// Somebody was woken in the place of one who is blocked.
+    /// Somebody was woken because of what was found.
     pub(crate) has_woken: bool,
     /// How many more may be taken for hogs.
     room_for_hogs: u32,

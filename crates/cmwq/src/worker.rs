@@ -259,7 +259,8 @@ impl Worker {
         self.thread.meter.settle(&mut guard.core);
         self.thread.set_guest(None);
         self.thread.mirror.serve(self.pool.id.0, true);
-        let is_short = !is_wanted && busy.has_tick && visit.was_short(clock::now());
+        let is_short =
+            !is_wanted && busy.has_tick && visit.was_short(clock::now(), guard.core.work_waits());
         if is_short {
             guard.found_short(busy);
         }

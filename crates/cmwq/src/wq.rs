@@ -194,15 +194,24 @@ impl Wq {
         }
     }
 
-    /// The way for an item that is queued now.
+    /// Whether the way depends on who queues.
+    #[inline]
+    fn has_choice(&self, cpu: Option<u32>) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
+    }
+
+    /// The way for an item that is queued now. To be asked once for each.
     #[inline]
     fn choose_link(&self, cpu: Option<u32>) -> &Link {
         let link = self.link(cpu);
-        // ORDERING: no pairing: a hint.
-        if self.has_long_items.load(Ordering::Relaxed) && cpu.is_none() {
-            return self.away(link);
-        }
-        link
+        if self.has_choice(cpu) { self.away(link) } else { link }
+    }
+
+    /// Whether several pools share its limit.
+    #[inline]
+    fn shares_limit(&self) -> bool {
+        matches!(self.spec.kind, Kind::Unbound | Kind::Managed) || self.spec.total.is_some()
     }
 
     #[cold]
@@ -212,8 +221,11 @@ impl Wq {
 
     /// Its items were found to be long, or short.
     pub(crate) fn note_lengths(&self, are_long: bool) {
+        let are_long = are_long && self.spec.kind == Kind::Managed;
         // ORDERING: no pairing: a hint.
-        self.has_long_items.store(are_long && self.spec.kind == Kind::Managed, Ordering::Relaxed);
+        if self.has_long_items.load(Ordering::Relaxed) != are_long {
+            self.has_long_items.store(are_long, Ordering::Relaxed);
+        }
     }
 
     // ---- queueing
@@ -232,8 +244,8 @@ impl Wq {
         let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
         // SAFETY: valid by the caller's promise.
         let seen = unsafe { item.as_ref() }.word();
-        if self.lets_in() {
-            let link = self.choose_link(cpu);
+        if self.lets_in() && !self.has_choice(cpu) {
+            let link = self.link(cpu);
             let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
             if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
                 // SAFETY: passed on to the caller.
@@ -300,6 +312,10 @@ impl Wq {
             trace::queued(self, item.as_ptr(), func);
             return true;
         }
+        if self.shares_limit() {
+            // See `PoolState::enqueue_idle`.
+            return false;
+        }
         let mut guard = pool.lock();
         if self.is_replaced(link, &guard.core) {
             pool.unlock(guard, Kick::None);
@@ -340,8 +356,9 @@ impl Wq {
             return Queueing::Refused;
         }
         let last = word.pool();
+        let mut chosen = Some(self.choose_link(cpu));
         loop {
-            let link = self.choose_link(cpu);
+            let link = chosen.take().unwrap_or_else(|| self.link(cpu));
             let (mut pool, mut pwq) = (link.pool, link.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);

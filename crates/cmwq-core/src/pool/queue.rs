@@ -198,7 +198,8 @@ impl PoolState {
         let p = self.pwq(pwq);
         p.set_active(p.nr_active - 1);
         if let Some(node) = &p.node {
-            if p.inactive.is_empty() || p.plugged || !node.may_keep(p.node_waiting, p.kept) {
+            let has_use = !p.inactive.is_empty() && !p.plugged && p.nr_active < p.max_active;
+            if !has_use || !node.may_keep(p.node_waiting, p.kept) {
                 p.kept = 0;
                 let has_inactive = !p.inactive.is_empty();
                 let grant = self.put_shared_slot(pwq);

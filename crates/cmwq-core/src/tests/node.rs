@@ -267,6 +267,19 @@ fn a_pool_keeps_a_64th_of_the_slots_in_turn() {
     assert_eq!(p.node.state().nr(), 192);
 }
 
+/// Its own limit may be lowered while it has a backlog.
+#[test]
+fn a_pool_keeps_no_slot_beyond_its_own_limit() {
+    let mut p = Pools::new(1, 4);
+    let items = [(); 8].map(|()| p.queue(0));
+    let pwq = p.pwqs[0];
+    let _ = p.pools[0].f.set_max_active(pwq, 1);
+    items[..3].iter().for_each(|&item| p.finish(item));
+    assert_eq!(p.running(), [items[3]]);
+    p.finish(items[3]);
+    assert_eq!(p.running(), [items[4]]);
+}
+
 #[test]
 fn a_slot_comes_back_to_the_same_pool_without_a_detour() {
     let mut p = Pools::new(1, 1);
