@@ -1,7 +1,7 @@
 //! Pools and queues of a run: which pool serves which queue where, and what shares a limit.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cmwq_core::policy::UNMANAGED;
 use cmwq_core::{
@@ -225,60 +225,40 @@ impl Kind {
     }
 }
 
-/// A node's share of a queue's limit, and how many pools wait for a part of it. Lock: LN.
+/// A node's share of a queue's limit. Lock: LN.
 #[derive(Debug)]
-pub(crate) struct NodeLimit(Mutex<(NodeState, usize)>);
+pub(crate) struct NodeLimit(Mutex<NodeState>);
 
 impl NodeLimit {
-    fn with<R>(&self, f: impl FnOnce(&mut NodeState, &mut usize) -> R) -> R {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (node, nr_waiting) = &mut *guard;
-        f(node, nr_waiting)
+    fn node(&self) -> MutexGuard<'_, NodeState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the limit; whoever now has a slot is returned, one at a time.
     pub(crate) fn raise(&self, max: Option<u32>) -> Option<PwqRef> {
-        self.with(|node, nr_waiting| {
-            if let Some(max) = max {
-                node.set_max(max);
-            }
-            let granted = node.next_granted();
-            *nr_waiting -= usize::from(granted.is_some());
-            granted
-        })
+        let mut node = self.node();
+        if let Some(max) = max {
+            node.set_max(max);
+        }
+        node.next_granted()
     }
 }
 
 impl NodeSlots for NodeLimit {
     fn try_get(&self, who: PwqRef) -> bool {
-        self.with(|node, nr_waiting| {
-            let got = node.try_get(who);
-            *nr_waiting += usize::from(!got);
-            got
-        })
+        self.node().try_get(who)
     }
 
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
-        self.with(|node, nr_waiting| {
-            let is_alone = *nr_waiting <= usize::from(is_waiting);
-            (is_alone || kept < NodeState::turn(node.max())) && node.nr() <= node.max()
-        })
+        self.node().may_keep(is_waiting, kept)
     }
 
     fn put(&self) -> Option<PwqRef> {
-        self.with(|node, nr_waiting| {
-            let granted = node.put();
-            *nr_waiting -= usize::from(granted.is_some());
-            granted
-        })
+        self.node().put()
     }
 
     fn leave(&self, who: PwqRef) -> bool {
-        self.with(|node, nr_waiting| {
-            let left = node.leave(who);
-            *nr_waiting -= usize::from(left);
-            left
-        })
+        self.node().leave(who)
     }
 }
 
@@ -400,7 +380,7 @@ impl Queue {
             node,
             limit,
             group,
-            slots: Arc::new(NodeLimit(Mutex::new((NodeState::new(max), 0)))),
+            slots: Arc::new(NodeLimit(Mutex::new(NodeState::new(max)))),
         }
     }
 }

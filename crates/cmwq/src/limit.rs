@@ -101,10 +101,9 @@ impl NodeSlots for NodeLimit {
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
         // late.
-        let max = self.counts.max().load(Ordering::Relaxed);
-        let is_alone = || self.counts.nr_waiting().load(Ordering::Relaxed) <= u64::from(is_waiting);
-        (kept < NodeState::turn(max as u32) || is_alone())
-            && self.counts.nr().load(Ordering::Relaxed) <= max
+        let [nr, max, nr_waiting] = [self.counts.nr(), self.counts.max(), self.counts.nr_waiting()]
+            .map(|count| count.load(Ordering::Relaxed));
+        NodeState::keeps(nr as u32, max as u32, nr_waiting <= u64::from(is_waiting), kept)
     }
 
     fn leave(&self, who: PwqRef) -> bool {
@@ -129,6 +128,11 @@ impl NodeSlots for NodeLimit {
 /// there.
 pub(crate) type NodeCpus = (Option<u32>, u32);
 
+/// Whether `max_active` of such queues is for the whole system, split over nodes.
+fn splits(kind: Kind) -> bool {
+    matches!(kind, Kind::Unbound | Kind::Managed)
+}
+
 /// What a queue allows itself. Lock: WQ.
 #[derive(Debug)]
 pub(crate) struct Limits {
@@ -145,10 +149,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Whether the pools of such a queue share a limit.
+    pub(crate) fn are_shared(kind: Kind, total: Option<u32>) -> bool {
+        splits(kind) || total.is_some()
+    }
+
     pub(crate) fn new(kind: Kind, max_active: u32, total: Option<u32>) -> Self {
         let max_active = if kind == Kind::Ordered { 1 } else { max_active };
         Self {
-            is_split: matches!(kind, Kind::Unbound | Kind::Managed),
+            is_split: splits(kind),
             max_active,
             min_active: max_active.min(consts::WQ_DFL_MIN_ACTIVE),
             total,

@@ -22,14 +22,13 @@ const STILL_NS: Nanos = 1_000_000;
 pub(crate) struct Visit {
     since: Nanos,
     items: u32,
-    is_short: bool,
-    /// There was no look yet.
-    is_first_look: bool,
+    /// Whether the items of the last look were short.
+    was_short: Option<bool>,
 }
 
 impl Visit {
     pub(crate) fn begin(now: Nanos) -> Self {
-        Self { since: now, items: 0, is_short: false, is_first_look: true }
+        Self { since: now, items: 0, was_short: None }
     }
 
     /// Another item was run.
@@ -38,22 +37,22 @@ impl Visit {
         self.items += 1;
         if self.items == ITEMS {
             let now = now();
-            self.is_short = are_short(now.saturating_sub(self.since), ITEMS.into());
-            (self.since, self.items, self.is_first_look) = (now, 0, false);
+            self.was_short = Some(are_short(now.saturating_sub(self.since), ITEMS.into()));
+            (self.since, self.items) = (now, 0);
         }
     }
 
     /// The last items that were looked at were short.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        self.is_short
+        self.was_short == Some(true)
     }
 
     /// Whether the items of the whole visit were short, if it ends now. So they were if it was in vain and none `waits`: they were
     /// gone before anybody could come.
     pub(crate) fn was_short(&self, now: Nanos, waits: bool) -> bool {
         match self.items {
-            0 => self.is_short || (self.is_first_look && !waits),
+            0 => self.was_short.unwrap_or(!waits),
             items => are_short(now.saturating_sub(self.since), items.into()),
         }
     }

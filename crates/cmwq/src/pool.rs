@@ -264,6 +264,12 @@ impl Pool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
     }
 
+    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    #[inline]
+    fn others_wait(&self) -> bool {
+        self.pods.is_some_and(|(pods, _)| pods.any_backlog())
+    }
+
     /// Its items are too short for others to help. A hint.
     #[inline]
     pub(crate) fn has_short_items(&self) -> bool {
@@ -832,17 +838,15 @@ impl Locked {
     /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
     /// pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
-        let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
         let is_used = self.core.nr_running() > 0 || pool.is_taken();
-        self.core.work_waits() || (is_used && others_wait())
+        self.core.work_waits() || (is_used && pool.others_wait())
     }
 
     /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
     /// who looks for work in other pods.
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
-        let others_wait = || pool.pods.is_some_and(|(pods, _)| pods.any_backlog());
         // A pod that is taken is called by its CPU's sentinel.
-        if kick == Kick::None && !pool.is_taken() && others_wait() {
+        if kick == Kick::None && !pool.is_taken() && pool.others_wait() {
             return self.core.kick_to_lend();
         }
         kick

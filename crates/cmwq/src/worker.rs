@@ -199,9 +199,12 @@ impl Worker {
     /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
     /// do.
     fn lend(&self, context: &Context) -> bool {
-        let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
         // Of a pod that is taken, its CPU's sentinel calls it.
-        if self.pool.is_taken() || self.pool.is_away() {
+        if self.pool.is_taken() {
+            return false;
+        }
+        let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
+        if self.pool.is_away() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);

@@ -201,22 +201,10 @@ impl Wq {
         self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
     }
 
-    /// The way for an item that is queued now. To be asked once for each.
+    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once for each.
     #[inline]
-    fn choose_link(&self, cpu: Option<u32>) -> &Link {
-        let link = self.link(cpu);
-        if self.has_choice(cpu) { self.away(link) } else { link }
-    }
-
-    /// Whether several pools share its limit.
-    #[inline]
-    fn shares_limit(&self) -> bool {
-        matches!(self.spec.kind, Kind::Unbound | Kind::Managed) || self.spec.total.is_some()
-    }
-
-    #[cold]
-    fn away<'link>(&'link self, home: &'link Link) -> &'link Link {
-        away::other_cpu(home.pool).map_or(home, |cpu| self.link(Some(cpu)))
+    fn choose(&self, cpu: Option<u32>) -> Option<u32> {
+        if self.has_choice(cpu) { away::other_cpu(self.link(None).pool) } else { cpu }
     }
 
     /// Its items were found to be long, or short.
@@ -312,7 +300,7 @@ impl Wq {
             trace::queued(self, item.as_ptr(), func);
             return true;
         }
-        if self.shares_limit() {
+        if Limits::are_shared(self.spec.kind, self.spec.total) {
             // See `PoolState::enqueue_idle`.
             return false;
         }
@@ -356,9 +344,9 @@ impl Wq {
             return Queueing::Refused;
         }
         let last = word.pool();
-        let mut chosen = Some(self.choose_link(cpu));
+        let way = self.choose(cpu);
         loop {
-            let link = chosen.take().unwrap_or_else(|| self.link(cpu));
+            let link = self.link(way);
             let (mut pool, mut pwq) = (link.pool, link.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
             let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);

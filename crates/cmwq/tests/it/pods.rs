@@ -28,11 +28,15 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 fn play(scene: &'static str) {
+    play_with(scene, &["sentinel", "perf", "tick"]);
+}
+
+fn play_with(scene: &'static str, sources: &[&str]) {
     if sys::allowed_cpus().len() < 2 {
         crate::support::scene::skip("there is one CPU only");
         return;
     }
-    for source in ["sentinel", "perf", "tick"] {
+    for source in sources {
         Stage::new(scene)
             .detect(source)
             .params("default_affinity_scope=cpu cpu_intensive_thresh_us=0")
@@ -40,14 +44,9 @@ fn play(scene: &'static str) {
     }
 }
 
+/// Only these tell that a CPU is idle.
 fn play_with_sentinels(scene: &'static str) {
-    if sys::allowed_cpus().len() < 2 {
-        crate::support::scene::skip("there is one CPU only");
-        return;
-    }
-    for source in ["sentinel", "perf"] {
-        Stage::new(scene).detect(source).params("cpu_intensive_thresh_us=0").play();
-    }
+    play_with(scene, &["sentinel", "perf"]);
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use shuttle::thread;
 
 use super::{Count, Pods, check, check_by};
+use crate::closure::JoinHandle;
 use crate::current::blocking;
 use crate::detect::Detect;
 use crate::park::Event;
 use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::workqueue::Workqueue;
 
 /// One pod has all the items; the other one's worker runs some of them, perhaps.
 #[test]
@@ -28,19 +30,25 @@ fn an_idle_pod_helps() {
     });
 }
 
+/// An item that runs until somebody says that the next one has begun, for which their own pod has no CPU.
+fn runs_until_the_next(wq: &Workqueue) -> (Arc<AtomicBool>, JoinHandle<()>) {
+    let begun = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&begun);
+    let first = wq.queue_on(0, move || {
+        while !theirs.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    });
+    (begun, first)
+}
+
 /// The other pod is made by whoever wants its help first, and several may. The first item runs until the second one has
 /// begun, for which their own pod has no CPU.
 #[test]
 fn a_pod_in_the_making_helps() {
     check(Pods::Two, |world| {
         let wq = world.managed();
-        let begun = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&begun);
-        let first = wq.queue_on(0, move || {
-            while !theirs.load(Ordering::SeqCst) {
-                thread::yield_now();
-            }
-        });
+        let (begun, first) = runs_until_the_next(&wq);
         let queuers: Vec<_> = (0..2)
             .map(|_| {
                 let (wq, begun) = (wq.clone(), Arc::clone(&begun));
@@ -61,13 +69,7 @@ fn a_pod_that_is_taken_helps_when_its_cpu_is_idle() {
         let wq = world.managed();
         wq.queue_on(1, || ()).join().unwrap();
         world.managed_pool(1).set_taken(true);
-        let begun = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&begun);
-        let first = wq.queue_on(0, move || {
-            while !theirs.load(Ordering::SeqCst) {
-                thread::yield_now();
-            }
-        });
+        let (begun, first) = runs_until_the_next(&wq);
         wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();
         first.join().unwrap();
     });
