@@ -69,7 +69,11 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let gate = Gate::leaked(job.count);
     let start = Instant::now();
     for _ in 0..job.count {
-        peer.spawn_mixed(|| load.compute(), job.wait(), || gate.done());
+        if job.first_us == 0 {
+            peer.spawn_mixed(|| load.compute(), job.wait(), || gate.done());
+        } else {
+            peer.spawn_fetching(job.first_wait(), || load.compute(), job.wait(), || gate.done());
+        }
     }
     gate.wait();
     let makespan = start.elapsed();
@@ -83,6 +87,7 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     let job = Job {
         burn_us: options.burn_us.unwrap_or(BURN_US),
         wait_us: options.sleep_us.unwrap_or(SLEEP_US),
+        first_us: options.first_us.unwrap_or_default(),
         ..Job::new(Bench::Mixed, session.cpus, count)
     };
     let runs = if options.foreign { RUNS_FOREIGN } else { RUNS };
@@ -93,7 +98,10 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     };
     let ideal_ns = ideal_ns(&job);
     let entrants = session.entrants(Bench::Mixed);
-    let cells = entrants.iter().map(|&(system, _)| Cell { system, job: job.clone() }).collect();
+    // Those in other languages do not know that part of the load, and an asynchronous item would not block.
+    let waits_first = |system: System| system.runs_threads() || job.first_us == 0;
+    let entrants = entrants.iter().filter(|&&(system, _)| waits_first(system));
+    let cells = entrants.map(|&(system, _)| Cell { system, job: job.clone() }).collect();
     let outcomes = session.alternate::<Sample>(name(options.foreign), cells, rounds)?;
 
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, ideal_ns)).collect();
@@ -153,8 +161,12 @@ fn title(job: &Job, rounds: Rounds, ideal_ns: f64) -> String {
     } else {
         String::new()
     };
+    let first = match job.first_us {
+        0 => String::new(),
+        first => format!("{} blocked, then ", Unit::Time.show(first as f64 * 1e3)),
+    };
     format!(
-        "mixed: {count} items, each {} of CPU time and then {} blocked, on {cpus} CPUs{beside}; \
+        "mixed: {count} items, each {first}{} of CPU time and then {} blocked, on {cpus} CPUs{beside}; \
          ideal {}; {} rounds",
         Unit::Time.show(*burn_us as f64 * 1e3),
         Unit::Time.show(*wait_us as f64 * 1e3),
@@ -166,7 +178,7 @@ fn title(job: &Job, rounds: Rounds, ideal_ns: f64) -> String {
 /// All CPUs compute until the last item has computed; that one blocks at the very end.
 fn ideal_ns(job: &Job) -> f64 {
     let turns = job.count.div_ceil(job.cpus) as f64;
-    (turns * job.burn_us as f64 + job.wait_us as f64) * 1e3
+    (job.first_us as f64 + turns * job.burn_us as f64 + job.wait_us as f64) * 1e3
 }
 
 fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
@@ -212,6 +224,7 @@ mod tests {
     fn the_ideal_computes_without_a_gap_and_blocks_once() {
         let job = Job { burn_us: 1000, wait_us: 5000, ..Job::new(Bench::Mixed, 2, 400) };
         assert_eq!(ideal_ns(&job), 205e6);
-        assert_eq!(ideal_ns(&Job { count: 401, ..job }), 206e6);
+        assert_eq!(ideal_ns(&Job { count: 401, ..job.clone() }), 206e6);
+        assert_eq!(ideal_ns(&Job { first_us: 7000, ..job }), 212e6);
     }
 }

@@ -7,6 +7,7 @@
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{Bench, Job, value_name};
 use crate::perf_wq::{self, Variant, WORKLOADS};
@@ -54,18 +55,29 @@ pub(crate) struct SizesOptions {
 }
 
 /// A load for which a size is looked for.
-struct Load {
-    name: String,
-    title: String,
-    job: Job,
+pub(crate) struct Load {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) job: Job,
     /// `None`: nobody knows what the device can do.
-    ideal_ns: Option<f64>,
+    pub(crate) ideal_ns: Option<f64>,
+}
+
+/// One round of one system, where nothing but its makespan is measured.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Makespan {
+    pub(crate) makespan_ns: f64,
+}
+
+/// The largest pool to try: as given, or the default.
+pub(crate) fn largest(session: &Session, given: Option<usize>) -> usize {
+    let default = if session.quick { LARGEST_QUICK } else { LARGEST };
+    given.unwrap_or(default).max(1)
 }
 
 /// Measures each load and makes a table for it.
 pub(crate) fn run(session: &mut Session, options: &SizesOptions) -> Result<Vec<Section>> {
-    let default = if session.quick { LARGEST_QUICK } else { LARGEST };
-    let largest = options.largest.unwrap_or(default).max(1);
+    let largest = largest(session, options.largest);
     loads(session, options)?.iter().map(|load| table(session, load, largest)).collect()
 }
 
@@ -111,7 +123,8 @@ fn loads(session: &mut Session, options: &SizesOptions) -> Result<Vec<Load>> {
     Ok(loads)
 }
 
-fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> {
+/// The best size of each pool for `load`, and cmwq beside all of them.
+pub(crate) fn table(session: &mut Session, load: &Load, largest: usize) -> Result<Section> {
     let rounds = session.rounds(RUNS);
     let mut cells = Vec::new();
     let mut curves = Vec::new();
@@ -216,6 +229,10 @@ fn makespans(
         }
         Bench::Mixed => {
             let outcomes = session.alternate::<bench_mixed::Sample>(&name, cells, rounds)?;
+            outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
+        }
+        Bench::Waits | Bench::Pictures => {
+            let outcomes = session.alternate::<Makespan>(&name, cells, rounds)?;
             outcomes.into_iter().map(|outcome| outcome.map(|one| one.makespan_ns)).collect()
         }
         _ => {

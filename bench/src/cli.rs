@@ -15,11 +15,13 @@ use fastrand::Rng;
 
 use crate::bench_crypt::CryptOptions;
 use crate::bench_perf_wq::PerfWqOptions;
+use crate::bench_pictures::PicturesOptions;
 use crate::bench_power::PowerOptions;
 use crate::bench_queues::QueuesOptions;
 use crate::bench_scaling::ScalingOptions;
 use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
+use crate::bench_waits::WaitsOptions;
 use crate::external::External;
 use crate::job::{Bench, Job, value_name};
 use crate::machine::Machine;
@@ -29,8 +31,8 @@ use crate::systems::System;
 use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
-    bench_perf_wq, bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing,
-    bench_sizes, bench_ten, foreground, foreign, peers, sys, write_up,
+    bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
+    bench_showing, bench_sizes, bench_ten, bench_waits, foreground, foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -95,6 +97,10 @@ enum Command {
     PerfWq(PerfWqOptions),
     /// The best pool size of each peer for mixed and perf-wq, and cmwq without a size beside it.
     Sizes(SizesOptions),
+    /// Items that wait and compute in turns: cmwq without a size beside the best size of each peer.
+    Waits(WaitsOptions),
+    /// Pictures fetched, decoded, made smaller, written and synced: the same comparison.
+    Pictures(PicturesOptions),
     /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
     /// CPUs by computation.
     Queues(QueuesOptions),
@@ -111,8 +117,8 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, queues, power, scaling and crypt, `mixed` also with foreign load; about five minutes on
-    /// two CPUs.
+    /// All but ten, perf-wq, showing, sizes, waits, pictures, queues, power, scaling and crypt, `mixed` also
+    /// with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -146,6 +152,10 @@ pub(crate) struct MixedOptions {
     /// How long each item then blocks, in microseconds [default: 5000].
     #[arg(long)]
     pub(crate) sleep_us: Option<u64>,
+    /// How long each item blocks before it computes, in microseconds: what fetches and then
+    /// computes [default: 0].
+    #[arg(long)]
+    pub(crate) first_us: Option<u64>,
 }
 
 /// Options of `block`.
@@ -301,6 +311,8 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Ten(options) => vec![bench_ten::run(session, &options)?],
         Command::PerfWq(options) => bench_perf_wq::run(session, &options)?,
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
+        Command::Waits(options) => bench_waits::run(session, &options)?,
+        Command::Pictures(options) => vec![bench_pictures::run(session, &options)?],
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::Showing(options) => vec![bench_showing::run(session, &options)?],
         Command::Power(options) => bench_power::run(session, &options)?,

@@ -40,9 +40,13 @@ pub(crate) enum Bench {
     Scaling,
     /// Blocks that are encrypted by workers and verified by issuers.
     Crypt,
+    /// Items that wait and compute in turns.
+    Waits,
+    /// Pictures that are fetched, made smaller and written.
+    Pictures,
 }
 
-/// Where the items of [`Bench::Items`] come from.
+/// Where the items of [`Bench::Items`] and [`Bench::Waits`] come from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Producers {
     /// One thread outside the pool.
@@ -59,7 +63,7 @@ pub(crate) struct Job {
     /// The benchmark.
     #[arg(long)]
     pub(crate) bench: Bench,
-    /// Where items come from (items).
+    /// Where items come from (items, waits).
     #[arg(long, default_value = "one")]
     pub(crate) producers: Producers,
     /// CPUs that the pool may use.
@@ -75,6 +79,10 @@ pub(crate) struct Job {
     /// expire (delayed), or how long a measurement takes (crypt), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) wait_us: u64,
+    /// How long an item blocks before it burns (mixed) or how long a picture takes to
+    /// come (pictures), in microseconds.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) first_us: u64,
     /// Seed of whatever is random in the measurement; 0: a new one for each.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
@@ -90,10 +98,10 @@ pub(crate) struct Job {
     /// The works, as [`crate::perf_wq::Work`] spells them (perf-wq).
     #[arg(long, default_value = "")]
     pub(crate) works: String,
-    /// Where the files are (hash).
+    /// Where the files are (hash, pictures).
     #[arg(long, default_value = "")]
     pub(crate) folder: String,
-    /// Which of a system's ways (queues, power, scaling).
+    /// Which of a system's ways (queues, power, scaling), or what an item does (waits).
     #[arg(long, default_value = "")]
     pub(crate) variant: String,
     /// Memory that may be taken, in MiB (queues); 0: no limit.
@@ -111,6 +119,7 @@ impl Job {
             count,
             burn_us: 0,
             wait_us: 0,
+            first_us: 0,
             seed: 0,
             size: 0,
             max_active: 0,
@@ -128,6 +137,10 @@ impl Job {
 
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_micros(self.wait_us)
+    }
+
+    pub(crate) fn first_wait(&self) -> Duration {
+        Duration::from_micros(self.first_us)
     }
 
     /// `CMWQ_PARAMS` of the process that measures, where the benchmark chooses them.
@@ -148,6 +161,7 @@ impl Job {
         ];
         // Unknown to the peers in other languages that take no part in what needs them.
         let rare = [
+            ("--first-us", self.first_us.to_string()),
             ("--size", self.size.to_string()),
             ("--max-active", self.max_active.to_string()),
             ("--issuers", self.issuers.to_string()),
@@ -185,6 +199,7 @@ mod tests {
             producers: Producers::Many,
             burn_us: 7,
             wait_us: 8,
+            first_us: 12,
             seed: u64::MAX,
             size: 5,
             max_active: 6,

@@ -40,7 +40,10 @@ use crate::gate::Gate;
 use crate::job::{Bench, Job};
 use crate::systems::System;
 use crate::timers::Timers;
-use crate::{bench_block, bench_hash, bench_items, bench_mixed, bench_roundtrip, sys};
+use crate::{
+    bench_block, bench_hash, bench_items, bench_mixed, bench_pictures, bench_roundtrip,
+    bench_waits, sys,
+};
 
 /// A way of getting functions run, as its own documentation recommends.
 pub(crate) trait Peer: Sized + Send + Sync + 'static {
@@ -81,6 +84,25 @@ pub(crate) trait Peer: Sized + Send + Sync + 'static {
         self.spawn(move || {
             compute();
             Self::block(|| std::thread::sleep(wait));
+            done();
+        });
+    }
+
+    /// Queues an item that waits for `first`, then runs `compute`, then waits for `wait`, then calls
+    /// `done` (mixed).
+    fn spawn_fetching(
+        &self,
+        first: Duration,
+        compute: impl FnOnce() + Send + 'static,
+        wait: Duration,
+        done: impl FnOnce() + Send + 'static,
+    ) {
+        self.spawn(move || {
+            Self::block(|| std::thread::sleep(first));
+            compute();
+            if !wait.is_zero() {
+                Self::block(|| std::thread::sleep(wait));
+            }
             done();
         });
     }
@@ -164,6 +186,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
     }
     match system {
         System::Cmwq => with::<cmwq::Managed>(job),
+        System::CmwqUnbound => with::<cmwq::Unbound>(job),
         System::CmwqWork => with::<cmwq::Embedded>(job),
         System::CmwqPercpu | System::CmwqPerf | System::CmwqSentinel | System::CmwqTick => {
             with::<cmwq::PerCpu<false>>(job)
@@ -197,6 +220,8 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Items => serde_json::to_string(&bench_items::measure::<P>(job)?)?,
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
         Bench::Hash => serde_json::to_string(&bench_hash::measure::<P>(job)?)?,
+        Bench::Waits => serde_json::to_string(&bench_waits::measure::<P>(job)?)?,
+        Bench::Pictures => serde_json::to_string(&bench_pictures::measure::<P>(job)?)?,
         other => anyhow::bail!("{other:?} is a benchmark of its own"),
     })
 }

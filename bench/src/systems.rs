@@ -120,8 +120,8 @@ impl System {
     /// The role of this system's row in a benchmark, `None` where it does not take part.
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
-            Block, Capi, Crypt, Delayed, Hash, Idle, Items, Mixed, PerfWq, Power, Queues,
-            Roundtrip, Scaling, Showing, Ten,
+            Block, Capi, Crypt, Delayed, Hash, Idle, Items, Mixed, PerfWq, Pictures, Power, Queues,
+            Roundtrip, Scaling, Showing, Ten, Waits,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
@@ -154,6 +154,9 @@ impl System {
             // Part of `sizes`: what takes no size has no place there.
             (Self::Cmwq | Self::CmwqPercpu, Hash) => Some(Ours),
             (system, Hash) => (system.has_size() && system != Self::Tbb).then_some(Peer),
+            (Self::Cmwq | Self::CmwqUnbound, Waits | Pictures) => Some(Ours),
+            (Self::Rayon | Self::TokioBlocking | Self::Crossbeam, Waits | Pictures) => Some(Peer),
+            (_, Waits | Pictures) => None,
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.
@@ -218,6 +221,11 @@ impl System {
                 | Self::Crossbeam
                 | Self::Tbb
         )
+    }
+
+    /// Whether its items run on threads of this program, so that they may block in any way.
+    pub(crate) fn runs_threads(self) -> bool {
+        !matches!(self, Self::Tbb | Self::Go | Self::GoPark | Self::TokioAsync)
     }
 
     /// Why this build cannot measure the system, if so.

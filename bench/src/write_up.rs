@@ -23,8 +23,8 @@ use crate::report::Section;
 use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
-    bench_perf_wq, bench_power, bench_queues, bench_roundtrip, bench_scaling, bench_showing,
-    bench_sizes, bench_ten, plot,
+    bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
+    bench_showing, bench_sizes, bench_ten, bench_waits, plot,
 };
 
 /// Options of `report`.
@@ -48,7 +48,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 16] = [
+const EXPERIMENTS: [Experiment; 18] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -116,6 +116,19 @@ const EXPERIMENTS: [Experiment; 16] = [
         name: "sizes",
         arguments: "sizes",
         run: |session| bench_sizes::run(session, &bench_sizes::SizesOptions::default()),
+    },
+    Experiment {
+        name: "waits",
+        arguments: "waits",
+        run: |session| bench_waits::run(session, &bench_waits::WaitsOptions::default()),
+    },
+    Experiment {
+        name: "pictures",
+        arguments: "pictures",
+        run: |session| {
+            let options = bench_pictures::PicturesOptions::default();
+            Ok(vec![bench_pictures::run(session, &options)?])
+        },
     },
     Experiment {
         name: "queues",

@@ -25,6 +25,12 @@ fn section(arguments: &[&str]) -> Value {
     section_of(&in_process(), arguments)
 }
 
+/// These systems, and one whose size can be chosen if there is one.
+fn with_a_channel(ours: &str) -> String {
+    let peer = if cfg!(feature = "crossbeam") { ",crossbeam" } else { "" };
+    format!("{ours}{peer}")
+}
+
 /// The same with a choice of systems.
 fn section_of(peers: &str, arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_cmwq-bench"))
@@ -219,8 +225,7 @@ fn perf_wq_on_one_cpu() {
 #[test]
 fn sizes() {
     let arguments = ["sizes", "--largest", "3", "--workloads", "5", "--scale", "0.002"];
-    let peers = if cfg!(feature = "crossbeam") { "cmwq,crossbeam" } else { "cmwq" };
-    let section = section_of(peers, &arguments);
+    let section = section_of(&with_a_channel("cmwq"), &arguments);
     check_rows(&section, &["makespan", "x ideal"]);
     for row in section["rows"].as_array().unwrap() {
         let size = median(row, "best size");
@@ -240,8 +245,8 @@ fn sizes() {
 
 #[test]
 fn sizes_for_a_directory_hash() {
-    let peers = if cfg!(feature = "crossbeam") { "cmwq,crossbeam" } else { "cmwq" };
-    let section = section_of(peers, &["sizes", "--hash", "--files", "20", "--largest", "2"]);
+    let peers = with_a_channel("cmwq");
+    let section = section_of(&peers, &["sizes", "--hash", "--files", "20", "--largest", "2"]);
     // Every file was hashed, or there would be no time. Whether the cache was cold is the file system's business.
     check_rows(&section, &["makespan"]);
     assert_eq!(section["benchmark"], "sizes-hash");
@@ -338,4 +343,24 @@ fn scaling() {
     let section = section(&["scaling", "--count", "2000", "--cpus", "16"]);
     assert_eq!(section["rows"].as_array().unwrap().len(), 4);
     check_rows(&section, &["1, CPU", "1000, CPU", "1, wall", "1000, wall"]);
+}
+
+#[test]
+fn waits() {
+    let arguments =
+        ["waits", "--steps", "sleep:500 burn:100 pipe:200", "--items", "12", "--largest", "2"];
+    let section = section_of(&with_a_channel("cmwq,cmwq-unbound"), &arguments);
+    assert_eq!(section["benchmark"], "waits-own");
+    check_rows(&section, &["makespan", "x ideal"]);
+    for row in section["rows"].as_array().unwrap() {
+        assert!(median(row, "x ideal").unwrap() >= 1.0, "{row}");
+    }
+}
+
+#[test]
+fn pictures() {
+    let arguments = ["pictures", "--pictures", "4", "--fetch-us", "1000", "--largest", "2"];
+    let section = section_of(&with_a_channel("cmwq"), &arguments);
+    assert_eq!(section["benchmark"], "pictures");
+    check_rows(&section, &["makespan"]);
 }

@@ -30,7 +30,21 @@ impl Peer for Managed {
     }
 }
 
-/// The same queue with embedded, reusable work items: nothing is allocated per queueing.
+/// An unbound queue, which manages nothing: a thread for each of its items, up to its limit.
+pub(crate) struct Unbound(Workqueue);
+
+impl Peer for Unbound {
+    fn start(_job: &Job) -> Result<Self> {
+        let queue = Workqueue::builder("bench").unbound().build();
+        queue.map(Self).context("creating an unbound workqueue")
+    }
+
+    fn spawn(&self, item: impl FnOnce() + Send + 'static) {
+        drop(self.0.queue(item));
+    }
+}
+
+/// The managed queue with embedded, reusable work items: nothing is allocated per queueing.
 pub(crate) struct Embedded(Workqueue);
 
 /// Work items that one producer of the items benchmark queues in turn. Large enough that the

@@ -1,7 +1,7 @@
 //! Making, changing and destroying queues.
 
 use std::collections::VecDeque;
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use cmwq::{Builder, Workqueue};
 
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
-use crate::{cpu, system};
+use crate::{cpu, face, system};
 
 const BH: c_uint = 1 << 0;
 const UNBOUND: c_uint = 1 << 1;
@@ -86,37 +86,31 @@ fn limit(name: &str, max_active: c_int) -> u32 {
     })
 }
 
-/// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a format.
-///
-/// # Safety
-/// `name` must be a string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cmwq_alloc_workqueue(
-    name: *const c_char,
-    flags: c_uint,
-    max_active: c_int,
-) -> *mut workqueue_struct {
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    let name = if name.is_empty() { "unnamed" } else { &*name };
-    let limit = limit(name, max_active);
-    match describe(name, flags, limit).build() {
-        Ok(wq) => raw::into_raw(wq).as_ptr().cast(),
-        Err(error) => {
-            raw::say(format!("workqueue '{name}' (flags {flags:#x}) was not made: {error}"));
-            ptr::null_mut()
+c_functions! {
+    /// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a format.
+    fn cmwq_alloc_workqueue(
+        name: *const c_char, flags: c_uint, max_active: c_int
+    ) -> *mut workqueue_struct {
+        // SAFETY: passed on to the caller: it is a string.
+        let Some(name) = (unsafe { face::string(HERE, name) }) else { return ptr::null_mut() };
+        let name = if name.is_empty() { "unnamed" } else { &*name };
+        let limit = limit(name, max_active);
+        match describe(name, flags, limit).build() {
+            Ok(wq) => raw::into_raw(wq).as_ptr().cast(),
+            Err(error) => {
+                raw::say(format!("workqueue '{name}' (flags {flags:#x}) was not made: {error}"));
+                ptr::null_mut()
+            }
         }
     }
-}
 
-c_functions! {
     /// Drains a queue and takes it down. Timers of delayed items must be cancelled before.
     fn destroy_workqueue(wq: *mut workqueue_struct) {
         if system::is_system(wq) {
             return raw::say("a system workqueue is destroyed: it stays".to_owned());
         }
         let Some(raw) = ptr::NonNull::new(wq) else {
-            panic!("a null pointer in place of a workqueue");
+            return face::say_null(HERE, "workqueue");
         };
         // SAFETY: passed on to the caller.
         let Some(remains) = (unsafe { raw::destroy(raw.cast()) }) else { return };
@@ -130,7 +124,7 @@ c_functions! {
     /// Changes how many items may be in execution at once.
     fn workqueue_set_max_active(wq: *mut workqueue_struct, max_active: c_int) {
         // SAFETY: passed on to the caller.
-        let wq = unsafe { Queue::of(wq) };
+        let Some(wq) = (unsafe { Queue::of(HERE, wq) }) else { return };
         if let Err(error) = wq.set_max_active(limit(wq.name(), max_active)) {
             raw::say(error.to_string());
         }
@@ -139,7 +133,7 @@ c_functions! {
     /// Changes how many items each NUMA node may have in execution whatever its part of the limit.
     fn workqueue_set_min_active(wq: *mut workqueue_struct, min_active: c_int) {
         // SAFETY: passed on to the caller.
-        let wq = unsafe { Queue::of(wq) };
+        let Some(wq) = (unsafe { Queue::of(HERE, wq) }) else { return };
         if let Err(error) = wq.set_min_active(u32::try_from(min_active).unwrap_or(0)) {
             raw::say(error.to_string());
         }
@@ -148,6 +142,7 @@ c_functions! {
     /// Whether items for a CPU wait behind the limit.
     fn workqueue_congested(cpu: c_int, wq: *mut workqueue_struct) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { Queue::of(wq) }.is_congested(cpu::wanted(cpu).map(|cpu| cpu as usize))
+        unsafe { Queue::of(HERE, wq) }
+            .is_some_and(|wq| wq.is_congested(cpu::wanted(cpu).map(|cpu| cpu as usize)))
     }
 }

@@ -123,7 +123,10 @@ c_functions! {
     /// queue of that name.
     fn workqueue_sysfs_register(wq: *mut workqueue_struct) -> c_int {
         // SAFETY: passed on to the caller.
-        let wq = unsafe { Queue::of(wq) };
+        let wq = match unsafe { Queue::find(HERE, wq) } {
+            Ok(wq) => wq,
+            Err(none) => return none.errno(),
+        };
         match wq.sysfs().register() {
             Ok(()) => 0,
             Err(_) => -libc::EEXIST,
@@ -150,7 +153,12 @@ c_functions! {
     /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.
     fn apply_workqueue_attrs(wq: *mut workqueue_struct, attrs: *const workqueue_attrs) -> c_int {
         // SAFETY: passed on to the caller.
-        let (wq, attrs) = unsafe { (Queue::of(wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
+        let (wq, attrs) =
+            unsafe { (Queue::find(HERE, wq), attrs.as_ref().and_then(|attrs| attrs.read())) };
+        let wq = match wq {
+            Ok(wq) => wq,
+            Err(none) => return none.errno(),
+        };
         let Some(attrs) = attrs else { return -libc::EINVAL };
         let Err(error) = wq.apply_attrs(&attrs) else { return 0 };
         if error.kind() == ErrorKind::PermissionDenied {

@@ -8,16 +8,21 @@ mod objects;
 
 use std::ffi::{c_int, c_void};
 
-use cmwq::raw::{self, WorkItem};
+use cmwq::raw::{self, WorkFn, WorkItem};
 
+use crate::face::{is_there, say_null};
 use crate::item::{func, has_foreign_entry, has_func, work};
 
-/// Whether the item was initialised, as far as that shows: its function is there.
+/// Whether the function `here` was given an item that was initialised, as far as that shows: its function is there.
+/// If not, that is said.
 ///
 /// # Safety
-/// `item` must be valid.
+/// `item` must be null or valid.
 #[inline]
-pub(crate) unsafe fn is_item(item: *mut WorkItem, what: &str) -> bool {
+pub(crate) unsafe fn is_item(here: &str, item: *mut WorkItem, what: &str) -> bool {
+    if !is_there(here, item, "work item") {
+        return false;
+    }
     // SAFETY: the caller's promise.
     let is_item = unsafe { has_func(item) };
     if !is_item {
@@ -38,10 +43,10 @@ fn say_not_initialised(item: *mut WorkItem, what: &str) {
 /// # Safety
 /// `item` must be valid.
 #[inline]
-pub(crate) unsafe fn may_be_queued(item: *mut WorkItem) -> bool {
+pub(crate) unsafe fn may_be_queued(here: &str, item: *mut WorkItem) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        is_item(item, "queued")
+        is_item(here, item, "queued")
             && (!objects::are_followed() || objects::may_be_queued(item))
             && (!has_foreign_entry(item) || may_be_linked(item))
     }
@@ -76,6 +81,27 @@ unsafe fn may_be_linked(item: *mut WorkItem) -> bool {
 /// What an item is besides: on a stack; one that waits for a grace period.
 const ON_STACK: c_int = 1 << 0;
 const RCU: c_int = 1 << 1;
+
+/// What initialising begins with: the function. `None`: it is missing, or the item is; that is said, and the memory
+/// holds no item then, which is said wherever it is used.
+///
+/// # Safety
+/// `item` must be null or memory of the caller's.
+pub(crate) unsafe fn begin_init<T>(
+    here: &str,
+    item: *mut T,
+    func: Option<WorkFn>,
+) -> Option<WorkFn> {
+    if !is_there(here, item, "work item") {
+        return None;
+    }
+    if func.is_none() {
+        say_null(here, "function");
+        // SAFETY: not null, and the caller's promise.
+        unsafe { item.write_bytes(0, 1) };
+    }
+    func
+}
 
 /// An item is about to be initialised.
 #[inline]

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::face::say_null;
+use crate::queueing::c_functions;
+
 /// What to do at the end, with what.
-type Action = unsafe extern "C" fn(*mut c_void);
+type Action = unsafe extern "C-unwind" fn(*mut c_void);
 
 struct Resource {
     action: Action,
@@ -18,40 +21,34 @@ unsafe impl Send for Resource {}
 
 static DEVICES: LazyLock<Mutex<BTreeMap<usize, Vec<Resource>>>> = LazyLock::new(Mutex::default);
 
-/// Notes that `action(data)` is to be called at the device's end: 0. The device is an address, nothing
-/// more.
-///
-/// # Safety
-/// `action` must be fit to be called with `data` until [`cmwq_devres_release_all`] has.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cmwq_devm_add_action(
-    dev: *mut c_void,
-    action: Action,
-    data: *mut c_void,
-) -> c_int {
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    devices.entry(dev.addr()).or_default().push(Resource { action, data });
-    0
-}
-
-/// The device's end: does what was noted for it, last first, and returns how much that was.
-///
-/// # Safety
-/// What was noted must still be fit to be done.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cmwq_devres_release_all(dev: *mut c_void) -> c_int {
-    let mut nr_released = 0;
-    loop {
-        // One by one: an action may note more, and must not find the lock held.
+c_functions! {
+    /// Notes that `action(data)` is to be called at the device's end: 0. The device is an address, nothing
+    /// more.
+    fn cmwq_devm_add_action(dev: *mut c_void, action: Option<Action>, data: *mut c_void) -> c_int {
+        let Some(action) = action else {
+            say_null(HERE, "function");
+            return -libc::EINVAL;
+        };
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-        let resource = devices.get_mut(&dev.addr()).and_then(Vec::pop);
-        if resource.is_none() {
-            devices.remove(&dev.addr());
+        devices.entry(dev.addr()).or_default().push(Resource { action, data });
+        0
+    }
+
+    /// The device's end: does what was noted for it, last first, and returns how much that was.
+    fn cmwq_devres_release_all(dev: *mut c_void) -> c_int {
+        let mut nr_released = 0;
+        loop {
+            // One by one: an action may note more, and must not find the lock held.
+            let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+            let resource = devices.get_mut(&dev.addr()).and_then(Vec::pop);
+            if resource.is_none() {
+                devices.remove(&dev.addr());
+            }
+            drop(devices);
+            let Some(Resource { action, data }) = resource else { return nr_released };
+            // SAFETY: passed on to the caller: it is fit to be called until now.
+            unsafe { action(data) };
+            nr_released += 1;
         }
-        drop(devices);
-        let Some(Resource { action, data }) = resource else { return nr_released };
-        // SAFETY: passed on to the caller.
-        unsafe { action(data) };
-        nr_released += 1;
     }
 }

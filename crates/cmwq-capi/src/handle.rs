@@ -2,9 +2,10 @@
 
 use std::ptr::NonNull;
 
-use cmwq::Workqueue;
-use cmwq::raw::Borrowed;
+use cmwq::raw::{self, Borrowed};
+use cmwq::{Error, Workqueue};
 
+use crate::face;
 use crate::system;
 
 /// What C has pointers to; it knows no more of it.
@@ -19,20 +20,63 @@ pub(crate) enum Queue {
     System(&'static Workqueue),
 }
 
-impl Queue {
-    /// # Safety
-    /// `wq` must be a queue that was not destroyed.
-    #[inline]
-    pub(crate) unsafe fn of(wq: *mut workqueue_struct) -> Self {
-        match NonNull::new(wq) {
-            Some(raw) if !system::is_system(wq) => {
-                // SAFETY: the caller's promise; what is not the system's comes from `into_raw`.
-                Self::Own(unsafe { Borrowed::new(raw.cast()) })
-            }
-            Some(_) => Self::System(system::queue(wq)),
-            None => panic!("a null pointer in place of a workqueue"),
+/// Why there is no queue, which has been said.
+pub(crate) enum NoQueue {
+    Null,
+    NoThread,
+}
+
+impl NoQueue {
+    /// As an error number.
+    pub(crate) fn errno(&self) -> i32 {
+        match self {
+            Self::Null => -libc::EINVAL,
+            Self::NoThread => -libc::ENOMEM,
         }
     }
+}
+
+impl Queue {
+    /// The queue, for the function `here`. `None`: there is none, which has been said.
+    ///
+    /// # Safety
+    /// `wq` must be null, or a queue that was not destroyed.
+    #[inline]
+    pub(crate) unsafe fn of(here: &str, wq: *mut workqueue_struct) -> Option<Self> {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::find(here, wq) }.ok()
+    }
+
+    /// As [`of`](Self::of), with what is wrong.
+    ///
+    /// # Safety
+    /// As for `of`.
+    #[inline]
+    pub(crate) unsafe fn find(here: &str, wq: *mut workqueue_struct) -> Result<Self, NoQueue> {
+        let Some(raw) = NonNull::new(wq) else {
+            face::say_null(here, "workqueue");
+            return Err(NoQueue::Null);
+        };
+        let found = if system::is_system(wq) {
+            system::queue(wq).map(Self::System)
+        } else {
+            // SAFETY: the caller's promise; what is not the system's comes from `into_raw`.
+            Ok(Self::Own(unsafe { Borrowed::new(raw.cast()) }))
+        };
+        found.and_then(Self::ready).map_err(|error| no_thread(here, &error))
+    }
+
+    /// In a child of a fork it may have to be made anew.
+    #[inline]
+    fn ready(self) -> Result<Self, Error> {
+        raw::make_ready(&self).map(|()| self)
+    }
+}
+
+#[cold]
+fn no_thread(here: &str, error: &Error) -> NoQueue {
+    face::say_refused(here, error);
+    NoQueue::NoThread
 }
 
 impl std::ops::Deref for Queue {

@@ -5,6 +5,8 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use cmwq::raw;
 
+use crate::face;
+
 /// Nothing: the exported queues are usable from the first instruction on.
 #[unsafe(no_mangle)]
 pub extern "C" fn workqueue_init_early() {}
@@ -13,7 +15,7 @@ pub extern "C" fn workqueue_init_early() {}
 #[unsafe(no_mangle)]
 pub extern "C" fn workqueue_init() {
     if let Err(error) = raw::start() {
-        raw::say(error.to_string());
+        face::say_refused("workqueue_init", error);
     }
 }
 

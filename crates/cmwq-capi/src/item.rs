@@ -32,7 +32,7 @@ struct Layout {
 /// The item behind a pointer from C.
 ///
 /// # Safety
-/// `work` must be null or an initialised item, for as long as the result is used.
+/// `work` must be an initialised item, for as long as the result is used.
 pub(crate) unsafe fn work<'a>(work: *mut WorkItem) -> &'a WorkItem {
     // SAFETY: the caller's promise.
     unsafe { pointer(work).as_ref() }
@@ -47,8 +47,11 @@ pub(crate) unsafe fn delayed<'a>(work: *mut RawDelayed) -> &'a RawDelayed {
     unsafe { pointer(work).as_ref() }
 }
 
+/// A pointer that the function has found not to be null.
 pub(crate) fn pointer<T>(item: *mut T) -> NonNull<T> {
-    NonNull::new(item).unwrap_or_else(|| panic!("a null pointer in place of a work item"))
+    debug_assert!(!item.is_null(), "looked at before");
+    // SAFETY: every function asks `is_item`, `may_be_queued` or `is_there` first.
+    unsafe { NonNull::new_unchecked(item) }
 }
 
 /// The address of an item's function.

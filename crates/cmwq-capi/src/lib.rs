@@ -4,7 +4,7 @@
 //! types, and what it answers becomes numbers. What users read is `include/linux/workqueue.h`;
 //! `symbols.txt` lists what is exported.
 //!
-//! A panic does not unwind into C: it ends the process.
+//! Nothing unwinds into C, and what cannot be done is answered: [`face`].
 #![expect(unreachable_pub, reason = "what is public is public as a symbol")]
 
 mod alloc;
@@ -13,6 +13,7 @@ mod cpu;
 mod debug;
 mod delay;
 mod devres;
+mod face;
 mod handle;
 mod hooks;
 mod item;

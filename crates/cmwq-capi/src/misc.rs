@@ -1,12 +1,12 @@
 //! What a function may ask about itself, freezing, and running functions in other places.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 use std::ptr::{self, NonNull};
 
-use cmwq::raw::{self, WorkFn, WorkItem};
-use cmwq::system;
+use cmwq::raw::{self, WorkFn, WorkItem, system};
 
-use crate::item::{ExecuteWork, pointer};
+use crate::face;
+use crate::item::{ExecuteWork, pointer, work};
 use crate::queueing::c_functions;
 
 /// The item that the calling worker runs, or null.
@@ -58,17 +58,26 @@ pub extern "C" fn cmwq_blocking_end() {
 }
 
 /// The function given to `work_on_cpu`.
-type CpuFn = unsafe extern "C" fn(*mut c_void) -> c_long;
+type CpuFn = unsafe extern "C-unwind" fn(*mut c_void) -> c_long;
 
-/// What C passes to a function that runs elsewhere, while it waits.
-struct Argument(*mut c_void);
+/// A call that a worker makes for whoever waits for it.
+#[repr(C)]
+struct Call {
+    work: WorkItem,
+    func: CpuFn,
+    arg: *mut c_void,
+    /// `None`: it was not made.
+    answer: Option<c_long>,
+}
 
-// SAFETY: C says that it may be used by another thread, and waits for that.
-unsafe impl Send for Argument {}
-
-impl Argument {
-    fn into_inner(self) -> *mut c_void {
-        self.0
+/// The item's function.
+unsafe extern "C" fn make_call(item: *mut WorkItem) {
+    let call = item.cast::<Call>();
+    // SAFETY: a call begins with its item, and stays until it was waited for. What C wants called with
+    // the argument, it says, may be called so.
+    unsafe {
+        let (func, arg) = ((*call).func, (*call).arg);
+        (*call).answer = Some(raw::must_return(func as usize, || func(arg)));
     }
 }
 
@@ -76,25 +85,51 @@ c_functions! {
     /// Says what the running item is doing. Use `set_worker_desc`, which takes a format.
     fn cmwq_set_worker_desc(desc: *const c_char) {
         // SAFETY: passed on to the caller.
-        cmwq::set_worker_desc(&unsafe { CStr::from_ptr(desc) }.to_string_lossy());
+        if let Some(desc) = unsafe { face::string(HERE, desc) } {
+            cmwq::set_worker_desc(&desc);
+        }
     }
 
-    /// Runs a function on a CPU, and returns what it returned.
-    fn work_on_cpu(cpu: c_int, func: CpuFn, arg: *mut c_void) -> c_long {
-        let arg = Argument(arg);
-        let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
-        // SAFETY: passed on to the caller.
-        cmwq::work_on_cpu(cpu, move || unsafe { func(arg.into_inner()) })
+    /// Runs a function on a CPU, and returns what it returned; `-EINVAL` without one, `-ENOMEM` without
+    /// threads, `-ENODEV` if the library was shut down.
+    fn work_on_cpu(cpu: c_int, func: Option<CpuFn>, arg: *mut c_void) -> c_long {
+        let Some(func) = func else {
+            face::say_null(HERE, "function");
+            return (-libc::EINVAL).into();
+        };
+        let wq = match system::percpu() {
+            Ok(wq) => wq,
+            Err(error) => return face::refuse(HERE, &error).into(),
+        };
+        let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+        let mut call = Call { work: WorkItem::new(make_call), func, arg, answer: None };
+        let call = &raw mut call;
+        // SAFETY: it stays until it was waited for.
+        unsafe {
+            raw::queue(wq, Some(cpu), pointer(call.cast()));
+            let _ = raw::flush(work(call.cast()));
+            // A library that is shut down has dropped the item, and said so.
+            (*call).answer.unwrap_or((-libc::ENODEV).into())
+        }
     }
 
-    /// Runs a function once on every CPU, with an item of its own, and waits for all: 0.
-    fn schedule_on_each_cpu(func: WorkFn) -> c_int {
+    /// Runs a function once on every CPU, with an item of its own, and waits for all: 0; `-EINVAL` without a function,
+    /// `-ENOMEM` without threads.
+    fn schedule_on_each_cpu(func: Option<WorkFn>) -> c_int {
+        let Some(func) = func else {
+            face::say_null(HERE, "function");
+            return -libc::EINVAL;
+        };
+        let wq = match system::percpu() {
+            Ok(wq) => wq,
+            Err(error) => return face::refuse(HERE, &error),
+        };
         let cpus = raw::usable_cpus();
         let mut items: Vec<_> = cpus.iter().map(|_| WorkItem::new(func)).collect();
         let first = items.as_mut_ptr();
         for (index, &cpu) in cpus.iter().enumerate() {
             // SAFETY: there are as many items as CPUs; they stay until they were waited for.
-            unsafe { raw::queue(system::percpu(), Some(cpu), pointer(first.add(index))) };
+            unsafe { raw::queue(wq, Some(cpu), pointer(first.add(index))) };
         }
         for index in 0..cpus.len() {
             // SAFETY: as above.
@@ -103,18 +138,30 @@ c_functions! {
         0
     }
 
-    /// Runs a function now, with `ew`'s item: 0; or, in an item of a BH queue, later by a worker: 1.
-    fn execute_in_process_context(func: WorkFn, ew: *mut ExecuteWork) -> c_int {
+    /// Runs a function now, with `ew`'s item: 0; or, in an item of a BH queue, later by a worker: 1. `-EINVAL` without
+    /// one of them.
+    fn execute_in_process_context(func: Option<WorkFn>, ew: *mut ExecuteWork) -> c_int {
+        let is_there = face::is_there(HERE, ew, "work item");
+        let Some(func) = func.filter(|_| is_there) else {
+            if is_there {
+                face::say_null(HERE, "function");
+            }
+            return -libc::EINVAL;
+        };
         let item = pointer(ew).cast::<WorkItem>();
         if !raw::in_bh() {
             // SAFETY: passed on to the caller.
-            unsafe { func(item.as_ptr()) };
+            unsafe { raw::call(func, item) };
             return 0;
         }
+        let wq = match system::percpu() {
+            Ok(wq) => wq,
+            Err(error) => return face::refuse(HERE, &error),
+        };
         // SAFETY: passed on to the caller; nobody else has the item.
         unsafe {
             item.write(WorkItem::new(func));
-            raw::queue(system::percpu(), None, item);
+            raw::queue(wq, None, item);
         }
         1
     }

@@ -7,6 +7,7 @@ use cmwq::raw::{self, Any, RawDelayed, WorkItem};
 use crate::cpu;
 use crate::debug::{is_item, may_be_queued};
 use crate::delay::{HZ, delay};
+use crate::face::is_there;
 use crate::handle::{Queue, workqueue_struct};
 use crate::item::{delayed, pointer, work};
 use crate::system;
@@ -20,23 +21,61 @@ macro_rules! c_functions {
             /// Pointers must lead to queues that exist and to items that are initialised. An item stays where it
             /// is until its function is entered.
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body
+            pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+                /// The function's name, for what it has to say.
+                #[allow(dead_code, reason = "some have nothing to say")]
+                const HERE: &str = stringify!($name);
+                let face = $crate::face::Face(HERE);
+                #[allow(clippy::redundant_closure_call, reason = "for its `return`")]
+                let answer = (move || $(-> $ret)? { $body })();
+                std::mem::forget(face);
+                answer
+            }
         )*
     };
 }
 pub(crate) use c_functions;
 
+/// What queueing begins with: the queue, or else the answer.
+///
 /// # Safety
 /// As for the functions here.
 #[inline]
-unsafe fn queue_on(wq: *mut workqueue_struct, cpu: Option<u32>, item: *mut WorkItem) -> bool {
+pub(crate) unsafe fn begin(
+    here: &str,
+    wq: *mut workqueue_struct,
+    item: *mut WorkItem,
+) -> Result<Queue, bool> {
+    if !is_there(here, item, "work item") {
+        return Err(false);
+    }
     // SAFETY: the caller's promise.
     unsafe {
-        if !may_be_queued(item) {
-            return true;
+        // As in the kernel, who queues what cannot be queued is told that it was.
+        if !may_be_queued(here, item) {
+            return Err(true);
         }
+        let queue = Queue::of(here, wq).ok_or(false)?;
         system::note_use(wq, work(item));
-        raw::queue(&Queue::of(wq), cpu, pointer(item))
+        Ok(queue)
+    }
+}
+
+/// # Safety
+/// As for the functions here.
+#[inline]
+unsafe fn queue_on(
+    here: &str,
+    wq: *mut workqueue_struct,
+    cpu: Option<u32>,
+    item: *mut WorkItem,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match begin(here, wq, item) {
+            Ok(queue) => raw::queue(&queue, cpu, pointer(item)),
+            Err(answer) => answer,
+        }
     }
 }
 
@@ -44,24 +83,23 @@ c_functions! {
     /// Queues an item for a CPU: `true`, this call queued it; `false`, it was pending or is disabled.
     fn queue_work_on(cpu: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { queue_on(wq, cpu::wanted(cpu), item) }
+        unsafe { queue_on(HERE, wq, cpu::wanted(cpu), item) }
     }
 
     /// As `queue_work_on`, from the CPU that calls.
     fn queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { queue_on(wq, None, item) }
+        unsafe { queue_on(HERE, wq, None, item) }
     }
 
     /// As `queue_work_on`, for a CPU of a NUMA node.
     fn queue_work_node(node: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            if !may_be_queued(item) {
-                return true;
+            match begin(HERE, wq, item) {
+                Ok(queue) => raw::queue_node(&queue, u32::try_from(node).ok(), pointer(item)),
+                Err(answer) => answer,
             }
-            system::note_use(wq, work(item));
-            raw::queue_node(&Queue::of(wq), u32::try_from(node).ok(), pointer(item))
         }
     }
 
@@ -71,11 +109,10 @@ c_functions! {
     ) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            if !may_be_queued(item.cast()) {
-                return true;
+            match begin(HERE, wq, item.cast()) {
+                Ok(queue) => raw::queue_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz)),
+                Err(answer) => answer,
             }
-            system::note_use(wq, work(item.cast()));
-            raw::queue_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
         }
     }
 
@@ -85,11 +122,10 @@ c_functions! {
     ) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            if !may_be_queued(item.cast()) {
-                return true;
+            match begin(HERE, wq, item.cast()) {
+                Ok(queue) => raw::mod_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz)),
+                Err(answer) => answer,
             }
-            system::note_use(wq, work(item.cast()));
-            raw::mod_delayed(&Queue::of(wq), cpu::wanted(cpu), pointer(item), delay(ticks, hz))
         }
     }
 
@@ -111,6 +147,9 @@ c_functions! {
 
     /// Lets an item's timer expire now, if it is armed. Takes the address of the item's timer.
     fn delayed_work_timer_fn(timer: *mut c_void) {
+        if !is_there(HERE, timer, "work item") {
+            return;
+        }
         let item = timer.wrapping_byte_sub(RawDelayed::TIMER_OFFSET).cast::<RawDelayed>();
         // SAFETY: passed on to the caller: the timer is an item's.
         unsafe { raw::expire(pointer(item)) };
@@ -120,9 +159,9 @@ c_functions! {
     fn enable_and_queue_work(wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            let is_enabled = is_item(item, "enabled") && raw::enable(Any::Work(work(item)));
+            let is_enabled = is_item(HERE, item, "enabled") && raw::enable(Any::Work(work(item)));
             if is_enabled {
-                queue_on(wq, None, item);
+                queue_on(HERE, wq, None, item);
             }
             is_enabled
         }
@@ -131,36 +170,36 @@ c_functions! {
     /// Cancels an item without waiting: `true`, it was pending.
     fn cancel_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item, "cancelled") && raw::cancel(Any::Work(work(item))) }
+        unsafe { is_item(HERE, item, "cancelled") && raw::cancel(Any::Work(work(item))) }
     }
 
     /// As `cancel_work`, and its timer.
     fn cancel_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast(), "cancelled") && raw::cancel(Any::Delayed(delayed(item))) }
+        unsafe { is_item(HERE, item.cast(), "cancelled") && raw::cancel(Any::Delayed(delayed(item))) }
     }
 
     /// As `cancel_work`, and refuses to be queued until it is enabled.
     fn disable_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item, "disabled") && raw::disable(Any::Work(work(item))) }
+        unsafe { is_item(HERE, item, "disabled") && raw::disable(Any::Work(work(item))) }
     }
 
     /// As `disable_work`, and its timer.
     fn disable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast(), "disabled") && raw::disable(Any::Delayed(delayed(item))) }
+        unsafe { is_item(HERE, item.cast(), "disabled") && raw::disable(Any::Delayed(delayed(item))) }
     }
 
     /// Takes one disabling back: `true`, the item can be queued again.
     fn enable_work(item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item, "enabled") && raw::enable(Any::Work(work(item))) }
+        unsafe { is_item(HERE, item, "enabled") && raw::enable(Any::Work(work(item))) }
     }
 
     /// As `enable_work`; the timer is not touched.
     fn enable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(item.cast(), "enabled") && raw::enable(Any::Delayed(delayed(item))) }
+        unsafe { is_item(HERE, item.cast(), "enabled") && raw::enable(Any::Delayed(delayed(item))) }
     }
 }

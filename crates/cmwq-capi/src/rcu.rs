@@ -5,17 +5,19 @@ use std::sync::OnceLock;
 
 use cmwq::raw::{self, GracePeriods, RawRcu, RcuFunc, RcuHead, WorkFn};
 
-use crate::handle::{Queue, workqueue_struct};
-use crate::item::{pointer, work};
-use crate::queueing::c_functions;
-use crate::{debug, system};
+use crate::handle::workqueue_struct;
+use crate::item::pointer;
+use crate::queueing::{begin, c_functions};
+use crate::{debug, face};
 
 // As in the header, which asserts the same.
 const _: () = assert!(size_of::<RawRcu>() == 64 && align_of::<RawRcu>() == 8);
 
 c_functions! {
     /// Makes an idle item of any memory; `INIT_RCU_WORK` in C.
-    fn cmwq_init_rcu_work(item: *mut RawRcu, func: WorkFn) {
+    fn cmwq_init_rcu_work(item: *mut RawRcu, func: Option<WorkFn>) {
+        // SAFETY: passed on to the caller, who has the memory to itself.
+        let Some(func) = (unsafe { debug::begin_init(HERE, item, func) }) else { return };
         debug::init(item.cast(), true);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(RawRcu::new(func)) };
@@ -25,18 +27,17 @@ c_functions! {
     fn queue_rcu_work(wq: *mut workqueue_struct, item: *mut RawRcu) -> bool {
         // SAFETY: passed on to the caller.
         unsafe {
-            if !debug::may_be_queued(item.cast()) {
-                return true;
+            match begin(HERE, wq, item.cast()) {
+                Ok(queue) => raw::queue_rcu(&queue, pointer(item)),
+                Err(answer) => answer,
             }
-            system::note_use(wq, work(item.cast()));
-            raw::queue_rcu(&Queue::of(wq), pointer(item))
         }
     }
 
     /// Waits for an item's grace period and its run: `true`, there was something to wait for.
     fn flush_rcu_work(item: *mut RawRcu) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { debug::is_item(item.cast(), "flushed") && raw::flush_rcu(pointer(item)) }
+        unsafe { debug::is_item(HERE, item.cast(), "flushed") && raw::flush_rcu(pointer(item)) }
     }
 }
 
@@ -81,16 +82,21 @@ unsafe impl GracePeriods for Source {
     }
 }
 
-/// Makes the program say when grace periods are over: 0, or `-EBUSY`, somebody does already.
-#[unsafe(no_mangle)]
-pub extern "C" fn cmwq_set_rcu(call_rcu: CallRcu, rcu_barrier: RcuBarrier) -> c_int {
-    static SOURCE: OnceLock<Source> = OnceLock::new();
-    let source = SOURCE.get_or_init(|| Source { call_rcu, rcu_barrier });
-    match raw::set_grace_periods(source) {
-        Ok(()) => 0,
-        Err(error) => {
-            raw::say(error.to_string());
-            -libc::EBUSY
+c_functions! {
+    /// Makes the program say when grace periods are over: 0, or `-EBUSY`, somebody does already.
+    fn cmwq_set_rcu(call_rcu: Option<CallRcu>, rcu_barrier: Option<RcuBarrier>) -> c_int {
+        static SOURCE: OnceLock<Source> = OnceLock::new();
+        let (Some(call_rcu), Some(rcu_barrier)) = (call_rcu, rcu_barrier) else {
+            face::say_null(HERE, "function");
+            return -libc::EINVAL;
+        };
+        let source = SOURCE.get_or_init(|| Source { call_rcu, rcu_barrier });
+        match raw::set_grace_periods(source) {
+            Ok(()) => 0,
+            Err(error) => {
+                raw::say(error.to_string());
+                -libc::EBUSY
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What libcmwq has beyond the kernel: counters, parameters by name, the end.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 use std::mem::offset_of;
 use std::ptr;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use cmwq::raw;
 use cmwq::{ErrorKind, Stats};
 
+use crate::face;
 use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 
@@ -49,13 +50,17 @@ impl StatsOut {
 }
 
 c_functions! {
-    /// Writes the first `size` bytes of a queue's counters; how many bytes there are.
+    /// Writes the first `size` bytes of a queue's counters; how many bytes there are, or 0: there is no such queue.
     fn cmwq_workqueue_stats(
         wq: *mut workqueue_struct, stats: *mut StatsOut, size: usize
     ) -> usize {
         // SAFETY: passed on to the caller.
-        let known = StatsOut::new(&unsafe { Queue::of(wq) }.stats());
+        let Some(wq) = (unsafe { Queue::of(HERE, wq) }) else { return 0 };
+        let known = StatsOut::new(&wq.stats());
         let len = size_of::<StatsOut>();
+        if stats.is_null() {
+            return len;
+        }
         // SAFETY: passed on to the caller: `size` bytes may be written.
         unsafe {
             ptr::write_bytes(stats.cast::<u8>(), 0, size);
@@ -67,10 +72,9 @@ c_functions! {
     /// Sets a parameter: 0, `-EINVAL` or `-EBUSY`.
     fn cmwq_param_set(name: *const c_char, value: *const c_char) -> c_int {
         // SAFETY: passed on to the caller.
-        let (name, value) = unsafe { (CStr::from_ptr(name), CStr::from_ptr(value)) };
-        let Err(error) = cmwq::set_param(&name.to_string_lossy(), &value.to_string_lossy()) else {
-            return 0;
-        };
+        let (name, value) = unsafe { (face::string(HERE, name), face::string(HERE, value)) };
+        let (Some(name), Some(value)) = (name, value) else { return -libc::EINVAL };
+        let Err(error) = cmwq::set_param(&name, &value) else { return 0 };
         raw::say(error.to_string());
         if error.kind() == ErrorKind::Unavailable { -libc::EBUSY } else { -libc::EINVAL }
     }
@@ -78,8 +82,8 @@ c_functions! {
     /// A parameter's text, as far as `size` bytes hold it; its whole length, or `-EINVAL`.
     fn cmwq_param_get(name: *const c_char, buf: *mut c_char, size: usize) -> c_int {
         // SAFETY: passed on to the caller.
-        let name = unsafe { CStr::from_ptr(name) };
-        let Some(text) = cmwq::param(&name.to_string_lossy()) else { return -libc::EINVAL };
+        let Some(name) = (unsafe { face::string(HERE, name) }) else { return -libc::EINVAL };
+        let Some(text) = cmwq::param(&name) else { return -libc::EINVAL };
         // SAFETY: passed on to the caller.
         unsafe { put(&text, buf, size) };
         c_int::try_from(text.len()).unwrap_or(c_int::MAX)
@@ -89,9 +93,9 @@ c_functions! {
 /// Writes as much of `text` as `size` bytes hold, and a null.
 ///
 /// # Safety
-/// `size` bytes may be written.
+/// `size` bytes may be written, or `buf` is null.
 pub(crate) unsafe fn put(text: &str, buf: *mut c_char, size: usize) {
-    let Some(room) = size.checked_sub(1) else { return };
+    let Some(room) = size.checked_sub(1).filter(|_| !buf.is_null()) else { return };
     let len = text.len().min(room);
     // SAFETY: the caller's promise.
     unsafe {

@@ -47,8 +47,9 @@ c_functions! {
     /// Writes what a queue is doing to standard error.
     fn show_one_workqueue(wq: *mut workqueue_struct) {
         // SAFETY: passed on to the caller.
-        let wq = unsafe { Queue::of(wq) };
-        cmwq::show_one_workqueue(&wq);
+        if let Some(wq) = unsafe { Queue::of(HERE, wq) } {
+            cmwq::show_one_workqueue(&wq);
+        }
     }
 
     /// Writes what a thread runs to standard error, behind `log_lvl`, if it is a worker that runs an item.

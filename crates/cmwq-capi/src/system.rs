@@ -4,8 +4,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cmwq::raw::system;
 use cmwq::raw::{self, WorkItem};
-use cmwq::{Builder, Workqueue, system};
+use cmwq::{Builder, Error, Workqueue};
 
 use crate::handle::workqueue_struct;
 
@@ -32,7 +33,7 @@ macro_rules! system_queues {
             pub static $name: SystemQueue = SystemQueue(&PLACES[$index]);
         )*
 
-        fn by_index(index: usize) -> &'static Workqueue {
+        fn by_index(index: usize) -> Result<&'static Workqueue, Error> {
             match index {
                 $($index => $queue,)*
                 _ => unreachable!("no such system queue"),
@@ -79,11 +80,13 @@ fn deprecated(
     made: &'static OnceLock<Workqueue>,
     name: &str,
     build: fn(Builder) -> Builder,
-) -> &'static Workqueue {
-    made.get_or_init(|| match build(Workqueue::builder(name)).build() {
-        Ok(wq) => wq,
-        Err(error) => panic!("cannot make the system workqueue '{name}': {error}"),
-    })
+) -> Result<&'static Workqueue, Error> {
+    if let Some(wq) = made.get() {
+        return Ok(wq);
+    }
+    // Of two that are made at the same time, one is dropped before anything was queued on it.
+    let wq = build(Workqueue::builder(name)).build()?;
+    Ok(made.get_or_init(|| wq))
 }
 
 fn index(wq: *const workqueue_struct) -> usize {
@@ -100,8 +103,8 @@ pub(crate) fn percpu() -> *mut workqueue_struct {
     system_percpu_wq.0.cast_mut().cast()
 }
 
-/// A queue for which [`is_system`] is true.
-pub(crate) fn queue(wq: *const workqueue_struct) -> &'static Workqueue {
+/// A queue for which [`is_system`] is true. An error: no thread can be had for its first use.
+pub(crate) fn queue(wq: *const workqueue_struct) -> Result<&'static Workqueue, Error> {
     by_index(index(wq))
 }
 

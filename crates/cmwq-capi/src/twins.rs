@@ -16,14 +16,18 @@ const ANY_CPU: c_int = raw::CPU_UNBOUND as c_int;
 
 c_functions! {
     /// Makes an idle item of any memory; `INIT_WORK` in C.
-    fn cmwq_init_work(item: *mut WorkItem, func: WorkFn) {
+    fn cmwq_init_work(item: *mut WorkItem, func: Option<WorkFn>) {
+        // SAFETY: passed on to the caller, who has the memory to itself.
+        let Some(func) = (unsafe { debug::begin_init(HERE, item, func) }) else { return };
         debug::init(item, false);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(WorkItem::new(func)) };
     }
 
     /// As `cmwq_init_work`, with a timer; `INIT_DELAYED_WORK` or `INIT_DEFERRABLE_WORK` in C.
-    fn cmwq_init_delayed_work(item: *mut RawDelayed, func: WorkFn, is_deferrable: bool) {
+    fn cmwq_init_delayed_work(item: *mut RawDelayed, func: Option<WorkFn>, is_deferrable: bool) {
+        // SAFETY: passed on to the caller, who has the memory to itself.
+        let Some(func) = (unsafe { debug::begin_init(HERE, item, func) }) else { return };
         debug::init(item.cast(), false);
         // SAFETY: the caller has the memory to itself.
         unsafe { pointer(item).write(RawDelayed::new(func, is_deferrable)) };

@@ -9,9 +9,15 @@ mod text;
 
 use std::process::ExitCode;
 
-use crate::{look, output};
+use cmwq::inspect::Snapshot;
+
+use crate::look::limit::LeftOut;
+use crate::{look, message, output};
 pub(crate) use stuck::{down_to_item, frame, is_own, line};
 pub(crate) use text::short_name;
+
+/// LIMIT: busy workers, each with its stack.
+const MOST_STUCK: usize = 100;
 
 /// Show affinity scopes, worker pools, and which queues lead to which pools, of a running process
 #[derive(Debug, clap::Args)]
@@ -25,6 +31,10 @@ pub(crate) struct Args {
     #[arg(long)]
     stuck: bool,
 
+    /// Show everything, however much it is
+    #[arg(long)]
+    all: bool,
+
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
@@ -32,15 +42,34 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let seen = match look::open(args.pid).and_then(|target| look::snapshot(&target)) {
+    let mut seen = match look::open(args.pid).and_then(|target| look::snapshot(&target)) {
         Ok(seen) => seen,
         Err(code) => return code,
     };
-    let report = match (args.stuck, args.json) {
-        (false, false) => text::report(&seen),
-        (false, true) => json::report(&seen),
-        (true, false) => stuck::text(&stuck::busy(&seen)),
-        (true, true) => json::document(&stuck::busy(&seen)),
-    };
-    output::print(&report)
+    if args.stuck {
+        return stuck(&seen, args);
+    }
+    let left_out = if args.all { LeftOut::default() } else { look::limit::limit(&mut seen) };
+    if args.json {
+        let printed = output::print_json(&json::report(&seen, left_out));
+        left_out.words().into_iter().for_each(message::say);
+        return printed;
+    }
+    let words = left_out.words().map_or(String::new(), |words| format!("\n{words}\n"));
+    output::print_foreign(&(text::report(&seen) + &words))
+}
+
+fn stuck(seen: &Snapshot, args: &Args) -> ExitCode {
+    let most = if args.all { usize::MAX } else { MOST_STUCK };
+    let (busy, left_out) = stuck::busy(seen, most);
+    let words = (left_out > 0).then(|| {
+        format!("Left out: {left_out} workers, which are busy for less long. --all shows all.")
+    });
+    if args.json {
+        let printed = output::print_json(&json::document(&busy));
+        words.into_iter().for_each(message::say);
+        return printed;
+    }
+    let words = words.map_or(String::new(), |words| format!("\n{words}\n"));
+    output::print_foreign(&(stuck::text(&busy) + &words))
 }

@@ -1,5 +1,8 @@
 //! Looking into a running process: what `dump`, `monitor`, `top` and `trace` share.
 
+mod code;
+mod files;
+pub(crate) mod limit;
 mod maps;
 mod stacks;
 mod symbols;
@@ -9,17 +12,32 @@ mod unwinding;
 use std::process::ExitCode;
 
 use cmwq::inspect::{Snapshot, Target};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use stacks::Stacks;
 pub(crate) use symbols::{Place, Symbols};
 
 use crate::{exit, message};
 
+/// LIMIT: address space of a command that reads what another process has made: 4 GiB. What is read is bounded by itself;
+/// what is made of it, debug information above all, ends here.
+const MAX_MEMORY: u64 = 4 << 30;
+
+/// See [`MAX_MEMORY`].
+pub(crate) fn bound_memory() {
+    let now = getrlimit(Resource::As);
+    if now.current.is_none_or(|current| current > MAX_MEMORY) {
+        // Where that is refused it is done without.
+        let _ = setrlimit(Resource::As, Rlimit { current: Some(MAX_MEMORY), ..now });
+    }
+}
+
 /// Opens what process `pid` shows, or says why not.
 ///
 /// # Errors
 /// The exit code.
 pub(crate) fn open(pid: u32) -> Result<Target, ExitCode> {
+    bound_memory();
     Target::open(pid).map_err(|error| {
         message::say(format_args!("process {pid}: {error}"));
         ExitCode::from(exit::FAILED)

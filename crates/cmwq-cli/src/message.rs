@@ -5,11 +5,19 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
+use cmwq::foreign::harmless_lines;
 use os_display::Quotable as _;
 use rustix::io::Errno;
 
-/// Says `text` on standard error, in one write so that lines of several processes stay whole.
+/// Says `text` on standard error, in one write so that lines of several processes stay whole. Whatever it quotes
+/// cannot do anything to a terminal.
 pub(crate) fn say(text: impl Display) {
+    // Tests of what is inside run a thousand cases, and look at what is returned.
+    if cfg!(any(test, fuzzing)) {
+        return;
+    }
+    let text = text.to_string();
+    let text = harmless_lines(&text);
     // When standard error is gone there is nobody left to tell; the exit code still speaks.
     let _ = io::stderr().lock().write_all(format!("cmwq: {text}\n").as_bytes());
 }

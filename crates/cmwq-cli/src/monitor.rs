@@ -19,6 +19,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::{exit, look, message, output};
 
+/// LIMIT: queues of a table.
+const MOST_QUEUES: usize = 1000;
+
 /// Show what the workqueues of a running process have done, at intervals
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("monitor/help.txt"))]
@@ -34,6 +37,10 @@ pub(crate) struct Args {
     /// Seconds from one table to the next; 0: once
     #[arg(short, long, value_name = "SECS", default_value = "1", value_parser = parse_interval)]
     interval: Duration,
+
+    /// Show all queues, however many they are
+    #[arg(long)]
+    all: bool,
 
     /// Print one JSON object per queue and line instead of tables
     #[arg(short, long)]
@@ -72,10 +79,19 @@ fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
     let is_wanted = |queue: &&Queue| {
         args.names.is_empty() || args.names.iter().any(|name| name.is_match(&queue.name))
     };
-    let queues: Vec<&Queue> = seen.queues.iter().filter(is_wanted).collect();
-    let text =
-        if args.json { rows::json(&seen, &queues, now()) } else { rows::table(&seen, &queues) };
-    if output::print(&text) == ExitCode::from(exit::DONE) {
+    let mut queues: Vec<&Queue> = seen.queues.iter().filter(is_wanted).collect();
+    let left_out = if args.all { 0 } else { look::limit::cut(&mut queues, MOST_QUEUES) };
+    let printed = if args.json {
+        output::print_json(&rows::json(&seen, &queues, now()))
+    } else {
+        output::print_foreign(&rows::table(&seen, &queues))
+    };
+    if left_out > 0 {
+        message::say(format_args!(
+            "{left_out} workqueues are left out: --all shows them, and an expression those that it finds"
+        ));
+    }
+    if printed == ExitCode::from(exit::DONE) {
         return Ok(());
     }
     // Nobody reads any more: that ends it.

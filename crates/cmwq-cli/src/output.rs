@@ -3,7 +3,19 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use cmwq::foreign::{harmless_json, harmless_lines};
+
 use crate::{exit, message};
+
+/// Prints a text about another process: what it says of itself cannot do anything to a terminal.
+pub(crate) fn print_foreign(text: &str) -> ExitCode {
+    print(&harmless_lines(text))
+}
+
+/// As [`print_foreign`], for JSON, which stays the same to those who read it.
+pub(crate) fn print_json(document: &str) -> ExitCode {
+    print(&harmless_json(document))
+}
 
 /// Prints `text`; the exit code says whether that could be done.
 pub(crate) fn print(text: &str) -> ExitCode {

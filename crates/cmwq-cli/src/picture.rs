@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Write as _};
 
+use cmwq::foreign::harmless;
+
 /// Everything in pixels.
 const WIDTH: u64 = 960;
 const MARGIN: u64 = 16;
@@ -204,7 +206,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 // Not allowed in XML, even escaped.
                 c if c.is_control() => f.write_char('\u{fffd}')?,
-                c => f.write_char(c)?,
+                c => f.write_str(&harmless(c.encode_utf8(&mut [0; 4])))?,
             }
         }
         Ok(())

@@ -23,6 +23,8 @@ use cmwq_sim::{Scenario, Timeline, run_scenario};
 use crate::output::print;
 use crate::{exit, message};
 use chart::Chart;
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::parse;
 pub(crate) use source::load;
 
 /// Run a scenario and show its timeline

@@ -8,7 +8,7 @@ mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// How long to wait for each answer
+    /// How long all of it may take
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     timeout: u32,
 
@@ -124,16 +124,19 @@ fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
 
 fn connect(args: &Args) -> Result<Client, ConnectError> {
     let patience = Duration::from_secs(args.timeout.into());
-    match &args.socket {
-        Some(path) => Client::connect_at(path, patience),
-        None => Client::connect_within(args.pid, patience),
-    }
+    let end = Instant::now() + patience;
+    let mut client = match &args.socket {
+        Some(path) => Client::connect_at(path, patience)?,
+        None => Client::connect_within(args.pid, patience)?,
+    };
+    client.end_at(end);
+    Ok(client)
 }
 
 fn list(args: &Args, client: &mut Client, target: Option<&Target>) -> ExitCode {
     match client.show(target) {
-        Ok(listing) if args.json => output::print(&report::listing_json(args.pid, &listing)),
-        Ok(listing) => output::print(&report::listing_text(&listing)),
+        Ok(listing) if args.json => output::print_json(&report::listing_json(args.pid, &listing)),
+        Ok(listing) => output::print_foreign(&report::listing_text(&listing)),
         Err(error) => fail(args, &[], target, &explain(client, target, error)),
     }
 }
@@ -154,9 +157,9 @@ fn set(args: &Args, client: &mut Client, target: &Target, assignments: &[Assignm
         }
     }
     if args.json {
-        output::print(&report::changes_json(args.pid, Some(target), &changed, None))
+        output::print_json(&report::changes_json(args.pid, Some(target), &changed, None))
     } else {
-        output::print(&report::changes_text(target, &changed))
+        output::print_foreign(&report::changes_text(target, &changed))
     }
 }
 
@@ -182,10 +185,10 @@ fn explain(client: &mut Client, target: Option<&Target>, error: ClientError) -> 
 fn fail(args: &Args, changed: &[Changed], target: Option<&Target>, failure: &Failure) -> ExitCode {
     message::say(&failure.text);
     let printed = if args.json {
-        output::print(&report::changes_json(args.pid, target, changed, Some(failure)))
+        output::print_json(&report::changes_json(args.pid, target, changed, Some(failure)))
     } else {
         target.map_or(ExitCode::SUCCESS, |target| {
-            output::print(&report::changes_text(target, changed))
+            output::print_foreign(&report::changes_text(target, changed))
         })
     };
     if printed == ExitCode::SUCCESS { ExitCode::from(exit::FAILED) } else { printed }

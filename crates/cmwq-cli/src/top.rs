@@ -56,6 +56,10 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
 
+    /// Show all queues, pools and workers, however many they are
+    #[arg(long)]
+    all: bool,
+
     /// Print everything as one JSON object and line per interval; with --once: one line
     #[arg(short, long)]
     json: bool,
@@ -82,7 +86,7 @@ fn top(args: &Args) -> Result<(), ExitCode> {
     if is_live {
         screen::check_terminal()?;
     }
-    let mut taker = Taker::new(look::open(args.pid)?);
+    let mut taker = Taker::new(look::open(args.pid)?, args.all);
     let model = Model::new(sample(&mut taker)?);
     let mut ui = Ui::new(args.view, args.interval);
     ui.filter.clone_from(&args.filter);

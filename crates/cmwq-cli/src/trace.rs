@@ -25,7 +25,7 @@ use clap::ValueEnum;
 use cmwq::trace::{ALL, NAMES};
 use regex::RegexSet;
 
-use crate::look::Symbols;
+use crate::look::{self, Symbols};
 use crate::{exit, message};
 use merge::{Merge, Timed};
 
@@ -156,6 +156,7 @@ struct Summary {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
+    look::bound_memory();
     match trace(args) {
         Ok(summary) => {
             say_summary(args, summary);
@@ -285,6 +286,36 @@ fn say_summary(args: &Args, summary: Summary) {
         if file != Path::new("-") {
             message::say(format_args!("{events} events in {}", file.display()));
         }
+    }
+}
+
+/// What targets of fuzzing begin with.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod for_fuzzing {
+    use super::*;
+
+    /// What each format makes of a trace file, as far as it can be read.
+    pub(crate) fn replay(file: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+        let [mut json, mut text, mut spans, mut svg] = <[Vec<u8>; 4]>::default();
+        let Ok(replay) = replay::Replay::new(file) else { return Vec::new() };
+        {
+            let mut sinks: [Box<dyn Sink + '_>; 4] = [
+                Box::new(chrome::Chrome::new(&mut json)),
+                Box::new(text::Text::new(&mut text)),
+                Box::new(timeline::Spans::new(&mut spans)),
+                Box::new(svg::Svg::new(&mut svg, 0..u64::MAX)),
+            ];
+            let mut subject = Subject { pid: 0, name: String::new(), symbols: Symbols::of_file() };
+            let mut write = |subject: &mut Subject, event: &Timed<'_>| {
+                sinks.iter_mut().try_for_each(|sink| sink.event(subject, event))
+            };
+            let end = replay.run(&mut subject, &mut Merge::new(), &mut write);
+            let Ok(end) = end else { return Vec::new() };
+            for sink in &mut sinks {
+                sink.end(&mut subject, end).expect("there is memory");
+            }
+        }
+        vec![("json", json), ("text", text), ("spans", spans), ("svg", svg)]
     }
 }
 

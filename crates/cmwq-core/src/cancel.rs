@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::list;
-use crate::pool::{Effects, PoolState};
+use crate::pool::{Effects, Kick, PoolState, Rule};
 use crate::word::WorkWord;
 use crate::work::WorkItem;
 
@@ -32,7 +32,8 @@ impl PoolState {
         let word = item_ref.word();
         let Some(at) = word.pwq().filter(|at| at.pool == self.id()) else { return Grab::NotHere };
         let node = WorkItem::node(item);
-        if word.is_inactive() && word.is_linked() {
+        let is_alone = !self.keeps(Rule::BarriersOutliveTheirItem);
+        if word.is_inactive() && word.is_linked() && !is_alone {
             // The barriers must not wait for a slot that a cancelled item will never take.
             // SAFETY: (queued): the item is linked here and so is what is glued to it.
             unsafe {
@@ -48,7 +49,7 @@ impl PoolState {
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);
         let mut effects = self.dec_in_flight(at.pwq, word.color(), word.is_inactive());
-        effects.kick = self.kick_now();
+        effects.kick = if self.keeps(Rule::GrabKicks) { self.kick_now() } else { Kick::None };
         Grab::Taken(effects)
     }
 

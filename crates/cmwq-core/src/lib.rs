@@ -26,14 +26,18 @@ extern crate std;
 
 mod active;
 mod barrier;
+mod bh;
 mod cancel;
 pub mod consts;
 mod counts;
 mod delayed;
+pub mod detect;
 pub mod flush;
+pub mod help;
 mod ids;
 mod inbox;
 pub mod list;
+pub mod place;
 pub mod policy;
 pub mod pool;
 mod pwq;
@@ -51,6 +55,7 @@ mod tests;
 
 pub use active::{NodeSlots, NodeState};
 pub use barrier::FlushTarget;
+pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
 pub use cancel::Grab;
 pub use counts::PwqCounts;
 pub use delayed::{TICK_NS, Timer, Wheel};
@@ -58,9 +63,12 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use pool::{
-    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, Parked, PoolConfig,
-    PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Touched, Waiting, WaitingItems,
+    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Parked,
+    PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
+    Waiting, WaitingItems,
 };
+#[cfg(feature = "explore")]
+pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqStats};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};

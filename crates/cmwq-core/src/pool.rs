@@ -7,12 +7,18 @@
 //!
 //! - *(counted)* `nr_running` is the number of workers for which `Worker::is_counted` holds.
 //! - *(idle)* `nr_idle` is the length of the idle list; the most recently idled worker is its head.
-//! - *(standby)* before a worker starts an item, another one is idle or a manager is creating one,
-//!   unless creation has just failed (then working without a standby beats not working).
+//! - *(standby)* while a worker of this pool is in its inner loop (`Phase::Working`), another one
+//!   is idle, or on its way to look (`Phase::Prep`: a manager, or a worker in the making). The one
+//!   exception: creation has failed, and the driver has been told when to try again
+//!   ([`PoolState::create_retry_at`]); then working without a standby beats not working. `standby`
+//!   has the argument, event by event.
+//! - *(coming)* where work waits that a CPU could run, somebody is on the way: an idle worker that
+//!   was woken, a worker in `Phase::Prep`, or a worker or guest between two items; or there is none
+//!   to come, and whoever asked was told [`Kick::NeedFirst`]; or creation has failed, as above.
 //! - *(queued)* see [`crate::word`].
 //! - *(cursor)* see `rescue`.
 //!
-//! Split by topic: this file has the table and the books; `queue`, `next`, `events` and
+//! Split by topic: this file has the table and the books; `queue`, `next`, `events`, `closing` and
 //! `rescue` have the protocols.
 
 use alloc::vec::Vec;
@@ -28,6 +34,7 @@ use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
 mod activations;
+mod closing;
 mod events;
 mod footprint;
 mod hog;
@@ -36,20 +43,33 @@ mod queue;
 mod replace;
 mod report;
 mod rescue;
+mod rules;
 mod stall;
+mod standby;
 mod touched;
+mod unbinding;
+#[cfg(feature = "explore")]
+pub mod value;
+mod waiting;
 
 use activations::Activations;
+use closing::Closing;
 
 pub use activations::Activation;
+pub use events::Retry;
 pub use footprint::Footprint;
 pub use hog::Hog;
 pub use queue::Enqueued;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
-pub use rescue::{Rescue, RescueVisit};
+pub use rescue::{MaydayTimer, Rescue, RescueVisit};
+#[cfg(feature = "explore")]
+pub use rules::Rule;
+#[cfg(not(feature = "explore"))]
+pub(crate) use rules::Rule;
 pub use stall::Parked;
 pub use touched::Touched;
+pub use waiting::Waited;
 
 /// Whom to wake, after the lock is dropped.
 #[must_use]
@@ -103,6 +123,13 @@ pub struct Effects {
 impl Effects {
     /// Nothing to do.
     pub const NONE: Self = Self { kick: Kick::None, flush_done: None, grant: None, retired: None };
+
+    /// Whether there is more to act on than the kick.
+    #[inline]
+    #[must_use]
+    pub const fn has_rest(&self) -> bool {
+        self.flush_done.is_some() || self.grant.is_some() || self.retired.is_some()
+    }
 }
 
 /// The constants of a pool.
@@ -121,6 +148,9 @@ pub struct PoolConfig {
     pub create_cooldown: Nanos,
     /// A BH pool: leaves its mark in the work word.
     pub bh: bool,
+    /// Workers that block need not come back to the pool's own CPUs, see
+    /// [`PoolState::is_unbound`].
+    pub unbinds: bool,
 }
 
 impl PoolConfig {
@@ -134,6 +164,7 @@ impl PoolConfig {
             idle_ratio: policy::DEFAULT_RATIO,
             create_cooldown: CREATE_COOLDOWN_NS,
             bh: false,
+            unbinds: false,
         }
     }
 }
@@ -148,11 +179,14 @@ pub struct PoolState {
     /// Workers that were told to leave and have not left yet: nobody to count on, and not busy
     /// either.
     nr_dying: u32,
+    /// Workers of this pool in `Phase::Working`, whether they count as running or not.
+    nr_working: u32,
     nr_idle: u32,
     idle_head: Option<WorkerId>,
     idle_tail: Option<WorkerId>,
     manager: Option<WorkerId>,
     no_create_before: Nanos,
+    closing: Closing,
     workers: Slab<Worker>,
     pwqs: Slab<Pwq>,
     /// Pwqs whose queue has a rescuer.
@@ -161,6 +195,10 @@ pub struct PoolState {
     nr_cursors: u32,
     /// See `PoolState::progress`.
     progress: u64,
+    /// Items in a row that hardly computed after they had waited, see `unbinding`.
+    short_wakes: u8,
+    /// Items in a row that waited before they computed, see `waiting`.
+    first_waits: u8,
     /// An item waited for a slot since [`parked`](Self::parked) found none.
     has_parked: bool,
     activations: Activations,
@@ -169,6 +207,9 @@ pub struct PoolState {
     /// See [`Touched`].
     touched: Touched,
     busy: [Option<WorkerId>; BUSY_WORKER_HASH_SIZE],
+    /// See [`Rule`].
+    #[cfg(feature = "explore")]
+    broken: Option<Rule>,
 }
 
 impl PoolState {
@@ -181,21 +222,27 @@ impl PoolState {
             nr_running: 0,
             nr_workers: 0,
             nr_dying: 0,
+            nr_working: 0,
             nr_idle: 0,
             idle_head: None,
             idle_tail: None,
             manager: None,
             no_create_before: 0,
+            closing: Closing::Open,
             workers: Slab::new(),
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
             progress: 0,
+            short_wakes: 0,
+            first_waits: 0,
             has_parked: false,
             activations: Activations::off(),
             changed: false,
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
+            #[cfg(feature = "explore")]
+            broken: None,
         }
     }
 
@@ -278,7 +325,7 @@ impl PoolState {
     /// because `nr_running` stays right.
     pub fn set_concurrency(&mut self, concurrency: u32) -> Kick {
         self.config.concurrency = concurrency;
-        self.kick()
+        if self.keeps(Rule::ConcurrencyKicks) { self.kick() } else { Kick::None }
     }
 
     /// Changes when and how many idle workers leave.
@@ -287,9 +334,10 @@ impl PoolState {
         self.config.idle_ratio = ratio;
     }
 
-    /// Adds a pwq. Allocates.
+    /// Adds a pwq. Allocates. A pool that was closed because no queue led to it is open again.
     #[must_use]
     pub fn add_pwq(&mut self, config: PwqConfig) -> PwqId {
+        self.reopen();
         let has_rescuer = config.rescuer;
         let id = PwqId(self.pwqs.insert(Pwq::new(config)));
         if has_rescuer {
@@ -310,11 +358,13 @@ impl PoolState {
     #[must_use]
     pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
         let p = self.pwqs.get(pwq.0)?;
-        if !p.is_idle() || p.rescue.as_ref().is_some_and(RescueState::is_visited) {
+        let is_visited = p.rescue.as_ref().is_some_and(RescueState::is_visited);
+        if !p.is_idle() || (is_visited && self.keeps(Rule::VisitedStays)) {
             return None;
         }
         let in_line = p.node.as_ref().filter(|_| p.node_waiting);
-        if in_line.is_some_and(|node| !node.leave(self.pwq_ref(pwq))) {
+        let may_leave = self.keeps(Rule::WaitersLeaveTheLine);
+        if may_leave && in_line.is_some_and(|node| !node.leave(self.pwq_ref(pwq))) {
             return None;
         }
         self.remove_rescuer(pwq);
@@ -389,9 +439,11 @@ impl PoolState {
     #[inline]
     fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
-        let before = worker.is_counted();
+        let before = (worker.is_counted(), worker.is_working());
         change(worker);
-        match (before, worker.is_counted()) {
+        let after = (worker.is_counted(), worker.is_working());
+        self.nr_working = self.nr_working - u32::from(before.1) + u32::from(after.1);
+        match (before.0, after.0) {
             (false, true) => self.nr_running += 1,
             (true, false) => self.nr_running -= 1,
             _ => return,
@@ -406,8 +458,14 @@ impl PoolState {
             return Kick::None;
         }
         if self.nr_running >= self.config.concurrency {
-            return Kick::Watch;
+            return if self.keeps(Rule::WatchAtCapacity) { Kick::Watch } else { Kick::None };
         }
+        self.wake_idle()
+    }
+
+    /// Wakes the idle worker that stands by.
+    #[inline]
+    fn wake_idle(&mut self) -> Kick {
         let Some(id) = self.idle_head else {
             return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
         };
@@ -419,9 +477,11 @@ impl PoolState {
         Kick::Wake(id)
     }
 
-    /// Every worker has left or is leaving, and none is being created.
+    /// Every worker has left or is leaving, and none is being created. By *(standby)* there is no
+    /// need to ask whether those who work will ever look again: beside them somebody will.
     fn none_to_come(&self) -> bool {
-        self.nr_workers == self.nr_dying && self.manager.is_none()
+        let nr_dying = if self.keeps(Rule::DyingDoNotCount) { self.nr_dying } else { 0 };
+        self.nr_workers == nr_dying && self.manager.is_none()
     }
 
     fn enter_idle(&mut self, id: WorkerId, now: Nanos) {
@@ -516,6 +576,7 @@ impl PoolState {
         assert_eq!(self.idle_tail, prev, "(idle): tail");
         assert_eq!(listed.len() as u32, self.nr_idle, "(idle)");
         self.worklist.assert_valid();
+        self.check_standby();
         self.check_cursors();
         for (id, pwq) in self.pwqs.iter() {
             if pwq.node.is_none() && !pwq.inactive.is_empty() {

@@ -30,6 +30,10 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
+    }
+
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)?.as_ref()

@@ -42,6 +42,9 @@ pub struct Claim {
     pub seq: u64,
     /// Act on it after the lock is dropped and before the function is entered.
     pub kick: Kick,
+    /// The pool believes that it will wait first: if it does not wait at all,
+    /// [`item_did_not_wait`](crate::PoolState::item_did_not_wait) is to be called.
+    pub is_to_wait: bool,
 }
 
 // SAFETY: a claim is only the address; whoever calls the function vouches for the item.
@@ -81,6 +84,8 @@ pub(crate) struct Worker {
     pub(crate) woken: bool,
     /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.
     pub(crate) guest: bool,
+    /// At work in another pool.
+    pub(crate) lent: bool,
     pub(crate) current: Option<Current>,
     /// What it ran last. KERNEL: `last_func` — same.
     pub(crate) last_func: Option<WorkFn>,
@@ -101,6 +106,7 @@ impl Worker {
             die: false,
             woken: false,
             guest,
+            lent: false,
             current: None,
             last_func: None,
             scheduled: List::new(),
@@ -110,6 +116,17 @@ impl Worker {
             idle_next: None,
             hash_next: None,
         }
+    }
+
+    /// In the inner loop of its own pool.
+    #[inline]
+    pub(crate) fn is_working(&self) -> bool {
+        self.phase == Phase::Working && !self.guest
+    }
+
+    /// Between two items: it looks before it does anything else.
+    pub(crate) fn is_about_to_look(&self) -> bool {
+        self.phase == Phase::Working && self.current.is_none() && !self.lent
     }
 
     /// Whether it counts in `nr_running`.

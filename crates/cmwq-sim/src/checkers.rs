@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `stall` | work waits, may run, and nobody computes in its place or is on the way, for longer than late reports explain |
 //! | `help` | work waits at a busy pod while another pod is idle, likewise |
+//! | `board` | pods look at more of each other, or of the board, than so much for each item, block and idle worker (asked at the end) |
+//! | `idle` | a worker whose wait is over waits for a CPU while another CPU is idle |
 //! | `concurrency` | an item starts while as many workers compute as the pool has CPUs |
 //! | `reentrance` | an item runs twice at once |
 //! | `limit` | more items of a queue run than `max_active` allows |
@@ -15,6 +17,7 @@
 //! | `place` | something runs on a CPU that is offline, or where its worker does not belong |
 //! | `conservation` | what was queued is not run or cancelled exactly once |
 //! | `order` | items of one queue and pool start in another order than they were queued |
+//! | `life` | a queue goes before its items are done, is used after that, or leaves workers |
 //! | `flush` | a flush returns too early, or never |
 //! | `delay` | a delayed item is queued before its time, or long after it |
 //! | `rescue` | an item of a queue with a rescuer waits, nobody can come for it, and the rescuer sleeps on |
@@ -38,6 +41,8 @@ mod conservation;
 mod delay;
 mod flush;
 mod help;
+mod idle;
+mod life;
 mod limit;
 mod node;
 mod order;
@@ -143,6 +148,7 @@ impl Watchers {
             Box::new(reentrance::Reentrance::new(plan)),
             Box::new(conservation::Conservation::new(plan)),
             Box::new(limit::Limit::default()),
+            Box::new(life::Life::new(plan)),
             Box::new(node::Node::new(plan)),
             Box::new(order::Order::new(plan)),
             Box::new(place::Placement::default()),
@@ -152,6 +158,7 @@ impl Watchers {
             Box::new(bounds::Bounds::default()),
             Box::new(stall::Stall::new(plan)),
             Box::new(help::Help::new(plan)),
+            Box::new(idle::Idle),
             Box::new(rescue::Rescue::new(plan)),
         ];
         let thresh = config.watchdog;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use cmwq_core::consts;
+pub use cmwq_core::detect::TickRole;
+use cmwq_core::detect::hogs::HOG_THRESH_NS;
 
 use crate::Nanos;
 use crate::topology::{Scope, Shape};
@@ -38,6 +40,8 @@ pub struct Config {
     pub has_long_items: bool,
     /// What is far away costs more, and the scheduler minds it; `None`: caches cost nothing.
     pub caches: Option<Caches>,
+    /// CPU time without a sleep after which an item does not count any more, where there is a tick; 0: never.
+    pub hog_thresh: Nanos,
     /// Somebody looks for pools that stand still for so long.
     pub watchdog: Option<Nanos>,
     /// Where threads begin that may run on several CPUs.
@@ -59,6 +63,10 @@ pub struct Costs {
     pub create: Nanos,
     /// The longest that a thread keeps a CPU while others wait for it; `None`: until it blocks.
     pub slice: Option<Nanos>,
+    /// The longest that a worker is without the pool's lock behind an item that left more to do
+    /// than the books (a flush, a slot of the node, a retired pwq), before it does that and after;
+    /// 0: not at all.
+    pub rest: Nanos,
 }
 
 /// Last-level caches that matter: data is in one of them, and threads are kept near it.
@@ -87,17 +95,8 @@ pub struct Detect {
     pub blocked: Nanos,
     /// From a worker's getting a CPU again to the report of it.
     pub resumed: Nanos,
-    /// While work waits at capacity, look at the workers after so long, then at growing intervals.
-    pub tick: Option<Tick>,
-}
-
-/// The intervals of the adaptive tick.
-#[derive(Clone, Copy, Debug)]
-pub struct Tick {
-    /// The first.
-    pub first: Nanos,
-    /// The longest.
-    pub longest: Nanos,
+    /// While work waits at capacity, look at the workers at intervals, which the core decides.
+    pub tick: Option<TickRole>,
 }
 
 /// What goes wrong, and how often (in millionths).
@@ -211,6 +210,10 @@ pub enum Sabotage {
     DropGrant,
     /// Idle pods never help.
     NeverLend,
+    /// Who has nothing to do looks at all pods.
+    WalkPods,
+    /// Workers that block stay bound to their pod.
+    NeverUnbind,
     /// The pod of a queuer that computed is not called when its CPU is idle.
     StayTaken,
     /// A pool is not told that its CPU has left.
@@ -225,11 +228,19 @@ pub enum Sabotage {
     NeverRescue,
     /// The watchdog says nothing.
     BlindWatchdog,
+    /// A queue goes before its items are done.
+    DropEarly,
+    /// Pools that no queue needs are not closed.
+    NeverClose,
+    /// An ordered queue's new pwq starts items while older ones have some.
+    NeverPlug,
+    /// It never does.
+    StayPlugged,
 }
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 28] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -245,6 +256,8 @@ impl Sabotage {
         (Self::FireEarly, "fire-early"),
         (Self::DropGrant, "drop-grant"),
         (Self::NeverLend, "never-lend"),
+        (Self::WalkPods, "walk-pods"),
+        (Self::NeverUnbind, "never-unbind"),
         (Self::StayTaken, "stay-taken"),
         (Self::IgnoreLeave, "ignore-leave"),
         (Self::IgnoreReturn, "ignore-return"),
@@ -252,6 +265,10 @@ impl Sabotage {
         (Self::ForgetNodes, "forget-nodes"),
         (Self::NeverRescue, "never-rescue"),
         (Self::BlindWatchdog, "blind-watchdog"),
+        (Self::DropEarly, "drop-early"),
+        (Self::NeverClose, "never-close"),
+        (Self::NeverPlug, "never-plug"),
+        (Self::StayPlugged, "stay-plugged"),
     ];
 }
 
@@ -292,6 +309,7 @@ impl Config {
             has_long_items: false,
             placement: Placement::Nearest,
             caches: None,
+            hog_thresh: HOG_THRESH_NS,
             watchdog: None,
             checks: Checks::All,
             keep_events: false,
@@ -314,7 +332,7 @@ impl Config {
         }
         let faults = &self.faults;
         let late = if faults.late > 0 || faults.duplicate > 0 { faults.late_by } else { 0 };
-        let tick = self.detect.tick.map_or(0, |tick| tick.longest);
+        let tick = self.detect.tick.map_or(0, TickRole::longest);
         // A report that is wrong when it comes is put right by the tick after it.
         self.detect.blocked + self.detect.resumed + late + 2 * tick
     }

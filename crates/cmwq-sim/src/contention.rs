@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Nanos;
-use crate::config::{Checks, Config, Costs, Detect, Tick};
+use crate::config::{Checks, Config, Costs, Detect, TickRole};
 use crate::event::{Event, PoolNo, What, WorkerNo};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
@@ -167,12 +167,8 @@ impl Load {
     pub fn run(&self, holds: Holds) -> Contention {
         let config = Config {
             shape: Shape::Pods { cpus: self.cpus, pod_cpus: self.cpus, node_pods: 1 },
-            costs: Costs { switch: 500, create: 10 * US, slice: None },
-            detect: Detect {
-                blocked: 3 * US,
-                resumed: 3 * US,
-                tick: Some(Tick { first: 250 * US, longest: 1_000 * US }),
-            },
+            costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0 },
+            detect: Detect { blocked: 3 * US, resumed: 3 * US, tick: Some(TickRole::Alone) },
             checks: Checks::None,
             keep_events: true,
             ..Config::exact(1)

@@ -178,5 +178,5 @@ fn plan(seed: u64, way: Way, issuers: usize) -> Plan {
         Item { queue: 0, ops: Arc::from([Op::Burn(work)]), nr_queueings: 0 }
     };
     let items = (0..issuers * DEPTH).map(item).collect();
-    Plan { queues: vec![queue], items, calls: Vec::new() }
+    Plan { queues: vec![queue], items, ..Plan::default() }
 }

@@ -3,29 +3,35 @@
 //! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `away`, `working` (the worker's loop), `creating`, `detecting`,
-//! `lending`, `rescuing`, `waiting`, `delaying`, `hotplug`.
+//! `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`, `calling`, `lives` (queues that come
+//! and go), `closing`.
 
-use cmwq_core::{Wheel, WorkerId};
+use cmwq_core::detect::HogWatch;
+use cmwq_core::{Effects, Wheel, WorkerId};
 
 use crate::Nanos;
 use crate::agenda::{Agenda, Rank};
 use crate::arena::Arena;
 use crate::checkers::{Gauge, Watchers, World};
 use crate::config::{Config, Sabotage};
-use crate::event::{PoolNo, Queueing, Runner, Ticket, What, WorkerNo};
+use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
 use crate::places::{Link, Pools, Queue};
-use crate::plan::{Op, Plan};
-use crate::report::{Memory, Outcome, Progress, Violation};
+use crate::plan::{Plan, QueueId};
+use crate::report::{Helping, Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
 
 mod away;
+mod bh;
+mod calling;
+mod closing;
 mod creating;
 mod delaying;
 mod detecting;
 mod hotplug;
 mod issuing;
 mod lending;
+mod lives;
 mod queueing;
 mod rescuing;
 mod teardown;
@@ -33,12 +39,14 @@ mod waiting;
 mod watching;
 mod working;
 
+use bh::Context;
 use creating::Creation;
-use detecting::Report;
+use detecting::{Looked, Report, Ticking};
+use hotplug::Storm;
 use issuing::Issuing;
 pub(crate) use issuing::{Issuers, Traffic};
 use rescuing::Rescuer;
-use waiting::{Flush, Wait};
+use waiting::{Flush, Wait, Waiter};
 use watching::Watcher;
 
 /// Things that happen at a time.
@@ -58,7 +66,7 @@ pub(crate) enum Due {
     Mayday(PoolNo),
     /// A rescuer, by its index, may answer its next call.
     Rescuer(usize),
-    Tick(PoolNo),
+    Tick,
     /// The CPU of a taken pod has been idle for so long that its sentinel may run.
     Sentinel(PoolNo),
     /// The watchdog looks.
@@ -71,6 +79,12 @@ pub(crate) enum Due {
     Look(u32),
     /// A flusher that is no worker continues.
     Flusher(usize),
+    /// An owner of queues goes on, by its index.
+    Owner(usize),
+    /// A pwq could not be removed: try again.
+    Release(QueueId),
+    /// A queue that is dropped could not go yet: look again.
+    Drop(QueueId),
 }
 
 /// What a thread is about.
@@ -82,8 +96,12 @@ pub(crate) enum Mode {
     Create(Creation),
     /// In an item's function.
     Item(Run),
+    /// Behind an item, without the lock.
+    Rest(Rest),
     /// Asks the core what to rescue.
     Rescue,
+    /// Serves a CPU's BH pools, as this context.
+    Serve(usize),
     /// Another program; `true`: it computes.
     Foreign(bool),
     /// An issuer, by its index.
@@ -104,7 +122,23 @@ pub(crate) struct Run {
     /// Blocked since it was last on a CPU.
     pub(crate) has_slept: bool,
     pub(crate) has_yielded: bool,
+    /// CPU time before its first wait.
+    pub(crate) before: Nanos,
+    /// CPU time since its first wait, once it has waited.
+    pub(crate) computed: Option<Nanos>,
+    /// The pool asks to be told if it does not wait.
+    pub(crate) is_to_wait: bool,
     pub(crate) is_intensive: bool,
+    /// Was seen to hog the CPU.
+    pub(crate) is_hog: bool,
+}
+
+/// What an item or a barrier left to do beside the books.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    site: Site,
+    /// `None`: it is done, and the lock not taken again yet.
+    effects: Option<Effects>,
 }
 
 /// A worker's stay in another pool.
@@ -128,8 +162,28 @@ pub(crate) struct Thread {
     pub(crate) token: bool,
     /// The flush of a queue for which it waits.
     pub(crate) flush: Option<usize>,
-    pub(crate) is_rescuer: bool,
+    role: Role,
+    pub(crate) hog: HogWatch,
+    looked: Looked,
     class: Class,
+}
+
+impl Thread {
+    /// Whether it is no guest by trade.
+    pub(crate) fn is_worker(&self) -> bool {
+        self.role == Role::Worker
+    }
+}
+
+/// Whether a thread belongs to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It does, or is another program.
+    Worker,
+    /// It serves the pools that call for it.
+    Rescuer,
+    /// It serves a CPU's BH pools: this context.
+    BhContext(usize),
 }
 
 /// What a thread is to the checkers.
@@ -176,12 +230,16 @@ pub(crate) struct Engine<'a> {
     wheel_planned: Option<Nanos>,
     retry_planned: Option<Nanos>,
     rescuers: Vec<Rescuer>,
+    contexts: Vec<Context>,
     flushes: Vec<Flush>,
     waits: Vec<Wait>,
+    /// By owner, what it does next; see `Plan::owners`.
+    owners: Vec<usize>,
+    owners_left: usize,
     /// By barrier, the wait that it ends.
     wait_of_barrier: Vec<usize>,
     rng: Rng,
-    hotplug_rng: Rng,
+    storm: Storm,
     next_ticket: Ticket,
     nr_groups: usize,
     /// Spreads items over pods that are all busy.
@@ -194,11 +252,14 @@ pub(crate) struct Engine<'a> {
     /// What a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
     issuing: Issuing,
+    ticking: Option<Ticking>,
     watcher: Option<Watcher>,
     gauges: Vec<Gauge>,
     watchers: Watchers,
     violation: Option<Violation>,
     memory: Memory,
+    /// Occasions and visits; the boards count the rest.
+    helping: Helping,
     /// The run came to its end, and all items with it.
     is_complete: bool,
 }
@@ -213,15 +274,16 @@ impl<'a> Engine<'a> {
             budget: item.nr_queueings,
             ..ItemState::default()
         };
+        let machine = Machine::new(config.shape, config.placement);
         let mut engine = Self {
             plan,
             config,
             now: 0,
             last_item: 0,
             agenda: Agenda::new(),
-            machine: Machine::new(config.shape, config.placement),
+            pools: Pools::new(&machine),
+            machine,
             threads: Vec::new(),
-            pools: Pools::default(),
             queues: queues.map(|(n, spec)| Queue::new(n, spec, config)).collect(),
             arena: Arena::new(plan.items.len()),
             items: plan.items.iter().map(budget).collect(),
@@ -229,11 +291,14 @@ impl<'a> Engine<'a> {
             wheel_planned: None,
             retry_planned: None,
             rescuers: Vec::new(),
+            contexts: Vec::new(),
             flushes: Vec::new(),
             waits: Vec::new(),
+            owners: vec![0; plan.owners.len()],
+            owners_left: plan.owners.len(),
             wait_of_barrier: Vec::new(),
             rng: Rng::new(config.seed),
-            hotplug_rng: Self::hotplug_rng(config.seed),
+            storm: Storm::new(config.seed),
             next_ticket: 1,
             nr_groups: 0,
             turn: 0,
@@ -244,15 +309,18 @@ impl<'a> Engine<'a> {
             sabotage_count: 0,
             held_back: None,
             issuing: Issuing::default(),
+            ticking: config.detect.tick.map(Ticking::new),
             watcher: config.watchdog.map(Watcher::new),
             gauges: Vec::new(),
             watchers: Watchers::new(plan, config),
             violation: None,
             memory: Memory::default(),
+            helping: Helping::default(),
             is_complete: false,
         };
         engine.set_up_caches();
         engine.set_up_machine();
+        engine.open_pods();
         engine.set_up_rescuers();
         engine
     }
@@ -272,6 +340,7 @@ impl<'a> Engine<'a> {
         if let Some(call) = self.plan.calls.first() {
             self.agenda.add(call.at, Rank::Wake, Due::Call(0));
         }
+        self.set_up_owners();
         self.plan_hotplug();
     }
 
@@ -326,13 +395,13 @@ impl<'a> Engine<'a> {
             Due::Call(index) => self.call(index),
             Due::Wake(tid) => self.wake(tid),
             Due::Burnt(cpu, burnt, burst) => self.burnt(cpu, burnt, burst),
-            Due::Report(report) => self.deliver(report),
+            Due::Report(report) => _ = self.deliver(report),
             Due::Created(pool, creation) => self.created(pool, creation),
             Due::Cull(pool) => self.cull(pool),
             Due::Retry => self.retry(),
             Due::Mayday(pool) => self.mayday(pool),
             Due::Rescuer(index) => self.answer_call(index),
-            Due::Tick(pool) => self.tick(pool),
+            Due::Tick => self.tick(),
             Due::Sentinel(pool) => self.end_taken(pool),
             Due::Watchdog => self.look_for_stalls(),
             Due::Wheel => self.turn_wheel(),
@@ -340,53 +409,21 @@ impl<'a> Engine<'a> {
             Due::CpuReturns(cpu) => self.cpu_returns(cpu),
             Due::Look(cpu) => self.look_around(cpu),
             Due::Flusher(flush) => self.flusher_continues(flush),
-        }
-    }
-
-    fn call(&mut self, index: usize) {
-        self.calls_left -= 1;
-        if let Some(next) = self.plan.calls.get(index + 1) {
-            self.agenda.add(next.at.max(self.now), Rank::Wake, Due::Call(index + 1));
-        }
-        match self.plan.calls[index].op {
-            Op::Queue { item, cpu } => {
-                self.queue_from_outside(item, cpu, self.caller_cpu());
-            }
-            Op::QueueDelayed { item, cpu, delay } => {
-                self.queue_delayed(item, cpu, delay, self.caller_cpu());
-            }
-            Op::FlushItem(item) => {
-                self.flush_item(item, None);
-            }
-            Op::FlushQueue(queue) => {
-                self.flush_queue(queue, None);
-            }
-            Op::Cancel(item) => {
-                self.cancel(item);
-            }
-            Op::CancelSync(item) => {
-                self.cancel(item);
-                self.flush_item(item, None);
-            }
-            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
-            Op::Offline(cpu) => {
-                self.cpu_leaves(cpu);
-            }
-            Op::Online(cpu) => self.cpu_returns(cpu),
-            Op::Burn(_) | Op::Sleep(_) | Op::Announced(_) => {
-                debug_assert!(false, "a caller from outside has no CPU and no time");
-            }
+            Due::Owner(owner) => self.owner_goes_on(owner),
+            Due::Release(queue) => self.release(queue),
+            Due::Drop(queue) => self.go_on_dropping(queue),
         }
     }
 
     /// Whether all that was asked for is done: what only exists to disturb may stop.
     fn is_quiet(&self) -> bool {
-        self.calls_left == 0 && self.outstanding == 0
+        self.calls_left == 0 && self.owners_left == 0 && self.outstanding == 0
     }
 
     fn count_step(&mut self) {
         self.steps += 1;
-        let work = self.plan.items.len() + self.plan.calls.len() + 100;
+        let owners = self.plan.owners.iter().map(|owner| owner.ops.len());
+        let work = self.plan.items.len() + self.plan.calls.len() + owners.sum::<usize>() + 100;
         if self.steps > MAX_STEPS_PER_ITEM * work as u64 {
             self.complain("progress", format!("no end after {} steps", self.steps));
         }
@@ -404,7 +441,9 @@ impl<'a> Engine<'a> {
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,
-            is_rescuer: false,
+            role: Role::Worker,
+            hog: HogWatch::default(),
+            looked: Looked::default(),
             class: Class::None,
         });
     }
@@ -464,9 +503,8 @@ impl<'a> Engine<'a> {
         }
         let Some(tid) = self.machine.running(cpu) else { return };
         self.machine.set_time(self.now);
-        let thread = &mut self.machine.threads[tid];
-        thread.burn -= burnt;
-        if thread.burn == 0 {
+        self.machine.count_used(tid, burnt);
+        if self.machine.threads[tid].burn == 0 {
             self.step(tid);
         } else if self.machine.has_waiters(cpu) {
             self.machine.requeue(tid);
@@ -487,30 +525,57 @@ impl<'a> Engine<'a> {
         let sched = &self.machine.threads[tid];
         let class = match thread.mode {
             // The pool's own workers do not wait for what the rescuer does.
-            _ if sched.state == State::Off || thread.is_rescuer => Class::None,
-            Mode::Ask | Mode::Create(_) => Class::Transit,
+            _ if sched.state == State::Off || thread.role == Role::Rescuer => Class::None,
+            Mode::Ask | Mode::Create(_) | Mode::Rest(..) | Mode::Serve(_) => Class::Transit,
             Mode::Item(_) if sched.is_fresh => Class::Waking,
+            Mode::Item(run) if run.is_hog => Class::Intensive,
             // A lent worker is counted at home, which does not know what it runs.
             Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
             Mode::Item(_) => Class::Computing,
             Mode::Rescue | Mode::Foreign(_) | Mode::Issuer(_) | Mode::Dead => return,
         };
-        let (home, before) = (thread.home, thread.class);
+        let before = std::mem::replace(&mut self.threads[tid].class, class);
         if before == class {
             return;
         }
-        self.threads[tid].class = class;
-        let gauge = &mut self.gauges[home];
+        match self.threads[tid].role {
+            // While it is at one of its pools, the other one has to wait.
+            Role::BhContext(index) => {
+                for pool in self.contexts[index].pools.into_iter().flatten() {
+                    self.count_class(pool, before, class);
+                }
+            }
+            _ => self.count_class(self.threads[tid].home, before, class),
+        }
+    }
+
+    /// What the thread is now, it is to `pool`, too.
+    fn count_also(&mut self, tid: Tid, pool: PoolNo) {
+        self.count_class(pool, Class::None, self.threads[tid].class);
+    }
+
+    fn count_class(&mut self, pool: PoolNo, before: Class, class: Class) {
+        let gauge = &mut self.gauges[pool];
         if let Some(count) = gauge.count(before) {
             *count -= 1;
         }
         if let Some(count) = gauge.count(class) {
             *count += 1;
         }
-        self.watchers.touch(home);
+        self.watchers.touch(pool);
     }
 
     fn note(&mut self, what: What) {
+        let is_occasion = matches!(
+            what,
+            What::Queued(..)
+                | What::Started(..)
+                | What::Slept(..)
+                | What::Woke(..)
+                | What::WorkerWanted(..)
+                | What::WorkerMade(..)
+        );
+        self.helping.occasions += u64::from(is_occasion);
         let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
         if let Err(violation) = self.watchers.observe(self.now, what, &world) {
             self.violation.get_or_insert(violation);
@@ -551,10 +616,13 @@ impl<'a> Engine<'a> {
         self.sabotage_count.is_multiple_of(every)
     }
 
-    /// To be called after each call of a pool's core. Checks the core's own invariants, oftener in
-    /// small pools than in large ones, where it takes long.
+    /// To be called after each call of a pool's core. Checks *(standby)* always, and the core's
+    /// other invariants oftener in small pools than in large ones, where it takes long.
     fn check_pool(&mut self, pool: PoolNo) {
         self.pools.refresh(pool);
+        if !self.pools.list[pool].core.has_standby() {
+            self.complain("standby", format!("the workers of pool {pool} work alone"));
+        }
         if !cfg!(debug_assertions) || self.config.checks == crate::config::Checks::None {
             return;
         }

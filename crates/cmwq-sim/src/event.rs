@@ -69,6 +69,10 @@ pub enum What {
     Woke(Queueing, Runner),
     /// The function returned.
     Finished(Queueing, Runner),
+    /// A worker's pool was told that an item had waited, after so much CPU time.
+    ToldWaited(PoolNo, Nanos),
+    /// It was told that an item had not waited.
+    ToldNotWaited(PoolNo),
     /// A flush of the queue began.
     FlushBegan(usize, QueueId),
     /// It returned.
@@ -97,6 +101,22 @@ pub enum What {
     Stalled(PoolNo, Nanos),
     /// The queue has a rescuer, which will be called by that number.
     RescuerMade(QueueId, WorkerNo),
+    /// A queue leads to a pool that is closed while no queue does.
+    Linked(QueueId, PoolNo),
+    /// It does no longer; what it had there is done.
+    Unlinked(QueueId, PoolNo),
+    /// A worker has not done yet what an item of this group left to do beside the books.
+    RestBegan(GroupNo),
+    /// It has.
+    RestEnded(GroupNo),
+    /// Its attributes were changed.
+    AttrsSet(QueueId),
+    /// Somebody drops the queue: callers from outside are refused from now on.
+    DropBegan(QueueId),
+    /// The queue has gone.
+    QueueGone(QueueId),
+    /// It is there again.
+    QueueMade(QueueId),
 }
 
 /// The digest of a run's events: equal runs have equal digests.

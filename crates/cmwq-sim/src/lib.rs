@@ -5,6 +5,7 @@
 //! runtime's: *ask the core, act on what it says*. What is real in a process is a value here: how
 //! long a context switch takes, when a blocked worker is noticed, whether a thread can be created.
 //! So every run can be repeated from its seed.
+//! Queues come and go while a run lasts, and so do the pools' workers ([`plan::Owner`]).
 //!
 //! Seven uses:
 //!
@@ -45,6 +46,7 @@
 mod agenda;
 mod arena;
 mod bitset;
+mod board;
 mod by_pool;
 mod checkers;
 pub mod config;
@@ -69,7 +71,7 @@ pub mod topology;
 pub use config::Config;
 pub use places::PoolKind;
 pub use plan::Plan;
-pub use report::{Memory, Outcome, Progress, Stats, Violation};
+pub use report::{Helping, Memory, Outcome, Progress, Stats, Violation};
 pub use rng::Rng;
 pub use scenario::Scenario;
 pub use swarm::{Report, run_seed};

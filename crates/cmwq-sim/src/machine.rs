@@ -19,7 +19,7 @@ mod caches;
 mod domains;
 mod hotplug;
 
-use domains::Domains;
+pub(crate) use domains::Domains;
 
 /// A virtual thread, by its index.
 pub(crate) type Tid = usize;
@@ -50,8 +50,14 @@ pub(crate) struct Thread {
     pub(crate) state: State,
     /// Was woken and has not had a CPU since.
     pub(crate) is_fresh: bool,
+    /// Its wait in an item of a managed queue was over once: any CPU may take it over.
+    pub(crate) is_movable: bool,
     /// CPU time it still wants before it decides anything.
     pub(crate) burn: Nanos,
+    /// CPU time it has used, but for what it uses now.
+    used: Nanos,
+    /// How often it gave its CPU up to wait for something else.
+    pub(crate) nr_sleeps: u64,
     /// The domain whose CPUs may take it over, while it waits.
     waits_in: Option<u32>,
     /// The domain where it is woken, if that is not where it may run.
@@ -85,6 +91,8 @@ pub(crate) struct Machine {
     domains: Domains,
     /// Threads that run or wait outside their place, because all of that is offline.
     displaced: BTreeSet<Tid>,
+    /// Movable threads that wait for a CPU.
+    movable: BTreeSet<Tid>,
     pub(crate) threads: Vec<Thread>,
     /// CPUs that have nothing to run and should look.
     ready: VecDeque<u32>,
@@ -115,6 +123,7 @@ impl Machine {
             cpus: (0..shape.cpus()).map(cpu).collect(),
             domains: Domains::new(shape),
             displaced: BTreeSet::new(),
+            movable: BTreeSet::new(),
             threads: Vec::new(),
             ready: VecDeque::new(),
             idle_changes: Vec::new(),
@@ -181,7 +190,10 @@ impl Machine {
             cpu,
             state: State::Off,
             is_fresh: false,
+            is_movable: false,
             burn: 0,
+            used: 0,
+            nr_sleeps: 0,
             waits_in: None,
             near: None,
             ran_at: 0,
@@ -202,6 +214,48 @@ impl Machine {
         let cpu = self.first_cpu(place);
         let thread = &mut self.threads[tid];
         (thread.place, thread.cpu) = (place, cpu);
+    }
+
+    /// The thread may run elsewhere from now on. If it runs, it stays until it leaves its CPU.
+    pub(crate) fn set_place(&mut self, tid: Tid, place: Place) {
+        if let Place::Domain(domain) = place {
+            self.track(domain);
+        }
+        let is_queued = self.threads[tid].state == State::Queued;
+        if is_queued {
+            self.withdraw(tid);
+        }
+        self.threads[tid].place = place;
+        if is_queued {
+            self.place_anew(tid);
+        }
+    }
+
+    /// Whether the thread's CPU is one of its place's.
+    pub(crate) fn is_in_place(&self, tid: Tid) -> bool {
+        let Thread { place, cpu, .. } = self.threads[tid];
+        match self.allowed(place) {
+            Place::Cpu(own) => own == cpu,
+            Place::Domain(domain) => self.domains.has(domain, cpu),
+        }
+    }
+
+    /// The thread, which is not queued, may be taken over by any CPU, or no longer.
+    pub(crate) fn set_movable(&mut self, tid: Tid, is_movable: bool) {
+        debug_assert_ne!(self.threads[tid].state, State::Queued);
+        self.threads[tid].is_movable = is_movable;
+        self.track(WHOLE);
+    }
+
+    /// The thread stays where it is, and that is no mistake.
+    pub(crate) fn excuse(&mut self, tid: Tid) {
+        self.threads[tid].is_movable = false;
+        self.movable.remove(&tid);
+    }
+
+    /// A movable thread that waits for a CPU.
+    pub(crate) fn waiting_movable(&self) -> Option<Tid> {
+        self.movable.first().copied()
     }
 
     fn first_cpu(&mut self, place: Place) -> u32 {
@@ -267,6 +321,9 @@ impl Machine {
         thread.state = State::Queued;
         thread.cpu = cpu;
         let (place, is_high) = (thread.place, thread.is_high);
+        if thread.is_movable {
+            self.movable.insert(tid);
+        }
         self.cpus[cpu as usize].queues[usize::from(!is_high)].push_back(tid);
         let allowed = self.allowed(place);
         if allowed != place {
@@ -282,6 +339,9 @@ impl Machine {
 
     /// The thread does not wait any more.
     fn dequeued(&mut self, tid: Tid) {
+        if self.threads[tid].is_movable {
+            self.movable.remove(&tid);
+        }
         if let Some(domain) = self.threads[tid].waits_in.take() {
             self.domains.count_waiting(domain, self.threads[tid].cpu, -1);
         }
@@ -348,6 +408,7 @@ impl Machine {
     pub(crate) fn leave(&mut self, tid: Tid) {
         let cpu = self.vacate(tid);
         self.threads[tid].state = State::Off;
+        self.threads[tid].nr_sleeps += 1;
         self.change_load(cpu, -1);
         if !self.displaced.is_empty() {
             self.displaced.remove(&tid);
@@ -358,6 +419,10 @@ impl Machine {
     pub(crate) fn requeue(&mut self, tid: Tid) {
         let cpu = self.vacate(tid);
         self.change_load(cpu, -1);
+        if self.threads[tid].is_movable {
+            // An idle CPU takes it over.
+            return self.place_anew(tid);
+        }
         self.enqueue(tid, cpu);
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::Nanos;
 use crate::scenario::{QueueSpec, Scenario};
 use crate::script::Step;
+use crate::topology::Scope;
 
 /// An item, by its index in [`Plan::items`].
 pub type ItemId = usize;
@@ -23,6 +24,18 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// What callers that are not workers do, in order of time.
     pub calls: Vec<Call>,
+    /// Threads outside of the pools with a program of their own.
+    pub owners: Vec<Owner>,
+}
+
+/// A thread outside of the pools that makes, changes and drops queues. Unlike a [`Call`], what it
+/// does next waits for what it did before: for items, for flushes, and until a queue has gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// When it begins.
+    pub at: Nanos,
+    /// What it does. It uses no CPU.
+    pub ops: Vec<Op>,
 }
 
 /// A work item: where it is queued and what its function does.
@@ -89,6 +102,19 @@ pub enum Op {
     Offline(u32),
     /// It comes back.
     Online(u32),
+    /// Change the attributes of an unbound or ordered queue. From outside only, as are those below.
+    SetAttrs {
+        /// Which queue.
+        queue: QueueId,
+        /// 0: the usual pools. Queues with the same other value share pools of their own.
+        nice: u8,
+        /// Its pods.
+        scope: Scope,
+    },
+    /// Drain a queue and take it down; an [`Owner`] waits for that. All queues exist at first.
+    DropQueue(QueueId),
+    /// Make a queue that has gone anew.
+    MakeQueue(QueueId),
 }
 
 impl Plan {
@@ -97,6 +123,7 @@ impl Plan {
     pub fn greatest_cpu(&self) -> Option<u32> {
         let ops = self.items.iter().flat_map(|item| item.ops.iter());
         let ops = ops.chain(self.calls.iter().map(|call| &call.op));
+        let ops = ops.chain(self.owners.iter().flat_map(|owner| &owner.ops));
         let cpus = ops.filter_map(|op| match op {
             Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } => *cpu,
             Op::Offline(cpu) | Op::Online(cpu) => Some(*cpu),

@@ -38,6 +38,29 @@ pub struct Stats {
     pub workers: u64,
 }
 
+/// What it cost that managed pods help each other. Must not depend on how many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Helping {
+    /// Items that were queued, started or blocked, workers that were made, went idle or came back, and ticks.
+    pub occasions: u64,
+    /// Pods of others that were looked at.
+    pub visits: u64,
+    /// Words of the board that were read.
+    pub reads: u64,
+    /// Words of the board that were written.
+    pub writes: u64,
+}
+
+impl Helping {
+    /// Whether each occasion cost no more than it may.
+    #[must_use]
+    pub const fn is_bounded(&self) -> bool {
+        self.visits <= 4 * self.occasions
+            && self.reads <= 16 * self.occasions
+            && self.writes <= 6 * self.occasions
+    }
+}
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -89,6 +112,8 @@ pub struct Outcome {
     pub last_item: Nanos,
     /// What the real structures would take.
     pub memory: Memory,
+    /// What it cost that pods help each other.
+    pub helping: Helping,
     /// Everything that happened, if [`Config::keep_events`](crate::Config::keep_events) asked for
     /// it.
     pub events: Vec<Event>,

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use crate::Nanos;
-use crate::config::{Config, Costs, Detect, Hotplug, Tick};
+use crate::config::{Config, Costs, Detect, Hotplug, TickRole};
 use crate::plan::{Call, Item, Op, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
@@ -39,12 +39,8 @@ pub fn config(seed: u64, size: Size) -> Config {
     Config {
         seed,
         shape: size.shape,
-        costs: Costs { switch: 500, create: 10 * US, slice: None },
-        detect: Detect {
-            blocked: 3 * US,
-            resumed: 3 * US,
-            tick: Some(Tick { first: 250 * US, longest: 1_000 * US }),
-        },
+        costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0 },
+        detect: Detect { blocked: 3 * US, resumed: 3 * US, tick: Some(TickRole::Alone) },
         hotplug: Some(hotplug),
         ..Config::exact(1)
     }
@@ -144,7 +140,7 @@ pub fn plan(seed: u64, size: Size, scope: Option<Scope>) -> Plan {
             calls.push(Call { at, op: Op::FlushQueue(queue) });
         }
     }
-    Plan { queues, items, calls }
+    Plan { queues, items, calls, ..Plan::default() }
 }
 
 fn with_requeue(ops: &[Op], item: usize) -> Arc<[Op]> {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, Tick};
+use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, TickRole};
 use crate::plan::Plan;
 use crate::report::{Outcome, Violation};
 use crate::rng::Rng;
@@ -16,6 +16,7 @@ use crate::scenario::MAX_CPUS;
 use crate::simulate;
 use crate::topology::{Scope, Shape};
 
+mod lives;
 mod load;
 
 const US: u64 = 1_000;
@@ -250,6 +251,7 @@ pub fn run_seed_with(
         None => {
             let mut plan = load::plan(&mut rng.fork(2), &config, options);
             load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+            lives::add(&mut rng.fork(6), &mut plan, &config, options);
             plan
         }
     };
@@ -271,6 +273,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
         end: 0,
         last_item: 0,
         memory: crate::report::Memory::default(),
+        helping: crate::report::Helping::default(),
         events: Vec::new(),
         recent: std::collections::VecDeque::new(),
     }
@@ -285,6 +288,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
         switch: if has(Fault::Costs) { rng.below(5 * US) } else { 0 },
         create: if has(Fault::Costs) { rng.magnitude(1, 500 * US) } else { 0 },
         slice: (has(Fault::Costs) && rng.chance(500_000)).then(|| rng.magnitude(50 * US, 4 * MS)),
+        rest: 0,
     };
     let latency = |rng: &mut Rng| if has(Fault::Late) { rng.magnitude(1, 100 * US) } else { 0 };
     // Pods of one CPU are what the runtime makes of managed queues; the others are as interesting.
@@ -298,13 +302,18 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
     let storms = later.chance(350_000) && options.faults.has(Fault::Hotplug);
     let hotplug = draw_hotplug(&mut later, shape);
     let has_long_items = later.chance(350_000);
+    // No fault: every worker lets go of the lock there.
+    let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
+    // Thresholds that items of a random plan reach, oftener than not.
+    let hog_thresh = later.magnitude(100 * US, 20 * MS);
     Config {
         seed,
         watchdog: None,
+        hog_thresh,
         shape,
         scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),
-        costs,
+        costs: Costs { rest, ..costs },
         has_long_items,
         detect: Detect { blocked: latency(rng), resumed: latency(rng), tick: None },
         faults: draw_rates(rng, faults),
@@ -405,8 +414,8 @@ fn with_tick_if_needed(mut config: Config, plan: &Plan, rng: &mut Rng) -> Config
     let pods_help = plan.queues.iter().any(has_pods);
     let drawn = rng.chance(300_000);
     if drawn || pods_help || !config.detection_is_exact() {
-        let first = rng.magnitude(50 * US, 500 * US);
-        config.detect.tick = Some(Tick { first, longest: rng.between(first, 8 * first) });
+        let is_alone = rng.chance(700_000);
+        config.detect.tick = Some(if is_alone { TickRole::Alone } else { TickRole::Behind });
     }
     config
 }

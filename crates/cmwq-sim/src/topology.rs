@@ -9,6 +9,8 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
+use cmwq_core::place::{self, SHARD_CORES};
+
 use crate::scenario::MAX_CPUS;
 
 /// How far apart the CPUs may be that one pool of an unbound queue serves (`wq_affn_scope`).
@@ -29,9 +31,6 @@ pub enum Scope {
     System,
 }
 
-/// Cores that a shard of a cache should have (`wq_cache_shard_size`).
-pub const SHARD_CORES: u32 = 8;
-
 impl Scope {
     /// All scopes, from the narrowest to the widest, with the kernel's names.
     pub const ALL: [(Self, &'static str); 6] = [
@@ -42,6 +41,18 @@ impl Scope {
         (Self::Numa, "numa"),
         (Self::System, "system"),
     ];
+
+    /// What it is to the core.
+    const fn in_core(self) -> place::Scope {
+        match self {
+            Self::Cpu => place::Scope::Cpu,
+            Self::Smt => place::Scope::Smt,
+            Self::CacheShard => place::Scope::CacheShard(SHARD_CORES),
+            Self::Cache => place::Scope::Cache,
+            Self::Numa => place::Scope::Numa,
+            Self::System => place::Scope::System,
+        }
+    }
 }
 
 impl fmt::Display for Scope {
@@ -124,6 +135,19 @@ impl Shape {
     /// The pods of a scope, in the order of their CPUs.
     #[must_use]
     pub fn pods(self, scope: Scope) -> Vec<Range<u32>> {
+        let leaders = place::pod_leaders(scope.in_core(), &self.all_cpus());
+        // CPUs are numbered through, so pods are ranges.
+        let mut first = 0;
+        let range = |pod: &[u32]| {
+            let from = first;
+            first += pod.len() as u32;
+            from..first
+        };
+        leaders.chunk_by(|one, other| one == other).map(range).collect()
+    }
+
+    /// What each CPU belongs to.
+    fn all_cpus(self) -> Vec<place::Cpu> {
         let cpus = self.cpus();
         let (thread, cache, node) = match self {
             Self::Regular([_, caches, cores, threads]) => {
@@ -135,39 +159,14 @@ impl Shape {
             }
             Self::BigLittle => (1, 4, 8),
         };
-        match scope {
-            Scope::Cpu => chunks(0..cpus, 1),
-            Scope::Smt => chunks(0..cpus, thread),
-            Scope::CacheShard => {
-                let caches = chunks(0..cpus, cache).into_iter();
-                caches.flat_map(|cache| shards(cache, thread)).collect()
-            }
-            Scope::Cache => chunks(0..cpus, cache),
-            Scope::Numa => chunks(0..cpus, node),
-            Scope::System => chunks(0..cpus, cpus),
-        }
+        let cpu = |id| place::Cpu {
+            id,
+            core: id - id % thread,
+            llc: id - id % cache,
+            node: Some(id / node),
+        };
+        (0..cpus).map(cpu).collect()
     }
-}
-
-fn chunks(cpus: Range<u32>, size: u32) -> Vec<Range<u32>> {
-    let end = cpus.end;
-    cpus.step_by(size as usize).map(|first| first..first.saturating_add(size).min(end)).collect()
-}
-
-/// KERNEL: the shards of a cache, 7.1 — same: as many as cores / [`SHARD_CORES`], rounded to nearest
-/// and at least one; the first ones get the cores that are left over; siblings stay together.
-fn shards(cache: Range<u32>, threads: u32) -> Vec<Range<u32>> {
-    let cores = (cache.end - cache.start).div_ceil(threads);
-    let nr_shards = ((cores + SHARD_CORES / 2) / SHARD_CORES).max(1);
-    let (base, nr_larger) = (cores / nr_shards, cores % nr_shards);
-    let mut first = cache.start;
-    let shard = |n: u32| {
-        let cores = base + u32::from(n < nr_larger);
-        let from = first;
-        first = (first + cores * threads).min(cache.end);
-        from..first
-    };
-    (0..nr_shards).map(shard).collect()
 }
 
 impl fmt::Display for Shape {

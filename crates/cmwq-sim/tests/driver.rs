@@ -1,9 +1,10 @@
 //! What the conditions of a simulation do to a timeline. Every expected time is worked out by hand.
 
-use cmwq_sim::config::{Costs, Detect, Faults, Tick};
+use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
+use cmwq_sim::topology::Scope;
 use cmwq_sim::{
     Config, Moment, Nanos, Scenario, Shape, Timeline, named, run_scenario, run_scenario_under,
     simulate,
@@ -47,6 +48,7 @@ const fn sleep(ms: u64) -> Step {
 
 const COMPUTE: &[Step] = &[burn(10)];
 const NAP: &[Step] = &[sleep(10)];
+const FETCH: &[Step] = &[sleep(20), burn(2)];
 
 #[test]
 fn time_slices_let_intensive_items_share_the_cpu() {
@@ -69,19 +71,6 @@ fn a_late_report_delays_the_next_start_by_as_much() {
 }
 
 #[test]
-fn the_tick_finds_what_no_report_told() {
-    // The queueing at 0 begins the watch; looks follow at 1, 2.5, 4.75 ms, then every 3 ms: at
-    // 7.75.
-    let tick = Some(Tick { first: MS, longest: 3 * MS });
-    let faults = Faults { lost: 1_000_000, ..Faults::default() };
-    let config =
-        Config { detect: Detect { tick, ..Detect::default() }, faults, ..Config::exact(1) };
-    let two = scenario(1, &[Flag::Percpu], &[(0, 0, &[burn(5), sleep(20)]), (0, 0, &[burn(1)])]);
-    let timeline = run_scenario_under(&two, &config).unwrap();
-    assert_eq!(at(&timeline, 1, Moment::Start), 7_750 * US);
-}
-
-#[test]
 fn an_announced_wait_needs_no_report() {
     let faults = Faults { lost: 1_000_000, ..Faults::default() };
     let config = Config { faults, keep_events: true, ..Config::exact(1) };
@@ -91,6 +80,7 @@ fn an_announced_wait_needs_no_report() {
         queues: vec![QueueSpec { name: "q".into(), ..QueueSpec::default() }],
         items: vec![item(&[Op::Announced(20 * MS)]), item(&[Op::Burn(MS)])],
         calls: vec![queue(0), queue(1)],
+        ..Plan::default()
     };
     let outcome = simulate(&plan, &config);
     assert_eq!(outcome.violation, None);
@@ -153,8 +143,7 @@ fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
 fn two_pods(lending: bool) -> Timeline {
     let mut works: Vec<(u32, u64, &[Step])> = vec![(1, 0, &[])];
     works.extend((0..4).map(|_| (0, 1, COMPUTE)));
-    let tick = Some(Tick { first: MS, longest: MS });
-    let detect = Detect { tick, ..Detect::default() };
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
     let shape = Shape::Regular([1, 2, 1, 1]);
     let config = Config { shape, lending, detect, ..Config::exact(2) };
     run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap()
@@ -164,6 +153,31 @@ fn two_pods(lending: bool) -> Timeline {
 fn an_idle_pod_takes_work_from_a_busy_one() {
     assert_eq!(two_pods(true).makespan, MS + 20 * MS);
     assert_eq!(two_pods(false).makespan, MS + 40 * MS, "without help it takes twice as long");
+}
+
+/// As above, but nothing was ever queued for the other pods: they are idle all the more.
+#[test]
+fn pods_that_were_never_used_help() {
+    let works: Vec<(u32, u64, &[Step])> = (0..4).map(|_| (0, 0, COMPUTE)).collect();
+    let shape = Shape::Regular([1, 4, 1, 1]);
+    let config = Config { shape, ..Config::exact(4) };
+    let timeline = run_scenario_under(&scenario(4, &[Flag::Managed], &works), &config).unwrap();
+    assert_eq!(timeline.makespan, 10 * MS);
+}
+
+/// Two nodes of two caches of two CPUs each. All have been used, the far ones first.
+#[test]
+fn near_pods_help_first() {
+    let mut works: Vec<(u32, u64, &[Step])> =
+        [7, 6, 5, 4, 3, 2, 1, 0].map(|cpu| (cpu, 0, &[][..])).into();
+    works.extend((0..4).map(|_| (0, 1, COMPUTE)));
+    let config =
+        Config { shape: Shape::Regular([2, 2, 2, 1]), scope: Scope::Cpu, ..Config::exact(8) };
+    let timeline = run_scenario_under(&scenario(8, &[Flag::Managed], &works), &config).unwrap();
+    let starts = timeline.events.iter().filter(|e| e.what == Moment::Start && e.work >= 8);
+    let mut cpus: Vec<_> = starts.map(|event| event.cpu).collect();
+    cpus.sort_unstable();
+    assert_eq!(cpus, [0, 1, 2, 3], "its cache, and then its node");
 }
 
 #[test]
@@ -233,4 +247,19 @@ fn a_cpu_of_4096_is_like_any_other() {
     let timeline = run_scenario(&one).unwrap();
     assert_eq!(timeline.makespan, 2 * MS);
     assert_eq!(timeline.events[0].cpu, 4095);
+}
+
+/// A wait that is over has the CPU before anything new begins to wait. But what waits first costs nothing to
+/// begin: once the pool knows that, each item that ends lets another one begin, and the CPU computes without
+/// a gap.
+#[test]
+fn items_that_wait_first_begin_while_others_compute() {
+    // One start each millisecond until the first item is back at 20 ms; 60 items of 2 ms then take until 140 ms
+    // at best. Those that begin while the pool is still learning come 4 ms apart, not 2, and are waited for: 10 ms.
+    // If nothing began before all that are back are done, the CPU would be idle for 20 ms twice.
+    let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, FETCH)).collect();
+    let detect = Detect { blocked: MS, ..Detect::default() };
+    let config = Config { detect, ..Config::exact(1) };
+    let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
+    assert_eq!(timeline.makespan, 150 * MS);
 }

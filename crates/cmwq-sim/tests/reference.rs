@@ -103,7 +103,7 @@ fn any_plan(rng: &mut Rng) -> Plan {
         calls.push(Call { at: rng.below(20 * SECOND), op });
     }
     calls.sort_by_key(|call| call.at);
-    Plan { queues, items, calls }
+    Plan { queues, items, calls, ..Plan::default() }
 }
 
 fn block(rng: &mut Rng) -> Op {

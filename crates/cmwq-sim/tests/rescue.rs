@@ -40,6 +40,7 @@ fn plan(queues: Vec<QueueSpec>, items: &[(usize, u32, Nanos, &[Op])]) -> Plan {
         queues,
         items: items.iter().map(item).collect(),
         calls: items.iter().enumerate().map(call).collect(),
+        ..Plan::default()
     }
 }
 

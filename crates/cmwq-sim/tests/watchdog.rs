@@ -25,6 +25,7 @@ fn burn(items: &[u64], config: &Config) -> Outcome {
         queues: vec![queue],
         items: items.iter().map(item).collect(),
         calls: (0..items.len()).map(call).collect(),
+        ..Plan::default()
     };
     simulate(&plan, config)
 }

@@ -4,12 +4,14 @@
 use std::error::Error;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
-use std::{array, env};
+use std::{array, env, thread};
 
 use cmwq::{DelayedWork, Work, Workqueue};
 
 /// Items of a batch; all of them may be active at once.
 const BATCH: usize = 1000;
+/// Enough for all others on this CPU to come to rest.
+const YIELDS: usize = 4;
 const FAR: Duration = Duration::from_secs(1_000_000);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,6 +19,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("which way, and how many thousand items?".into());
     };
     let batches: usize = batches.parse()?;
+    // `pods-help-64`: with 64 pods, most of which are only pretended.
+    let (way, last_cpu) = match way.rsplit_once('-').map(|(way, pods)| (way, pods.parse::<usize>()))
+    {
+        Some((way, Ok(nr_pods))) => {
+            cmwq::set_param("debug_pretend_cpus", &nr_pods.to_string())?;
+            (way.to_owned(), nr_pods - 1)
+        }
+        _ => (way, 0),
+    };
     let percpu = Workqueue::builder("percpu").percpu().build()?;
     let managed = Workqueue::new("managed")?;
     match &*way {
@@ -55,6 +66,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 work.flush();
             }
         }
+        "pods-idle" => far_apart(&managed, last_cpu, batches, || ()),
+        "pods-block" => far_apart(&managed, last_cpu, batches, || cmwq::blocking(|| ())),
+        "pods-help" => helped(&managed, batches),
         "delayed-arm-cancel" => {
             let work = DelayedWork::new(|| ());
             for _ in 0..batches * BATCH {
@@ -81,6 +95,35 @@ fn behind_a_gate(wq: &Workqueue, queue: impl FnOnce()) {
     }));
     gate.wait();
     queue();
+    gate.wait();
+    wq.flush();
+}
+
+/// Each item finds its pod idle, and leaves it so; the pods are as far from each other as they can be.
+fn far_apart(wq: &Workqueue, last_cpu: usize, batches: usize, body: fn()) {
+    let work = Work::new(body);
+    for n in 0..batches * BATCH {
+        wq.queue_work_on(if n % 2 == 0 { 0 } else { last_cpu }, &work);
+        work.flush();
+    }
+}
+
+/// Each item finds its pod busy, and is run by another one.
+fn helped(wq: &Workqueue, batches: usize) {
+    let work = Work::new(|| ());
+    let gate = Arc::new(Barrier::new(2));
+    let at_gate = Arc::clone(&gate);
+    drop(wq.queue_on(0, move || {
+        at_gate.wait();
+        at_gate.wait();
+    }));
+    gate.wait();
+    for _ in 0..batches * BATCH {
+        wq.queue_work_on(0, &work);
+        work.flush();
+        // Whoever has run it goes idle before the next one comes: with two pods there is nobody else.
+        (0..YIELDS).for_each(|_| thread::yield_now());
+    }
     gate.wait();
     wq.flush();
 }

@@ -1,12 +1,12 @@
 //! Attributes: where and how the workers of an unbound or ordered queue run.
 
 use std::io;
-use std::thread;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::sense::policy::Policy;
 use crate::sense::sched::set_nice_current;
+use crate::sense::thread;
 use crate::topo::{AffinityScope, CpuSet};
 
 /// Where and how the workers that serve a queue run. Queues with equal attributes share workers.
@@ -232,9 +232,9 @@ impl Priority {
             }
             self.assume(base)
         };
-        let thread = thread::Builder::new().name("cmwq/probe".into()).spawn(attempt);
+        let thread = thread::start("cmwq/probe", None, attempt);
         let thread = thread.map_err(|error| Error::thread("cannot try a priority", error))?;
-        let outcome = thread.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+        let outcome = thread.join().and_then(std::convert::identity);
         outcome.map_err(|error| {
             let what = match self.sched {
                 Sched::Normal => format!("nice {}", self.nice),

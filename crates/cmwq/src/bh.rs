@@ -15,11 +15,12 @@
 use std::io;
 
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
-use cmwq_core::{Claim, Kick, Nanos};
+use cmwq_core::{BhVisit, Claim, Kick};
 
 use crate::clock;
 use crate::current::{self, BhRun};
 use crate::inspect::{Role, WorkerMirror};
+use crate::invoke;
 use crate::meter::Meter;
 use crate::notice::{self, Notice};
 use crate::park::{self, Parker};
@@ -30,11 +31,6 @@ use crate::sense;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::topo::CpuSet;
 use crate::trace;
-
-/// Items per visit to a pool. KERNEL: `BH_WORKER_RESTARTS` — same.
-const RESTARTS: u32 = 10;
-/// Time per visit to a pool. KERNEL: `BH_WORKER_JIFFIES` — same.
-const VISIT_NS: Nanos = 2_000_000;
 
 /// All contexts, by CPU number.
 #[derive(Debug)]
@@ -90,10 +86,10 @@ impl BhContexts {
     /// thread can be had, the items wait and the service tries again.
     #[cold]
     pub(crate) fn cover(&'static self, pool: &'static Pool) {
-        let PoolKind::Bh(cpu) = pool.spec.kind else { return };
+        let PoolKind::Bh(cpu) = pool.kind else { return };
         let Some(context) = self.cpus.get(cpu as usize) else { return };
         let mut threads = lock(&self.threads);
-        context.pools[usize::from(pool.spec.nice >= 0)].publish(Box::new(pool));
+        context.pools[usize::from(pool.spec().nice >= 0)].publish(Box::new(pool));
         if threads[cpu as usize] == State::Off {
             threads[cpu as usize] = self.start(pool.runtime, cpu);
         }
@@ -163,6 +159,7 @@ impl BhContexts {
 
     fn main(&self, cpu: u32, seat: &Seat) {
         prepare(cpu);
+        invoke::watch_thread();
         seat.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let context = &self.cpus[cpu as usize];
         seat.meter.begin();
@@ -180,7 +177,10 @@ impl BhContexts {
 
 /// Puts the calling thread on its CPU, before others as far as that is permitted: softirqs are.
 fn prepare(cpu: u32) {
-    if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu)) {
+    // A CPU that has left just now is no refusal: its context is called home when it returns.
+    if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu))
+        && !sense::sched::is_absent(&error)
+    {
         notice::once(Notice::PinRefused, || {
             format!(
                 "the BH context of CPU {cpu} cannot be pinned to it ({error}); it runs where the system puts it"
@@ -205,7 +205,7 @@ impl BhContext {
         if self.is_astray.load(Ordering::Relaxed) {
             self.is_astray.store(false, Ordering::Relaxed);
             // Refused, the CPU has left again.
-            let _ = sense::sched::pin_current(&pool.spec.cpus);
+            let _ = sense::sched::pin_current(&pool.spec().cpus);
         }
     }
 
@@ -228,8 +228,7 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();
         mirror.serve(pool.id.0, true);
-        let end = clock::now() + VISIT_NS;
-        let mut restarts = RESTARTS;
+        let mut length = BhVisit::begin(clock::now());
         while let Some(claim) = guard.core.guest_next(guest) {
             meter.turn_to(&mut guard.core, claim.pwq);
             guard.mirror.started(mirror, &claim, clock::coarse);
@@ -247,10 +246,8 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
             if !guard.core.work_waits() && !pool.inbox.is_empty() {
                 guard.empty_inbox(pool);
             }
-            restarts = restarts.saturating_sub(1);
-            let is_over = restarts == 0 || clock::now() >= end;
             // What is scheduled is this guest's alone: a barrier, or the same item once more.
-            if is_over && guard.core.guest_may_leave(guest) {
+            if length.is_over(clock::now) && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
@@ -277,7 +274,7 @@ fn run(pool: &'static Pool, claim: &Claim) {
         if trace::wants_runs() {
             trace::run(pool, claim);
         } else {
-            (claim.func)(claim.item);
+            invoke::call(pool.runtime, claim);
             trace::has_run(pool, claim);
         }
     }

@@ -188,6 +188,12 @@ impl Builder {
 
     /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for
     /// others. 0 stands for 1024; above 2048 is said and clamped. An ordered queue has 1.
+    ///
+    /// On a machine with several NUMA nodes the limit of an unbound or managed queue is split: each
+    /// node has a part of it as large as its part of the CPUs, rounded up, but no less than
+    /// [`min_active`](crate::Workqueue::set_min_active), which is 8 or, if that is less, the limit
+    /// itself. So with 4 on two nodes as many as 8 may run, and with 1024 no more than 512 where only
+    /// one node queues. Items of which many wait for each other need a `min_active` that is as large.
     pub fn max_active(mut self, max_active: u32) -> Self {
         self.max_active = max_active;
         self

@@ -1,7 +1,7 @@
 //! Changing a running process's queues from outside: a socket that a program opts into.
 //!
 //! There is none unless the program calls [`listen`], or is started with `CMWQ_CONTROL=1` (or a path in place
-//! of the 1; or `control=1` in `CMWQ_PARAMS`), which programs with privileges of their own (setuid) ignore.
+//! of the 1; or `control=1` in `CMWQ_PARAMS`), which programs with privileges of their own (setuid) do not see.
 //! Then one thread serves a local socket, `cmwq-PID.sock` in `$XDG_RUNTIME_DIR` or else in the directory for
 //! temporary files, at which `cmwq set` and [`Client`] read all queues' [attributes](crate::sysfs) and
 //! write those of registered ones.
@@ -57,6 +57,7 @@
 
 mod answer;
 mod client;
+mod exchange;
 mod fds;
 mod find;
 mod place;
@@ -68,16 +69,25 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
 
 use crate::error::Error;
 use crate::notice::{self, Notice};
 use crate::runtime::Runtime;
-use crate::sense::socket;
+use crate::sense::{socket, thread};
 use crate::sync::{OnceLock, PlainGuard, PlainMutex, lock_plain};
 use place::Inode;
 use server::Server;
 use session::Limits;
+
+/// What targets of fuzzing begin with.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod for_fuzzing {
+    pub(crate) use super::answer::answer;
+    pub(crate) use super::client::ClientError;
+    pub(crate) use super::exchange::{Exchange, Transport};
+    pub(crate) use super::protocol::{MAX_LINE, Request, Target};
+    pub(crate) use super::session::{Limits, Session};
+}
 
 pub use client::{Client, ClientError, Item, Listing};
 pub use find::ConnectError;
@@ -93,7 +103,7 @@ struct Running {
     pid: u32,
     /// The thread goes when it is closed.
     stop: UnixStream,
-    thread: JoinHandle<()>,
+    thread: thread::Handle<()>,
     /// Tells who looks for it where the socket is.
     note: Option<File>,
 }
@@ -135,9 +145,6 @@ pub fn stop() {
 
 /// Opens the socket that the environment asks for: at `path`, or at the usual place if that is empty.
 pub(crate) fn start_as_wished(path: &str) {
-    if socket::is_privileged() {
-        return;
-    }
     let path = (!path.is_empty()).then(|| Path::new(path));
     if let Err(error) = start(path) {
         notice::once(Notice::Control, || format!("CMWQ_CONTROL is of no effect: {error}"));
@@ -173,9 +180,9 @@ fn start(path: Option<&Path>) -> Result<PathBuf, Error> {
         }
     };
     let server = Server { listener, stop: told, limits: Limits::DEFAULT };
-    let builder = thread::Builder::new().name("cmwq/control".to_owned()).stack_size(STACK);
     // The thread, once it is there, owns the server's descriptors.
-    let thread = match socket::without_signals(|| builder.spawn(move || server.run())) {
+    let begin = || thread::start("cmwq/control", Some(STACK), move || server.run());
+    let thread = match socket::without_signals(begin) {
         Ok(thread) => thread,
         Err(error) => {
             place::give_up(&path, inode);

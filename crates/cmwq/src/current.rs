@@ -8,6 +8,7 @@ use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
 use crate::bh;
 use crate::inspect::Reason;
 use crate::pool::Pool;
+use crate::reclaim;
 use crate::runtime::Runtime;
 use crate::symbol;
 use crate::sync::Arc;
@@ -82,6 +83,12 @@ pub(crate) fn is_worker() -> bool {
     with(|_| ()).is_some()
 }
 
+/// Whether the calling thread is a worker or a rescuer that visits, or runs an item of a BH queue.
+/// May be asked when the thread's stack has gone.
+pub(crate) fn is_worker_or_bh() -> bool {
+    CURRENT.try_with(Cell::get).is_ok_and(|context| !context.is_null()) || in_bh()
+}
+
 fn with<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
     let context = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: set by `enter` to a context on this thread's stack that outlives the matching
@@ -122,8 +129,16 @@ impl Context {
         let kick = guard.worker_blocked(self.pool, self.id, run.seq);
         guard.mirror.decided(Reason::Blocked);
         guard.show_belief(self.id);
+        let is_unbound = guard.core.is_unbound(self.id, run.seq);
+        let unbinds = guard.core.config().unbinds;
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
+        if unbinds && !reclaim::current_is_rescuer() {
+            self.thread.note_blocked(run.seq);
+        }
+        if is_unbound {
+            self.pool.unbind(&self.thread, run.seq);
+        }
     }
 
     fn unblock(&self) {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use cmwq_core::detect::TickRole;
+
 use crate::sense;
 
 /// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*:
@@ -41,6 +43,14 @@ impl Detect {
     /// Whether idle-class sentinels give the alarm.
     pub(crate) const fn has_sentinel(self) -> bool {
         matches!(self, Self::Perf | Self::Sentinel)
+    }
+
+    /// What the tick is beside this source.
+    pub(crate) const fn tick_role(self) -> TickRole {
+        match self {
+            Self::Perf | Self::Sentinel => TickRole::Behind,
+            Self::Tick | Self::Inline => TickRole::Alone,
+        }
     }
 
     /// The best source that works here.

@@ -11,6 +11,8 @@
 //! - The [control](crate::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
 //!   does not find one locked by a thread that it does not have.
+//! - Locks of Rust's library cannot be held so, and are done without: those of [threads](sense::thread)
+//!   and of standard error.
 
 use std::cell::RefCell;
 
@@ -20,7 +22,8 @@ use crate::runtime::Runtime;
 use crate::set_param;
 use crate::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
 use crate::{
-    control, current, inspect, notice, panic, reclaim, runtime, stacks, thread, trace, watchdog, wq,
+    control, current, inspect, notice, panic, rcu, reclaim, runtime, sense, stacks, thread, trace,
+    watchdog, wq,
 };
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -58,6 +61,7 @@ struct Held {
     _settings: set_param::EarlyGuard,
     flusher: trace::FlusherGuard,
     rings: trace::RingsGuard,
+    readers: rcu::ReadersGuard,
 }
 
 std::thread_local! {
@@ -86,6 +90,7 @@ extern "C" fn prepare() {
         _settings: set_param::lock_early(),
         flusher: trace::lock_flusher(),
         rings: trace::lock_rings(),
+        readers: rcu::lock_readers(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -98,12 +103,14 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    sense::thread::begin_anew();
     inspect::leave_behind();
     runtime::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {
             trace::leave_behind(&mut held.rings, &mut held.flusher);
             control::leave_behind(&mut held.control);
+            rcu::leave_behind(&mut held.readers);
         }
     });
     // The forking thread may have been a worker; its copy is none.

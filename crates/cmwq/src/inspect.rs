@@ -24,14 +24,14 @@
 //! the memory, or a table is full, the runtime goes on without.
 
 mod functions;
-mod layout;
+pub(crate) mod layout;
 mod map;
 #[cfg_attr(any(loom, shuttle), path = "inspect/memfd_model.rs")]
 mod memfd;
 mod mirror;
 mod names;
 #[cfg(not(any(loom, shuttle)))]
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod record;
 mod slots;
 

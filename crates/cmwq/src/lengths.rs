@@ -5,15 +5,12 @@
 
 use std::cell::Cell;
 
+use cmwq_core::help::pace;
 use cmwq_core::{Nanos, WqKey};
 
 use crate::runtime::Runtime;
 use crate::sense;
 
-/// Waking an idle CPU takes some microseconds, on virtual machines some tens.
-const LONG: Nanos = 10_000;
-/// Between the two, what was known stays.
-const SHORT: Nanos = 5_000;
 /// Sleeps from one look to the next: two looks at the thread's clock take a tenth of a sleep.
 const EVERY: u32 = 8;
 
@@ -46,17 +43,10 @@ impl Lengths {
     #[cold]
     pub(crate) fn end(&self, begin: Nanos, wq: WqKey, runtime: &Runtime) {
         self.is_due.set(false);
-        let Some(is_long) = judge(sense::current_cpu_time().saturating_sub(begin)) else { return };
+        let took = sense::current_cpu_time().saturating_sub(begin);
+        let Some(is_long) = pace::is_worth_moving(took) else { return };
         if let Some(wq) = runtime.wq(wq) {
             wq.note_lengths(is_long);
         }
-    }
-}
-
-fn judge(took: Nanos) -> Option<bool> {
-    match took {
-        ..SHORT => Some(false),
-        LONG.. => Some(true),
-        _ => None,
     }
 }

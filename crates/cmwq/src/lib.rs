@@ -45,7 +45,8 @@
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
 //! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences the notices about what
-//! is degraded. After `fork` the
+//! is degraded; a program with privileges of its own (set-user-ID, file capabilities) reads no variable. A function that does not
+//! return, because C code in it ends the thread or a C++ exception leaves it, ends the process with a word. After `fork` the
 //! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
 //! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
 //!
@@ -78,15 +79,22 @@ mod delayed;
 mod detect;
 pub mod doctor;
 mod draining;
+mod environment;
 mod error;
 mod flushing;
+#[doc(hidden)]
+pub mod foreign;
 #[cfg_attr(any(loom, shuttle), path = "fork_model.rs")]
 mod fork;
 mod freezing;
+#[cfg(all(any(test, fuzzing), not(any(loom, shuttle))))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grab;
 mod hog;
 mod in_process;
 pub mod inspect;
+mod invoke;
 pub mod legacy;
 mod lengths;
 mod limit;
@@ -100,7 +108,6 @@ pub mod metrics;
 mod models;
 mod notice;
 mod on_cpu;
-mod pace;
 mod panic;
 mod params;
 mod park;

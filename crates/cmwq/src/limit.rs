@@ -39,6 +39,12 @@ impl NodeLimit {
         Self { counts, line: Mutex::new(VecDeque::new()) }
     }
 
+    #[cfg(test)]
+    pub(crate) fn max(&self) -> u64 {
+        // ORDERING: no pairing: a test, with one thread.
+        self.counts.max().load(Ordering::Relaxed)
+    }
+
     fn take(&self) -> bool {
         // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
         let max = self.counts.max().load(Ordering::Relaxed);

@@ -58,14 +58,14 @@ impl Meter {
     #[inline]
     pub(crate) fn turn_to(&self, core: &mut PoolState, pwq: PwqId) {
         if self.pwq.load(Ordering::Relaxed) != u64::from(pwq.0) {
-            self.turn(core, pwq);
+            self.turn(core, pwq, clock::coarse(), sense::current_cpu_time);
         }
     }
 
-    fn turn(&self, core: &mut PoolState, pwq: PwqId) {
-        let now = clock::coarse();
+    /// `now`: the coarse clock. `cpu`: asks for the thread's CPU time, which is a system call.
+    fn turn(&self, core: &mut PoolState, pwq: PwqId, now: Nanos, cpu: impl FnOnce() -> Nanos) {
         if now != self.when.load(Ordering::Relaxed) {
-            self.settle(core);
+            self.settle_at(cpu, core);
             self.when.store(now, Ordering::Relaxed);
         }
         self.pwq.store(u64::from(pwq.0), Ordering::Relaxed);
@@ -75,9 +75,7 @@ impl Meter {
     /// The thread is about to leave the pool, for another one or for good.
     #[inline]
     pub(crate) fn settle(&self, core: &mut PoolState) {
-        if self.pwq().is_some() {
-            self.settle_at(sense::current_cpu_time(), core);
-        }
+        self.settle_at(sense::current_cpu_time, core);
     }
 
     /// `pwq` is about to be removed. `clock`: the thread's.
@@ -85,14 +83,15 @@ impl Meter {
         if self.pwq() == Some(pwq)
             && let Some(cpu) = clock.now_ns()
         {
-            self.settle_at(cpu, core);
+            self.settle_at(|| cpu, core);
         }
     }
 
-    fn settle_at(&self, cpu: Nanos, core: &mut PoolState) {
+    /// `cpu` is asked only if there is something to settle.
+    fn settle_at(&self, cpu: impl FnOnce() -> Nanos, core: &mut PoolState) {
         let Some(pwq) = self.pwq() else { return };
         self.pwq.store(NOBODY, Ordering::Relaxed);
-        let micros = self.unsettled(cpu);
+        let micros = self.unsettled(cpu());
         core.charge(pwq, micros);
         // What is less than a microsecond is settled next time.
         self.settled.fetch_add(micros * 1_000, Ordering::Relaxed);
@@ -171,20 +170,33 @@ mod tests {
         assert_eq!(charged(&core, a), before, "settled once");
     }
 
-    /// Turning often costs a look at the coarse clock only; over some ticks each gets its share.
+    /// Turning often costs a look at the coarse clock only; over many ticks each gets its share.
     #[test]
     fn time_is_divided_by_ticks() {
+        const TICK: u64 = 4_300_000;
+        const ROUNDS: u64 = 4_300;
         let ((mut core, [a, b]), meter) = (pool(), Meter::new(None));
-        meter.begin();
-        for _ in 0..100 {
-            meter.turn_to(&mut core, a);
-            burn(900);
-            meter.turn_to(&mut core, b);
-            burn(100);
+        let asked = std::cell::Cell::new(0);
+        let mut now = 0;
+        let turn = |core: &mut PoolState, pwq, now: u64| {
+            let cpu = || {
+                asked.set(asked.get() + 1);
+                now
+            };
+            meter.turn(core, pwq, now / TICK, cpu);
+        };
+        for _ in 0..ROUNDS {
+            turn(&mut core, a, now);
+            now += 900_000;
+            turn(&mut core, b, now);
+            now += 100_000;
         }
-        meter.settle(&mut core);
+        meter.settle_at(|| now, &mut core);
         let (a, b) = (charged(&core, a), charged(&core, b));
-        assert!(a + b >= 100_000 && a > b, "{a} and {b}");
+        assert_eq!(a + b, ROUNDS * 1_000, "nothing is lost");
+        // The ticks meet every phase of a round equally often, so the shares are those of the time.
+        assert!(b.abs_diff(ROUNDS * 100) <= ROUNDS * 10, "{a} and {b}");
+        assert!(asked.get() <= now / TICK, "{} times in {} ticks", asked.get(), now / TICK);
     }
 
     #[test]

@@ -83,13 +83,14 @@ pub fn record() {
         total.record(name);
     }
     for pool in runtime.pools() {
-        let cpus = match pool.spec.kind {
+        let spec = pool.spec();
+        let cpus = match pool.kind {
             // It has no workers.
             PoolKind::Bh(_) => continue,
-            _ => pool.spec.pod.to_string(),
+            _ => spec.pod.to_string(),
         };
         let labels =
-            [("pool", pool.id.0.to_string()), ("cpus", cpus), ("nice", pool.spec.nice.to_string())];
+            [("pool", pool.id.0.to_string()), ("cpus", cpus), ("nice", spec.nice.to_string())];
         let guard = pool.lock_only();
         let core = &guard.core;
         let (workers, idle, running) = (core.nr_workers(), core.nr_idle(), core.nr_running());

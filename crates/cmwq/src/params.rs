@@ -3,6 +3,7 @@
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
 use crate::detect::Detect;
+use crate::environment;
 use crate::notice::{self, Notice};
 use crate::set_param;
 use crate::topo::{AffinityScope, CpuSet};
@@ -22,6 +23,8 @@ pub(crate) struct Params {
     /// What is queued on unbound queues goes to all CPUs in turn, though the queuer's own would do:
     /// for finding code that relies on where it runs.
     pub(crate) debug_force_rr_cpu: bool,
+    /// As if there were so many CPUs; threads run on those that there are. For measuring.
+    pub(crate) debug_pretend_cpus: Option<u32>,
     /// CPU time in µs after which an item is CPU-intensive; 0: never. `None`: by the machine's speed.
     pub(crate) cpu_intensive_thresh_us: Option<u64>,
     /// After how many such items of a function it is named; 0: never.
@@ -54,10 +57,11 @@ impl Default for Params {
     fn default() -> Self {
         Self {
             default_affinity_scope: AffinityScope::CacheShard,
-            cache_shard_size: 8,
+            cache_shard_size: cmwq_core::place::SHARD_CORES,
             power_efficient: false,
             unbound_cpus: None,
             debug_force_rr_cpu: false,
+            debug_pretend_cpus: None,
             cpu_intensive_thresh_us: None,
             cpu_intensive_warning_thresh: 4,
             watchdog_thresh_ns: WATCHDOG_THRESH_NS,
@@ -75,8 +79,12 @@ impl Default for Params {
     }
 }
 
+/// LIMIT: of `debug_pretend_cpus`.
+const PRETENDED_MAX: u32 = 4096;
+
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
-     power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 cpu_intensive_thresh_us=US \
+     power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 debug_pretend_cpus=N \
+     cpu_intensive_thresh_us=US \
      cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
      panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1 \
      control=0|1|PATH";
@@ -94,7 +102,7 @@ impl Params {
 
     /// What the environment says, and what is wrong with it.
     pub(crate) fn try_env() -> (Self, Vec<String>) {
-        let var = |name| std::env::var(name).ok();
+        let var = environment::var;
         let (mut params, mut complaints) =
             Self::parse(var("CMWQ_PARAMS").as_deref(), var("CMWQ_DETECT").as_deref());
         if let Some(Err(wrong)) = var("CMWQ_CONTROL").map(|value| params.set("control", &value)) {
@@ -159,6 +167,11 @@ impl Params {
             }
             "debug_force_rr_cpu" => {
                 self.debug_force_rr_cpu = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
+            }
+            "debug_pretend_cpus" => {
+                let cpus = value.parse().ok().filter(|cpus| *cpus <= PRETENDED_MAX);
+                let cpus = cpus.ok_or_else(|| bad("1 to 4096, or 0 for those that there are"))?;
+                self.debug_pretend_cpus = (cpus != 0).then_some(cpus);
             }
             "idle_timeout" => {
                 self.idle_timeout_ns =

@@ -10,7 +10,7 @@ use crate::topo::{AffinityScope, CpuSet};
 /// [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if it is the first use of this library and
 /// the service thread cannot be created. So for all functions here.
 pub fn default_affinity_scope() -> Result<AffinityScope, Error> {
-    Ok(Runtime::global()?.placement.now().scope)
+    Ok(Runtime::global()?.placement.shown().scope)
 }
 
 /// Changes the scope of unbound queues that name none, existing ones included. Items that were
@@ -39,7 +39,7 @@ pub fn set_default_affinity_scope(scope: AffinityScope) -> Result<(), Error> {
 /// # Errors
 /// See [`default_affinity_scope`].
 pub fn unbound_cpumask() -> Result<CpuSet, Error> {
-    Ok(Runtime::global()?.placement.now().unbound.clone())
+    Ok(Runtime::global()?.placement.shown().unbound.clone())
 }
 
 /// Confines unbound and ordered queues, existing ones included, to `cpus`. Items that were queued

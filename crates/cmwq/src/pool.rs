@@ -4,27 +4,30 @@
 //! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
 //! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
 //!
-//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable.
+//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that nothing is left in may
+//! be given to other queues, under its lock and as another kind of pool ([`Pool::renew`]).
 
 use std::fmt;
 use std::mem;
 use std::ptr;
 
+use cmwq_core::detect::alarms::{self, AfterFalse};
+use cmwq_core::help::Mark;
+use cmwq_core::help::board::Entry;
 use cmwq_core::{
-    Claim, Effects, Inbox, Kick, Nanos, PoolConfig, PoolId, PoolState, PwqRef, WorkerId,
+    Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
+    WorkerId, place,
 };
 
 use crate::attrs::Priority;
 use crate::clock;
 use crate::detect::Detect;
 use crate::inspect::{PoolMirror, Reason, Role};
-use crate::pace::Mark;
-use crate::plan::NEVER;
 use crate::pods::Pods;
 use crate::runtime::Runtime;
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, acquire, lock, release,
-    without,
+    Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
+    lock_plain, release,
 };
 use crate::thread::{Berth, Thread};
 use crate::ticking::Watched;
@@ -33,6 +36,7 @@ use crate::trace::{self, Kind};
 use crate::{inspect, park, reclaim, sense, worker};
 
 mod attach;
+mod helping;
 
 use attach::Attachment;
 
@@ -47,6 +51,18 @@ pub(crate) enum PoolKind {
     Unbound,
     /// Serves a pod, as many running workers as the pod has CPUs.
     Managed,
+}
+
+impl PoolKind {
+    /// What it is to the core.
+    pub(crate) const fn in_core(&self) -> place::PoolKind {
+        match self {
+            Self::Cpu(_) => place::PoolKind::Percpu,
+            Self::Bh(_) => place::PoolKind::Bh,
+            Self::Unbound => place::PoolKind::Unbound,
+            Self::Managed => place::PoolKind::Managed,
+        }
+    }
 }
 
 /// The constants of a pool.
@@ -67,6 +83,8 @@ pub(crate) struct PoolSpec {
     pub(crate) concurrency: u32,
     /// It is made while its CPU is not there.
     pub(crate) is_away: bool,
+    /// It is made for a CPU that the administrator keeps free of others' work.
+    pub(crate) is_apart: bool,
 }
 
 /// Lock: L.
@@ -80,36 +98,31 @@ pub(crate) struct Locked {
     saturated: bool,
     /// What emptying the inbox demands; acted on by whoever did it.
     pending_kick: Kick,
-    /// Workers leave as soon as they are idle.
-    is_closing: bool,
-    /// Counted as a pod with a CPU to spare.
-    is_spare: bool,
+    /// What the board says of it.
+    entry: Entry,
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
     /// How far it had come by when, while its items are taken to be short.
     mark: Mark,
-    /// Counted as a pod with a backlog.
-    is_backlogged: bool,
     /// Its CPU has gone.
     is_away: bool,
-    /// No queue leads here: workers leave as soon as they are idle.
-    is_unused: bool,
+    /// The administrator keeps its CPU free: it serves who asks for it, and helps nobody.
+    is_apart: bool,
     /// For names.
     next_worker_number: u32,
-    /// When to look whether rescuers have to be called, or `NEVER`.
-    pub(crate) mayday_at: Nanos,
+    /// When to look whether rescuers have to be called.
+    pub(crate) mayday: MaydayTimer,
     /// The reader of traces that is told of activations.
     traced_for: u32,
     pub(crate) mirror: PoolMirror,
 }
 
-/// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
-const CALM_NS: u64 = 100_000;
-
 /// See the module header.
 pub(crate) struct Pool {
     pub(crate) id: PoolId,
-    pub(crate) spec: PoolSpec,
+    pub(crate) kind: PoolKind,
+    /// See [`spec`](Self::spec). Written under the registry's, the attach and the pool's lock.
+    spec: PlainMutex<Arc<PoolSpec>>,
     pub(crate) runtime: &'static Runtime,
     /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody
     /// watching.
@@ -126,16 +139,12 @@ pub(crate) struct Pool {
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
-    /// Copy of `Locked::is_spare` for other pods. A hint.
-    is_spare: AtomicBool,
-    /// A thread of the program computes on its CPU, see [`away`](crate::away). A hint.
-    is_taken: AtomicBool,
-    /// Its items are so short that helping is not worth it, see [`pace`](crate::pace). Written under the lock.
+    /// Its items are so short that helping is not worth it, see [`help::pace`](cmwq_core::help::pace). Written under the lock.
     has_short_items: AtomicBool,
     attachment: Attachment,
-    /// Workers may leave the pod.
-    may_stray: bool,
-    /// The only one of `spec.cpus`.
+    /// Workers may leave the pod. Written while there are none.
+    may_stray: AtomicBool,
+    /// The only CPU of a pool that is for one.
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     pub(crate) has_tick: bool,
@@ -180,15 +189,18 @@ impl Pool {
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
         config.bh = matches!(spec.kind, PoolKind::Bh(_));
-        let is_away = spec.is_away;
+        config.unbinds = pods.is_some();
+        let (is_away, is_apart) = (spec.is_away, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
-        let lone_cpu = spec.cpus.first().filter(|_| spec.cpus.count() == 1);
+        let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
+        let lone_cpu = spec.cpus.first().filter(|_| is_for_one);
         let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
         let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
             id,
-            spec,
+            kind: spec.kind.clone(),
+            spec: PlainMutex::new(Arc::new(spec)),
             runtime,
             inbox: Inbox::new(),
             state: Mutex::new(Locked {
@@ -197,15 +209,13 @@ impl Pool {
                 watched: false,
                 saturated: false,
                 pending_kick: Kick::None,
-                is_closing: false,
-                is_spare: !is_away,
+                entry: if is_away || is_apart { Entry::default() } else { Entry::UNMADE },
                 is_called: false,
                 mark: Mark { at: 0, progress: 0 },
-                is_backlogged: false,
                 is_away,
-                is_unused: false,
+                is_apart,
                 next_worker_number: 0,
-                mayday_at: NEVER,
+                mayday: MaydayTimer::default(),
                 traced_for: 0,
                 mirror,
             }),
@@ -215,14 +225,18 @@ impl Pool {
             last_false_alarm: AtomicU64::new(0),
             is_ticking: AtomicBool::new(false),
             pods,
-            is_spare: AtomicBool::new(!is_away),
-            is_taken: AtomicBool::new(false),
             has_short_items: AtomicBool::new(false),
             attachment,
-            may_stray,
+            may_stray: AtomicBool::new(may_stray),
             lone_cpu,
             has_tick,
         })
+    }
+
+    /// What its workers are like. An unbound pool that nothing is left in may be [renewed](Self::renew): then it is
+    /// another one, never while the caller is one of its workers, or has a pwq here.
+    pub(crate) fn spec(&self) -> Arc<PoolSpec> {
+        Arc::clone(&lock_plain(&self.spec))
     }
 
     /// The lock, with everything that was queued before in the core's lists. To be given back by
@@ -256,103 +270,6 @@ impl Pool {
     pub(crate) fn is_watched(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.
         self.watched.load(acquire("is_watched"))
-    }
-
-    /// Another pod has a CPU to spare, and the items here are worth it.
-    #[inline]
-    pub(crate) fn may_be_helped(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
-    }
-
-    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
-    #[inline]
-    fn others_wait(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| pods.any_backlog())
-    }
-
-    /// Its items are too short for others to help. A hint.
-    #[inline]
-    pub(crate) fn has_short_items(&self) -> bool {
-        // ORDERING: no pairing: a hint; who decides by it under the lock has it exactly.
-        self.has_short_items.load(Ordering::Relaxed)
-    }
-
-    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no core lock.
-    pub(crate) fn look_at_pace(&'static self) {
-        if !self.has_short_items() {
-            return;
-        }
-        let mut guard = self.lock();
-        let now = guard.mark_now();
-        match guard.mark.was_short(now) {
-            None => {}
-            Some(is_short) => guard.set_short(self, is_short, now),
-        }
-        self.unlock(guard, Kick::None);
-    }
-
-    /// This pod has a CPU to spare. A hint.
-    pub(crate) fn is_spare(&self) -> bool {
-        // ORDERING: no pairing: a hint.
-        self.is_spare.load(Ordering::Relaxed)
-    }
-
-    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if not. A hint.
-    #[inline]
-    pub(crate) fn is_taken(&self) -> bool {
-        // ORDERING: no pairing: a hint.
-        self.is_taken.load(Ordering::Relaxed)
-            && self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
-    }
-
-    #[inline]
-    pub(crate) fn set_taken(&self, is_taken: bool) {
-        // ORDERING: no pairing: as above.
-        if self.is_taken.load(Ordering::Relaxed) != is_taken {
-            self.is_taken.store(is_taken, Ordering::Relaxed);
-        }
-    }
-
-    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by the CPU's sentinel.
-    pub(crate) fn call_when_idle(&'static self) {
-        if self.is_watched() || without("taken.call") {
-            return;
-        }
-        let mut guard = self.lock();
-        let kick = match (guard.core.has_spare_cpu(), guard.core.standby()) {
-            (false, _) => Kick::None,
-            (true, Some(_)) => Kick::Watch,
-            (true, None) => guard.core.kick_to_lend(),
-        };
-        self.unlock(guard, kick);
-    }
-
-    /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
-    pub(crate) fn call_to_lend(&'static self) -> bool {
-        match self.try_to_call() {
-            // A new worker begins by waiting, for this.
-            Kick::NeedFirst => self.try_to_call() != Kick::None,
-            kick => kick != Kick::None,
-        }
-    }
-
-    fn try_to_call(&'static self) -> Kick {
-        let mut guard = self.lock();
-        let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
-        // Only who was woken will answer. A worker that is being created, by us or somebody else, will not.
-        guard.is_called |= matches!(kick, Kick::Wake(_));
-        self.unlock(guard, kick);
-        kick
-    }
-
-    /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
-    pub(crate) fn watch_for_others(&'static self) {
-        if self.is_watched() {
-            return;
-        }
-        let guard = self.lock();
-        let is_busy = guard.core.nr_running() > 0;
-        self.unlock(guard, if is_busy { Kick::Watch } else { Kick::None });
     }
 
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
@@ -394,7 +311,7 @@ impl Pool {
     /// no core lock.
     #[inline]
     pub(crate) fn act_effects(&'static self, effects: Effects) {
-        if has_rest(&effects) {
+        if effects.has_rest() {
             self.act_rare(effects);
         }
     }
@@ -424,7 +341,7 @@ impl Pool {
 
     #[inline(never)]
     fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
-        if let PoolKind::Bh(cpu) = self.spec.kind {
+        if let PoolKind::Bh(cpu) = self.kind {
             return self.runtime.bh.raise(cpu);
         }
         if self.runtime.detect.has_sentinel() {
@@ -435,7 +352,7 @@ impl Pool {
         }
         // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
         if has_backlog && self.may_be_helped() {
-            self.runtime.ask_idle_pods(self);
+            self.runtime.call_for_help(self);
         }
     }
 
@@ -472,19 +389,17 @@ impl Pool {
         }
     }
 
-    /// A sentinel ran although nobody was blocked: it got its small share beside a CPU hog, or this
-    /// pool's workers crowd on another CPU. In the first case the scheduler itself makes the next
-    /// time rare, so it is armed again at once; alarms in quick succession are the second case, and
-    /// wait for the tick.
+    /// A sentinel ran although nobody was blocked.
     pub(crate) fn false_alarm(&'static self) {
         let now = clock::now();
         // ORDERING: no pairing: hints.
         let last = self.last_false_alarm.swap(now, Ordering::Relaxed);
-        if now.saturating_sub(last) < CALM_NS {
-            self.is_calm.store(true, Ordering::Relaxed);
-            self.runtime.service.hurry();
-        } else {
-            self.arm_all_sentinels();
+        match alarms::after_false(last, now) {
+            AfterFalse::Arm => self.arm_all_sentinels(),
+            AfterFalse::WaitForTick => {
+                self.is_calm.store(true, Ordering::Relaxed);
+                self.runtime.service.hurry();
+            }
         }
     }
 
@@ -501,7 +416,7 @@ impl Pool {
             return self.create_later();
         }
         let is_own = matches!(by, Creator::Manager(_));
-        if !is_own && !self.spec.priority.can_be_inherited(self.runtime.base_policy) {
+        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
             self.runtime.service.create_for(self);
             return;
         }
@@ -541,12 +456,12 @@ impl Pool {
             guard.core.create_failed(id, by, clock::now());
             Kick::None
         };
-        let is_closing = guard.is_closing();
+        let is_closed = guard.core.is_closed();
         // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
         let cull = guard.core.cull_at();
         self.unlock(guard, kick);
         self.runtime.service.cull_at(cull);
-        if is_closing {
+        if is_closed {
             self.dismiss_idle();
         }
         if let Err(error) = spawned {
@@ -559,20 +474,15 @@ impl Pool {
     /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
     #[cold]
     pub(crate) fn close(&self) {
-        self.lock_only().is_closing = true;
+        self.lock_only().core.close();
         self.dismiss_idle();
     }
 
-    /// Sends the idle workers of a closed pool away.
+    /// Sends the idle workers of a closed pool away, as far as those who work can do without them.
     #[cold]
     pub(crate) fn dismiss_idle(&self) {
         loop {
             let mut guard = self.lock_only();
-            if !guard.is_closing() {
-                // A queue has come back to it.
-                return;
-            }
-            debug_assert!(!guard.core.work_waits(), "work waits in a closed pool");
             let leaving = guard.core.dismiss_one();
             let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
             drop(guard);
@@ -583,8 +493,8 @@ impl Pool {
 
     /// `kworker/CPU:ID[H]` or `kworker/uPOOL:ID`, as the kernel names them.
     fn worker_name(&self, number: u32) -> String {
-        let high = if self.spec.nice < 0 { "H" } else { "" };
-        match self.spec.kind {
+        let high = if self.spec().nice < 0 { "H" } else { "" };
+        match self.kind {
             PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
             PoolKind::Unbound | PoolKind::Managed => {
                 format!("kworker/u{}:{number}{high}", self.id.0)
@@ -593,20 +503,9 @@ impl Pool {
     }
 }
 
-/// Whether there is more to act on than the kick.
-#[inline]
-pub(crate) fn has_rest(effects: &Effects) -> bool {
-    effects.flush_done.is_some() || effects.grant.is_some() || effects.retired.is_some()
-}
-
 impl Locked {
     pub(crate) fn thread(&self, id: WorkerId) -> Option<&Arc<Thread>> {
         self.threads.get(id.0 as usize)?.as_ref()
-    }
-
-    /// Whether whoever is idle is to leave.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing || self.is_unused
     }
 
     pub(crate) fn set_thread(&mut self, id: WorkerId, thread: Option<Arc<Thread>>) {
@@ -658,17 +557,24 @@ impl Locked {
     #[inline]
     pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
         let saturated = self.watched && self.core.is_at_capacity() && !pool.may_be_helped();
-        if saturated == self.saturated {
-            return;
+        if saturated != self.saturated {
+            self.turn_saturation(pool, saturated);
         }
+    }
+
+    #[inline(never)]
+    fn turn_saturation(&mut self, pool: &Pool, saturated: bool) {
         self.saturated = saturated;
         if saturated {
             pool.inbox.saturate();
-            return;
+        } else {
+            pool.inbox.desaturate();
+            if !pool.inbox.is_empty() {
+                self.empty_inbox(pool);
+            }
         }
-        pool.inbox.desaturate();
-        if !pool.inbox.is_empty() {
-            self.empty_inbox(pool);
+        if self.settle_board(pool) {
+            self.pending_kick = self.pending_kick.or(Kick::Watch);
         }
     }
 
@@ -681,12 +587,17 @@ impl Locked {
 
     #[inline(always)]
     fn decide(&mut self, pool: &Pool, kick: Kick, is_claimer: bool) -> Todo {
+        debug_assert!(self.core.has_standby(), "(standby): those who work in {pool:p} work alone");
         if trace::wants_activations() {
             self.trace_activations(pool);
         }
-        self.settle_board(pool);
+        let has_posted = self.settle_board(pool);
         self.settle_saturation(pool);
-        let kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
+        let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
+        if has_posted {
+            // Who posts a backlog looks for somebody to help.
+            kick = kick.or(Kick::Watch);
+        }
         self.mirror.settle(&mut self.core);
         match kick {
             Kick::None => {
@@ -812,67 +723,6 @@ impl Locked {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
     }
-
-    /// Keeps the board of the pods.
-    #[inline]
-    fn settle_board(&mut self, pool: &Pool) {
-        let Some((pods, _)) = pool.pods else { return };
-        let is_backlogged =
-            self.core.work_waits() && self.core.is_at_capacity() && !pool.has_short_items();
-        if is_backlogged != self.is_backlogged {
-            self.is_backlogged = is_backlogged;
-            pods.count_backlog(is_backlogged);
-        }
-        // A pod that is taken comes when its CPU is idle, and need not be asked twice.
-        let is_asked = self.is_called || (self.watched && pool.is_taken());
-        let may_lend = !is_asked && !self.is_away;
-        let is_spare = may_lend && self.core.has_spare_cpu();
-        if is_spare != self.is_spare {
-            self.is_spare = is_spare;
-            // ORDERING: no pairing: a hint.
-            pool.is_spare.store(is_spare, Ordering::Relaxed);
-            pods.count(is_spare);
-        }
-    }
-
-    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
-    /// pod could use.
-    pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
-        let is_used = self.core.nr_running() > 0 || pool.is_taken();
-        self.core.work_waits() || (is_used && pool.others_wait())
-    }
-
-    /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
-    /// who looks for work in other pods.
-    pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
-        // A pod that is taken is called by its CPU's sentinel.
-        if kick == Kick::None && !pool.is_taken() && pool.others_wait() {
-            return self.core.kick_to_lend();
-        }
-        kick
-    }
-
-    /// How far it has come by now.
-    fn mark_now(&self) -> Mark {
-        Mark { at: clock::now(), progress: self.core.progress() }
-    }
-
-    /// A guest found its items short.
-    pub(crate) fn found_short(&mut self, pool: &Pool) {
-        let now = self.mark_now();
-        self.set_short(pool, true, now);
-    }
-
-    fn set_short(&mut self, pool: &Pool, is_short: bool, now: Mark) {
-        self.mark = now;
-        // ORDERING: no pairing: written under the lock, a hint for all others.
-        pool.has_short_items.store(is_short, Ordering::Relaxed);
-    }
-
-    /// The worker that was called is here, or another one that will look around.
-    pub(crate) fn answer_call(&mut self) {
-        self.is_called = false;
-    }
 }
 
 impl Pool {
@@ -900,12 +750,12 @@ impl Watched for Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let guard = self.lock_only();
+        let (guard, spec) = (self.lock_only(), self.spec());
         f.debug_struct("Pool")
             .field("id", &self.id)
-            .field("kind", &self.spec.kind)
-            .field("nice", &self.spec.nice)
-            .field("cpus", &self.spec.cpus)
+            .field("kind", &self.kind)
+            .field("nice", &spec.nice)
+            .field("cpus", &spec.cpus)
             .field("workers", &guard.core.nr_workers())
             .field("idle", &guard.core.nr_idle())
             .field("running", &guard.core.nr_running())

@@ -16,6 +16,7 @@ mod find;
 mod look;
 mod rcu;
 
+pub use crate::system::fallible as system;
 pub use find::{Whereabouts, find};
 pub use look::{function_name, last_func, worker_comm, worker_info};
 pub use rcu::{
@@ -29,7 +30,7 @@ use crate::grab::{self, Target};
 use crate::runtime::Runtime;
 use crate::workqueue::Workqueue;
 use crate::wq::{Handle, Queueing};
-use crate::{current, notice};
+use crate::{current, notice, symbol};
 
 /// `WORK_CPU_UNBOUND`.
 pub const CPU_UNBOUND: u32 = crate::delayed::CPU_UNBOUND;
@@ -78,6 +79,16 @@ impl Deref for Borrowed {
     fn deref(&self) -> &Workqueue {
         &self.0
     }
+}
+
+/// Makes the process's runtime and queue if it is a child that has none yet: nothing that is done
+/// with the queue then can fail for want of them.
+///
+/// # Errors
+/// If a thread that they need cannot be created.
+#[inline]
+pub fn make_ready(wq: &Workqueue) -> Result<(), crate::Error> {
+    wq.handle().make_ready()
 }
 
 /// Drains the queue and takes it down. What is left is a handle of a queue that takes no items; from
@@ -321,7 +332,36 @@ pub fn touch_watchdog(cpu: i32) {
     crate::watchdog::touch(usize::try_from(cpu).ok());
 }
 
+/// A variable of the environment; `None` in a program with privileges of its own (setuid).
+#[must_use]
+pub fn var(name: &str) -> Option<String> {
+    crate::environment::var(name)
+}
+
+/// Calls a work function here and now, which has to return as in [`must_return`].
+///
+/// # Safety
+/// As for the function itself.
+pub unsafe fn call(func: WorkFn, item: NonNull<WorkItem>) {
+    // SAFETY: passed on to the caller; made ready by `must_return`.
+    must_return(func as usize, || unsafe { crate::invoke::enter(func, item.as_ptr()) });
+}
+
+/// Calls `what`, which calls the function at address `func` that has to return: if it ends its thread
+/// or lets an exception out, the process ends with a word about it.
+pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
+    crate::invoke::must_return(|| format!("function {}", symbol::name_of(func)), what)
+}
+
+/// Says `text` on standard error, also in a silent process, and ends the process.
+#[cold]
+pub fn die(text: &str) -> ! {
+    notice::last_word(text);
+    std::process::abort()
+}
+
 /// Says `text` on standard error, as what the library has to say itself.
+#[track_caller]
 pub fn say(text: String) {
     notice::always(text);
 }

@@ -29,6 +29,8 @@ use crate::wq::{Handle, Queueing};
 
 pub(crate) use readers::synchronize;
 pub use readers::{RcuReadGuard, rcu_read_lock};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use readers::{ReadersGuard, leave_behind, lock_readers};
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 
 /// An item whose function runs after an RCU grace period: not before every read-side section that

@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
-use cmwq_core::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue, WqKey};
 
 use crate::clock;
 use crate::current::{self, Context};
 use crate::inspect::{Reason, Role};
+use crate::invoke;
 use crate::notice::{self, Notice};
 use crate::park::{self, Event};
 use crate::plan::NEVER;
@@ -117,6 +117,7 @@ impl Rescuer {
 
     fn main(&self) {
         self.prepare();
+        invoke::watch_thread();
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
@@ -159,7 +160,7 @@ impl Rescuer {
     /// nowhere needed may run anywhere.
     fn rescue(&self, at: PwqRef) {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
-        self.go_to(&pool.spec.cpus);
+        self.go_to(&pool.whereabouts());
         let is_called_again = self.visit(pool, at.pwq);
         self.go_to(&self.everywhere());
         if is_called_again {
@@ -238,11 +239,10 @@ impl Locked {
     /// when to look whether it has to be called.
     #[inline]
     pub(crate) fn mayday(&mut self) -> Todo {
-        if !self.core.needs_rescuer() || self.mayday_at != NEVER {
+        if !self.core.needs_rescuer() {
             return Todo::Nothing;
         }
-        self.mayday_at = clock::now() + MAYDAY_INITIAL_TIMEOUT_NS;
-        Todo::Mayday(self.mayday_at)
+        self.mayday.arm(clock::now).map_or(Todo::Nothing, Todo::Mayday)
     }
 }
 
@@ -257,15 +257,14 @@ impl Pool {
     /// Calls rescuers, if it is time to. Returns when to look again.
     pub(crate) fn send_maydays(&'static self, now: Nanos) -> Nanos {
         let mut guard = self.lock();
-        if guard.mayday_at > now {
-            let at = guard.mayday_at;
+        let due_at = guard.mayday.due_at().unwrap_or(NEVER);
+        if due_at > now {
             self.unlock(guard, Kick::None);
-            return at;
+            return due_at;
         }
         let mut calls = Vec::new();
         let is_needed = guard.core.mayday(|at, wq| calls.push((at, wq)));
-        let next = if is_needed { now + MAYDAY_INTERVAL_NS } else { NEVER };
-        guard.mayday_at = next;
+        let next = guard.mayday.after(is_needed, now).unwrap_or(NEVER);
         if !calls.is_empty() {
             guard.mirror.decided(Reason::Mayday);
         }

@@ -4,8 +4,9 @@
 //! checker make their own.
 
 use std::io;
+use std::path::Path;
 
-use cmwq_core::{Kick, PoolId, WorkWord, WqKey, policy};
+use cmwq_core::{PoolId, WorkWord, WqKey, place};
 
 use crate::attrs::{Attrs, Priority};
 use crate::bh::BhContexts;
@@ -26,19 +27,21 @@ use crate::sentinel::Sentinels;
 use crate::service::{self, Service};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::PoolTable;
-use crate::topo::{self, AffinityScope, CpuSet, Pod, Topology};
+use crate::topo::{self, AffinityScope, CpuSet, Pod};
 use crate::watchdog::Watchdog;
 use crate::wq::{Kind, Queueing, Spec, Wq};
 
 #[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
 mod global;
+mod helping;
 pub(crate) mod placement;
+mod pretending;
 mod shutdown;
 mod sysfs;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use global::{leave_behind, lock_making};
-use placement::Placement;
+use placement::{Known, Placement};
 
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
 pub(crate) const HIGHPRI_NICE: i32 = -20;
@@ -57,8 +60,8 @@ pub(crate) struct Machine {
     /// Somebody had confined the process when it started, and not by a cpuset: its CPUs are never
     /// others than these.
     start_mask: Option<CpuSet>,
-    /// What all of `cpus` share.
-    topology: Topology,
+    /// What was known of `cpus` at the start.
+    known: Known,
     /// Index into `cpus` by CPU number.
     index: Vec<Option<usize>>,
     /// What the cgroup grants of them.
@@ -67,6 +70,8 @@ pub(crate) struct Machine {
     pub(crate) pods: Vec<Pod>,
     /// The pods of managed queues: one per CPU, or one in all under a quota.
     pub(crate) managed_pods: Vec<Pod>,
+    /// The CPUs that there are, if the others are only pretended.
+    pretends: Option<CpuSet>,
 }
 
 /// See the module header.
@@ -138,11 +143,24 @@ enum PoolPlace {
     Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
 }
 
+/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq there.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) pool: &'static Pool,
+    pub(crate) spec: Arc<PoolSpec>,
+}
+
+impl Found {
+    /// Of a pool in which the caller has a pwq, or under the registry's lock.
+    pub(crate) fn now(pool: &'static Pool) -> Self {
+        Self { pool, spec: pool.spec() }
+    }
+}
+
 impl Registry {
     /// The managed pods of a priority, if there are several.
     fn board(&mut self, runtime: &'static Runtime, priority: Priority) -> Option<&'static Pods> {
-        let places = runtime.machine.managed_pods.len();
-        if places == 1 {
+        if runtime.machine.managed_pods.len() == 1 {
             return None;
         }
         if priority == Priority::default() || priority == Priority::nice(HIGHPRI_NICE) {
@@ -151,8 +169,8 @@ impl Registry {
         if let Some((_, board)) = self.boards.iter().find(|(known, _)| *known == priority) {
             return Some(board);
         }
-        let nr_spare = runtime.placement.now().allowed.count();
-        let board = Box::leak(Box::new(Pods::new(places, nr_spare)));
+        let managed = &runtime.placement.now().managed;
+        let board = Box::leak(Box::new(runtime.machine.board(managed)));
         self.boards.push((priority, board));
         Some(board)
     }
@@ -173,18 +191,31 @@ impl Machine {
     fn read(params: &Params) -> Self {
         let sys = topo::SYS_ROOT.as_ref();
         let allowed = topo::allowed_cpus();
+        if let Some(nr_cpus) = params.debug_pretend_cpus {
+            return Self::pretended(nr_cpus, allowed);
+        }
         let start_mask = placement::confines(&allowed).then(|| allowed.clone());
         let possible = match &start_mask {
             Some(mask) => mask.clone(),
             None => topo::present_cpus(sys).unwrap_or_default().or(&allowed),
         };
-        let topology = Topology::read(sys, &possible);
         let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref()).map(|quota| quota.cpus);
-        let within = topology.within(&allowed);
+        Self { start_mask, ..Self::below(sys, &possible, allowed, quota, params) }
+    }
+
+    /// The machine that sysfs below `sys` tells of.
+    fn below(
+        sys: &Path,
+        possible: &CpuSet,
+        allowed: CpuSet,
+        quota: Option<f64>,
+        params: &Params,
+    ) -> Self {
+        let known = Known::read(sys, possible);
+        let within = known.topology.within(&allowed);
         let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
-        let managed = topo::pods(AffinityScope::Cpu, &topology, 1);
-        let machine = Self::with(&possible, allowed, quota, pods, managed);
-        Self { topology, start_mask, ..machine }
+        let managed = topo::pods(AffinityScope::Cpu, &known.topology, 1);
+        Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
     }
 
     /// A machine of those CPUs, all of which may be used. `pods` also say what shares a cache.
@@ -206,8 +237,8 @@ impl Machine {
         mut managed_pods: Vec<Pod>,
     ) -> Self {
         let cpus: Vec<u32> = possible.iter().collect();
-        let topology = Topology::of_pods(&pods);
-        let granted = topo::effective_cpus(allowed.count(), quota);
+        let known = Known::of_pods(&pods);
+        let granted = place::granted(allowed.count() as u32, quota) as usize;
         if pods.is_empty() || granted < allowed.count() {
             // A quota is for all CPUs together, so one pod has to manage it.
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
@@ -215,7 +246,17 @@ impl Machine {
         }
         let last = cpus.last().map_or(0, |last| *last);
         let index = (0..=last).map(|cpu| cpus.iter().position(|c| *c == cpu)).collect();
-        Self { cpus, allowed, start_mask: None, topology, index, quota, pods, managed_pods }
+        Self {
+            cpus,
+            allowed,
+            start_mask: None,
+            known,
+            index,
+            quota,
+            pods,
+            managed_pods,
+            pretends: None,
+        }
     }
 
     /// CPUs' worth of time that the process might use at the start.
@@ -224,7 +265,7 @@ impl Machine {
     }
 
     fn granted_of(&self, cpus: &CpuSet) -> u32 {
-        topo::effective_cpus(cpus.count(), self.quota) as u32
+        place::granted(cpus.count() as u32, self.quota)
     }
 
     /// The index of a CPU that may be ours.
@@ -244,6 +285,9 @@ impl Runtime {
     ) -> io::Result<&'static Self> {
         let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
         runtime.show_placement();
+        if cfg!(not(any(loom, shuttle))) && sense::is_alone() {
+            sense::reserve();
+        }
         Service::start(runtime)?;
         Ok(runtime)
     }
@@ -255,14 +299,16 @@ impl Runtime {
         first_pool: u32,
         inspect: Inspect,
     ) -> Box<Self> {
-        let detect = params.detect.unwrap_or_else(Detect::choose);
+        let detect = match params.detect.unwrap_or_else(Detect::choose) {
+            detect if machine.is_pretended() && detect.has_sentinel() => Detect::Tick,
+            detect => detect,
+        };
         let placement = Placement::new(&machine, &params);
-        let nr_managed = machine.managed_pods.len();
         let hogs = Hogs::new(&params);
         let cpus = machine.cpus.iter().copied().collect();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
-        let nr_spare = if nr_managed > 1 { machine.allowed.count() } else { nr_managed };
+        let managed = [(); 2].map(|()| machine.board(&placement.now().managed));
         Box::new(Self {
             params,
             detect,
@@ -275,7 +321,7 @@ impl Runtime {
             inspect,
             crew: Crew::new(),
             pools: PoolTable::new(first_pool),
-            managed: [(); 2].map(|()| Pods::new(nr_managed, nr_spare)),
+            managed,
             placement,
             base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
             registry: Mutex::new(Registry::default()),
@@ -322,8 +368,12 @@ impl Runtime {
             // Who names a CPU means its pool, whether it is here or not.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
             Kind::Percpu | Kind::Bh => self.placement.home(index),
-            // A CPU that is gone has nobody of its own to manage.
-            Kind::Managed if self.machine.managed_pods.len() > 1 => self.placement.home(index),
+            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone is
+            // used by who names it.
+            Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
+                Some(_) => self.placement.home(index),
+                None => self.placement.managed_home(index),
+            },
             Kind::Managed | Kind::Ordered => 0,
         }
     }
@@ -360,7 +410,7 @@ impl Runtime {
     #[cfg(all(test, shuttle))]
     pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
         let key = self.key_for(spec, spec.default_priority(), slot);
-        self.pool_by_key(key).expect("pools of a machine are fewer than there may be")
+        self.pool_by_key(key).expect("pools of a machine are fewer than there may be").pool
     }
 
     /// The key of a per-CPU or managed pool, or of an unbound one of default attributes.
@@ -377,10 +427,16 @@ impl Runtime {
     }
 
     /// The pool with this key, made on first use with its first worker. `None`: there are too many.
-    pub(crate) fn pool_by_key(&'static self, key: PoolKey) -> Option<&'static Pool> {
+    pub(crate) fn pool_by_key(&'static self, key: PoolKey) -> Option<Found> {
         let mut registry = lock(&self.registry);
         if let Some((_, pool)) = registry.pools.iter().find(|(known, _)| *known == key) {
-            return Some(pool);
+            return Some(Found::now(pool));
+        }
+        if let Some(pool) = self.renew_one(&mut registry, &key) {
+            let found = Found::now(pool);
+            drop(registry);
+            pool.create_worker(Creator::Spare);
+            return Some(found);
         }
         if self.pools.is_full() {
             return None;
@@ -392,16 +448,13 @@ impl Runtime {
             }
             _ => None,
         };
-        let is_online = !spec.is_away;
+        let is_to_spare = !spec.is_away && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
         if let Some((pods, place)) = pods {
-            debug_assert_eq!(
-                pool.is_spare(),
-                is_online,
-                "the board counts those that are not made"
-            );
+            debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
             pods.add(place, pool);
         }
+        let found = Found::now(pool);
         let is_bh = key.kind == Kind::Bh;
         registry.pools.push((key, pool));
         let is_closing = registry.is_closing;
@@ -413,6 +466,20 @@ impl Runtime {
         } else {
             pool.create_worker(Creator::Spare);
         }
+        Some(found)
+    }
+
+    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made, so that
+    /// there are as many as were ever needed at the same time. In a library that is shut down none is
+    /// vacant.
+    fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
+        if key.kind != Kind::Unbound {
+            return None;
+        }
+        let vacant = registry.pools.iter_mut().filter(|(_, pool)| pool.is_vacant());
+        let mut renewed = vacant.filter(|(_, pool)| pool.renew(self.pool_spec(key)));
+        let (known, pool) = renewed.next()?;
+        *known = key.clone();
         Some(pool)
     }
 
@@ -423,16 +490,17 @@ impl Runtime {
             kind,
             nice: priority.nice,
             priority,
-            node: machine.topology.node_of(&cpus),
+            node: now.node_of(&cpus),
             pod: cpus.clone(),
             is_strict: false,
             cpus,
-            concurrency: policy::UNMANAGED,
+            concurrency: place::concurrency(place::PoolKind::Unbound, 1, u32::MAX),
             is_away: false,
+            is_apart: false,
         };
         match &key.place {
             PoolPlace::Pod { pod, cpus, strict } => {
-                let (node, is_strict) = (machine.topology.node_of(pod), *strict);
+                let (node, is_strict) = (now.node_of(pod), *strict);
                 PoolSpec {
                     pod: pod.clone(),
                     is_strict,
@@ -441,23 +509,28 @@ impl Runtime {
                 }
             }
             PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
-                let pod = &machine.managed_pods[*slot];
-                let cpus = pod.cpus.and(&now.allowed);
+                let (pod, is_only) =
+                    (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
+                let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
                 let is_away = cpus.is_empty();
+                let granted = machine.granted_of(&now.allowed);
                 let concurrency =
-                    (cpus.count() as u32).min(machine.granted_of(&now.allowed)).max(1);
+                    place::concurrency(place::PoolKind::Managed, cpus.count() as u32, granted);
                 let cpus = if is_away { pod.cpus.clone() } else { cpus };
-                let node = pod.node;
-                PoolSpec { concurrency, is_away, node, ..at(PoolKind::Managed, cpus) }
+                let is_apart = !cpus.intersects(&now.managed);
+                let node = now.node_of(&pod.cpus);
+                PoolSpec { concurrency, is_away, is_apart, node, ..at(PoolKind::Managed, cpus) }
             }
             PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
                 let cpu = machine.cpus[*slot];
-                PoolSpec { concurrency: 0, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
+                let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
+                PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
             }
             PoolPlace::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
                 let is_away = !now.allowed.contains(cpu);
-                let concurrency = if is_away { policy::UNMANAGED } else { 1 };
+                let concurrency =
+                    place::concurrency(place::PoolKind::Percpu, u32::from(!is_away), u32::MAX);
                 PoolSpec { concurrency, is_away, ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu)) }
             }
         }
@@ -478,7 +551,9 @@ impl Runtime {
     /// A CPU of a node: the caller's, or the node's first. `None`: there is none.
     pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
         let here = sense::sched::current_cpu();
-        let pods = self.machine.managed_pods.iter().filter(|pod| pod.node == Some(node));
+        let now = self.placement.now();
+        let is_there = |pod: &&Pod| now.node_of(&pod.cpus) == Some(node);
+        let pods = self.machine.managed_pods.iter().filter(is_there);
         let cpus = || pods.clone().flat_map(|pod| pod.cpus.iter());
         here.filter(|here| cpus().any(|cpu| cpu == *here)).or_else(|| cpus().min())
     }
@@ -488,105 +563,13 @@ impl Runtime {
         self.placement.now().allowed.iter().collect()
     }
 
-    /// A managed pool of another pod that has more work than it may run.
-    pub(crate) fn busy_sibling(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
-        let (pods, place) = pool.pods?;
-        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        let watched = others.filter_map(|other| pods.get(other)).filter(|other| {
-            // Where items are short a guest is in the way.
-            other.is_watched() && !other.has_short_items()
-        });
-        watched.into_iter().find(|other| {
-            let guard = other.lock();
-            let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
-            other.unlock(guard, Kick::None);
-            has_backlog
-        })
-    }
-
-    /// A CPU for an item that is better not run on that of `pool`, whose usual place that is: of a pod that is not taken, and has a CPU to spare if one
-    /// has. Those of the same last-level cache come first. `turn`: which of them, if none has one to spare.
-    pub(crate) fn free_sibling(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
-        let (pods, place) = pool.pods?;
-        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        let is_free = |&other: &usize| {
-            self.placement.is_home(other) && pods.get(other).is_none_or(|pool| !pool.is_taken())
-        };
-        let free = others.filter(is_free);
-        let cache = self.cache_of(place);
-        let is_near = |other: usize| self.cache_of(other) == cache;
-        let (mut nr_near, mut nr_far, mut spare) = (0, 0, None);
-        for other in free.clone() {
-            let is_near = is_near(other);
-            let is_spare = pods.get(other).is_none_or(Pool::is_spare);
-            if is_spare && (is_near || spare.is_none()) {
-                spare = Some(other);
-            }
-            if is_spare && is_near {
-                break;
-            }
-            *(if is_near { &mut nr_near } else { &mut nr_far }) += 1;
-        }
-        let next = || {
-            let nr = if nr_near > 0 { nr_near } else { nr_far };
-            free.filter(|&other| is_near(other) == (nr_near > 0)).nth(turn.checked_rem(nr)?)
-        };
-        let other = spare.or_else(next);
-        if other.is_none() {
-            // Whether they still are taken.
-            (1..pods.len()).for_each(|step| self.arm_sentinels_of((place + step) % pods.len()));
-        }
-        self.machine.managed_pods.get(other?)?.cpus.first()
-    }
-
-    /// The first CPU of the last-level cache of a managed pod.
-    fn cache_of(&self, place: usize) -> Option<u32> {
-        let cpu = self.machine.managed_pods[place].cpus.first()?;
-        self.machine.topology.cpu(cpu).map(|cpu| cpu.llc)
-    }
-
-    fn arm_sentinels_of(&self, place: usize) {
-        self.machine.managed_pods[place].cpus.iter().for_each(|cpu| self.sentinels.arm(cpu));
-    }
-
-    /// Work waits in `pool` at capacity: has the workers of the other pods watched, for their CPUs.
-    pub(crate) fn watch_other_pods(&self, pool: &'static Pool) {
-        let Some((pods, place)) = pool.pods else { return };
-        let others = (1..pods.len()).map(|step| (place + step) % pods.len());
-        others.filter_map(|other| pods.get(other)).for_each(Pool::watch_for_others);
-    }
-
-    /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
-    #[cold]
-    pub(crate) fn ask_idle_pods(&'static self, pool: &'static Pool) {
-        let Some((pods, place)) = pool.pods.filter(|(pods, _)| pods.any_spare()) else { return };
-        for step in 1..pods.len() {
-            let other = (place + step) % pods.len();
-            if pods.get(other).is_none() && !self.placement.is_home(other) {
-                continue;
-            }
-            let made = pods.get(other).or_else(|| {
-                let place = PoolPlace::Slot(other);
-                let key = PoolKey { kind: Kind::Managed, priority: pool.spec.priority, place };
-                self.pool_by_key(key)
-            });
-            let Some(other) = made else { return };
-            if !other.is_spare() {
-                continue;
-            }
-            if other.is_taken() {
-                other.call_when_idle();
-            } else if other.call_to_lend() {
-                return;
-            }
-        }
-    }
-
     /// Whether queues without attributes of their own may lead to this unbound pool.
     pub(crate) fn is_usual(&self, pool: &Pool) -> bool {
-        let priority = pool.spec.priority;
+        let spec = pool.spec();
+        let priority = spec.priority;
         (priority.is_base() || priority == Priority::nice(HIGHPRI_NICE))
-            && pool.spec.cpus == self.placement.now().unbound
+            && !spec.is_strict
+            && self.placement.now().is_usual(&spec.pod, &spec.cpus)
     }
 
     /// No thread could be had. Said once; tried again later by the service.
@@ -707,7 +690,7 @@ impl Runtime {
         self.no_threads.load(Ordering::Relaxed)
     }
 
-    #[cfg(all(test, any(loom, shuttle)))]
+    #[cfg(test)]
     pub(crate) fn set_fault_no_threads(&self, fail: bool) {
         self.no_threads.store(fail, Ordering::Relaxed);
     }

@@ -30,12 +30,15 @@ mod sleeps;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod socket;
 mod stat;
+pub(crate) mod stderr;
+pub(crate) mod thread;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};
 pub(crate) use perf_refusal::{RefusalCause, probe as probe_perf};
-pub(crate) use sleeps::nr_sleeps;
+pub(crate) use sleeps::{nr_sleeps, own_sleeps};
 pub(crate) use stat::StatFile;

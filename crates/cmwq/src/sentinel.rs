@@ -10,21 +10,25 @@ use crate::crew::Crew;
 use crate::notice::{self, Notice};
 use crate::pool::{Pool, PoolKind};
 use crate::sense;
-use crate::sync::{AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock, without};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock, without};
 use crate::topo::CpuSet;
 
 /// All sentinels, by CPU number.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
     cpus: Box<[Sentinel]>,
-    /// Serialises starting threads and publishing pools.
+    /// Serialises starting threads, moving them and publishing pools.
     setup: Mutex<()>,
+    /// One of them found itself on another CPU.
+    is_one_astray: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Sentinel {
     armed: Futex,
     state: AtomicU32,
+    /// Its thread's number, once that is ready.
+    tid: AtomicU32,
     /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
     /// leaked: a pool is added a few times in a process's life.
     pools: AtomicPtr<Vec<&'static Pool>>,
@@ -43,9 +47,14 @@ impl Sentinels {
         let new = |_| Sentinel {
             armed: Futex::new(0),
             state: AtomicU32::new(OFF),
+            tid: AtomicU32::new(0),
             pools: AtomicPtr::new(std::ptr::null_mut()),
         };
-        Self { cpus: (0..count).map(new).collect(), setup: Mutex::new(()) }
+        Self {
+            cpus: (0..count).map(new).collect(),
+            setup: Mutex::new(()),
+            is_one_astray: AtomicBool::new(false),
+        }
     }
 
     /// Lets the CPU's sentinel run when the CPU has nothing else to do. One load if it is armed
@@ -68,6 +77,30 @@ impl Sentinels {
         sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
+    /// Whether one has found itself on another CPU since the last time this was asked. Whether it may
+    /// go back is for those to say who know which CPUs the process has: it may have been
+    /// sent away.
+    pub(crate) fn is_one_astray(&self) -> bool {
+        // ORDERING: no pairing: a hint; who is still astray says it again.
+        self.is_one_astray.load(Ordering::Relaxed)
+            && self.is_one_astray.swap(false, Ordering::Relaxed)
+    }
+
+    /// The process has these CPUs now: their sentinels belong there.
+    pub(crate) fn call_home(&self, allowed: &CpuSet) {
+        // A thread ends only after `stop`, which says so under this lock.
+        let _setup = lock(&self.setup);
+        for cpu in allowed.iter() {
+            let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
+            // ORDERING: no pairing: a number, and `state` is written under `setup`.
+            let tid = sentinel.tid.load(Ordering::Relaxed);
+            if tid != 0 && sentinel.state.load(Ordering::Relaxed) == ON {
+                // Refused, its CPU has left again.
+                let _ = sense::sched::pin(tid.cast_signed(), &CpuSet::single(cpu));
+            }
+        }
+    }
+
     /// Lets all sentinels go, and starts no more.
     pub(crate) fn stop(&self) {
         let _setup = lock(&self.setup);
@@ -88,9 +121,9 @@ impl Sentinels {
         if pool.is_away() {
             return;
         }
-        let cpus = match pool.spec.kind {
+        let cpus = match pool.kind {
             PoolKind::Cpu(cpu) => CpuSet::single(cpu),
-            PoolKind::Managed => pool.spec.cpus.clone(),
+            PoolKind::Managed => pool.spec().cpus.clone(),
             PoolKind::Unbound | PoolKind::Bh(_) => return,
         };
         for cpu in cpus.iter() {
@@ -101,7 +134,7 @@ impl Sentinels {
             sentinel.add(pool);
             // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
             if sentinel.state.load(Ordering::Relaxed) == OFF {
-                sentinel.start(cpu, &pool.runtime.crew);
+                sentinel.start(cpu, &pool.runtime.crew, &self.is_one_astray);
             }
         }
     }
@@ -126,11 +159,11 @@ impl Sentinel {
         self.pools.store(Box::into_raw(Box::new(pools)), Ordering::Release);
     }
 
-    fn start(&'static self, cpu: u32, crew: &'static Crew) {
+    fn start(&'static self, cpu: u32, crew: &'static Crew, astray: &'static AtomicBool) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
         let started =
-            crew.spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu));
+            crew.spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, astray));
         if let Err(error) = started {
             self.refused(cpu, &error);
         }
@@ -145,14 +178,18 @@ impl Sentinel {
         });
     }
 
-    fn main(&self, cpu: u32) {
-        let home = CpuSet::single(cpu);
-        let ready =
-            sense::sched::pin_current(&home).and_then(|()| sense::sched::enter_idle_class());
-        if let Err(error) = ready {
+    fn main(&self, cpu: u32, astray: &AtomicBool) {
+        let home = match sense::sched::pin_current(&CpuSet::single(cpu)) {
+            // It has left just now, and may return.
+            Err(error) if sense::sched::is_absent(&error) => Ok(()),
+            home => home,
+        };
+        if let Err(error) = home.and_then(|()| sense::sched::enter_idle_class()) {
             self.refused(cpu, &error);
             return;
         }
+        // ORDERING: no pairing: a number.
+        self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
         loop {
             // ORDERING: Acquire pairs with the Release in `arm`, for the hints of the pools.
             while self.armed.word.swap(0, Ordering::Acquire) == 0 {
@@ -163,8 +200,10 @@ impl Sentinel {
                 return;
             }
             if sense::sched::current_cpu() != Some(cpu) {
-                // Its CPU has left; if it is back, so is its sentinel.
-                let _ = sense::sched::pin_current(&home);
+                // Its CPU has left, or somebody has sent it away. Of this one it knows nothing.
+                // ORDERING: no pairing: a hint.
+                astray.store(true, Ordering::Relaxed);
+                continue;
             }
             for pool in self.pools() {
                 if !without("taken.end") {

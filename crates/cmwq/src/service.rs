@@ -8,11 +8,12 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
-use cmwq_core::{Nanos, Timer, WorkItem};
+use cmwq_core::detect::Tick;
+use cmwq_core::detect::tick::TICK_FIRST_NS;
+use cmwq_core::{Nanos, Retry, Timer, WorkItem};
 
 use crate::clock;
 use crate::delayed;
-use crate::detect::Detect;
 use crate::fork;
 use crate::notice::{self, Notice};
 use crate::plan::{NEVER, Plan};
@@ -31,17 +32,6 @@ const SERVICE_STACK: usize = 256 << 10;
 /// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
 const SLICE_NS: u64 = 100_000;
 
-/// The tick begins with this interval.
-const TICK_MIN: Nanos = 250_000;
-/// The interval is halved, down to this, by each tick that finds a blocked worker in whose place another one can
-/// start: nothing better told of it, so the tick matters. By halves, since now and then a tick is only a few microseconds faster.
-const TICK_BUSY: Nanos = 100_000;
-/// The longest interval where the tick is the only source, and where it stands behind a better one.
-const TICK_MAX_ALONE: Nanos = 1_000_000;
-const TICK_MAX_BEHIND: Nanos = 4_000_000;
-/// The interval doubles after so many ticks in a row that let nobody start. Where other programs keep the CPUs
-/// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
-const FRUITLESS_TICKS: u32 = 8;
 /// So many timers are moved or taken off the wheel per hold of its lock: a few microseconds.
 const FIRE_BATCH: usize = 64;
 /// The CPUs are looked at no more often.
@@ -165,10 +155,15 @@ impl Service {
         }
     }
 
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn is_to_rescan(&self) -> bool {
+        self.rescan_at.load(Ordering::Relaxed) != NEVER
+    }
+
     /// The pool's work waits at capacity: look at its workers at intervals.
     pub(crate) fn start_ticking(&self, pool: &'static Pool) {
         if self.ticking.add(pool) {
-            self.plan.need_by(clock::now() + TICK_MIN);
+            self.plan.need_by(clock::now() + TICK_FIRST_NS);
         }
     }
 
@@ -176,7 +171,7 @@ impl Service {
     pub(crate) fn hurry(&self) {
         // ORDERING: no pairing of its own: see `Plan`.
         if !self.is_hurried.swap(true, Ordering::Relaxed) {
-            self.plan.need_by_unlocked(clock::now() + TICK_MIN);
+            self.plan.need_by_unlocked(clock::now() + TICK_FIRST_NS);
         }
     }
 
@@ -292,9 +287,8 @@ struct Loop {
     runtime: &'static Runtime,
     service: &'static Service,
     tick_at: Nanos,
-    interval: Nanos,
-    /// Ticks in a row that let nobody start.
-    fruitless: u32,
+    tick: Tick,
+    nr_ticks: usize,
     /// There were more timers to handle than are handled at once.
     is_behind: bool,
     /// When to look at the CPUs again, if the thread is awake then.
@@ -316,8 +310,8 @@ impl Loop {
             runtime,
             service: &runtime.service,
             tick_at: NEVER,
-            interval: TICK_MIN,
-            fruitless: 0,
+            tick: Tick::new(runtime.detect.tick_role()),
+            nr_ticks: 0,
             is_behind: false,
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
@@ -332,6 +326,8 @@ impl Loop {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);
+            // Better now than when workers wait for it.
+            sense::reserve();
         }
         self.runtime.placement.bear_witness(&self.runtime.machine);
         // ORDERING: no pairing of its own: see `stop`.
@@ -353,13 +349,11 @@ impl Loop {
     fn deadline(&mut self) -> Nanos {
         let service = self.service;
         if self.tick_at == NEVER && !service.ticking.is_empty() {
-            self.interval = TICK_MIN;
-            self.tick_at = clock::now() + self.interval;
+            self.tick_at = clock::now() + self.tick.begin();
         }
         // ORDERING (here and below): no pairing of their own: see `Plan`.
         if service.is_hurried.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
-            self.interval = TICK_MIN;
-            self.tick_at = self.tick_at.min(clock::now() + TICK_MIN);
+            self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
         }
         if self.is_behind {
             return clock::now();
@@ -404,6 +398,7 @@ impl Loop {
             return;
         }
         clock::look();
+        self.nr_ticks = self.nr_ticks.wrapping_add(1);
         self.service.ticking.collect(&mut self.pools);
         let mut has_woken = false;
         for pool in &self.pools {
@@ -413,20 +408,12 @@ impl Loop {
             has_woken |= self.tick_pool(pool);
         }
         self.service.ticking.drop_quiet();
-        let longest = match self.runtime.detect {
-            Detect::Perf | Detect::Sentinel => TICK_MAX_BEHIND,
-            Detect::Tick | Detect::Inline => TICK_MAX_ALONE,
-        };
-        self.fruitless = if has_woken { 0 } else { self.fruitless + 1 };
-        self.interval = if has_woken {
-            (self.interval / 2).max(TICK_BUSY)
-        } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
-            (self.interval * 2).min(longest)
-        } else {
-            self.interval
-        };
+        if self.runtime.sentinels.is_one_astray() {
+            self.service.rescan_soon();
+        }
+        let interval = self.tick.after(has_woken);
         self.tick_at =
-            if self.service.ticking.is_empty() { NEVER } else { clock::now() + self.interval };
+            if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };
     }
 
     /// Whether it found somebody blocked, and that let somebody else start.
@@ -442,8 +429,8 @@ impl Loop {
             pool.arm_all_sentinels();
         }
         if found.has_backlog && !pool.has_short_items() {
-            self.runtime.ask_idle_pods(pool);
-            self.runtime.watch_other_pods(pool);
+            self.runtime.call_for_help(pool);
+            self.runtime.watch_other_pods(pool, self.nr_ticks);
         }
         found.has_woken
     }
@@ -474,8 +461,7 @@ impl Loop {
         }
     }
 
-    /// Tries again to create workers where that failed. Not only where work waits for one: a pool whose workers are
-    /// all busy needs its standby before the last of them blocks, since nobody asks for one then.
+    /// Tries again to create workers where that failed.
     fn retry(&mut self, now: Nanos) {
         if now < self.service.retry_at.load(Ordering::Relaxed) {
             return;
@@ -484,12 +470,12 @@ impl Loop {
         self.runtime.bh.retry(self.runtime);
         for pool in self.runtime.pools() {
             let guard = pool.lock_only();
-            let (failed, nr_idle) = (guard.core.create_retry_at(), guard.core.nr_idle());
+            let retry = guard.core.retry(now);
             drop(guard);
-            match failed {
-                Some(at) if at > now => self.service.retry_at(at),
-                Some(_) if nr_idle == 0 => pool.create_worker(Creator::Spare),
-                _ => {}
+            match retry {
+                Retry::Nothing => {}
+                Retry::At(at) => self.service.retry_at(at),
+                Retry::Create => pool.create_worker(Creator::Spare),
             }
         }
     }

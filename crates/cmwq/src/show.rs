@@ -9,13 +9,13 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 
 use cmwq_core::{BusyWorker, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey};
 
 use crate::flushing;
 use crate::pool::{Pool, PoolKind};
 use crate::runtime::Runtime;
+use crate::sense::stderr;
 use crate::symbol;
 use crate::sync::Arc;
 use crate::thread::Thread;
@@ -112,7 +112,7 @@ pub fn show_one_workqueue(wq: &Workqueue) {
 fn say(title: &str, report: &Report) {
     let text = format!("{title}\n{report}");
     // Nothing can be done about a closed standard error.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    stderr::write(&text);
 }
 
 /// What the thread of a worker runs.
@@ -234,7 +234,7 @@ impl Place {
             let title = &thread?.title;
             Some((id, Worker { tid: title.tid(), desc: title.desc() }))
         });
-        let spec = &pool.spec;
+        let spec = &pool.spec();
         let mut described = format!("cpus={}", spec.cpus);
         if let Some(node) = spec.node {
             let _ = write!(described, " node={node}");

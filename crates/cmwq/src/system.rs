@@ -9,6 +9,7 @@
 //! ```
 
 use crate::builder::Builder;
+use crate::error::Error;
 use crate::sync::OnceLock;
 use crate::workqueue::Workqueue;
 
@@ -23,15 +24,43 @@ macro_rules! system_queues {
             $(#[doc(alias = $alias)])?
             #[must_use]
             pub fn $name() -> &'static Workqueue {
-                static QUEUE: OnceLock<Workqueue> = OnceLock::new();
-                let build: fn(Builder) -> Builder = $build;
-                QUEUE.get_or_init(|| match build(Workqueue::builder($label)).build() {
-                    Ok(queue) => queue,
-                    Err(error) => panic!("cannot make the system workqueue '{}': {error}", $label),
+                fallible::$name().unwrap_or_else(|error| {
+                    panic!("cannot make the system workqueue '{}': {error}", $label)
                 })
             }
         )*
+
+        /// The same, for those that can go on without: the next call tries again.
+        #[doc(hidden)]
+        pub mod fallible {
+            use super::{Builder, Error, OnceLock, Workqueue, get_or_build};
+            $(
+                /// As its namesake above.
+                ///
+                /// # Errors
+                /// If the service thread cannot be created.
+                pub fn $name() -> Result<&'static Workqueue, Error> {
+                    static QUEUE: OnceLock<Workqueue> = OnceLock::new();
+                    let build: fn(Builder) -> Builder = $build;
+                    get_or_build(&QUEUE, $label, build)
+                }
+            )*
+        }
     };
+}
+
+/// A queue of the process's, made now if there is none yet.
+pub(crate) fn get_or_build(
+    queue: &'static OnceLock<Workqueue>,
+    name: &str,
+    build: fn(Builder) -> Builder,
+) -> Result<&'static Workqueue, Error> {
+    if let Some(queue) = queue.get() {
+        return Ok(queue);
+    }
+    // Of two that are made at the same time, one is dropped before anything was queued on it.
+    let made = build(Workqueue::builder(name)).build()?;
+    Ok(queue.get_or_init(|| made))
 }
 
 system_queues! {

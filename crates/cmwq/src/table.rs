@@ -1,4 +1,5 @@
-//! The table of pools: ids to pools, growing, never shrinking, read without a lock.
+//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only while no pool is
+//! vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
 //!
 //! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
 

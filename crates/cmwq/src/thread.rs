@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-use cmwq_core::{Nanos, PoolId, PoolState, PwqId, WorkerId};
+use cmwq_core::detect::evidence::{self, Seen, Used};
+use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::clock;
-use crate::hog::HogWatch;
+use crate::hog::HogMarks;
 use crate::inspect::WorkerMirror;
 use crate::meter::Meter;
 use crate::park::Parker;
 use crate::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
-use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
 use crate::title::Title;
 
 /// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the
@@ -36,25 +38,6 @@ impl Berth {
         let free = FREE_BERTHS.lock().ok().and_then(|mut free| free.pop());
         free.unwrap_or_else(|| Box::leak(Box::new(Self { parker: Parker::new() })))
     }
-}
-
-/// What a look at a thread told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// On a CPU, or waiting for one.
-    Running,
-    /// Waiting for something else than a CPU.
-    Blocked,
-    /// Not in the run one asked about, or it cannot be told.
-    Unknown,
-}
-
-/// How a thread spent the time between two looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Used {
-    Nothing,
-    Some,
-    All,
 }
 
 /// The ways to look at a thread, opened by the thread itself when it starts.
@@ -84,7 +67,13 @@ pub(crate) struct Thread {
     /// Looks in a row that found its CPU time standing still, for when nothing better than it can
     /// be had.
     still: AtomicU32,
-    hog: HogWatch,
+    hog: HogMarks,
+    /// Its CPU time when it was first found blocked in this run; 0: it was not.
+    blocked_at: AtomicU64,
+    /// Its CPU time when an item of which that was known ended, or when it began itself.
+    ended_at: AtomicU64,
+    /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
+    is_unbound: AtomicBool,
     /// Which guest of which pool a lent worker is, or `AT_HOME`.
     guest: AtomicU64,
     /// Where its stack is; empty: not known.
@@ -106,13 +95,18 @@ impl Thread {
             looked_at: AtomicU64::new(0),
             looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
-            hog: HogWatch::default(),
+            hog: HogMarks::default(),
+            blocked_at: AtomicU64::new(0),
+            ended_at: AtomicU64::new(0),
+            is_unbound: AtomicBool::new(false),
             guest: AtomicU64::new(AT_HOME),
             stack: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
     pub(crate) fn set_senses(&self, senses: Senses) {
+        // ORDERING: no pairing: a hint, see below.
+        self.ended_at.store(sense::current_cpu_time(), Ordering::Relaxed);
         let _ = self.senses.set(senses);
     }
 
@@ -121,8 +115,8 @@ impl Thread {
         self.senses.get().map_or(0, |senses| senses.tid)
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `guest`, `stack`): no pairing: hints for
-    // detectors. What a detector concludes is applied under the pool's lock, with the run's number.
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`, `is_unbound`, `guest`, `stack`): no
+    // pairing: hints for detectors. What a detector concludes is applied under the pool's lock, with the run's number.
 
     #[inline]
     pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
@@ -133,6 +127,47 @@ impl Thread {
     #[inline]
     pub(crate) fn leave_function(&self) {
         self.run.store(0, Ordering::Relaxed);
+    }
+
+    /// The thread was found blocked in run `seq`.
+    pub(crate) fn note_blocked(&self, seq: u64) {
+        if self.blocked_at.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let clock = self.senses.get().and_then(|senses| senses.clock);
+        if let Some(now) = clock.and_then(CpuClock::now_ns)
+            && self.is_in_run(seq)
+        {
+            self.blocked_at.store(now.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// It was found blocked in the run that has just ended.
+    #[inline]
+    pub(crate) fn was_blocked(&self) -> bool {
+        self.blocked_at.load(Ordering::Relaxed) != 0
+    }
+
+    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was found blocked
+    /// in it. What came before includes runs since `ended_at` in which it was not found blocked.
+    pub(crate) fn take_waited(&self) -> Option<Waited> {
+        let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
+        if blocked == 0 {
+            return None;
+        }
+        let now = self.senses.get()?.clock?.now_ns()?;
+        let ended = self.ended_at.swap(now, Ordering::Relaxed);
+        let (before, after) = (blocked.saturating_sub(ended), now.saturating_sub(blocked));
+        Some(Waited { before, after })
+    }
+
+    #[inline]
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.is_unbound.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unbound(&self, is_unbound: bool) {
+        self.is_unbound.store(is_unbound, Ordering::Relaxed);
     }
 
     pub(crate) fn is_in_run(&self, seq: u64) -> bool {
@@ -149,7 +184,8 @@ impl Thread {
         if !self.is_in_run(seq) {
             return Seen::Unknown;
         }
-        let seen = self.look_now(patient);
+        let Some(senses) = self.senses.get() else { return Seen::Unknown };
+        let seen = evidence::look(&mut View { thread: self, senses }, patient);
         if seen == Seen::Blocked {
             self.hog.slept();
         }
@@ -162,8 +198,8 @@ impl Thread {
         let Some(senses) = self.senses.get().filter(|_| self.is_in_run(seq)) else { return false };
         let Some(cpu) = senses.clock.and_then(CpuClock::now_ns) else { return false };
         let now = clock::now();
-        self.hog.look(seq, (cpu, now), thresh, || sense::nr_sleeps(senses.tid))
-            && self.is_in_run(seq)
+        let seen = Evidence { seq, cpu, now };
+        self.hog.judge(seen, thresh, || sense::nr_sleeps(senses.tid)) && self.is_in_run(seq)
     }
 
     /// Notes where the calling thread's stack is, which is this one's.
@@ -206,57 +242,46 @@ impl Thread {
         (packed != AT_HOME).then_some((PoolId((packed >> 32) as u32), WorkerId(packed as u32)))
     }
 
-    fn look_now(&self, patient: bool) -> Seen {
-        let Some(senses) = self.senses.get() else { return Seen::Unknown };
-        match senses.switches.as_ref().map(SwitchRecords::last) {
-            Some(Switch::Blocked) => return Seen::Blocked,
-            Some(Switch::Running | Switch::Preempted) => return Seen::Running,
-            Some(Switch::None) | None => {}
-        }
-        let used = patient.then(|| self.used_since(senses)).flatten();
-        if used == Some(Used::All) {
-            return Seen::Running;
-        }
-        match senses.stat.as_ref().map(StatFile::state) {
-            Some(Ok(state)) if state.is_blocked() => Seen::Blocked,
-            Some(Ok(_)) => Seen::Running,
-            // Without /proc a thread whose CPU time stands still for several looks is taken for
-            // blocked. It may only be starved of CPU; that costs one worker too many, for a while.
-            _ if used == Some(Used::Nothing) => {
-                let still = self.still.fetch_add(1, Ordering::Relaxed) + 1;
-                if still >= 3 { Seen::Blocked } else { Seen::Unknown }
-            }
-            _ => Seen::Unknown,
-        }
-    }
-
-    /// How much of the time since the last look the thread spent on a CPU; `None` if that cannot be
-    /// told.
-    fn used_since(&self, senses: &Senses) -> Option<Used> {
-        let cpu_now = senses.clock?.now_ns()?;
-        let now = clock::now();
-        let used = cpu_now.saturating_sub(self.looked_at.swap(cpu_now, Ordering::Relaxed));
-        let passed = now.saturating_sub(self.looked_when.swap(now, Ordering::Relaxed));
-        if used == 0 {
-            return Some(Used::Nothing);
-        }
-        self.still.store(0, Ordering::Relaxed);
-        // A thread that had a CPU nearly all the time most probably has it now.
-        Some(if used >= passed - passed / 8 { Used::All } else { Used::Some })
-    }
-
     /// Whether a thread that was seen blocked in run `seq` has come back.
     pub(crate) fn is_back(&self, seq: u64) -> bool {
         let Some(senses) = self.senses.get() else { return false };
-        if let Some(switches) = &senses.switches {
-            return self.is_in_run(seq)
-                && matches!(switches.last(), Switch::Running | Switch::Preempted);
+        let mut view = View { thread: self, senses };
+        self.is_in_run(seq) && evidence::is_back(&mut view) && self.is_in_run(seq)
+    }
+}
+
+/// A thread, as a look from outside finds it.
+struct View<'a> {
+    thread: &'a Thread,
+    senses: &'a Senses,
+}
+
+impl evidence::Senses for View<'_> {
+    fn switched(&mut self) -> Option<evidence::Switch> {
+        Some(match self.senses.switches.as_ref()?.last() {
+            Switch::Blocked => evidence::Switch::Blocked,
+            Switch::Running | Switch::Preempted => evidence::Switch::Runnable,
+            Switch::None => evidence::Switch::None,
+        })
+    }
+
+    fn used(&mut self) -> Option<Used> {
+        let cpu_now = self.senses.clock?.now_ns()?;
+        let (now, thread) = (clock::now(), self.thread);
+        let used = cpu_now.saturating_sub(thread.looked_at.swap(cpu_now, Ordering::Relaxed));
+        let passed = now.saturating_sub(thread.looked_when.swap(now, Ordering::Relaxed));
+        if used != 0 {
+            thread.still.store(0, Ordering::Relaxed);
         }
-        // One that did not run since the last look cannot be back.
-        if self.used_since(senses) == Some(Used::Nothing) {
-            return false;
-        }
-        self.look(seq, false) == Seen::Running
+        Some(Used::of(used, passed))
+    }
+
+    fn is_blocked(&mut self) -> Option<bool> {
+        Some(self.senses.stat.as_ref()?.state().ok()?.is_blocked())
+    }
+
+    fn stood_still(&mut self) -> u32 {
+        self.thread.still.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

@@ -2,11 +2,10 @@
 //!
 //! A pool that is watched is on the list, or whoever began to watch it is about to put it there.
 
+use cmwq_core::detect::Quiet;
+
 use crate::pool::Pool;
 use crate::sync::{AtomicBool, Mutex, Ordering, acquire, lock, release};
-
-/// A pool stays on the list for so many ticks after its last work stopped waiting.
-const QUIET_TICKS: u32 = 4;
 
 /// What can be on the list.
 pub(crate) trait Watched {
@@ -25,7 +24,7 @@ pub(crate) struct TickList<P: 'static = Pool> {
 #[derive(Debug)]
 struct Entry<P: 'static> {
     pool: &'static P,
-    quiet: u32,
+    quiet: Quiet,
 }
 
 impl<P: Watched> TickList<P> {
@@ -44,7 +43,7 @@ impl<P: Watched> TickList<P> {
         if pool.is_listed().swap(true, release("tick_add")) {
             return false;
         }
-        lock(&self.entries).push(Entry { pool, quiet: 0 });
+        lock(&self.entries).push(Entry { pool, quiet: Quiet::default() });
         true
     }
 
@@ -62,12 +61,7 @@ impl<P: Watched> TickList<P> {
 
 impl<P: Watched> Entry<P> {
     fn stays(&mut self) -> bool {
-        if self.pool.is_watched() {
-            self.quiet = 0;
-            return true;
-        }
-        self.quiet += 1;
-        if self.quiet < QUIET_TICKS {
+        if self.quiet.stays(self.pool.is_watched()) {
             return true;
         }
         // ORDERING: Acquire pairs with the Release in `add`: whoever began to watch after our look above found
@@ -78,7 +72,7 @@ impl<P: Watched> Entry<P> {
         if !self.pool.is_watched() || is_listed.swap(true, Ordering::Relaxed) {
             return false;
         }
-        self.quiet = 0;
+        self.quiet = Quiet::default();
         true
     }
 }

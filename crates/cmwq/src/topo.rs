@@ -26,11 +26,11 @@ mod task_limit;
 mod topology;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use cpuset::CpuSet;
 pub use cpuset_text::ParseCpuSetError;
-pub(crate) use quota::{cpu_quota, effective_cpus};
+pub(crate) use quota::cpu_quota;
 pub use scope::{AffinityScope, ParseScopeError};
 pub(crate) use scope::{Pod, pods};
 pub(crate) use system::{

@@ -13,6 +13,8 @@
 
 #[cfg(not(any(loom, shuttle)))]
 mod control;
+#[cfg(not(any(loom, shuttle)))]
+mod destination;
 mod event;
 #[cfg(not(any(loom, shuttle)))]
 pub mod file;
@@ -53,6 +55,7 @@ pub(crate) use outside::queued;
 
 use outside::probe;
 
+use crate::invoke;
 use crate::pool::{Pool, PoolKind};
 use crate::symbol::closures;
 use crate::wq::Wq;
@@ -94,7 +97,7 @@ pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
     let _span = outside::executing(pool, claim);
     execute_start(pool, claim);
     // SAFETY: the caller's promise.
-    unsafe { (claim.func)(claim.item) };
+    unsafe { invoke::call(pool.runtime, claim) };
     execute_end(pool, claim);
 }
 
@@ -316,7 +319,7 @@ fn emit_mayday(pool: &Pool, wq: &Wq) {
 }
 
 fn cpu_of(pool: &Pool) -> i32 {
-    match pool.spec.kind {
+    match pool.kind {
         PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => cpu as i32,
         PoolKind::Unbound | PoolKind::Managed => -1,
     }

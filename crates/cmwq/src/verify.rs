@@ -6,16 +6,15 @@
 
 use std::cell::RefCell;
 
+use cmwq_core::detect::evidence::{SLEEPERS_PER_LOOK, Seen};
+use cmwq_core::detect::{alarms, hogs};
 use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 
 use crate::inspect::Reason;
-use crate::pool::{Pool, PoolKind};
+use crate::pool::Pool;
 use crate::sync::Arc;
-use crate::thread::{Seen, Thread};
+use crate::thread::Thread;
 use crate::trace::{self, Kind};
-
-/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
-const SLEEPERS_PER_LOOK: usize = 8;
 
 struct Suspect {
     id: WorkerId,
@@ -23,6 +22,8 @@ struct Suspect {
     sleeping: bool,
     /// It runs, and has for long.
     is_hog: bool,
+    /// It may wake up elsewhere.
+    is_unbound: bool,
     thread: Arc<Thread>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Found {
 /// asks for what to do next.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
-    if found.blocked == 0 && found.has_to_watch {
+    if alarms::is_false(found.blocked, found.has_to_watch) {
         pool.false_alarm();
     }
 }
@@ -84,12 +85,8 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
-    let (mut sleepers, mut hogs) = (0, 0);
-    for view in guard.core.workers().filter(|view| view.running || view.sleeping || view.hog) {
-        if view.hog && !view.sleeping {
-            hogs += 1;
-            continue;
-        }
+    let mut sleepers = 0;
+    for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
         if view.sleeping {
             sleepers += 1;
             if sleepers > SLEEPERS_PER_LOOK {
@@ -102,38 +99,38 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
             seq: view.seq,
             sleeping: view.sleeping,
             is_hog: false,
+            is_unbound: false,
             thread: Arc::clone(thread),
         });
     }
     let has_backlog = guard.core.work_waits();
+    let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     pool.unlock(guard, Kick::None);
-    // See `hog`: a managed pod is made for computing.
-    let most_hogs =
-        if pool.spec.kind == PoolKind::Managed { pool.spec.concurrency } else { u32::MAX };
-    let room_for_hogs = most_hogs.saturating_sub(hogs);
     Found { has_to_watch: true, has_backlog, room_for_hogs, ..Found::default() }
 }
 
 /// Whether somebody else than `me` is woken.
-fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> bool {
+fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
         guard.worker_resumed(pool, back.id, back.seq);
         guard.show_belief(back.id);
     }
     let mut wake = Kick::None;
-    let mut hogs = Vec::new();
-    for suspect in suspects.iter().filter(|suspect| !suspect.sleeping) {
+    let mut found_hogs = Vec::new();
+    for suspect in suspects.iter_mut().filter(|suspect| !suspect.sleeping) {
         let kick = if suspect.is_hog {
             let Some(hog) = guard.core.worker_cpu_intensive(suspect.id, suspect.seq) else {
                 continue;
             };
-            hogs.push((hog, &*suspect.thread));
+            found_hogs.push((hog, Arc::clone(&suspect.thread)));
             guard.mirror.decided(Reason::Hog);
             hog.kick
         } else {
             guard.mirror.decided(Reason::Blocked);
-            guard.worker_blocked(pool, suspect.id, suspect.seq)
+            let kick = guard.worker_blocked(pool, suspect.id, suspect.seq);
+            suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
+            kick
         };
         guard.show_belief(suspect.id);
         // The core marks whom it wakes, so only the first kick can be a wake-up.
@@ -145,9 +142,18 @@ fn apply(pool: &'static Pool, suspects: &[Suspect], me: Option<WorkerId>) -> boo
     }
     let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
     let has_woken = matches!(wake, Kick::Wake(_));
+    let unbinds = guard.core.config().unbinds;
     pool.unlock(guard, wake);
-    for (hog, thread) in hogs {
-        tell_of_hog(pool, hog, thread);
+    // After the wake-up, which is urgent.
+    if unbinds {
+        let blocked = suspects.iter().filter(|suspect| !suspect.sleeping && !suspect.is_hog);
+        blocked.for_each(|suspect| suspect.thread.note_blocked(suspect.seq));
+    }
+    for suspect in suspects.iter().filter(|suspect| suspect.is_unbound) {
+        pool.unbind(&suspect.thread, suspect.seq);
+    }
+    for (hog, thread) in found_hogs {
+        tell_of_hog(pool, hog, &thread);
     }
     has_woken
 }
@@ -167,7 +173,7 @@ fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
         }
         return;
     };
-    if pool.spec.kind != PoolKind::Managed
+    if hogs::is_mistake(pool.kind.in_core())
         && let Some(name) = runtime.wq_name(wq)
     {
         runtime.hogs.report(func, &name);

@@ -175,7 +175,8 @@ impl Watchdog {
 
     /// When it was last touched on account of a pool, or of everything.
     fn touched_for(&self, pool: Option<&Pool>) -> Nanos {
-        let cpus = pool.map(|pool| &pool.spec.cpus);
+        let spec = pool.map(Pool::spec);
+        let cpus = spec.as_ref().map(|spec| &spec.cpus);
         let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
         let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
         on_cpu.unwrap_or(&self.touched).load(Ordering::Relaxed)

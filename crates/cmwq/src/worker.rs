@@ -9,6 +9,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use cmwq_core::help::Visit;
 use cmwq_core::{Claim, Kick, Next, WorkerId};
 
 use crate::attrs::{Priority, Sched};
@@ -16,12 +17,12 @@ use crate::clock;
 use crate::current::{self, Context};
 use crate::detect::Detect;
 use crate::inspect::Reason;
+use crate::invoke;
 use crate::lengths::Lengths;
 use crate::notice::{self, Notice};
-use crate::pace::Visit;
-use crate::pool::{Creator, Locked, Pool, has_rest};
+use crate::pool::{Creator, Locked, Pool};
 use crate::sense::{self, CpuClock, StatFile, SwitchRecords};
-use crate::sync::{Arc, MutexGuard};
+use crate::sync::{Arc, MutexGuard, without};
 use crate::thread::{Senses, Thread};
 use crate::trace::{self, Kind};
 use crate::{park, verify};
@@ -34,7 +35,15 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     }
     let name = thread.title.base().to_owned();
     let stack = pool.runtime.params.stack_size;
-    pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main())
+    #[cfg(shuttle)]
+    let berth = thread.berth;
+    let spawned =
+        pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
+    // Models have no berths that were another thread's before, so they always play what may happen
+    // with one: a wake-up that comes late, and to the wrong thread.
+    #[cfg(shuttle)]
+    berth.parker.unpark(park::WAKE);
+    spawned
 }
 
 /// A worker, or a rescuer during a visit, as seen by itself.
@@ -52,9 +61,16 @@ impl Worker {
 
     fn main(self) {
         self.prepare();
+        invoke::watch_thread();
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
-        self.thread.berth.parker.park(None);
+        // A late wake-up for the thread that had this berth before is no reason to begin.
+        loop {
+            self.thread.berth.parker.park(None);
+            if self.pool.lock_only().core.is_created(self.id) || without("worker.is_created") {
+                break;
+            }
+        }
         self.thread.meter.begin();
         trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
@@ -65,7 +81,7 @@ impl Worker {
     /// Puts the thread where and how its pool wants it. What is refused is said once and done
     /// without.
     fn prepare(&self) {
-        let (spec, runtime) = (&self.pool.spec, self.pool.runtime);
+        let (spec, runtime) = (self.pool.spec(), self.pool.runtime);
         self.pool.attach(&self.thread);
         self.thread.note_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
@@ -116,10 +132,10 @@ impl Worker {
         let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
-        self.call(context, &claim, claim.seq);
+        self.call_watched(context, &claim, claim.seq);
         let mut guard = self.pool.lock_only();
         let effects = guard.core.finish(self.id);
-        if has_rest(&effects) {
+        if effects.has_rest() {
             drop(guard);
             self.pool.act_effects(effects);
             guard = self.pool.lock_only();
@@ -131,6 +147,29 @@ impl Worker {
         guard
     }
 
+    /// The same, and the worker's own pool learns whether the item has waited.
+    #[inline]
+    fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
+        let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
+        self.call(context, claim, seq);
+        if sleeps.is_some() || self.thread.was_blocked() {
+            self.learn(sleeps);
+        }
+    }
+
+    /// `sleeps`: how often the thread had slept before, if the pool believed that the item waits.
+    #[cold]
+    fn learn(&self, sleeps: Option<u64>) {
+        let waited = self.thread.take_waited();
+        let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
+        let mut guard = self.pool.lock_only();
+        match waited {
+            Some(waited) => guard.core.item_waited(waited),
+            None if has_slept => {}
+            None => guard.core.item_did_not_wait(),
+        }
+    }
+
     /// Calls the function. The item must not be touched afterwards.
     #[inline]
     pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
@@ -138,7 +177,7 @@ impl Worker {
             self.pool.runtime.service.settle_titles_soon();
         }
         let cpu = sense::sched::current_cpu().unwrap_or(0);
-        if self.pool.is_misplaced(cpu) {
+        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
             self.pool.runtime.service.rescan_soon();
         }
         let begin = self.lengths.begin();
@@ -150,7 +189,7 @@ impl Worker {
             if trace::wants_runs() {
                 trace::run(self.pool, claim);
             } else {
-                (claim.func)(claim.item);
+                invoke::call(self.pool.runtime, claim);
                 trace::has_run(self.pool, claim);
             }
         }
@@ -173,7 +212,7 @@ impl Worker {
             guard.unwatch(self.pool);
         }
         guard.answer_call();
-        let (cull, is_closing) = (guard.core.cull_at(), guard.is_closing());
+        let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
         if !watch && self.pool.pods.is_some() && self.lend(context) {
@@ -183,7 +222,7 @@ impl Worker {
             self.pool.runtime.service.settle_titles_soon();
         }
         self.pool.runtime.service.wake_for_deferred();
-        if is_closing {
+        if is_closed {
             self.pool.dismiss_idle();
         }
         let tokens = self.thread.berth.parker.park(None);
@@ -192,6 +231,9 @@ impl Worker {
         }
         if self.pool.pods.is_some() {
             self.lengths.slept();
+        }
+        if self.thread.is_unbound() {
+            self.pool.rebind(&self.thread);
         }
         self.pool.repatriate();
     }
@@ -203,8 +245,8 @@ impl Worker {
         if self.pool.is_taken() {
             return false;
         }
-        let Some(busy) = self.pool.runtime.busy_sibling(self.pool) else { return false };
-        if self.pool.is_away() {
+        let Some(busy) = self.pool.runtime.pool_to_help(self.pool) else { return false };
+        if !self.pool.may_lend() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
@@ -217,6 +259,9 @@ impl Worker {
         // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
+        if self.thread.is_unbound() {
+            self.pool.rebind(&self.thread);
+        }
         self.serve(context, busy, seq);
         let mut home = self.pool.lock();
         home.core.lend_end(self.id);
@@ -236,7 +281,7 @@ impl Worker {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.show_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
-            self.call(context, &claim, seq);
+            self.call_watched(context, &claim, seq);
             let mut home = self.pool.lock();
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
@@ -247,7 +292,7 @@ impl Worker {
             // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
             let effects = guard.core.finish(guest);
-            if has_rest(&effects) {
+            if effects.has_rest() {
                 busy.unlock(guard, Kick::None);
                 busy.act_effects(effects);
                 guard = busy.lock();

@@ -42,7 +42,7 @@ pub(super) fn are_followed() -> bool {
 
 #[cold]
 fn read_environment() -> bool {
-    let wanted = std::env::var("CMWQ_DEBUG").unwrap_or_default();
+    let wanted = raw::var("CMWQ_DEBUG").unwrap_or_default();
     let is_on = wanted.split([',', ' ']).any(|what| what == "objects");
     // ORDERING: as above; who writes at the same time writes the same.
     STATE.store(if is_on { ON } else { OFF }, Ordering::Relaxed);

@@ -99,6 +99,13 @@ static void real_time(struct workqueue_struct *wq)
 	printf("%s\n", outcome ? "refused" : "real time");
 }
 
+static long not_called(void *arg)
+{
+	(void)arg;
+	CHECK(0);
+	return 0;
+}
+
 int main(void)
 {
 	struct workqueue_struct *wq;
@@ -110,5 +117,6 @@ int main(void)
 	real_time(wq);
 	destroy_workqueue(wq);
 	CHECK(cmwq_shutdown(60000) == 0);
+	CHECK(work_on_cpu(0, not_called, NULL) == -ENODEV);
 	return 0;
 }

@@ -2,6 +2,7 @@
 //! that are written as ours are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{compiler, include_dir, scratch, succeed};
 
@@ -23,7 +24,10 @@ impl Names {
     /// Of `cmwq.h` and all that it includes of ours; `None` without a compiler.
     pub(crate) fn of_headers() -> Option<Self> {
         let mut cc = compiler("cc")?;
-        let source = scratch("names").join("all.c");
+        // More than one test asks, at the same time.
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let nr = ASKED.fetch_add(1, Ordering::Relaxed);
+        let source = scratch(&format!("names_{nr}")).join("all.c");
         std::fs::write(&source, "#include <cmwq.h>\n").expect("a source");
         cc.args(["-std=gnu11", "-E", "-dD", "-I"]).arg(include_dir()).arg(&source);
         let output = String::from_utf8(succeed(&mut cc).stdout).expect("our headers are UTF-8");

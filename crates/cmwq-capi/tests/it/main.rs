@@ -13,5 +13,6 @@ mod kernel;
 mod manual;
 mod misuse;
 mod programs;
+mod refusals;
 mod support;
 mod symbols;

@@ -9,7 +9,15 @@ use crate::support::crate_dir;
 use crate::symbols::listed;
 
 /// Pages of others that ours refer to.
-const FOREIGN: [&str; 4] = ["fork(2)", "free(3)", "printf(3)", "pthreads(7)"];
+const FOREIGN: [&str; 7] = [
+    "fork(2)",
+    "free(3)",
+    "printf(3)",
+    "pthreads(7)",
+    "getauxval(3)",
+    "longjmp(3)",
+    "pthread_cancel(3)",
+];
 
 /// The source of each page, by its name with the section: `queue_work(3)`.
 fn pages() -> BTreeMap<String, (PathBuf, String)> {

@@ -69,6 +69,11 @@ fn queues_that_go() {
 }
 
 #[test]
+fn an_item_that_waits_in_a_pool_that_was_just_closed() {
+    check("closing", &[]);
+}
+
+#[test]
 fn flags_and_names() {
     let Some(said) = check("flags", &[]) else { return };
     for part in ["neither WQ_PERCPU nor WQ_UNBOUND", "both WQ_PERCPU and WQ_UNBOUND", "too long"] {

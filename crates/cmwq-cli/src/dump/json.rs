@@ -5,7 +5,9 @@ use cmwq::{AffinityScope, CpuSet};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::text::{allowed_cpus, pool_flags, pool_for, type_of};
+use crate::look::limit::LeftOut;
+
+use super::text::{allowed_cpus, pool_flags, pools_by_cpu, type_of};
 
 /// A document, and a line's end.
 pub(super) fn document(value: &impl Serialize) -> String {
@@ -16,7 +18,7 @@ pub(super) fn document(value: &impl Serialize) -> String {
 
 /// All sections. Sets of CPUs are lists as the kernel writes them (`0-3,8`); times are nanoseconds of
 /// `CLOCK_MONOTONIC`.
-pub(super) fn report(seen: &Snapshot) -> String {
+pub(super) fn report(seen: &Snapshot, left_out: LeftOut) -> String {
     document(&json!({
         "pid": seen.pid,
         "taken_ns": seen.taken_ns,
@@ -41,6 +43,7 @@ pub(super) fn report(seen: &Snapshot) -> String {
             "cpu_sets": seen.missing.masks,
             "torn": seen.torn,
         },
+        "left_out": left_out,
     }))
 }
 
@@ -94,11 +97,8 @@ fn pools(seen: &Snapshot) -> Vec<Value> {
 }
 
 fn workqueue(seen: &Snapshot, queue: &Queue) -> Value {
-    let pools: Vec<Value> = seen
-        .possible
-        .iter()
-        .map(|cpu| json!({ "cpu": cpu, "pool": pool_for(seen, queue, cpu) }))
-        .collect();
+    let pools: Vec<Value> =
+        pools_by_cpu(seen, queue).map(|(cpu, pool)| json!({ "cpu": cpu, "pool": pool })).collect();
     let rescuer = seen.rescuer_of(queue).filter(|rescuer| rescuer.tid != 0);
     let rescuer = rescuer.map(|rescuer| {
         let bound = allowed_cpus(seen.pid, rescuer.tid);

@@ -6,7 +6,7 @@ use cmwq::inspect::{Activity, Snapshot, Worker};
 use serde::Serialize;
 
 use crate::look::threads::{self, Sched, Thread};
-use crate::look::{Place, Stacks};
+use crate::look::{Place, Stacks, limit};
 
 /// A busy worker.
 #[derive(Debug, Serialize)]
@@ -31,16 +31,18 @@ pub(super) struct Busy {
     no_stack: Option<String>,
 }
 
-/// All busy workers, the longest first.
-pub(super) fn busy(seen: &Snapshot) -> Vec<Busy> {
+/// Busy workers, the longest first, `most` of them; and how many more there are.
+pub(super) fn busy(seen: &Snapshot, most: usize) -> (Vec<Busy>, usize) {
     let mut workers: Vec<(&Worker, Activity)> =
         seen.workers.iter().filter_map(|worker| Some((worker, worker.activity?))).collect();
     workers.sort_by_key(|(worker, now)| (now.since_ns, worker.tid));
+    let left_out = limit::cut(&mut workers, most);
     let tids: Vec<u32> = workers.iter().map(|(worker, _)| worker.tid).collect();
     let threads = threads::look(seen.pid, &tids);
     let mut stacks = Stacks::of(seen.pid);
     let told = workers.into_iter().zip(threads);
-    told.map(|((worker, now), thread)| tell(seen, worker, now, thread, &mut stacks)).collect()
+    let told = told.map(|((worker, now), thread)| tell(seen, worker, now, thread, &mut stacks));
+    (told.collect(), left_out)
 }
 
 fn tell(

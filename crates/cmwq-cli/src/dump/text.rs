@@ -1,8 +1,9 @@
 //! The dump as text, in the kernel tool's shape.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use cmwq::foreign::harmless;
 use cmwq::inspect::{Pool, PoolKind, Queue, QueueKind, Snapshot};
 use cmwq::{AffinityScope, CpuSet};
 
@@ -29,9 +30,7 @@ fn title(out: &mut String, text: &str) {
 /// The last characters of a name, since the first are often the same. KERNEL: as the tool's.
 pub(crate) fn short_name(name: &str) -> String {
     let skip = name.chars().count().saturating_sub(NAME_WIDTH);
-    // A name may hold anything, and a terminal obeys some of it.
-    let printable = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().skip(skip).map(printable).collect()
+    harmless(name).chars().skip(skip).collect()
 }
 
 /// As the kernel prints it: groups of 32 bits in hexadecimal, the highest first.
@@ -123,10 +122,17 @@ pub(crate) fn type_of(seen: &Snapshot, queue: &Queue) -> &'static str {
     }
 }
 
-/// The pool to which items of `cpu` go, if any ever did.
-pub(crate) fn pool_for(seen: &Snapshot, queue: &Queue, cpu: u32) -> Option<u32> {
-    let mut links = seen.links_of(queue).iter().filter(|link| !link.is_retired);
-    links.find(|link| link.cpu.is_none_or(|of| of == cpu)).map(|link| link.pool)
+/// Each possible CPU, and the pool to which its items go, if any ever did.
+pub(crate) fn pools_by_cpu(
+    seen: &Snapshot,
+    queue: &Queue,
+) -> impl Iterator<Item = (u32, Option<u32>)> {
+    let links = || seen.links_of(queue).iter().filter(|link| !link.is_retired);
+    // The first one counts, and ways for all CPUs come first.
+    let of_all = links().find(|link| link.cpu.is_none()).map(|link| link.pool);
+    let of_cpus: HashMap<u32, u32> =
+        links().rev().filter_map(|link| Some((link.cpu?, link.pool))).collect();
+    seen.possible.iter().map(move |cpu| (cpu, of_all.or_else(|| of_cpus.get(&cpu).copied())))
 }
 
 fn ways(out: &mut String, seen: &Snapshot) {
@@ -142,8 +148,8 @@ fn ways(out: &mut String, seen: &Snapshot) {
     for queue in &seen.queues {
         let _ =
             write!(out, " {:NAME_WIDTH$} {:>9}    ", short_name(&queue.name), type_of(seen, queue));
-        for cpu in &cpus {
-            let pool = pool_for(seen, queue, *cpu).map_or("-".to_owned(), |pool| pool.to_string());
+        for (_, pool) in pools_by_cpu(seen, queue) {
+            let pool = pool.map_or("-".to_owned(), |pool| pool.to_string());
             let _ = write!(out, " {pool:>width$}");
         }
         let _ = writeln!(out);
@@ -199,6 +205,8 @@ fn nodes(out: &mut String, seen: &Snapshot) {
     }
     let named: BTreeSet<u32> =
         cpus.keys().copied().chain(seen.nodes.iter().filter_map(|node| node.node)).collect();
+    let shares: HashMap<_, _> =
+        seen.nodes.iter().rev().map(|node| ((node.queue, node.node), node)).collect();
     let _ = write!(out, "[{:^NAME_WIDTH$} {:>4} {:>4}", "workqueue \\", "min", "max");
     for node in &named {
         let _ = write!(out, " {:>11}", format!("NODE {node}"));
@@ -213,8 +221,7 @@ fn nodes(out: &mut String, seen: &Snapshot) {
             queue.max_active
         );
         for node in named.iter().copied().map(Some).chain([None]) {
-            let found =
-                seen.nodes.iter().find(|known| known.queue == queue.key && known.node == node);
+            let found = shares.get(&(queue.key, node));
             let text = found.map_or("-".to_owned(), |node| format!("{}/{}", node.nr, node.max));
             let _ = write!(out, " {text:>11}");
         }

@@ -1,11 +1,12 @@
 //! Which code a process has mapped from where, as `/proc/PID/maps` tells, and where the files are to be had.
 
+use std::borrow::Cow;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// LIMIT: no file of code is read that is longer: 2 GiB.
-const MAX_FILE: u64 = 2 << 30;
+use cmwq::foreign::harmless;
+
 /// What the kernel says behind the name of a file that is not there any more.
 const DELETED: &str = " (deleted)";
 /// The code that the kernel itself gives to each process.
@@ -45,9 +46,9 @@ impl Mapping {
     }
 
     /// The file's name, without where it is.
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> Cow<'_, str> {
         let path = self.path.strip_suffix(DELETED).unwrap_or(&self.path);
-        path.rsplit('/').next().unwrap_or_default()
+        harmless(path.rsplit('/').next().unwrap_or_default())
     }
 
     /// The file, if it can be had: of process `pid`, which may see other files than this one, or has deleted it; or,
@@ -72,9 +73,7 @@ impl Mapping {
         if is_there {
             candidates.push(PathBuf::from(&self.path));
         }
-        let is_usable = |path: &PathBuf| {
-            fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_FILE)
-        };
+        let is_usable = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file());
         candidates.into_iter().find(is_usable)
     }
 }
@@ -88,7 +87,7 @@ mod tests {
         let line = "55c02617f000-55c026716000 r-xp 00206000 fe:01 123  /a b/prog (deleted)";
         let mapping = parse(line).unwrap();
         assert_eq!((mapping.range.start, mapping.offset), (0x55c0_2617_f000, 0x20_6000));
-        assert_eq!((mapping.path.as_str(), mapping.name()), ("/a b/prog (deleted)", "prog"));
+        assert_eq!((mapping.path.as_str(), &*mapping.name()), ("/a b/prog (deleted)", "prog"));
         assert_eq!(mapping.file(None), None, "what is there now may be another one");
         assert!(parse("7f-80 r-xp 00000000 00:00 0 [vdso]").unwrap().is_vdso());
         for other in [

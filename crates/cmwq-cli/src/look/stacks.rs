@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::io::IoSliceMut;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,12 @@ use super::unwinding;
 
 /// LIMIT: deeper stacks are cut off.
 const MOST_FRAMES: usize = 256;
+/// LIMIT: the same with all functions that were inlined.
+const MOST_PLACES: usize = 1024;
 /// A thread that does not stop in this time waits for something that cannot be interrupted.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// LIMIT: all threads of a process together are waited for so long.
+const PATIENCE_WITH_ALL: Duration = Duration::from_secs(10);
 
 /// See the module header.
 pub(crate) struct Stacks {
@@ -31,6 +36,8 @@ pub(crate) struct Stacks {
     pub(crate) symbols: Symbols,
     unwinder: UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
+    /// How long threads may still be waited for.
+    patience: Duration,
 }
 
 impl Stacks {
@@ -44,7 +51,8 @@ impl Stacks {
         let modules = unwinding::modules(number, symbols.maps(), read);
         let mut unwinder = UnwinderNative::<Vec<u8>, framehop::MayAllocateDuringUnwind>::new();
         modules.into_iter().for_each(|module| unwinder.add_module(module));
-        Self { pid, symbols, unwinder, cache: CacheNative::<_>::new() }
+        let (cache, patience) = (CacheNative::<_>::new(), PATIENCE_WITH_ALL);
+        Self { pid, symbols, unwinder, cache, patience }
     }
 
     /// The stack of one thread, the innermost function first.
@@ -52,8 +60,20 @@ impl Stacks {
     /// # Errors
     /// Why there is none.
     pub(crate) fn of_thread(&mut self, tid: u32) -> Result<Vec<Place>, String> {
+        // The number is what the process says.
+        let task = PathBuf::from(format!("/proc/{}/task/{tid}", self.pid));
+        let is_its_own = || match task.exists() {
+            true => Ok(()),
+            false => Err("it is no thread of the process".to_owned()),
+        };
+        is_its_own()?;
         let tid = Pid::from_raw(tid as i32);
-        let seized = Seized::new(tid)?;
+        let begin = Instant::now();
+        let seized = Seized::new(tid, PATIENCE.min(self.patience));
+        self.patience = self.patience.saturating_sub(begin.elapsed());
+        let seized = seized?;
+        // The number may have been given to another one before it was stopped.
+        is_its_own()?;
         let (ip, unwind) = registers(tid).map_err(|errno| format!("its registers: {errno}"))?;
         let mut addresses = Vec::new();
         let pages = Pages { pid: self.pid, last: Cell::new((u64::MAX, [0; PAGE])) };
@@ -68,7 +88,7 @@ impl Stacks {
         drop(seized);
         let places =
             addresses.into_iter().flat_map(|(at, is_return)| self.symbols.places(at, is_return));
-        Ok(places.collect())
+        Ok(places.take(MOST_PLACES).collect())
     }
 }
 
@@ -76,10 +96,10 @@ impl Stacks {
 struct Seized(Pid);
 
 impl Seized {
-    fn new(tid: Pid) -> Result<Self, String> {
+    fn new(tid: Pid, patience: Duration) -> Result<Self, String> {
         ptrace::seize(tid, Options::empty()).map_err(refusal)?;
         ptrace::interrupt(tid).map_err(refusal)?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience;
         loop {
             // Without waiting: a thread in an uninterruptible sleep does not stop.
             match waitpid(tid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {

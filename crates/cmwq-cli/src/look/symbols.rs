@@ -5,15 +5,21 @@
 //! has no names, is shown by file and offset.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
 use std::rc::Rc;
 
-use addr2line::Loader;
+use cmwq::foreign::harmless;
 use cmwq::inspect::Target;
-use object::{Object as _, ObjectSegment as _};
 
+use super::code::Code;
+use super::files::Budget;
 use super::maps::{self, Mapping};
+
+/// LIMIT: bytes of what a process has mapped, as a text.
+const MAX_MAPS: u64 = 64 << 20;
+/// LIMIT: addresses whose names are remembered.
+const MAX_KNOWN: usize = 1 << 16;
 
 /// A function, and where in its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,13 +78,7 @@ pub(crate) struct Symbols {
     /// What the process says.
     told: HashMap<u64, Rc<str>>,
     known: HashMap<u64, Rc<str>>,
-}
-
-/// A file with code.
-struct Code {
-    loader: Loader,
-    /// `(file offset, size, address)` of what is loaded.
-    segments: Vec<(u64, u64, u64)>,
+    budget: Budget,
 }
 
 impl Symbols {
@@ -90,6 +90,7 @@ impl Symbols {
             files: HashMap::new(),
             told: HashMap::new(),
             known: HashMap::new(),
+            budget: Budget::new(),
         }
     }
 
@@ -114,13 +115,18 @@ impl Symbols {
 
     /// The process says what a function is for.
     pub(crate) fn is_told(&mut self, address: u64, name: &str) {
-        self.told.insert(address, name.into());
+        self.told.insert(address, harmless(name).into());
     }
 
     /// A process may have loaded more code.
     pub(crate) fn look_again(&mut self) {
         let Some(pid) = self.pid else { return };
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let mut maps = Vec::new();
+        if let Ok(file) = File::open(format!("/proc/{pid}/maps")) {
+            // What could not be read is not there.
+            let _ = file.take(MAX_MAPS).read_to_end(&mut maps);
+        }
+        let maps = String::from_utf8_lossy(&maps);
         // One that has ended has none.
         if !maps.is_empty() {
             self.set_maps(&maps);
@@ -138,13 +144,16 @@ impl Symbols {
             return Rc::clone(name);
         }
         let name: Rc<str> = self.find(address).into();
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
         self.known.insert(address, Rc::clone(&name));
         name
     }
 
     fn find(&mut self, address: u64) -> String {
-        let Some((map, code)) = self.code(address) else { return format!("{address:#x}") };
-        let at = address - map.range.start + map.offset;
+        let Some((map, code, _)) = self.code(address) else { return format!("{address:#x}") };
+        let at = (address - map.range.start).wrapping_add(map.offset);
         let name = code.and_then(|code| code.symbol(code.address(at)?));
         name.unwrap_or_else(|| format!("{}+{at:#x}", map.name()))
     }
@@ -156,14 +165,14 @@ impl Symbols {
             let (function, module) = (format!("{address:#x}"), module.to_owned());
             vec![Place { function, module, ..Place::default() }]
         };
-        let Some((map, code)) = self.code(probe) else { return nameless("?") };
-        let at = probe - map.range.start + map.offset;
+        let Some((map, code, budget)) = self.code(probe) else { return nameless("?") };
+        let at = (probe - map.range.start).wrapping_add(map.offset);
         let Some((code, at)) = code.and_then(|code| Some((code, code.address(at)?))) else {
-            return nameless(map.name());
+            return nameless(&map.name());
         };
-        let mut places = code.inlined(at, map.name());
+        let mut places = code.inlined(at, &map.name(), budget);
         if places.is_empty() {
-            places = nameless(map.name());
+            places = nameless(&map.name());
         }
         // The outermost one has the code, and thus a symbol, which has a path where short debug information has none.
         if let Some(last) = places.last_mut()
@@ -176,62 +185,15 @@ impl Symbols {
         places
     }
 
-    /// What is mapped there, and its file.
-    fn code(&mut self, address: u64) -> Option<(&Mapping, Option<&Code>)> {
+    /// What is mapped there, its file, and what may still be read.
+    fn code(&mut self, address: u64) -> Option<(&Mapping, Option<&Code>, &mut Budget)> {
         let map = self.maps.iter().find(|map| map.range.contains(&address))?;
         if !self.files.contains_key(&map.path) {
-            let code = map.file(self.pid).and_then(|path| Code::load(&path));
+            let code = map.file(self.pid).and_then(|path| Code::load(&path, &mut self.budget));
             self.files.insert(map.path.clone(), code);
         }
-        Some((map, self.files.get(&map.path)?.as_ref()))
+        Some((map, self.files.get(&map.path)?.as_ref(), &mut self.budget))
     }
-}
-
-impl Code {
-    fn load(path: &Path) -> Option<Self> {
-        let loader = Loader::new(path).ok()?;
-        let bytes = object::ReadCache::new(fs::File::open(path).ok()?);
-        let file = object::File::parse(&bytes).ok()?;
-        let segments = file.segments().map(|segment| {
-            let (offset, size) = segment.file_range();
-            (offset, size, segment.address())
-        });
-        Some(Self { segments: segments.collect(), loader })
-    }
-
-    /// The file's own address of a place in it.
-    fn address(&self, at: u64) -> Option<u64> {
-        let holds = |&&(offset, size, _): &&(u64, u64, u64)| at >= offset && at - offset < size;
-        let (offset, _, address) = self.segments.iter().find(holds)?;
-        Some(address.wrapping_add(at - offset))
-    }
-
-    fn symbol(&self, address: u64) -> Option<String> {
-        Some(plain(&addr2line::demangle_auto(self.loader.find_symbol(address)?.into(), None)))
-    }
-
-    fn inlined(&self, address: u64, module: &str) -> Vec<Place> {
-        let Ok(mut frames) = self.loader.find_frames(address) else { return Vec::new() };
-        let mut places = Vec::new();
-        while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|name| Some(plain(&name.demangle().ok()?)));
-            let location = frame.location.as_ref();
-            places.push(Place {
-                function: name.unwrap_or_else(|| "0x?".to_owned()),
-                file: location.and_then(|at| at.file).map(str::to_owned),
-                line: location.and_then(|at| at.line),
-                module: module.to_owned(),
-            });
-        }
-        places
-    }
-}
-
-/// Without the hash that ends Rust's older names.
-fn plain(name: &str) -> String {
-    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let front = name.rsplit_once("::h").filter(|(_, hash)| is_hash(hash));
-    front.map_or(name, |(front, _)| front).to_owned()
 }
 
 #[cfg(test)]
@@ -287,11 +249,5 @@ mod tests {
         }
         let whole = "<core::panic::X<F> as FnOnce<()>>::call_once";
         assert_eq!(at(whole, "").function, whole);
-    }
-
-    #[test]
-    fn names_are_shown_without_their_hash() {
-        assert_eq!(plain("std::io::stdio::_print::h0123456789abcdef"), "std::io::stdio::_print");
-        assert_eq!((plain("main"), plain("a::have")), ("main".to_owned(), "a::have".to_owned()));
     }
 }

@@ -1,11 +1,11 @@
 //! How to unwind through the files that a process's code comes from.
 
-use std::fs;
 use std::ops::Range;
 
 use framehop::{ExplicitModuleSectionInfo, Module};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 
+use super::files::Budget;
 use super::maps::Mapping;
 
 /// What unwinding needs of process `pid`, whose memory `read` reads.
@@ -14,14 +14,16 @@ pub(super) fn modules(
     maps: &[Mapping],
     read: impl Fn(Range<u64>) -> Option<Vec<u8>>,
 ) -> Vec<Module<Vec<u8>>> {
+    let mut budget = Budget::new();
     let module = |map: &Mapping| {
         let bytes = match map.is_vdso() {
-            true => read(map.range.clone())?,
-            false => fs::read(map.file(Some(pid))?).ok()?,
+            true => read(map.range.clone())?.into(),
+            false => budget.read(&map.file(Some(pid))?)?,
         };
         let file = object::File::parse(&*bytes).ok()?;
         let bias = bias(&file, map)?;
-        Some(Module::new(map.name().to_owned(), map.range.clone(), bias, sections(&file)))
+        let sections = sections(&file, &mut budget);
+        Some(Module::new(map.name().into_owned(), map.range.clone(), bias, sections))
     };
     maps.iter().filter_map(module).collect()
 }
@@ -44,15 +46,16 @@ fn bias(file: &object::File<'_>, map: &Mapping) -> Option<u64> {
     Some(map.range.start.wrapping_sub(address))
 }
 
-fn sections(file: &object::File<'_>) -> ExplicitModuleSectionInfo<Vec<u8>> {
+fn sections(file: &object::File<'_>, budget: &mut Budget) -> ExplicitModuleSectionInfo<Vec<u8>> {
     let range = |name| {
         file.section_by_name(name)
-            .map(|section| section.address()..section.address() + section.size())
+            .map(|section| section.address()..section.address().saturating_add(section.size()))
     };
-    let data = |name| {
-        file.section_by_name(name)
-            .and_then(|section| section.uncompressed_data().ok())
-            .map(Into::into)
+    let mut data = |name| {
+        let data = file.section_by_name(name)?.compressed_data().ok()?;
+        // The length is what the file says.
+        budget.take(data.uncompressed_size)?;
+        data.decompress().ok().map(Into::into)
     };
     ExplicitModuleSectionInfo {
         base_svma: 0,

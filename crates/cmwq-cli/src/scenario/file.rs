@@ -45,7 +45,7 @@ const fn one() -> u32 {
 }
 
 /// Reads a scenario and checks it.
-pub(super) fn parse(text: &str) -> Result<Scenario, String> {
+pub(crate) fn parse(text: &str) -> Result<Scenario, String> {
     let file: File = toml::from_str(text).map_err(|error| located(text, &error))?;
     let queues = file.workqueues.iter().map(Queue::spec).collect::<Result<Vec<_>, _>>()?;
     let works = file.works.iter().map(|work| work.spec(&queues)).collect::<Result<Vec<_>, _>>()?;

@@ -29,7 +29,7 @@ pub(super) fn run(
     })?;
     let is_stream = args.json && !args.once;
     if is_stream {
-        print(&json::line(&model, now()))?;
+        print_json(&json::line(&model, now()))?;
     }
     loop {
         // One that has ended is shown as it was, at once.
@@ -42,8 +42,14 @@ pub(super) fn run(
         }
         model.push(sample(&mut taker)?);
         match (args.json, args.once) {
-            (true, _) => print(&json::line(&model, now()))?,
-            (false, _) => print(&screen(&model, &mut ui)?)?,
+            (true, _) => print_json(&json::line(&model, now()))?,
+            (false, _) => {
+                done(output::print_foreign(&screen(&model, &mut ui)?))?;
+                // The line at the top may be too narrow for it.
+                if model.now.not_shown > 0 {
+                    message::say(format_args!("{} are not shown; see --all", model.now.not_shown));
+                }
+            }
         }
         if !is_stream {
             return Ok(());
@@ -51,8 +57,12 @@ pub(super) fn run(
     }
 }
 
-fn print(text: &str) -> Result<(), ExitCode> {
-    match output::print(text) {
+fn print_json(text: &str) -> Result<(), ExitCode> {
+    done(output::print_json(text))
+}
+
+fn done(printed: ExitCode) -> Result<(), ExitCode> {
+    match printed {
         code if code == ExitCode::from(exit::DONE) => Ok(()),
         code => Err(code),
     }

@@ -3,10 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
+use cmwq::foreign::harmless;
 use cmwq::inspect::{self, PoolKind, Snapshot, Target};
 
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
 use crate::dump;
+use crate::look::limit::{self, LeftOut};
 use crate::look::{Place, Stacks, Symbols, threads};
 
 /// See the module header.
@@ -15,14 +17,15 @@ pub(super) struct Taker {
     symbols: Symbols,
     command: String,
     has_ended: bool,
+    shows_all: bool,
 }
 
 impl Taker {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: Target, shows_all: bool) -> Self {
         let pid = target.pid();
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let command = printable(command.trim_end());
-        Self { symbols: Symbols::of_process(pid), target, command, has_ended: false }
+        Self { symbols: Symbols::of_process(pid), target, command, has_ended: false, shows_all }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -40,7 +43,8 @@ impl Taker {
     /// If what it shows makes no sense.
     pub(super) fn sample(&mut self) -> Result<Sample, inspect::ReadError> {
         let pid = self.target.pid();
-        let seen = self.target.snapshot()?;
+        let mut seen = self.target.snapshot()?;
+        let left_out = if self.shows_all { LeftOut::default() } else { limit::limit(&mut seen) };
         let process = match threads::process(pid) {
             _ if self.has_ended => Process::Ended,
             None | Some('Z' | 'X') => Process::Ended,
@@ -84,7 +88,7 @@ impl Taker {
             workers: workers.collect(),
             queues: seen.queues.iter().map(|one| queue(&seen, one)).collect(),
             pools: seen.pools.iter().map(pool).collect(),
-            not_shown: not_shown(&seen),
+            not_shown: not_shown(&seen).saturating_add(left_out.count()),
         })
     }
 
@@ -122,7 +126,7 @@ fn with_short_path(place: Place) -> Place {
 
 /// A name may hold anything, and a terminal obeys some of it.
 fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    harmless(name).into_owned()
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -7,6 +7,7 @@
 use std::io;
 use std::time::Duration;
 
+use cmwq::foreign::harmless;
 use cmwq::inspect::{Snapshot, Target, Worker};
 use cmwq::trace::{ANY_CPU, Event, Kind};
 use rustix::time::{ClockId, clock_gettime};
@@ -73,8 +74,9 @@ fn tell(
         pool_cpu: cpu.map_or(-1, |cpu| cpu as i32),
     };
     let queue = snapshot.queues.iter().find(|queue| queue.key == activity.queue);
-    let queue = queue.map(|queue| queue.name.as_str());
-    let thread = Thread { tid: worker.tid, name: &worker.name };
+    let queue = queue.map(|queue| harmless(&queue.name));
+    let queue = queue.as_deref();
+    let thread = Thread { tid: worker.tid, name: &harmless(&worker.name) };
     take(subject, &Timed { ns, thread, event: &start, queue, ago })?;
     if worker.is_blocked {
         let blocked = Event { kind: Kind::WorkerBlocked, tid: worker.tid, ..start };

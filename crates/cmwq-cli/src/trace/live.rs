@@ -4,13 +4,14 @@
 //! its `/proc/PID/fd`, which is who may attach a debugger. Nothing in the process has to run for that. Tracing ends with
 //! this command, however it ends: the process believes a lease, which has to be renewed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq::foreign::{harmless, open_memory_file};
 use cmwq::inspect::{OpenError, Target};
 use cmwq::trace::Session;
 
@@ -54,18 +55,18 @@ impl Live {
                 found.len()
             ));
         }
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|error| refused(pid, &error))?;
+        let file = open_memory_file(path, true).map_err(|error| refused(pid, &error))?;
         let session =
             Session::open(file.into()).map_err(|error| format!("process {pid}: {error}"))?;
         Ok(Self { pid, session })
     }
 
     pub(super) fn subject(&self) -> Subject {
-        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        let name = fs::read(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         Subject {
             pid: self.session.pid(),
-            name: name.trim_end().to_owned(),
+            name: harmless(name.trim_end()).into_owned(),
             symbols: Symbols::of_process(self.pid),
         }
     }

@@ -7,9 +7,15 @@
 use std::collections::HashMap;
 use std::io;
 
+use cmwq::foreign::harmless;
 use cmwq::trace::{Event, Kind, Record, Tick, WORDS, unpack};
 
 use super::Subject;
+
+/// LIMIT: the last time of a trace, in 146 years of uptime: so that times can be added to.
+const MAX_NS: u64 = 1 << 62;
+/// LIMIT: threads, queues and functions, of each, whose names are remembered.
+const MAX_NAMED: usize = 1 << 18;
 
 /// An event with all that is known about it.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +96,7 @@ impl Merge {
         let thread = self.writers[ring];
         let waiting = match unpack(words) {
             Some(Record::Thread { tid, name }) => {
-                self.writers[ring] = self.thread(tid, name);
+                self.writers[ring] = self.thread(tid, harmless(&name).into_owned());
                 return;
             }
             Some(Record::Event(event)) => {
@@ -100,8 +106,10 @@ impl Merge {
                 Waiting { stamp, thread, what: What::Name { wq, at, part } }
             }
             Some(Record::FunctionName { func, at, part }) => {
-                set_part(self.functions.entry(func).or_default(), at, &part);
-                self.newly_told.push(func);
+                if self.functions.len() < MAX_NAMED || self.functions.contains_key(&func) {
+                    set_part(self.functions.entry(func).or_default(), at, &part);
+                    self.newly_told.push(func);
+                }
                 return;
             }
             None => return,
@@ -110,6 +118,9 @@ impl Merge {
     }
 
     fn thread(&mut self, tid: u32, name: String) -> usize {
+        if self.threads.len() >= MAX_NAMED && !self.by_tid.contains_key(&tid) {
+            return 0;
+        }
         let index = *self.by_tid.entry(tid).or_insert(self.threads.len());
         if index == self.threads.len() {
             self.threads.push((tid, name));
@@ -146,7 +157,7 @@ impl Merge {
     /// There are no more rounds: hands on the rest. When the last one began.
     pub(super) fn end(&mut self, subject: &mut Subject, take: &mut Take<'_>) -> io::Result<u64> {
         self.hand_on(u64::MAX, subject, take)?;
-        Ok(self.ticks.last().map_or(0, |tick| tick.ns))
+        Ok(self.ticks.last().map_or(0, |tick| tick.ns.min(MAX_NS)))
     }
 
     fn hand_on(
@@ -181,13 +192,21 @@ impl Merge {
     }
 
     fn set_name(&mut self, wq: u32, at: (usize, usize), part: &[u8]) {
+        if self.names.len() >= MAX_NAMED && !self.names.contains_key(&wq) {
+            return;
+        }
         let name = self.names.entry(wq).or_default();
         set_part(&mut name.bytes, at, part);
-        name.text = String::from_utf8_lossy(&name.bytes).into_owned();
+        name.text = harmless(&String::from_utf8_lossy(&name.bytes)).into_owned();
+    }
+
+    /// When it was, between the first and the last time there may be.
+    fn ns_of(&self, stamp: u64) -> u64 {
+        self.line_at(stamp).min(MAX_NS)
     }
 
     /// Along the line through the two times that are nearest.
-    fn ns_of(&self, stamp: u64) -> u64 {
+    fn line_at(&self, stamp: u64) -> u64 {
         let (a, b) = match self.ticks[..] {
             [] | [_] => {
                 return self
@@ -206,7 +225,9 @@ impl Merge {
         };
         let (ticks, ns) = (i128::from(b.ticks - a.ticks), i128::from(b.ns) - i128::from(a.ns));
         let since = i128::from(stamp) - i128::from(a.ticks);
-        u64::try_from(i128::from(a.ns) + since * ns / ticks).unwrap_or_default()
+        // A file may say anything.
+        let ns = i128::from(a.ns).saturating_add(since.saturating_mul(ns) / ticks);
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
     }
 }
 
@@ -262,6 +283,21 @@ mod tests {
         merge.push(0, &words(2000));
         merge.end(&mut subject, &mut take).unwrap();
         assert_eq!(seen, [(50, 7), (100, 8), (110, 8), (150, 8), (200, 7), (1000, 7)]);
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_times() {
+        let (mut merge, mut subject, mut seen) = (Merge::new(), subject(), Vec::new());
+        let mut take = |_: &mut Subject, event: &Timed<'_>| {
+            seen.push(event.ns);
+            Ok(())
+        };
+        for (ticks, ns) in [(0, u64::MAX), (1, 0), (2, u64::MAX)] {
+            merge.round(Tick { ticks, ns }, &mut subject, &mut take).unwrap();
+        }
+        merge.push(0, &words(u64::MAX - 1));
+        merge.end(&mut subject, &mut take).unwrap();
+        assert_eq!(seen, [MAX_NS]);
     }
 
     #[test]

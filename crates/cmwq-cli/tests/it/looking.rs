@@ -75,7 +75,7 @@ impl Drop for Victim {
 }
 
 /// Says that all is as it should be, and stays until it is killed or its parent ends.
-fn stay() {
+pub(crate) fn stay() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready").unwrap();
     out.flush().unwrap();

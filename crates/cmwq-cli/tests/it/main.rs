@@ -1,6 +1,7 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod hostile;
 mod looking;
 mod pictures;
 mod refusing;

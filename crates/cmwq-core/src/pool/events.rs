@@ -1,9 +1,21 @@
 //! What happens to workers: birth, failed birth, blocking, resuming, culling.
 
-use super::{Kick, PoolState};
+use super::{Kick, PoolState, Rule};
 use crate::ids::{Nanos, WorkerId};
 use crate::policy;
-use crate::worker::{Next, Phase, Worker};
+use crate::worker::{Phase, Worker};
+
+/// What to do where a creation has failed.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing: none has failed, or somebody stands by.
+    Nothing,
+    /// Look again at this time, in nanoseconds.
+    At(Nanos),
+    /// Try again.
+    Create,
+}
 
 impl PoolState {
     /// Registers a worker before its thread exists. It is neither idle nor running until its thread
@@ -32,6 +44,16 @@ impl PoolState {
         if manager.is_some() { Kick::None } else { self.kick() }
     }
 
+    /// Whether the registered worker `id` may ask for work: its creator has said that it is there.
+    ///
+    /// Its thread may be woken before, by a wake-up that was meant for somebody else.
+    #[must_use]
+    pub fn is_created(&self, id: WorkerId) -> bool {
+        let worker = self.workers.get(id.0);
+        // One that was told to leave before it had begun is no longer idle.
+        worker.is_some_and(|worker| worker.phase != Phase::Prep || worker.die)
+    }
+
     /// No thread could be had for the registered worker `id`.
     ///
     /// KERNEL: `maybe_create_worker`'s failure — differs: the kernel's manager sleeps for the
@@ -46,12 +68,24 @@ impl PoolState {
         if self.manager == manager {
             self.manager = None;
         }
+        self.assert_standby();
     }
 
     /// Until when no creation is tried, if a recent one failed.
     #[must_use]
     pub fn create_retry_at(&self) -> Option<Nanos> {
         (self.no_create_before != 0).then_some(self.no_create_before)
+    }
+
+    /// Whether to try now to create a worker, where that has failed. Not only where work waits for one: a pool
+    /// whose workers are all busy needs its standby before the last of them blocks, since nobody asks for one
+    /// then.
+    pub fn retry(&self, now: Nanos) -> Retry {
+        match self.create_retry_at() {
+            Some(at) if at > now => Retry::At(at),
+            Some(_) if self.nr_idle == 0 => Retry::Create,
+            Some(_) | None => Retry::Nothing,
+        }
     }
 
     /// Whether work waits that nobody will come for: no idle worker, nobody running, nobody
@@ -72,8 +106,12 @@ impl PoolState {
     ///
     /// KERNEL: `wq_worker_sleeping` — same.
     pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
-        let Some(worker) = self.workers.get_mut(id.0) else { return Kick::None };
-        if worker.seq != seq || worker.sleeping || worker.phase != Phase::Working {
+        let (counts, any_run) =
+            (self.keeps(Rule::BlockedMakesRoom), !self.keeps(Rule::ReportsNameTheirRun));
+        let Some(worker) = self.workers.get_mut(id.0).filter(|_| counts) else {
+            return Kick::None;
+        };
+        if (worker.seq != seq && !any_run) || worker.sleeping || worker.phase != Phase::Working {
             return Kick::None;
         }
         let pwq = worker.current.map(|c| c.pwq);
@@ -111,14 +149,17 @@ impl PoolState {
     /// standby, and not if work waits.
     #[must_use]
     pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
-        if !self.has_spare_cpu() || self.nr_idle < 2 || self.worker(id).phase != Phase::Idle {
+        let nr_idle = if self.keeps(Rule::LendersLeaveAStandby) { 2 } else { 1 };
+        if !self.has_spare_cpu() || self.nr_idle < nr_idle || self.worker(id).phase != Phase::Idle {
             return None;
         }
         self.leave_idle(id);
         self.update(id, |w| {
             w.phase = Phase::Working;
+            w.lent = true;
             w.seq += 1;
         });
+        self.assert_standby();
         Some(self.worker(id).seq)
     }
 
@@ -136,6 +177,7 @@ impl PoolState {
     /// A lent worker is back; it asks for [`next`](Self::next) now.
     pub fn lend_end(&mut self, id: WorkerId) {
         self.update(id, |w| {
+            w.lent = false;
             w.sleeping = false;
             w.cpu_intensive = false;
         });
@@ -143,18 +185,7 @@ impl PoolState {
 
     /// Whether an idle worker should come because another pool has more work than CPUs, and which.
     pub fn kick_to_lend(&mut self) -> Kick {
-        if !self.has_spare_cpu() {
-            return Kick::None;
-        }
-        let Some(id) = self.idle_head else {
-            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
-        };
-        let worker = self.worker(id);
-        if worker.woken {
-            return Kick::None;
-        }
-        worker.woken = true;
-        Kick::Wake(id)
+        if self.has_spare_cpu() { self.wake_idle() } else { Kick::None }
     }
 
     /// When the oldest surplus worker's time is up.
@@ -165,8 +196,22 @@ impl PoolState {
         if !self.too_many_workers() {
             return None;
         }
-        let oldest = self.workers.get(self.idle_tail?.0)?;
+        let oldest = self.workers.get(self.oldest_idle()?.0)?;
         Some(oldest.last_active.saturating_add(self.config.idle_timeout))
+    }
+
+    /// The idle worker that idles longest of those that nobody has woken: one that was woken is
+    /// about to look, and whoever woke it relies on that *(coming)*.
+    fn oldest_idle(&self) -> Option<WorkerId> {
+        let mut at = self.idle_tail;
+        while let Some(id) = at {
+            let worker = self.workers.get(id.0)?;
+            if !worker.woken {
+                return at;
+            }
+            at = worker.idle_prev;
+        }
+        None
     }
 
     /// Tells the oldest surplus idle worker to leave, if its time is up: wake it. Call until
@@ -178,23 +223,17 @@ impl PoolState {
         if self.cull_at()? > now {
             return None;
         }
-        let id = self.idle_tail?;
+        let id = self.oldest_idle()?;
         self.dismiss(id);
         Some(id)
     }
 
-    /// Tells one idle worker to leave, whatever its age: for shutting a pool down.
-    #[must_use]
-    pub fn dismiss_one(&mut self) -> Option<WorkerId> {
-        let id = self.idle_head?;
-        self.dismiss(id);
-        Some(id)
-    }
-
-    fn dismiss(&mut self, id: WorkerId) {
+    /// An idle worker is to leave: it learns so when it looks. The caller keeps *(standby)*.
+    pub(super) fn dismiss(&mut self, id: WorkerId) {
         self.leave_idle(id);
         self.worker(id).die = true;
         self.nr_dying += 1;
+        self.assert_standby();
     }
 
     fn too_many_workers(&self) -> bool {
@@ -213,18 +252,5 @@ impl PoolState {
         if gone.is_some_and(|worker| worker.die) {
             self.nr_dying -= 1;
         }
-    }
-
-    /// The worker's thread is going away for a reason of its own: as [`Next::Exit`].
-    pub fn worker_gone(&mut self, id: WorkerId) -> Next {
-        if self.worker(id).phase == Phase::Idle {
-            self.leave_idle(id);
-        }
-        self.update(id, |w| w.phase = Phase::Prep);
-        if self.manager == Some(id) {
-            self.manager = None;
-        }
-        self.forget(id);
-        Next::Exit
     }
 }

@@ -2,7 +2,9 @@
 //! `nr_running`, as if their queue were `WQ_CPU_INTENSIVE`, until they end.
 
 use super::{Kick, PoolState};
+use crate::detect::hogs;
 use crate::ids::{WorkerId, WqKey};
+use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
 use crate::work::WorkFn;
 
@@ -18,6 +20,13 @@ pub struct Hog {
 }
 
 impl PoolState {
+    /// How many more workers of this pool, which is of this kind, may be taken for hogs.
+    #[must_use]
+    pub fn room_for_hogs(&self, kind: PoolKind) -> u32 {
+        let nr_hogs = || self.workers().filter(|view| view.hog && !view.sleeping).count() as u32;
+        hogs::room(kind, self.config.concurrency, nr_hogs)
+    }
+
     /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the report
     /// is about an earlier run or the worker does not count anyway: it sleeps, or is marked already,
     /// or its pool starts every item at once.

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Effects, Kick, PoolState, bucket};
+use super::{Effects, Kick, PoolState, Rule, bucket};
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
 use crate::policy;
@@ -19,7 +19,8 @@ impl PoolState {
     #[inline]
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
         let worker = self.worker(id);
-        if worker.sleeping || worker.cpu_intensive {
+        let is_reported = worker.sleeping || worker.cpu_intensive;
+        if is_reported && self.keeps(Rule::AskingIsRunning) {
             // Reported between `finish` and now. Whoever asks is running, and must count for what
             // it runs next.
             self.update(id, |w| {
@@ -45,6 +46,7 @@ impl PoolState {
                         return next;
                     }
                     self.update(id, |w| w.phase = Phase::Working);
+                    self.assert_standby();
                 }
             }
         }
@@ -68,9 +70,12 @@ impl PoolState {
         if policy::may_start_working(self.nr_idle) || self.manager.is_some() {
             return None;
         }
-        if now() < self.no_create_before {
+        if now() < self.no_create_before && self.keeps(Rule::FailureIsBorne) {
             // Creation has just failed. The kernel's manager would sleep; ours works without a
             // standby, because nobody else may be left to make progress.
+            return None;
+        }
+        if !self.keeps(Rule::LastIdleManages) {
             return None;
         }
         self.manager = Some(id);
@@ -81,7 +86,9 @@ impl PoolState {
     /// worker is running goes to that worker instead (non-reentrance).
     #[inline]
     fn keep_working(&mut self, id: WorkerId) -> Option<Node> {
-        while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency) {
+        while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency)
+            || (self.items_wait_first() && self.work_waits())
+        {
             let node = self.worklist.first()?;
             if self.assign(node, id) {
                 return Some(node);
@@ -98,7 +105,8 @@ impl PoolState {
             let item = WorkItem::of_node(node);
             (item, item.as_ref().func(), item.as_ref().word().is_linked())
         };
-        let to = self.find_executing(item.as_ptr() as usize, func).unwrap_or(id);
+        let runner = self.find_executing(item.as_ptr() as usize, func);
+        let to = runner.filter(|_| self.keeps(Rule::NoReentrance)).unwrap_or(id);
         if linked || to != id {
             self.schedule_chain(node, to);
         } else {
@@ -113,6 +121,7 @@ impl PoolState {
     /// Moves a chain from the worklist to a worker's scheduled list. KERNEL: `move_linked_works` —
     /// same.
     fn schedule_chain(&mut self, first: Node, to: WorkerId) {
+        let moves_all = self.keeps(Rule::ChainsMoveTogether);
         let worker = self.workers.get_mut(to.0).expect("a worker that does not exist");
         let mut node = first;
         loop {
@@ -126,7 +135,7 @@ impl PoolState {
                 worker.scheduled.push_back(node);
             }
             match next {
-                Some(next) if linked => node = next,
+                Some(next) if linked && moves_all => node = next,
                 _ => return,
             }
         }
@@ -168,13 +177,14 @@ impl PoolState {
             self.update(id, |w| w.cpu_intensive = cpu_intensive);
         }
         self.progress += 1;
-        let kick = self.kick();
+        let kick = if self.keeps(Rule::KickBehindStart) { self.kick() } else { Kick::None };
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
-        Claim { item, func, wq, pwq: at.pwq, seq, kick }
+        let is_to_wait = self.items_wait_first();
+        Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait }
     }
 
     /// The function of the claimed item returned (or unwound).
@@ -193,7 +203,7 @@ impl PoolState {
         } else {
             self.hash_remove(id, current.addr);
         }
-        if is_reported {
+        if is_reported && self.keeps(Rule::FinishCorrects) {
             self.update(id, |w| {
                 w.cpu_intensive = false;
                 // The worker is back, whatever was reported of it: the books are right again.
@@ -231,7 +241,7 @@ impl PoolState {
     /// Whether nothing is scheduled that only this guest can run.
     #[must_use]
     pub fn guest_may_leave(&mut self, id: WorkerId) -> bool {
-        self.worker(id).scheduled.is_empty()
+        !self.keeps(Rule::GuestsFinish) || self.worker(id).scheduled.is_empty()
     }
 
     /// The guest goes home. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kick
@@ -240,6 +250,6 @@ impl PoolState {
         debug_assert!(self.worker(id).current.is_none());
         debug_assert!(self.worker(id).scheduled.is_empty());
         self.workers.remove(id.0);
-        self.kick()
+        if self.keeps(Rule::GuestKicksBehind) { self.kick() } else { Kick::None }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Effects, Kick, PoolState};
+use super::{Effects, Kick, PoolState, Rule};
 use crate::ids::{PwqId, PwqRef, WqKey};
 use crate::list;
 use crate::word::WorkWord;
@@ -68,8 +68,9 @@ impl PoolState {
     #[inline]
     fn admit(&mut self, pwq: PwqId) -> WorkWord {
         let at = self.pwq_ref(pwq);
+        let parks = self.keeps(Rule::PluggedParks);
         let p = self.pwq(pwq);
-        let active = p.inactive.is_empty() && p.try_activate_one(at);
+        let active = p.inactive.is_empty() && p.try_activate_one(at, parks);
         WorkWord::queued(at, p.work_color, !active)
     }
 
@@ -114,10 +115,10 @@ impl PoolState {
 
     /// Activates inactive items of a pwq as long as it gets slots.
     pub(crate) fn activate_inactive(&mut self, pwq: PwqId) {
-        let at = self.pwq_ref(pwq);
+        let (at, parks) = (self.pwq_ref(pwq), self.keeps(Rule::PluggedParks));
         loop {
             let p = self.pwq(pwq);
-            if p.inactive.is_empty() || !p.try_activate_one(at) {
+            if p.inactive.is_empty() || !p.try_activate_one(at, parks) {
                 return;
             }
             self.activate_first(pwq);
@@ -172,6 +173,7 @@ impl PoolState {
     #[inline]
     pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
         let mut effects = Effects::NONE;
+        let (flushed, retired) = (self.keeps(Rule::FlushedTells), self.keeps(Rule::RetiredTells));
         let p = self.pwq(pwq);
         if !inactive {
             if p.node.is_none() && p.inactive.is_empty() {
@@ -185,9 +187,9 @@ impl PoolState {
         *n -= 1;
         if *n == 0 && p.flush_color == Some(color) {
             p.flush_color = None;
-            effects.flush_done = Some(p.wq);
+            effects.flush_done = flushed.then_some(p.wq);
         }
-        if p.retired && p.is_idle() {
+        if p.retired && p.is_idle() && retired {
             effects.retired = Some(p.wq);
         }
         effects
@@ -215,7 +217,9 @@ impl PoolState {
             self.leave_line(pwq);
             return None;
         }
-        self.activate_inactive(pwq);
+        if self.keeps(Rule::SlotsActivate) {
+            self.activate_inactive(pwq);
+        }
         None
     }
 
@@ -255,13 +259,14 @@ impl PoolState {
     }
 
     fn accept_slot(&mut self, pwq: PwqId) -> Option<PwqRef> {
+        let passes_on = self.keeps(Rule::GrantsArePassedOn);
         let Some(p) = self.pwqs.get_mut(pwq.0) else {
             debug_assert!(false, "a removed pwq waited for a slot");
             return None;
         };
         p.node_waiting = false;
         if p.inactive.is_empty() || p.plugged || p.nr_active >= p.max_active {
-            return p.node.as_ref()?.put();
+            return p.node.as_ref().filter(|_| passes_on)?.put();
         }
         p.set_active(p.nr_active + 1);
         self.activate_first(pwq);
@@ -305,8 +310,8 @@ impl PoolState {
 impl crate::pwq::Pwq {
     /// Takes a slot for one item. KERNEL: `pwq_tryinc_nr_active` — same.
     #[inline]
-    fn try_activate_one(&mut self, at: PwqRef) -> bool {
-        if self.plugged || self.nr_active >= self.max_active {
+    fn try_activate_one(&mut self, at: PwqRef, plugged_parks: bool) -> bool {
+        if (self.plugged && plugged_parks) || self.nr_active >= self.max_active {
             return false;
         }
         let got = match &self.node {

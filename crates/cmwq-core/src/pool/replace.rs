@@ -10,7 +10,7 @@
 //! An ordered queue must not start an item of its new pwq before the last one of the old pwq has
 //! finished: its new pwq is *plugged* until then.
 
-use super::{Kick, PoolState};
+use super::{Kick, PoolState, Rule};
 use crate::ids::{PwqId, WqKey};
 
 impl PoolState {
@@ -23,7 +23,9 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub fn accepts(&self, pwq: PwqId, wq: WqKey) -> bool {
-        self.pwqs.get(pwq.0).is_some_and(|p| p.wq == wq && !p.retired)
+        self.pwqs
+            .get(pwq.0)
+            .is_some_and(|p| p.wq == wq && !(p.retired && self.keeps(Rule::RetiredRefuses)))
     }
 
     /// Lets a pwq work off what it has. `true`: nothing, so it can be
@@ -63,7 +65,9 @@ impl PoolState {
     /// KERNEL: `unplug_oldest_pwq` — same.
     pub fn unplug_pwq(&mut self, pwq: PwqId) -> Kick {
         self.pwq(pwq).plugged = false;
-        self.activate_inactive(pwq);
+        if self.keeps(Rule::UnplugActivates) {
+            self.activate_inactive(pwq);
+        }
         self.kick()
     }
 

@@ -21,8 +21,8 @@
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
-use super::{Kick, PoolState};
-use crate::consts::RESCUER_BATCH;
+use super::{Kick, PoolState, Rule};
+use crate::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS, RESCUER_BATCH};
 use crate::ids::{Nanos, PwqId, PwqRef, WorkerId, WqKey};
 use crate::list::{self, Node};
 use crate::word::WorkWord;
@@ -44,6 +44,12 @@ impl RescueVisit {
     #[must_use]
     pub const fn worker(&self) -> WorkerId {
         self.id
+    }
+
+    /// The pwq that is visited.
+    #[must_use]
+    pub const fn pwq(&self) -> PwqId {
+        self.pwq
     }
 }
 
@@ -127,6 +133,40 @@ impl Drop for Cursor {
     }
 }
 
+/// When to look whether a pool's rescuers have to be called: 10 ms after it was first found to need one, then
+/// every 100 ms while it does.
+///
+/// KERNEL: `pool->mayday_timer` — same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaydayTimer {
+    at: Option<Nanos>,
+}
+
+impl MaydayTimer {
+    /// The pool [needs a rescuer](PoolState::needs_rescuer), and nobody was kicked: when somebody has to look, in
+    /// nanoseconds; `None`: somebody is going to already.
+    #[inline]
+    pub fn arm(&mut self, now: impl FnOnce() -> Nanos) -> Option<Nanos> {
+        if self.at.is_some() {
+            return None;
+        }
+        self.at = Some(now() + MAYDAY_INITIAL_TIMEOUT_NS);
+        self.at
+    }
+
+    /// When the next look is due; `None`: none is.
+    #[must_use]
+    pub const fn due_at(&self) -> Option<Nanos> {
+        self.at
+    }
+
+    /// A look was made at `now`, and what [`PoolState::mayday`] said of it: when the next one is due.
+    pub fn after(&mut self, is_needed: bool, now: Nanos) -> Option<Nanos> {
+        self.at = is_needed.then_some(now + MAYDAY_INTERVAL_NS);
+        self.at
+    }
+}
+
 impl PoolState {
     /// Whether work waits that nobody of this pool will come for, and some queue here has a rescuer.
     #[inline]
@@ -157,8 +197,9 @@ impl PoolState {
 
     /// Notes that the rescuer is called for `pwq`. `false`: it has none, or has been called.
     fn set_called(&mut self, pwq: PwqId) -> bool {
+        let is_once = self.keeps(Rule::CalledOnce);
         let p = self.pwq(pwq);
-        let Some(rescue) = p.rescue.as_mut().filter(|rescue| !rescue.is_called) else {
+        let Some(rescue) = p.rescue.as_mut().filter(|rescue| !(rescue.is_called && is_once)) else {
             return false;
         };
         rescue.is_called = true;
@@ -291,7 +332,7 @@ impl PoolState {
     /// Keeps *(cursor)* after an item was taken off the worklist.
     #[inline]
     pub(crate) fn settle_cursors(&mut self) {
-        if self.nr_cursors != 0 {
+        if self.nr_cursors != 0 && self.keeps(Rule::MarksAreSettled) {
             self.drop_leading_cursors();
         }
     }

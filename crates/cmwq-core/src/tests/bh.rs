@@ -1,7 +1,7 @@
 //! BH pools: no workers, a concurrency of 0, and a guest that serves them.
 
 use super::support::{Fixture, work};
-use crate::{FlushTarget, Kick, PoolConfig, PoolId, PwqId};
+use crate::{BhVisit, FlushTarget, Kick, PoolConfig, PoolId, PwqId};
 
 fn bh() -> (Fixture, PwqId) {
     let mut config = PoolConfig::new(PoolId(7), 0);
@@ -78,4 +78,15 @@ fn a_cancelled_item_keeps_the_mark() {
     assert_eq!(effects.kick, Kick::None);
     assert!(work(item).word().is_bh());
     assert!(!f.work_waits());
+}
+
+#[test]
+fn a_visit_is_over_after_ten_items_or_two_milliseconds() {
+    let mut visit = BhVisit::begin(5);
+    let over = [(); 10].map(|()| visit.is_over(|| 5));
+    assert_eq!(over.iter().filter(|is_over| **is_over).count(), 1);
+    assert!(over[9] && visit.is_over(|| 5), "something was scheduled, and is done");
+    let mut visit = BhVisit::begin(5);
+    assert!(!visit.is_over(|| 2_000_004));
+    assert!(visit.is_over(|| 2_000_005));
 }

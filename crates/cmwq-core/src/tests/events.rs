@@ -3,7 +3,7 @@
 use super::support::{Fixture, pwq_config};
 use crate::consts::CREATE_COOLDOWN_NS;
 use crate::policy::UNMANAGED;
-use crate::{Kick, Next, WorkerId};
+use crate::{Kick, Retry, WorkerId};
 
 #[test]
 fn the_last_idle_worker_becomes_manager_and_never_executor() {
@@ -47,9 +47,11 @@ fn after_a_failed_creation_the_pool_works_without_a_standby() {
     f.manages(w[0]);
     let unborn = f.worker_new();
     f.now = 5_000;
-    assert_eq!(f.create_retry_at(), None);
+    assert_eq!((f.create_retry_at(), f.retry(u64::MAX)), (None, Retry::Nothing));
     f.birth_fails(unborn, Some(w[0]));
-    assert_eq!(f.create_retry_at(), Some(5_000 + CREATE_COOLDOWN_NS));
+    let at = 5_000 + CREATE_COOLDOWN_NS;
+    assert_eq!(f.create_retry_at(), Some(at));
+    assert_eq!((f.retry(at - 1), f.retry(at)), (Retry::At(at), Retry::Create));
     assert!(!f.is_managed_now());
     assert_eq!((f.nr_workers(), f.nr_idle()), (1, 0));
 
@@ -213,26 +215,6 @@ fn a_report_between_two_runs_does_not_outlast_them() {
     let _ = f.blocks(b);
     assert!(!f.sleeps(b));
     assert!(!f.worker_view(b).expect("the worker").sleeping);
-}
-
-#[test]
-fn a_worker_that_leaves_unasked_takes_its_counts_along() {
-    let (mut f, w) = Fixture::new(1, 3);
-    let pwq = f.pwq(10);
-    let item = f.queue_new(pwq);
-    let _ = f.runs(w[2], item);
-    let _ = f.finish(w[2]);
-    assert!(matches!(f.worker_gone(w[2]), Next::Exit), "awake");
-    f.check();
-    assert!(matches!(f.worker_gone(w[0]), Next::Exit), "idle");
-    f.check();
-    assert_eq!((f.nr_workers(), f.nr_idle(), f.nr_running()), (1, 1, 0));
-    let _ = f.queue(pwq, item);
-    f.manages(w[1]);
-    assert!(matches!(f.worker_gone(w[1]), Next::Exit), "managing");
-    f.check();
-    assert!(!f.is_managed_now());
-    assert!(f.may_create_from_outside());
 }
 
 #[test]

@@ -87,18 +87,20 @@ fn the_worker_that_idled_last_is_woken_first() {
 
 #[test]
 fn a_worker_from_the_middle_of_the_idle_list_leaves_it_in_order() {
-    let (mut f, w) = Fixture::new(1, 4);
+    let (mut f, w) = Fixture::new(UNMANAGED, 4);
     let pwq = f.pwq(10);
     let item = f.queue_new(pwq);
     let _ = f.runs(w[1], item);
     assert_eq!(f.nr_idle(), 3);
-    let expected = [w[3], w[2], w[0]];
-    for id in expected {
+    // It came unasked: the one that was woken for the item is still on its way.
+    assert!(!f.sleeps(w[3]));
+    for id in [w[3], w[2]] {
         assert_eq!(f.standby(), Some(id));
-        assert_eq!(f.dismiss_one(), Some(id));
-        f.exits(id);
+        let item = f.item();
+        assert_eq!(f.queue(pwq, item), Kick::Wake(id));
+        let _ = f.runs(id, item);
     }
-    assert_eq!(f.dismiss_one(), None);
+    assert_eq!(f.standby(), Some(w[0]), "the last of the list");
 }
 
 #[test]
@@ -250,4 +252,17 @@ fn a_bh_pool_leaves_its_mark() {
     let _ = f.queue(pwq, item);
     let _ = f.cancel(item);
     assert!(work(item).word().is_bh());
+}
+
+/// A wake-up that was meant for somebody else may come before that.
+#[test]
+fn a_worker_may_not_begin_before_its_creator_has_said_that_it_is_there() {
+    let (mut f, _, _) = Fixture::per_cpu();
+    let id = f.worker_new();
+    assert!(!f.is_created(id), "its thread may run already");
+    assert_eq!(f.worker_created(id, None, 0), Kick::None);
+    assert!(f.is_created(id));
+    let other = f.worker_new();
+    f.create_failed(other, None, 0);
+    assert!(!f.is_created(other), "no thread could be had");
 }

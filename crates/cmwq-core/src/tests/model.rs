@@ -37,7 +37,7 @@ const OPERATIONS: &[(Operation, usize)] = &[
     (Pair::cull, 6),
     (Pair::guest, 6),
     (Pair::lend, 6),
-    (Pair::lose_worker, 1),
+    (Pair::close_and_reopen, 4),
 ];
 
 /// How often each thing happened, over all seeds: a test that never gets anywhere proves nothing.
@@ -97,6 +97,9 @@ fn a_pool_does_what_a_naive_one_does() {
         "barrier: running",
         "flush: done by finish",
         "culled",
+        "closed",
+        "dismissed",
+        "dismissed: none",
         "guest: runs",
         "lent",
     ] {

@@ -3,8 +3,10 @@
 use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, pwq_config, work};
+use crate::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 use crate::{
-    FlushTarget, Kick, PwqConfig, PwqId, Rescue, RescueVisit, WorkerId, WqKey, consts, policy,
+    FlushTarget, Kick, MaydayTimer, PwqConfig, PwqId, Rescue, RescueVisit, WorkerId, WqKey, consts,
+    policy,
 };
 
 impl Fixture {
@@ -413,4 +415,16 @@ fn a_call_for_a_pwq_that_is_gone_is_void() {
     assert!(f.rescue_begin(reused, WqKey(2)).is_none());
     let _ = f.cancel(before);
     assert!(!f.work_waits());
+}
+
+#[test]
+fn rescuers_are_called_after_10_ms_and_then_every_100() {
+    let mut timer = MaydayTimer::default();
+    assert_eq!(timer.due_at(), None);
+    assert_eq!(timer.arm(|| 7), Some(7 + MAYDAY_INITIAL_TIMEOUT_NS));
+    assert_eq!(timer.arm(|| unreachable!("it is armed")), None);
+    assert_eq!(timer.due_at(), Some(7 + MAYDAY_INITIAL_TIMEOUT_NS));
+    assert_eq!(timer.after(true, 20), Some(20 + MAYDAY_INTERVAL_NS));
+    assert_eq!(timer.after(false, 30), None);
+    assert_eq!(timer.arm(|| 40), Some(40 + MAYDAY_INITIAL_TIMEOUT_NS), "anew");
 }

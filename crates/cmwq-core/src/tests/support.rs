@@ -190,6 +190,14 @@ impl Fixture {
         effects
     }
 
+    /// No queue leads here: those leave, in this order, and no others.
+    pub(super) fn close_and_dismiss(&mut self, expected: &[WorkerId]) {
+        assert!(self.pool.close_if_unused());
+        let dismissed: Vec<_> = std::iter::from_fn(|| self.pool.dismiss_one()).collect();
+        self.pool.check();
+        assert_eq!(dismissed, expected);
+    }
+
     /// The run in which `id` is.
     pub(super) fn seq(&self, id: WorkerId) -> u64 {
         self.pool.worker_view(id).expect("no such worker").seq

@@ -7,6 +7,7 @@ use super::waiting::Waiting;
 use super::{Checker, Gauge, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
+use crate::config::TickRole;
 use crate::event::{Event, GroupNo, PoolNo};
 use crate::places::PoolKind;
 use crate::plan::Plan;
@@ -126,7 +127,7 @@ impl Checker for Help {
         };
         let since = *self.since.get_or_insert(now);
         // Pods ask each other when work begins to wait, and at every tick.
-        let tick = config.detect.tick.map_or(0, |tick| tick.longest);
+        let tick = config.detect.tick.map_or(0, TickRole::longest);
         let excused_until = since + config.patience() + 2 * tick;
         if until.is_some_and(|until| until <= excused_until) {
             return Ok(());

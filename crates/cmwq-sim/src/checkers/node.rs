@@ -8,12 +8,13 @@ use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
 
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
-use crate::places::PoolKind;
+use crate::places::{Kind, PoolKind};
 use crate::plan::{Plan, QueueId};
 
 #[derive(Debug)]
 pub(super) struct Node {
     /// By queue.
+    is_ordered: Vec<bool>,
     max_active: Vec<u32>,
     /// By group.
     limits: Vec<u32>,
@@ -24,7 +25,9 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(plan: &Plan) -> Self {
         let limit = |max_active| if max_active == 0 { WQ_DFL_ACTIVE } else { max_active };
+        let is_ordered = |queue| Kind::of(queue) == Kind::Ordered;
         Self {
+            is_ordered: plan.queues.iter().map(is_ordered).collect(),
             max_active: plan.queues.iter().map(|queue| limit(queue.max_active)).collect(),
             limits: Vec::new(),
             groups: HashMap::new(),
@@ -47,6 +50,7 @@ impl Checker for Node {
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::MaxActiveSet(queue, max) => self.max_active[queue] = max,
+            What::QueueGone(gone) => self.groups.retain(|(queue, _), _| *queue != gone),
             What::LimitSet(group, limit) => {
                 if self.limits.len() <= group {
                     self.limits.resize(group + 1, 0);
@@ -55,9 +59,15 @@ impl Checker for Node {
             }
             What::Queued(what, site) => {
                 let kind = world.gauges[site.pool].kind;
-                let (PoolKind::Unbound(domain) | PoolKind::Managed(domain)) = kind else {
+                let (PoolKind::Unbound(domain)
+                | PoolKind::Managed(domain)
+                | PoolKind::Own { domain, .. }) = kind
+                else {
                     return Ok(());
                 };
+                if self.is_ordered[what.queue] {
+                    return Ok(());
+                }
                 let (queue, max) = (what.queue, self.max_active[what.queue]);
                 let limit = self.limits[site.group];
                 let Some(node) = world.machine.domains().node_of(domain) else {

@@ -44,6 +44,9 @@ pub(super) struct Order {
     next_number: u64,
     /// The last number started, by queue and pool.
     last_started: Vec<ByPool<u64>>,
+    /// By queue, the first number since its attributes were changed: a pool may have two pwqs of it
+    /// then, and they know nothing of each other. Those of ordered queues do.
+    changed_at: Vec<u64>,
 }
 
 impl Order {
@@ -55,6 +58,7 @@ impl Order {
             items: vec![Item::default(); plan.items.len()],
             next_number: 1,
             last_started: vec![ByPool::default(); plan.queues.len()],
+            changed_at: vec![0; plan.queues.len()],
         }
     }
 
@@ -83,10 +87,13 @@ impl Checker for Order {
                 if is_ordered && self.nr_running[what.queue] > 1 {
                     return Err(format!("ordered queue {} runs two items at once", what.queue));
                 }
-                if was_running && !is_ordered {
+                let is_older = number < self.changed_at[what.queue];
+                if (was_running || is_older) && !is_ordered {
                     return Ok(());
                 }
-                let last = self.last_started(what.queue, site.pool);
+                // Whatever pools the ordered queue has had, it has one order.
+                let pool = if is_ordered { 0 } else { site.pool };
+                let last = self.last_started(what.queue, pool);
                 if *last > number {
                     return Err(format!(
                         "item {} of queue {} starts on pool {} behind one that was queued later",
@@ -95,6 +102,7 @@ impl Checker for Order {
                 }
                 *last = number;
             }
+            What::AttrsSet(queue) => self.changed_at[queue] = self.next_number,
             What::Finished(what, _) => {
                 self.items[what.item].finish();
                 self.nr_running[what.queue] -= 1;

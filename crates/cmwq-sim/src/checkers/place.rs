@@ -2,7 +2,7 @@
 //! those of a pod within it, unless all of that is offline.
 
 use super::{Checker, World};
-use crate::event::{Event, PoolNo, What, WorkerNo};
+use crate::event::{Event, PoolNo, Runner, What, WorkerNo};
 use crate::machine::Place;
 use crate::places::PoolKind;
 
@@ -39,7 +39,7 @@ impl Checker for Placement {
             _ => return Ok(()),
         };
         match self.home(runner.worker) {
-            Some(home) => self.check_place(what.item, home, runner.cpu, world),
+            Some(home) => self.check_worker(what.item, home, runner, world),
             None => Ok(()),
         }
     }
@@ -48,6 +48,21 @@ impl Checker for Placement {
 impl Placement {
     fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
         self.homes.get(worker).copied().filter(|home| *home != PoolNo::MAX)
+    }
+
+    /// A worker of a managed pool that has blocked goes on anywhere, until it is idle.
+    fn check_worker(
+        &self,
+        item: usize,
+        home: PoolNo,
+        runner: Runner,
+        world: &World<'_>,
+    ) -> Result<(), String> {
+        let is_managed = matches!(world.gauges[home].kind, PoolKind::Managed(_));
+        if is_managed && world.machine.is_in_place(runner.worker - 1) {
+            return Ok(());
+        }
+        self.check_place(item, home, runner.cpu, world)
     }
 
     /// Whether the pool's workers are only woken in its pod.

@@ -25,6 +25,9 @@ struct Group {
     running: u32,
     /// Queueings that wait for an earlier one of the same item; they may hold slots meanwhile.
     tied: u32,
+    /// Workers that have not done yet what an item left to do. That may be a slot on its way to a
+    /// pool which until then does not ask for others, or an older pwq to be removed.
+    resting: u32,
     is_ready: bool,
     is_changed: bool,
     /// By pool; none twice, none empty.
@@ -91,6 +94,8 @@ impl Waiting {
                 self.change(site.group, |group| group.running += 1);
             }
             What::Finished(what, _) => self.finish(what.item),
+            What::RestBegan(group) => self.change(group, |group| group.resting += 1),
+            What::RestEnded(group) => self.change(group, |group| group.resting -= 1),
             _ => {}
         }
     }
@@ -155,7 +160,7 @@ impl Waiting {
             self.changed.push(number);
         }
         // What is admitted but does not run yet is among those that wait.
-        let is_ready = group.running + group.tied < group.limit;
+        let is_ready = group.running + group.tied < group.limit && group.resting == 0;
         if std::mem::replace(&mut group.is_ready, is_ready) == is_ready {
             return;
         }

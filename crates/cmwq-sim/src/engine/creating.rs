@@ -1,6 +1,6 @@
 //! Workers come and go: creation by managers and from outside, failures and retries, culling.
 
-use cmwq_core::WorkerId;
+use cmwq_core::{Retry, WorkerId};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode};
@@ -100,6 +100,7 @@ impl Engine<'_> {
             self.note(What::CreateFailed(pool));
             self.plan_mayday(pool);
             self.plan_retry(retry_at.unwrap_or(self.now));
+            self.dismiss_if_closed(pool);
             return false;
         }
         self.introduce(pool, creation.id, manager);
@@ -118,6 +119,7 @@ impl Engine<'_> {
         // It is idle now, and nobody may ever wake it.
         self.plan_cull(pool);
         self.kick(pool, kick);
+        self.dismiss_if_closed(pool);
     }
 
     fn creation_fails(&mut self) -> bool {
@@ -135,8 +137,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Tries again for every pool where creation failed and nobody stands by, whether work waits or not: its
-    /// workers may block at any time, and then nobody would be left to notice.
+    /// Tries again for every pool where creation failed and nobody stands by.
     pub(super) fn retry(&mut self) {
         if self.retry_planned.is_none_or(|planned| self.now < planned) {
             return;
@@ -147,11 +148,10 @@ impl Engine<'_> {
             if self.gauges[pool].creating > 0 {
                 continue;
             }
-            let core = &self.pools.list[pool].core;
-            match core.create_retry_at() {
-                Some(at) if at > self.now => self.plan_retry(at),
-                Some(_) if core.nr_idle() == 0 => self.create_spare(pool, Creator::Outside),
-                _ => {}
+            match self.pools.list[pool].core.retry(self.now) {
+                Retry::Nothing => {}
+                Retry::At(at) => self.plan_retry(at),
+                Retry::Create => self.create_spare(pool, Creator::Outside),
             }
         }
     }

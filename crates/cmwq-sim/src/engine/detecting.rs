@@ -1,14 +1,19 @@
 //! How the pool learns that workers block and come back: reports, which may be late, lost or wrong,
 //! and the tick, which looks for itself.
 
-use cmwq_core::WorkerId;
+use std::mem;
+
+use cmwq_core::detect::evidence::{self, SLEEPERS_PER_LOOK, Seen, Senses, Switch, Used};
+use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::detect::{Quiet, Tick, TickRole};
+use cmwq_core::{Kick, WorkerId, WorkerView};
 
 use super::{Due, Engine, Mode};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
-use crate::machine::{State, Tid};
+use crate::machine::{Place, State, Tid, WHOLE};
 
 /// What somebody saw.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +22,54 @@ pub(crate) struct Report {
     id: WorkerId,
     seq: u64,
     is_blocked: bool,
+}
+
+/// The tick of a run: one for all pools, as the runtime has one service thread.
+#[derive(Debug)]
+pub(super) struct Ticking {
+    tick: Tick,
+    /// The pools that are looked at, and since when in vain.
+    pools: Vec<(PoolNo, Quiet)>,
+}
+
+impl Ticking {
+    pub(super) const fn new(role: TickRole) -> Self {
+        Self { tick: Tick::new(role), pools: Vec::new() }
+    }
+}
+
+/// What was noted of a thread when the tick looked at it last: its CPU time, and when that was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looked {
+    used: Nanos,
+    at: Nanos,
+}
+
+/// See [`Engine::view`]. There are no switch records here, and states can always be read.
+struct View<'a> {
+    used: Nanos,
+    now: Nanos,
+    is_blocked: bool,
+    looked: &'a mut Looked,
+}
+
+impl Senses for View<'_> {
+    fn switched(&mut self) -> Option<Switch> {
+        None
+    }
+
+    fn used(&mut self) -> Option<Used> {
+        let before = mem::replace(self.looked, Looked { used: self.used, at: self.now });
+        Some(Used::of(self.used - before.used, self.now - before.at))
+    }
+
+    fn is_blocked(&mut self) -> Option<bool> {
+        Some(self.is_blocked)
+    }
+
+    fn stood_still(&mut self) -> u32 {
+        0
+    }
 }
 
 impl Engine<'_> {
@@ -37,7 +90,7 @@ impl Engine<'_> {
 
     /// Whether anybody learns what the thread does. Rescuers do not count, so nobody watches them.
     fn is_watched(&self, tid: Tid, announced: bool) -> bool {
-        let is_seen = announced || !self.threads[tid].is_rescuer;
+        let is_seen = announced || self.threads[tid].is_worker();
         is_seen && self.config.sabotage != Some(Sabotage::NoReports)
     }
 
@@ -49,7 +102,8 @@ impl Engine<'_> {
 
     fn report(&mut self, report: Report, announced: bool, latency: Nanos) {
         if announced {
-            return self.deliver(report);
+            self.deliver(report);
+            return;
         }
         let faults = &self.config.faults;
         if self.rng.chance(faults.lost) {
@@ -64,7 +118,7 @@ impl Engine<'_> {
             self.agenda.add(again, Rank::Wake, Due::Report(report));
         }
         match latency {
-            0 => self.deliver(report),
+            0 => _ = self.deliver(report),
             _ => self.agenda.add(self.now + latency, Rank::Wake, Due::Report(report)),
         }
     }
@@ -78,14 +132,34 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn deliver(&mut self, report: Report) {
+    /// `true`: somebody was woken in place of who is blocked.
+    pub(super) fn deliver(&mut self, report: Report) -> bool {
         let core = &mut self.pools.list[report.pool].core;
         if report.is_blocked {
             let kick = core.worker_blocked(report.id, report.seq);
+            let is_unbound = core.is_unbound(report.id, report.seq);
             self.kick(report.pool, kick);
+            self.unbind(report, is_unbound);
+            matches!(kick, Kick::Wake(_))
         } else {
             core.worker_resumed(report.id, report.seq);
             self.check_pool(report.pool);
+            false
+        }
+    }
+
+    /// What the core says of a worker of a managed pool that is blocked.
+    fn unbind(&mut self, report: Report, is_unbound: bool) {
+        let pool = &self.pools.list[report.pool];
+        let Some(tid) = pool.thread(report.id) else { return };
+        if is_unbound {
+            self.machine.set_place(tid, Place::Domain(WHOLE));
+        } else if pool.core.config().unbinds
+            && pool.core.is_blocked(report.id, report.seq)
+            && self.machine.threads[tid].place == pool.kind.place()
+        {
+            // Items do not compute after their waits here: the worker may well wait for its CPU.
+            self.machine.excuse(tid);
         }
     }
 
@@ -93,53 +167,122 @@ impl Engine<'_> {
 
     /// Work waits at capacity: somebody must notice when a running worker blocks.
     pub(super) fn watch(&mut self, pool: PoolNo) {
+        if let Some(context) = self.pools.list[pool].context {
+            return self.raise(pool, context);
+        }
         let entry = &mut self.pools.list[pool];
         entry.is_watched = true;
-        if let Some(tick) = self.config.detect.tick
-            && entry.tick.is_none()
+        if let Some(ticking) = &mut self.ticking
+            && !entry.is_ticking
             && self.config.sabotage != Some(Sabotage::NoReports)
         {
-            entry.tick = Some(tick.first);
-            self.agenda.add(self.now + tick.first, Rank::Wake, Due::Tick(pool));
+            entry.is_ticking = true;
+            ticking.pools.push((pool, Quiet::default()));
+            if ticking.pools.len() == 1 {
+                self.agenda.add(self.now + ticking.tick.begin(), Rank::Wake, Due::Tick);
+            }
         }
-        self.ask_idle_pods(pool);
+        self.call_for_help(pool);
     }
 
-    /// Looks at the pool's workers, while work waits.
-    pub(super) fn tick(&mut self, pool: PoolNo) {
-        let Some(tick) = self.config.detect.tick else { return };
+    /// Looks at the workers of all pools where work waits, or did lately.
+    pub(super) fn tick(&mut self) {
+        let listed = self.ticking.iter().flat_map(|ticking| &ticking.pools);
+        let listed: Vec<PoolNo> = listed.map(|&(pool, _)| pool).collect();
+        let mut has_woken = false;
+        for pool in listed {
+            has_woken |= self.tick_pool(pool);
+        }
+        let Some(ticking) = &mut self.ticking else { return };
+        let pools = &mut self.pools.list;
+        ticking.pools.retain_mut(|(pool, quiet)| {
+            let entry = &mut pools[*pool];
+            entry.is_ticking = quiet.stays(entry.is_watched || entry.nr_lent > 0);
+            entry.is_ticking
+        });
+        let interval = ticking.tick.after(has_woken);
+        if !ticking.pools.is_empty() {
+            self.agenda.add(self.now + interval, Rank::Wake, Due::Tick);
+        }
+    }
+
+    /// Whether it found somebody blocked, and that let somebody else start.
+    fn tick_pool(&mut self, pool: PoolNo) -> bool {
         let entry = &mut self.pools.list[pool];
         let work_waits = entry.is_watched && entry.core.work_waits();
         if !work_waits && entry.nr_lent == 0 {
             entry.is_watched = false;
-            entry.tick = None;
-            return;
+            return false;
         }
-        let found = self.look(pool);
-        self.ask_idle_pods(pool);
-        let entry = &mut self.pools.list[pool];
-        let longer = entry.tick.unwrap_or(tick.first) * 3 / 2;
-        let interval = if found { tick.first } else { longer.min(tick.longest) };
-        entry.tick = Some(interval);
-        self.agenda.add(self.now + interval, Rank::Wake, Due::Tick(pool));
+        self.helping.occasions += 1;
+        let has_woken = self.look(pool);
+        self.call_for_help(pool);
+        has_woken
     }
 
-    /// Tells the core the truth about its workers. `true`: some were blocked that it thought
-    /// running.
+    /// Looks at the pool's workers, and tells the core. `true`: some were blocked that it thought
+    /// running, or hogged the CPU, and others started in their place.
     fn look(&mut self, pool: PoolNo) -> bool {
         let core = &self.pools.list[pool].core;
-        let views: Vec<_> = core.workers().filter(|view| view.running || view.sleeping).collect();
-        let mut found = false;
-        for view in views {
-            let Some(tid) = self.pools.list[pool].thread(view.id) else { continue };
-            let in_run = matches!(self.threads[tid].mode, Mode::Item(_))
-                && self.threads[tid].seq == view.seq;
-            let is_blocked = self.machine.threads[tid].state == State::Off;
-            if in_run && is_blocked == view.running {
-                found |= is_blocked;
-                self.deliver(Report { pool, id: view.id, seq: view.seq, is_blocked });
+        let sleepers = core.workers().filter(|view| view.sleeping).take(SLEEPERS_PER_LOOK);
+        let views: Vec<_> = core.workers().filter(|view| view.running).chain(sleepers).collect();
+        let mut room_for_hogs = core.room_for_hogs(self.pools.list[pool].kind.in_core());
+        let mut has_woken = false;
+        for WorkerView { id, seq, sleeping, .. } in views {
+            let Some(tid) = self.pools.list[pool].thread(id) else { continue };
+            if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
+                continue;
+            }
+            if sleeping {
+                if evidence::is_back(&mut self.view(tid)) {
+                    self.deliver(Report { pool, id, seq, is_blocked: false });
+                }
+                continue;
+            }
+            match evidence::look(&mut self.view(tid), true) {
+                Seen::Blocked => {
+                    self.threads[tid].hog.slept();
+                    has_woken |= self.deliver(Report { pool, id, seq, is_blocked: true });
+                }
+                Seen::Running if room_for_hogs > 0 && self.hogs(tid) => {
+                    room_for_hogs -= 1;
+                    has_woken |= self.is_hog(tid);
+                }
+                Seen::Running | Seen::Unknown => {}
             }
         }
-        found
+        has_woken
+    }
+
+    /// The thread, as a look from outside finds it.
+    fn view(&mut self, tid: Tid) -> View<'_> {
+        let used = self.machine.used(tid, self.now);
+        let is_blocked = self.machine.threads[tid].state == State::Off;
+        View { used, now: self.now, is_blocked, looked: &mut self.threads[tid].looked }
+    }
+
+    /// Whether the thread has used the CPU for long without a sleep.
+    fn hogs(&mut self, tid: Tid) -> bool {
+        let (cpu, seq) = (self.machine.used(tid, self.now), self.threads[tid].seq);
+        let seen = Evidence { seq, cpu, now: self.now };
+        let (thresh, sleeps) = (self.config.hog_thresh, self.machine.threads[tid].nr_sleeps);
+        thresh != 0 && self.threads[tid].hog.judge(seen, thresh, || Some(sleeps))
+    }
+
+    /// A worker hogs its CPU. `true`: somebody was woken to run beside it.
+    fn is_hog(&mut self, tid: Tid) -> bool {
+        let (home, id, seq) = (self.threads[tid].home, self.threads[tid].id, self.threads[tid].seq);
+        let Some(hog) = self.pools.list[home].core.worker_cpu_intensive(id, seq) else {
+            return false;
+        };
+        if let Some(visit) = self.threads[tid].visit {
+            let _ = self.pools.list[visit.host].core.guest_cpu_intensive(visit.id);
+        }
+        if let Mode::Item(run) = &mut self.threads[tid].mode {
+            run.is_hog = true;
+        }
+        self.regauge(tid);
+        self.kick(home, hog.kick);
+        matches!(hog.kick, Kick::Wake(_))
     }
 }

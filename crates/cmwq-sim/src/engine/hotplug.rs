@@ -2,12 +2,11 @@
 //!
 //! The machine moves the threads (`machine::hotplug`). Here the pools learn of it: one whose CPU has
 //! left is disassociated, so its workers, wherever they run now, start everything at once; a managed
-//! pod has as many CPUs as are online, and if that is none, its items wait for guests from other pods.
+//! pod has as many CPUs as are online, and if that is none, one of its workers runs elsewhere.
 //! And `max_active` is split anew over the nodes, by the CPUs they have left.
 
-use cmwq_core::policy::UNMANAGED;
-
 use super::{Due, Engine};
+use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
@@ -15,17 +14,43 @@ use crate::places::PoolKind;
 use crate::rng::Rng;
 use crate::topology::Scope;
 
+/// So many CPUs leave at the usual pace while nothing comes and nothing ends.
+const LEAVES_IN_VAIN: u32 = 100;
+
+/// What decides when CPUs leave.
+#[derive(Debug)]
+pub(super) struct Storm {
+    /// Of its own: a storm does not change what else is left to chance.
+    rng: Rng,
+    /// Calls to come, owners and items, when something last came or ended.
+    left: (usize, usize, usize),
+    /// CPUs that have left since, or have tried to.
+    in_vain: u32,
+}
+
+impl Storm {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { rng: Rng::new(seed).fork(3), left: (0, 0, 0), in_vain: 0 }
+    }
+
+    /// How long it is at most until the next one leaves. `gap`: on average, at the usual pace. Where everybody
+    /// waits for a timer of two minutes it doubles again and again, or there would be millions.
+    fn gap(&mut self, gap: Nanos, left: (usize, usize, usize)) -> Nanos {
+        self.in_vain = if self.left == left { self.in_vain + 1 } else { 0 };
+        self.left = left;
+        let doublings = self.in_vain.saturating_sub(LEAVES_IN_VAIN).min(62);
+        gap.saturating_mul(2).saturating_mul(1 << doublings).max(1)
+    }
+}
+
 impl Engine<'_> {
     pub(super) fn plan_hotplug(&mut self) {
         if let Some(hotplug) = self.config.hotplug {
-            let at = self.now + self.hotplug_rng.between(1, hotplug.gap.saturating_mul(2).max(1));
+            let left = (self.calls_left, self.owners_left, self.outstanding);
+            let gap = self.storm.gap(hotplug.gap, left);
+            let at = self.now.saturating_add(self.storm.rng.between(1, gap));
             self.agenda.add(at, Rank::Wake, Due::CpuLeaves);
         }
-    }
-
-    /// Randomness of its own: a storm does not change what else is left to chance.
-    pub(super) fn hotplug_rng(seed: u64) -> Rng {
-        Rng::new(seed).fork(3)
     }
 
     /// Time for some CPU to leave, unless too many have left already, or nobody would notice.
@@ -33,8 +58,8 @@ impl Engine<'_> {
         let Some(hotplug) = self.config.hotplug.filter(|_| !self.is_quiet()) else { return };
         self.plan_hotplug();
         let (all, online) = (self.machine.nr_cpus(), self.machine.nr_online());
-        let cpu = self.hotplug_rng.below(u64::from(all)) as u32;
-        let away = self.hotplug_rng.between(1, hotplug.away.max(1));
+        let cpu = self.storm.rng.below(u64::from(all)) as u32;
+        let away = self.storm.rng.between(1, hotplug.away.max(1));
         if all - online < hotplug.at_most && self.cpu_leaves(cpu) {
             self.agenda.add(self.now + away, Rank::Wake, Due::CpuReturns(cpu));
         }
@@ -63,6 +88,10 @@ impl Engine<'_> {
 
     /// Tells pools and limits. `silently`: a sabotaged driver does not tell the pools.
     fn cpus_changed(&mut self, cpu: u32, silently: bool) {
+        let nr_writes = self.pools.boards.each_ref().map(|board| board.cost().1);
+        if !silently {
+            self.open_pods_of(cpu);
+        }
         let own = [PoolKind::Cpu(cpu), PoolKind::Bh(cpu)].into_iter();
         let pods = Scope::ALL.map(|(scope, _)| self.machine.domains().pod(scope, cpu));
         // Several scopes may have the same pod; a pool that is told twice does not mind.
@@ -70,9 +99,12 @@ impl Engine<'_> {
         for kind in own.chain(managed) {
             for is_high in [false, true] {
                 if let Some(pool) = self.pools.find(kind, is_high) {
-                    self.concurrency_changed(pool, silently);
+                    self.cpus_of_pool_changed(pool, silently);
                 }
             }
+        }
+        for (board, nr_writes) in self.pools.boards.iter().zip(nr_writes) {
+            board.set_writes(nr_writes);
         }
         if self.machine.domains().nr_nodes() > 1
             && self.config.sabotage != Some(Sabotage::ForgetNodes)
@@ -83,45 +115,48 @@ impl Engine<'_> {
         }
     }
 
-    fn concurrency_changed(&mut self, pool: PoolNo, silently: bool) {
-        let concurrency = self.concurrency(self.pools.list[pool].kind);
-        if self.gauges[pool].concurrency == concurrency {
+    fn cpus_of_pool_changed(&mut self, pool: PoolNo, silently: bool) {
+        let kind = self.pools.list[pool].kind;
+        let concurrency = kind.concurrency(&self.machine);
+        self.pools.set_away(pool, kind.nr_online(&self.machine) == 0);
+        let expected = kind.expected(&self.machine);
+        if self.gauges[pool].concurrency == expected {
             return;
         }
-        self.gauges[pool].concurrency = concurrency;
+        self.gauges[pool].concurrency = expected;
         self.watchers.touch(pool);
         if silently {
             return;
         }
         let kick = self.pools.list[pool].core.set_concurrency(concurrency);
         self.kick(pool, kick);
-        self.see_to_help(pool);
-    }
-
-    /// The concurrency of a pool as things are.
-    pub(super) fn concurrency(&self, kind: PoolKind) -> u32 {
-        match kind.concurrency(&self.machine) {
-            // Without guests its own workers have to do it, elsewhere.
-            0 if !self.config.lending => UNMANAGED,
-            concurrency => concurrency,
-        }
-    }
-
-    /// A pod without CPUs needs another one that can send guests.
-    pub(super) fn see_to_help(&mut self, pool: PoolNo) {
-        let (kind, is_high) = (self.pools.list[pool].kind, self.pools.list[pool].is_high);
-        if let PoolKind::Managed(domain) = kind
-            && self.gauges[pool].concurrency == 0
-        {
-            let first = self.machine.domains().cpus(domain).start;
-            let online = self.machine.online_from(first);
-            let helper = self.machine.domains().pod(self.config.scope, online);
-            self.pool(PoolKind::Managed(helper), is_high);
-        }
     }
 
     /// Where callers that are no workers run.
     pub(super) fn caller_cpu(&self) -> u32 {
         self.machine.online_from(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_calms_down_while_everybody_waits_for_a_timer() {
+        let mut storm = Storm::new(1);
+        let minutes = |storm: &mut Storm, left| {
+            let (mut now, mut leaves) = (0_u64, 0);
+            while now < 120_000_000_000 {
+                now = now.saturating_add(storm.gap(10_000, left));
+                leaves += 1;
+            }
+            leaves
+        };
+        let leaves = minutes(&mut storm, (0, 1, 1));
+        assert!((LEAVES_IN_VAIN..LEAVES_IN_VAIN + 40).contains(&leaves), "{leaves}");
+        assert_eq!(storm.gap(10_000, (0, 1, 0)), 20_000, "an item has ended");
+        let leaves = minutes(&mut storm, (0, 1, 0));
+        assert!(leaves > LEAVES_IN_VAIN, "{leaves}");
     }
 }

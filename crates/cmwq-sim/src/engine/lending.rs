@@ -6,8 +6,9 @@ use super::{Engine, Visit};
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
-use crate::places::{Pool, PoolKind};
+use crate::places::{Kind, Pool, PoolKind, Queue};
 use cmwq_core::Kick;
+use cmwq_core::help::{self, Call};
 
 impl Engine<'_> {
     fn lends(&self, pool: PoolNo) -> bool {
@@ -15,25 +16,69 @@ impl Engine<'_> {
         is_managed && self.config.lending && self.config.sabotage != Some(Sabotage::NeverLend)
     }
 
-    /// The first managed pool behind `pool` that wants help.
-    fn who_wants_help(&self, pool: PoolNo) -> Option<PoolNo> {
-        let Pool { is_high, rank, .. } = self.pools.list[pool];
-        let class = usize::from(is_high);
-        let found = self.pools.wanting[class].other_after(rank, rank);
-        found.map(|rank| self.pools.managed[class][rank])
+    /// Which pod of the board a managed pool is.
+    fn pod_of(&self, pool: PoolNo) -> Option<(u32, bool)> {
+        let Pool { kind, is_high, .. } = self.pools.list[pool];
+        if let PoolKind::Managed(domain) = kind { Some((domain, is_high)) } else { None }
+    }
+
+    /// Pods that no pool was made for yet help, too, from the start.
+    pub(super) fn open_pods(&mut self) {
+        for cpu in 0..self.machine.nr_cpus() {
+            self.open_pods_of(cpu);
+        }
+        self.pools.boards.iter().for_each(|board| board.set_writes(0));
+    }
+
+    /// The pods of `cpu` that managed queues lead to may help as long as they have CPUs.
+    pub(super) fn open_pods_of(&mut self, cpu: u32) {
+        for queue in 0..self.queues.len() {
+            let Queue { kind, is_high, scope, .. } = self.queues[queue];
+            if kind == Kind::Managed {
+                let domain = self.machine.domains().pod(scope, cpu);
+                let is_open = self.machine.domains().nr_online(domain) > 0;
+                self.pools.open(domain, is_high, is_open);
+            }
+        }
+    }
+
+    /// A managed pool that wants help.
+    fn who_wants_help(&mut self, pool: PoolNo) -> Option<PoolNo> {
+        let (me, is_high) = self.pod_of(pool)?;
+        if self.config.sabotage == Some(Sabotage::WalkPods) {
+            return self.walk_pods(me, is_high);
+        }
+        let find = |pod| self.pools.find(PoolKind::Managed(pod as u32), is_high);
+        let mut others = help::to_help(&self.pools.boards[usize::from(is_high)], me as usize);
+        others.find_map(|pod| {
+            self.helping.visits += 1;
+            find(pod).filter(|&other| self.pools.list[other].wants_help())
+        })
+    }
+
+    /// As a driver would do it that looks at all pods.
+    fn walk_pods(&mut self, me: u32, is_high: bool) -> Option<PoolNo> {
+        let others = (0..self.machine.domains().len()).filter(|&pod| pod != me);
+        let pools = others.filter_map(|pod| self.pools.find(PoolKind::Managed(pod), is_high));
+        pools.into_iter().find(|&other| {
+            self.helping.visits += 1;
+            self.pools.list[other].wants_help()
+        })
     }
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
-    pub(super) fn ask_idle_pods(&mut self, pool: PoolNo) {
+    pub(super) fn call_for_help(&mut self, pool: PoolNo) {
         if !self.lends(pool) || !self.pools.list[pool].wants_help() {
             return;
         }
-        let Pool { is_high, rank, .. } = self.pools.list[pool];
-        let class = usize::from(is_high);
-        let mut at = rank;
-        while let Some(next) = self.pools.spare[class].other_after(rank, at) {
-            at = next;
-            let other = self.pools.managed[class][next];
+        let Some((me, is_high)) = self.pod_of(pool) else { return };
+        let board = &self.pools.boards[usize::from(is_high)];
+        let calls: Vec<Call> = help::to_call(board, me as usize).collect();
+        for call in calls {
+            // A pod that is taken is called by its sentinel.
+            let Call::Now(pod) = call else { continue };
+            self.helping.visits += 1;
+            let other = self.pool(PoolKind::Managed(pod as u32), is_high);
             if self.call_to_lend(other) {
                 return;
             }
@@ -66,7 +111,8 @@ impl Engine<'_> {
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         // Of a pod that is taken, its CPU's sentinel calls it.
-        if !self.lends(home) || self.pools.list[home].is_taken {
+        let Pool { is_taken, is_away, .. } = self.pools.list[home];
+        if !self.lends(home) || is_taken || is_away {
             return None;
         }
         let host = self.who_wants_help(home)?;

@@ -7,7 +7,7 @@ use crate::checkers::Gauge;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
 use crate::machine::Place;
-use crate::places::{Kind, Link, PoolKind, Queue};
+use crate::places::{Kind, Life, Link, PoolKind, Queue};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -26,7 +26,9 @@ impl Engine<'_> {
     /// What a sabotaged driver does with an item instead of queueing it.
     fn mishandle(&mut self, item: ItemId, queue: QueueId, link: Link) -> bool {
         let is_lost = self.strikes(Sabotage::LoseItem, 7);
-        let is_held = !is_lost && self.strikes(Sabotage::Reorder, 5);
+        // What is held back finds its pwq again later only where none goes.
+        let stays = self.plan.owners.is_empty();
+        let is_held = !is_lost && stays && self.strikes(Sabotage::Reorder, 5);
         if !is_lost && !is_held {
             return false;
         }
@@ -108,15 +110,13 @@ impl Engine<'_> {
 
     /// The queue's link that `pwq` of `pool` belongs to.
     fn link_of(&self, pool: PoolNo, queue: QueueId, pwq: PwqId) -> Link {
-        let link = self.queues[queue].link(pool).expect("the pool runs an item of the queue");
-        debug_assert_eq!(link.pwq, pwq);
-        link
+        self.queues[queue].link_at(pool, pwq).expect("the pool runs an item of the queue")
     }
 
     /// The queue's way into the pool that serves callers on `cpu`.
-    fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
-        let Queue { kind, is_high, scope, .. } = self.queues[queue];
-        let kind = kind.pool_kind(cpu, scope, &self.machine);
+    pub(super) fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
+        let is_high = self.queues[queue].is_high;
+        let kind = self.queues[queue].pool_kind(cpu, &self.machine);
         let pool = self.pool(kind, is_high);
         match self.queues[queue].link(pool) {
             Some(link) => link,
@@ -132,11 +132,18 @@ impl Engine<'_> {
         if let Place::Domain(domain) = kind.place() {
             self.machine.track(domain);
         }
-        let concurrency = self.concurrency(kind);
+        let gauge = Gauge::new(kind, is_high, kind.expected(&self.machine));
+        if let Some(pool) = self.pools.renew(kind, is_high) {
+            self.check_pool(pool);
+            self.gauges[pool] = gauge;
+            return pool;
+        }
+        let concurrency = kind.concurrency(&self.machine);
         let pool = self.pools.make(kind, is_high, concurrency, self.config);
-        self.gauges.push(Gauge::new(kind, is_high, concurrency));
+        self.gauges.push(gauge);
+        self.cover_bh(pool);
+        self.pools.set_away(pool, kind.nr_online(&self.machine) == 0);
         self.watchers.touch(pool);
-        self.see_to_help(pool);
         pool
     }
 
@@ -146,17 +153,28 @@ impl Engine<'_> {
         let node = self.queues[queue].node_of(kind, &self.machine);
         let max_active = self.queues[queue].share(node, &self.machine);
         let is_shared = self.queues[queue].shares_nodes(&self.machine);
-        let (group, slots) = match node.filter(|_| is_shared) {
-            Some(node) => self.shared_limit(queue, node, max_active),
-            None => (self.new_group(max_active), None),
+        // However many pwqs an ordered queue has, it has one limit.
+        let known = self.queues[queue].links.first().map(|link| link.group);
+        let is_second = known.filter(|_| self.queues[queue].kind == Kind::Ordered);
+        let (group, slots) = match (node.filter(|_| is_shared), is_second) {
+            (Some(node), _) => self.shared_limit(queue, node, max_active),
+            (None, Some(group)) => (group, None),
+            (None, None) => (self.new_group(max_active), None),
         };
+        let is_shared = slots.is_some();
         let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(max_active.saturating_add(raised), slots);
         let pwq = self.pools.list[pool].core.add_pwq(config);
+        queue.add_link(Link { pool, pwq, group, limit: max_active, is_shared, is_retired: false });
+        let link = queue.link(pool).expect("just added");
+        let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
-        let link = Link { pool, pwq, group, limit: max_active };
-        queue.add_link(link);
+        if is_second.is_some() && self.config.sabotage != Some(Sabotage::NeverPlug) {
+            self.pools.list[pool].core.plug_pwq(pwq);
+        }
+        self.check_pool(pool);
+        self.note_link(number, pool, true);
         link
     }
 
@@ -211,11 +229,15 @@ impl Engine<'_> {
     /// Acts on what finishing or cancelling an item demands.
     pub(super) fn act(&mut self, pool: PoolNo, effects: Effects) {
         self.kick(pool, effects.kick);
+        // First: who removes the pwq to which the slot is going waits for it.
+        if let Some(to) = effects.grant {
+            self.grant(to);
+        }
         if let Some(wq) = effects.flush_done {
             self.flush_pwq_done(wq.0 as usize);
         }
-        if let Some(to) = effects.grant {
-            self.grant(to);
+        if let Some(wq) = effects.retired {
+            self.release(wq.0 as usize);
         }
     }
 
@@ -236,8 +258,7 @@ impl Engine<'_> {
 
     /// Takes an item back. `false`: it was not pending.
     pub(super) fn cancel(&mut self, item: ItemId) -> bool {
-        if self.arena.disarm(&mut self.wheel, item) {
-            self.cancelled(item, self.arena.word(item));
+        if self.disarm(item) {
             return true;
         }
         let Some(at) = self.arena.word(item).pwq() else { return false };
@@ -253,6 +274,15 @@ impl Engine<'_> {
         true
     }
 
+    /// Takes an item back whose time has not come.
+    pub(super) fn disarm(&mut self, item: ItemId) -> bool {
+        let was_armed = self.arena.disarm(&mut self.wheel, item);
+        if was_armed {
+            self.cancelled(item, self.arena.word(item));
+        }
+        was_armed
+    }
+
     fn cancelled(&mut self, item: ItemId, word: WorkWord) {
         self.arena.release(item, word);
         let ticket = self.items[item].pending.take().unwrap_or_default();
@@ -262,6 +292,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn set_max_active(&mut self, queue: QueueId, max_active: u32) {
+        if self.queues[queue].life != Life::Open {
+            return;
+        }
         self.queues[queue].max_active = max_active;
         self.note(What::MaxActiveSet(queue, max_active));
         self.split_limit(queue, false);
@@ -270,13 +303,15 @@ impl Engine<'_> {
     /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the same as
     /// before, because nobody asked for it.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
-        let is_shared = self.queues[queue].shares_nodes(&self.machine);
         for index in 0..self.queues[queue].links.len() {
             let link = self.queues[queue].links[index];
             let kind = self.pools.list[link.pool].kind;
             let node = self.queues[queue].node_of(kind, &self.machine);
-            if node.is_some() && is_shared {
-                // A shared limit: below. All links of a queue are alike.
+            if link.is_shared {
+                // Below. All links of a queue are alike, unless it has had other attributes.
+                if self.queues[queue].moves {
+                    continue;
+                }
                 break;
             }
             let share = self.queues[queue].share(node, &self.machine);

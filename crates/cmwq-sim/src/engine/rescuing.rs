@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use cmwq_core::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 use cmwq_core::{Kick, PwqRef, Rescue, RescueVisit, WorkerId};
 
 use super::working::Turn;
-use super::{Due, Engine, Mode};
+use super::{Due, Engine, Mode, Role};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
@@ -34,7 +33,7 @@ impl Engine<'_> {
         for queue in queues {
             let tid = self.machine.spawn(Place::Domain(WHOLE), true);
             self.spawn_thread(PoolNo::MAX, WorkerId(0), Mode::Rescue);
-            self.threads[tid].is_rescuer = true;
+            self.threads[tid].role = Role::Rescuer;
             self.threads[tid].is_parked = true;
             let (called, answering, visit) = (VecDeque::new(), None, None);
             self.rescuers.push(Rescuer { queue, tid, called, answering, visit });
@@ -48,11 +47,9 @@ impl Engine<'_> {
     pub(super) fn plan_mayday(&mut self, pool: PoolNo) {
         let entry = &mut self.pools.list[pool];
         if entry.core.needs_rescuer()
-            && !entry.is_mayday_planned
             && self.config.sabotage != Some(Sabotage::NeverRescue)
+            && let Some(at) = entry.mayday.arm(|| self.now)
         {
-            entry.is_mayday_planned = true;
-            let at = self.now + MAYDAY_INITIAL_TIMEOUT_NS;
             self.agenda.add(at, Rank::Wake, Due::Mayday(pool));
         }
     }
@@ -61,9 +58,9 @@ impl Engine<'_> {
     pub(super) fn mayday(&mut self, pool: PoolNo) {
         let mut calls = Vec::new();
         let entry = &mut self.pools.list[pool];
-        entry.is_mayday_planned = entry.core.mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
-        if entry.is_mayday_planned {
-            self.agenda.add(self.now + MAYDAY_INTERVAL_NS, Rank::Wake, Due::Mayday(pool));
+        let is_needed = entry.core.mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
+        if let Some(at) = entry.mayday.after(is_needed, self.now) {
+            self.agenda.add(at, Rank::Wake, Due::Mayday(pool));
         }
         self.check_pool(pool);
         for (at, queue) in calls {
@@ -124,12 +121,17 @@ impl Engine<'_> {
 
     fn end_visit(&mut self, index: usize, pool: PoolNo, is_called_again: bool) -> Turn {
         let rescuer = &mut self.rescuers[index];
-        let at = rescuer.answering.take().filter(|_| is_called_again);
-        rescuer.called.extend(at);
+        let (queue, at) = (rescuer.queue, rescuer.answering.take());
+        rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
         let kick = self.pools.list[pool].core.rescue_end(visit);
         // A rescuer creates nobody: that is tried again in any case.
         self.kick(pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
+        // A retired pwq may have waited for this visit to end.
+        let has_drained = |at: PwqRef| self.pools.list[pool].core.has_drained(at.pwq);
+        if at.is_some_and(has_drained) {
+            self.release(queue);
+        }
         self.rest(index)
     }
 
@@ -140,8 +142,18 @@ impl Engine<'_> {
         Turn::Off
     }
 
+    /// The queue has gone: nobody calls for its items any more.
+    pub(super) fn forget_calls(&mut self, queue: QueueId) {
+        let its = self.rescuers.iter_mut().filter(|rescuer| rescuer.queue == queue);
+        its.for_each(|rescuer| rescuer.called.clear());
+    }
+
     /// What a thread does between two items.
     pub(super) fn mode_between_items(&self, tid: Tid) -> Mode {
-        if self.threads[tid].is_rescuer { Mode::Rescue } else { Mode::Ask }
+        match self.threads[tid].role {
+            Role::Worker => Mode::Ask,
+            Role::Rescuer => Mode::Rescue,
+            Role::BhContext(context) => Mode::Serve(context),
+        }
     }
 }

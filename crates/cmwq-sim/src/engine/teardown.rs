@@ -4,7 +4,8 @@ use cmwq_core::{Timer, Wheel, WorkItem};
 
 use super::{Engine, Mode};
 use crate::arena::Arena;
-use crate::report::{Memory, Outcome, Stats};
+use crate::board::Board;
+use crate::report::{Helping, Memory, Outcome, Stats};
 
 impl Engine<'_> {
     /// Nothing will happen any more: whether everything was done, and the core's books are empty.
@@ -34,6 +35,7 @@ impl Engine<'_> {
             }
         }
         self.check_pwqs();
+        self.check_helping();
     }
 
     /// What the core's structures take now.
@@ -51,10 +53,33 @@ impl Engine<'_> {
         self.memory = memory;
     }
 
+    /// Whether helping cost no more than it may, however many pods there are.
+    fn check_helping(&mut self) {
+        let cost = self.helping_cost();
+        if !cost.is_bounded() {
+            self.complain("board", format!("pods look for each other too much: {cost:?}"));
+        }
+    }
+
+    fn helping_cost(&self) -> Helping {
+        let (reads, writes) = self
+            .pools
+            .boards
+            .iter()
+            .map(Board::cost)
+            .fold((0, 0), |sum, cost| (sum.0 + cost.0, sum.1 + cost.1));
+        Helping { reads, writes, ..self.helping }
+    }
+
     fn check_pwqs(&mut self) {
         for queue in 0..self.queues.len() {
             for index in 0..self.queues[queue].links.len() {
                 let link = self.queues[queue].links[index];
+                if link.is_retired {
+                    let message =
+                        format!("queue {queue} keeps a retired pwq at pool {}", link.pool);
+                    return self.complain("core", message);
+                }
                 let core = &mut self.pools.list[link.pool].core;
                 let load = core.pwq_load(link.pwq);
                 if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_none() {
@@ -67,7 +92,7 @@ impl Engine<'_> {
 
     pub(super) fn outcome(&mut self) -> Outcome {
         let is_worker = |thread: &&super::Thread| {
-            !thread.is_rescuer && !matches!(thread.mode, Mode::Foreign(_) | Mode::Issuer(_))
+            thread.is_worker() && !matches!(thread.mode, Mode::Foreign(_) | Mode::Issuer(_))
         };
         Outcome {
             digest: self.watchers.digest,
@@ -82,6 +107,7 @@ impl Engine<'_> {
             end: self.now,
             last_item: self.last_item,
             memory: self.memory,
+            helping: self.helping_cost(),
             events: self.watchers.events.take().unwrap_or_default(),
             recent: std::mem::take(&mut self.watchers.recent),
         }
@@ -95,7 +121,7 @@ impl Drop for Engine<'_> {
     fn drop(&mut self) {
         let is_clean = self.is_complete && !std::thread::panicking();
         if !is_clean {
-            std::mem::forget(std::mem::take(&mut self.pools));
+            std::mem::forget(std::mem::take(&mut self.pools.list));
             std::mem::forget(std::mem::replace(&mut self.wheel, Wheel::new(0)));
             std::mem::forget(std::mem::replace(&mut self.arena, Arena::new(0)));
         }

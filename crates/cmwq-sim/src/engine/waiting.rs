@@ -8,12 +8,23 @@ use crate::machine::Tid;
 use crate::places::{Link, Pool, Queue};
 use crate::plan::{ItemId, QueueId};
 
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    Worker(Tid),
+    /// A caller from outside, who does nothing else.
+    Caller,
+    /// An owner, by its index.
+    Owner(usize),
+    /// Whoever drops this queue.
+    Drop(QueueId),
+}
+
 /// A wait for the last queueing of an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     what: Queueing,
-    /// The worker that waits; `None`: a caller from outside.
-    thread: Option<Tid>,
+    who: Waiter,
     is_over: bool,
 }
 
@@ -21,7 +32,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flush {
     queue: QueueId,
-    thread: Option<Tid>,
+    who: Waiter,
 }
 
 /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs`: the count belongs to the first
@@ -46,7 +57,7 @@ fn prep_pwqs(
 impl Engine<'_> {
     /// Waits for the last queueing of an item. `false`: it is idle, or its timer runs, which is not
     /// waited for.
-    pub(super) fn flush_item(&mut self, item: ItemId, thread: Option<Tid>) -> bool {
+    pub(super) fn flush_item(&mut self, item: ItemId, who: Waiter) -> bool {
         let Some(pool) = self.arena.word(item).pool() else { return false };
         let pool = pool.0 as usize;
         let is_queued = self.arena.word(item).is_queued();
@@ -58,7 +69,7 @@ impl Engine<'_> {
         let what = Queueing { item, ticket: ticket.unwrap_or_default(), queue };
         let wait = self.waits.len();
         let is_over = self.strikes(Sabotage::WaitEarly, 1);
-        self.waits.push(Wait { what, thread, is_over });
+        self.waits.push(Wait { what, who, is_over });
         if self.wait_of_barrier.len() <= barrier {
             self.wait_of_barrier.resize(barrier + 1, usize::MAX);
         }
@@ -80,17 +91,18 @@ impl Engine<'_> {
         }
         self.waits[index].is_over = true;
         self.note(What::WaitEnded(index, wait.what));
-        if let Some(tid) = wait.thread {
-            self.wake(tid);
+        match wait.who {
+            Waiter::Worker(tid) => self.wake(tid),
+            who => self.goes_on(who),
         }
     }
 
     // ---- whole queues
 
     /// Waits for everything queued so far. `false`: nothing was in flight.
-    pub(super) fn flush_queue(&mut self, queue: QueueId, thread: Option<Tid>) -> bool {
+    pub(super) fn flush_queue(&mut self, queue: QueueId, who: Waiter) -> bool {
         let me = self.flushes.len();
-        self.flushes.push(Flush { queue, thread });
+        self.flushes.push(Flush { queue, who });
         self.note(What::FlushBegan(me, queue));
         if self.strikes(Sabotage::FlushEarly, 1) {
             self.flush_ended(me);
@@ -104,7 +116,7 @@ impl Engine<'_> {
             self.flush_ended(me);
             return false;
         }
-        if let Some(tid) = thread {
+        if let Waiter::Worker(tid) = who {
             self.threads[tid].flush = Some(me);
         }
         true
@@ -122,9 +134,9 @@ impl Engine<'_> {
     }
 
     fn wake_flusher(&mut self, flush: usize) {
-        match self.flushes[flush].thread {
-            Some(tid) => self.wake(tid),
-            None => {
+        match self.flushes[flush].who {
+            Waiter::Worker(tid) => self.wake(tid),
+            _ => {
                 let later = self.rng.below(self.config.faults.slow_flushers + 1);
                 self.agenda.add(self.now + later, Rank::Wake, Due::Flusher(flush));
             }
@@ -140,8 +152,22 @@ impl Engine<'_> {
 
     /// A woken flusher leaves; the first one takes care of the others.
     pub(super) fn flusher_continues(&mut self, me: usize) {
-        let queue = self.flushes[me].queue;
+        let Flush { queue, who } = self.flushes[me];
         self.flush_ended(me);
+        self.hand_over(me, queue);
+        self.goes_on(who);
+    }
+
+    /// Somebody who is no worker need not wait any longer.
+    fn goes_on(&mut self, who: Waiter) {
+        match who {
+            Waiter::Owner(owner) => self.agenda.add(self.now, Rank::Wake, Due::Owner(owner)),
+            Waiter::Drop(queue) => self.go_on_dropping(queue),
+            Waiter::Worker(_) | Waiter::Caller => {}
+        }
+    }
+
+    fn hand_over(&mut self, me: usize, queue: QueueId) {
         if !self.queues[queue].flush.is_first(me) {
             return;
         }

@@ -1,15 +1,16 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Next, WorkerId};
+use cmwq_core::{Claim, Next, Waited, WorkerId};
 
 use super::creating::Creator;
-use super::{Engine, Mode, Run, Visit};
+use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::arena::{Arena, Name};
 use crate::config::Sabotage;
 use crate::event::{PoolNo, Queueing, Site, What};
 use crate::machine::{Place, Tid};
+use crate::places::PoolKind;
 use crate::plan::Op;
 
 /// What a thread that has a CPU does next.
@@ -36,7 +37,9 @@ impl Engine<'_> {
                 Mode::Ask => self.ask(tid),
                 Mode::Create(creation) => self.creation_done(tid, creation),
                 Mode::Item(run) => self.run_on(tid, run),
+                Mode::Rest(rest) => self.rest_is_over(tid, rest),
                 Mode::Rescue => self.ask_as_rescuer(tid),
+                Mode::Serve(context) => self.serve(tid, context),
                 Mode::Foreign(computes) => self.foreign(tid, computes),
                 Mode::Issuer(issuer) => self.issue(tid, issuer),
                 Mode::Dead => Turn::Off,
@@ -81,6 +84,7 @@ impl Engine<'_> {
 
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
+        self.helping.occasions += 1;
         if watch {
             self.watch(home);
         } else {
@@ -90,9 +94,12 @@ impl Engine<'_> {
         if !watch && let Some(turn) = self.lend(tid) {
             return turn;
         }
+        self.dismiss_if_closed(home);
+        let is_at_home = self.rebind(tid);
         let thread = &mut self.threads[tid];
         if std::mem::take(&mut thread.token) {
-            return Turn::Again;
+            let cpu = self.machine.threads[tid].cpu;
+            return if is_at_home { Turn::Again } else { Turn::Move(cpu) };
         }
         thread.is_parked = true;
         Turn::Off
@@ -115,29 +122,34 @@ impl Engine<'_> {
     /// Enters the function of a claimed item, which `id` of `pool` runs.
     pub(super) fn begin(&mut self, tid: Tid, pool: PoolNo, id: WorkerId, claim: Claim) -> Turn {
         self.kick(pool, claim.kick);
+        let queue = claim.wq.0 as usize;
+        let link = self.queues[queue].link_at(pool, claim.pwq);
+        let site = Site { pool, group: link.map_or(usize::MAX, |link| link.group) };
         match Arena::name_of(claim.item) {
             Name::Barrier(barrier) => {
                 self.wait_is_over(barrier);
-                self.leave_function(tid, pool, id);
+                return self.leave_function(tid, site, id);
             }
             Name::Item(item) => {
-                let queue = claim.wq.0 as usize;
                 let ticket = self.items[item].pending.take().unwrap_or_default();
                 self.items[item].running = Some(ticket);
                 self.pools.list[pool].nr_listed -= 1;
-                let group = self.queues[queue].link(pool).map_or(usize::MAX, |link| link.group);
                 let run = Run {
                     what: Queueing { item, ticket, queue },
-                    site: Site { pool, group },
+                    site,
                     pc: 0,
                     is_announced: false,
                     has_slept: false,
                     has_yielded: false,
+                    before: 0,
+                    computed: None,
+                    is_to_wait: claim.is_to_wait,
                     is_intensive: self.queues[queue].is_intensive(),
+                    is_hog: false,
                 };
                 self.note(What::Started(run.what, run.site, self.runner(tid)));
                 self.threads[tid].mode = Mode::Item(run);
-                if !self.threads[tid].is_rescuer {
+                if self.threads[tid].is_worker() {
                     self.gauges[self.threads[tid].home].executing += 1;
                     self.regauge(tid);
                     self.report_falsely(tid);
@@ -147,11 +159,28 @@ impl Engine<'_> {
         Turn::Again
     }
 
+    /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`: it is
+    /// on another one.
+    fn rebind(&mut self, tid: Tid) -> bool {
+        if !self.is_managed(tid) {
+            return true;
+        }
+        self.machine.threads[tid].is_movable = false;
+        let place = self.pools.list[self.threads[tid].home].kind.place();
+        if self.machine.threads[tid].place != place {
+            self.machine.set_place(tid, place);
+        }
+        self.machine.is_in_place(tid)
+    }
+
     fn run_on(&mut self, tid: Tid, mut run: Run) -> Turn {
         let Some(&op) = self.plan.items[run.what.item].ops.get(run.pc) else {
             return self.end(tid, run);
         };
         run.pc += 1;
+        if let Op::Burn(ns) = op {
+            *run.computed.as_mut().unwrap_or(&mut run.before) += ns;
+        }
         self.threads[tid].mode = Mode::Item(run);
         let here = self.machine.threads[tid].cpu;
         match op {
@@ -159,22 +188,22 @@ impl Engine<'_> {
             Op::Sleep(ns) => return self.block_for(tid, ns, false),
             Op::Announced(ns) => return self.block_for(tid, ns, true),
             Op::Queue { item, cpu } => {
-                if self.may_queue(run.what.item) {
+                if self.may_queue(&run, item) {
                     self.queue(item, cpu, here);
                 }
             }
             Op::QueueDelayed { item, cpu, delay } => {
-                if self.may_queue(run.what.item) {
+                if self.may_queue(&run, item) && self.lets_in(item, None) {
                     self.queue_delayed(item, cpu, delay, here);
                 }
             }
             Op::FlushItem(item) => {
-                if self.flush_item(item, Some(tid)) {
+                if self.flush_item(item, Waiter::Worker(tid)) {
                     return self.block(tid, true);
                 }
             }
             Op::FlushQueue(queue) => {
-                if self.flush_queue(queue, Some(tid)) {
+                if self.flush_queue(queue, Waiter::Worker(tid)) {
                     return self.block(tid, true);
                 }
             }
@@ -183,20 +212,28 @@ impl Engine<'_> {
             }
             Op::CancelSync(item) => {
                 self.cancel(item);
-                if self.flush_item(item, Some(tid)) {
+                if self.flush_item(item, Waiter::Worker(tid)) {
                     return self.block(tid, true);
                 }
             }
             Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
-            Op::Offline(_) | Op::Online(_) => {
-                debug_assert!(false, "CPUs come and go by calls from outside");
+            Op::Offline(_)
+            | Op::Online(_)
+            | Op::SetAttrs { .. }
+            | Op::DropQueue(_)
+            | Op::MakeQueue(_) => {
+                debug_assert!(false, "CPUs and queues come and go by calls from outside");
             }
         }
         Turn::Again
     }
 
-    fn may_queue(&mut self, item: usize) -> bool {
-        let budget = &mut self.items[item].budget;
+    /// Whether the run may queue another item: there is an end to it.
+    fn may_queue(&mut self, run: &Run, other: usize) -> bool {
+        if !self.lets_in(other, Some(run.what.queue)) {
+            return false;
+        }
+        let budget = &mut self.items[run.what.item].budget;
         let may = *budget > 0;
         *budget = budget.saturating_sub(1);
         may
@@ -213,8 +250,12 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_announced = announced;
             run.has_slept = true;
+            run.computed = run.computed.or(Some(0));
             let what = run.what;
             self.note(What::Slept(what, runner));
+            if self.is_managed(tid) {
+                self.machine.set_movable(tid, true);
+            }
         }
         self.report_blocked(tid, announced);
         Turn::Off
@@ -240,29 +281,94 @@ impl Engine<'_> {
             self.threads[tid].mode = Mode::Item(run);
             return Turn::Yield;
         }
+        self.learn(tid, &run);
         let item = run.what.item;
         self.items[item].running = None;
         self.outstanding -= 1;
         self.last_item = self.now;
         self.note(What::Finished(run.what, self.runner(tid)));
         self.threads[tid].mode = self.mode_between_items(tid);
-        if !self.threads[tid].is_rescuer {
+        if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing -= 1;
             self.regauge(tid);
         }
         let id = self.threads[tid].visit.map_or(self.threads[tid].id, |visit| visit.id);
-        self.leave_function(tid, run.site.pool, id);
+        let turn = self.leave_function(tid, run.site, id);
         self.tell_issuer(item, self.machine.threads[tid].cpu);
-        Turn::Again
+        turn
     }
 
-    /// Corrects the books behind an item or a barrier.
-    fn leave_function(&mut self, tid: Tid, pool: PoolNo, id: WorkerId) {
-        let effects = self.pools.list[pool].core.finish(id);
-        self.act(pool, effects);
+    /// What the worker's own pool learns from the run.
+    fn learn(&mut self, tid: Tid, run: &Run) {
+        let thread = &self.threads[tid];
+        if !thread.is_worker() {
+            return;
+        }
+        let home = thread.home;
+        let core = &mut self.pools.list[home].core;
+        match run.computed {
+            Some(after) => {
+                core.item_waited(Waited { before: run.before, after });
+                self.note(What::ToldWaited(home, run.before));
+            }
+            None if run.is_to_wait => {
+                core.item_did_not_wait();
+                self.note(What::ToldNotWaited(home));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether it is a worker of a managed pool.
+    fn is_managed(&self, tid: Tid) -> bool {
+        let thread = &self.threads[tid];
+        thread.is_worker() && matches!(self.pools.list[thread.home].kind, PoolKind::Managed(_))
+    }
+
+    /// Corrects the books behind an item or a barrier. If that leaves something to do, it is done
+    /// without the lock: others come in between, before and after.
+    fn leave_function(&mut self, tid: Tid, site: Site, id: WorkerId) -> Turn {
+        let effects = self.pools.list[site.pool].core.finish(id);
+        if !effects.has_rest() || self.config.costs.rest == 0 {
+            self.act(site.pool, effects);
+            return self.after_item(tid);
+        }
+        self.check_pool(site.pool);
+        if self.threads[tid].is_worker() {
+            self.gauges[self.threads[tid].home].executing += 1;
+        }
+        self.note(What::RestBegan(site.group));
+        self.stay_outside(tid, Rest { site, effects: Some(effects) })
+    }
+
+    fn stay_outside(&mut self, tid: Tid, rest: Rest) -> Turn {
+        self.threads[tid].mode = Mode::Rest(rest);
+        self.regauge(tid);
+        Turn::Burn(self.rng.between(1, self.config.costs.rest))
+    }
+
+    /// The lock is taken again only a while after what was left to do was done.
+    fn rest_is_over(&mut self, tid: Tid, rest: Rest) -> Turn {
+        if let Some(effects) = rest.effects {
+            self.act(rest.site.pool, effects);
+            return self.stay_outside(tid, Rest { effects: None, ..rest });
+        }
+        self.note(What::RestEnded(rest.site.group));
+        self.threads[tid].mode = self.mode_between_items(tid);
+        if self.threads[tid].is_worker() {
+            self.gauges[self.threads[tid].home].executing -= 1;
+        }
+        self.after_item(tid)
+    }
+
+    fn after_item(&mut self, tid: Tid) -> Turn {
+        if let Role::BhContext(index) = self.threads[tid].role {
+            return self.bh_item_done(tid, index);
+        }
         if let Some(visit) = self.threads[tid].visit {
             self.stay_or_go_home(tid, visit);
         }
+        Turn::Again
     }
 
     // ---- other programs

@@ -87,6 +87,11 @@ impl Domains {
         &self.list[domain as usize]
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.list.len() as u32
+    }
+
     /// The pod of `cpu`, as a domain.
     pub(crate) fn pod(&self, scope: Scope, cpu: u32) -> u32 {
         self.pods[scope as usize][cpu as usize]

@@ -90,12 +90,29 @@ impl Machine {
         let entry = &mut self.cpus[cpu as usize];
         entry.burst += 1;
         let used = self.cpu_time(cpu, now - self.cpus[cpu as usize].since);
-        let burn = &mut self.threads[tid].burn;
-        *burn = burn.saturating_sub(used);
+        self.count_used(tid, used);
+    }
+
+    /// The thread has used so much of the CPU time that it wanted.
+    pub(crate) fn count_used(&mut self, tid: Tid, used: Nanos) {
+        let thread = &mut self.threads[tid];
+        let used = used.min(thread.burn);
+        thread.burn -= used;
+        thread.used += used;
+    }
+
+    /// CPU time that the thread has used until now.
+    pub(crate) fn used(&self, tid: Tid, now: Nanos) -> Nanos {
+        let thread = &self.threads[tid];
+        let here = match thread.state {
+            State::Running => self.cpu_time(thread.cpu, now - self.cpus[thread.cpu as usize].since),
+            State::Off | State::Queued => 0,
+        };
+        thread.used + here.min(thread.burn)
     }
 
     /// Takes a waiting thread off its CPU's queue.
-    fn withdraw(&mut self, tid: Tid) {
+    pub(super) fn withdraw(&mut self, tid: Tid) {
         let cpu = self.threads[tid].cpu;
         for queue in &mut self.cpus[cpu as usize].queues {
             queue.retain(|&other| other != tid);
@@ -104,7 +121,7 @@ impl Machine {
         self.change_load(cpu, -1);
     }
 
-    fn place_anew(&mut self, tid: Tid) {
+    pub(super) fn place_anew(&mut self, tid: Tid) {
         let cpu = self.choose(tid);
         self.enqueue(tid, cpu);
         self.ready.push_back(cpu);

@@ -75,7 +75,7 @@ pub(super) fn plan(rng: &mut Rng, config: &Config, options: &Options) -> Plan {
     let mut maker = Maker { rng, taste, config, queues: &queues, of_queue: &of_queue };
     let items = (0..nr_items).map(|id| maker.item(id)).collect();
     let calls = maker.calls();
-    Plan { queues, items, calls }
+    Plan { queues, items, calls, ..Plan::default() }
 }
 
 /// In every other plan unbound and managed queues have scopes of their own.

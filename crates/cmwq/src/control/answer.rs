@@ -12,7 +12,7 @@ use crate::sysfs::{
 const MAX_QUEUES: usize = 1000;
 
 /// The reply to a line.
-pub(super) fn answer(line: &[u8]) -> String {
+pub(crate) fn answer(line: &[u8]) -> String {
     match Request::parse(line) {
         Err(why) => error_line("request", why),
         Ok(Request::Names) => names(),

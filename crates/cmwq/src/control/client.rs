@@ -1,24 +1,23 @@
 //! The other side: asking a process for its attributes, and changing them.
 
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::exchange::{Exchange, Transport};
 use super::find::{self, ConnectError};
 use super::protocol::{GREETING, Request, Target, VERSION, unescape};
-use crate::sense::socket;
 
 /// A process that does not answer for so long is stopped, or stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// LIMIT: the longest line of a server, and how many there may be of one reply.
-const MAX_LINE: u64 = 64 << 10;
+/// LIMIT: lines of one reply.
 const MAX_ITEMS: usize = 100_000;
 
 /// A connection to the control socket of a process.
 #[derive(Debug)]
-pub struct Client(BufReader<UnixStream>);
+pub struct Client(Exchange<UnixStream>);
 
 /// A line of a [`Listing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,25 +117,14 @@ impl Client {
     }
 
     fn greeted(stream: UnixStream, patience: Duration) -> Result<Self, ConnectError> {
-        let mut client = Self(BufReader::new(stream));
-        client.greet(patience).map_err(ConnectError::Refused)?;
-        Ok(client)
+        let mut exchange = Exchange::new(stream, patience);
+        exchange.greet().map_err(ConnectError::Refused)?;
+        Ok(Self(exchange))
     }
 
-    fn greet(&mut self, patience: Duration) -> Result<(), ClientError> {
-        // None at all cannot be asked for.
-        let patience = Some(patience.max(Duration::from_millis(1)));
-        self.0.get_ref().set_read_timeout(patience)?;
-        self.0.get_ref().set_write_timeout(patience)?;
-        let line = self.line()?;
-        let version = line.strip_prefix(GREETING).map(|rest| rest.trim_start().to_owned());
-        match version.as_deref().and_then(|rest| rest.split(' ').next()) {
-            Some(version) if version == VERSION.to_string() => Ok(()),
-            Some(version) => Err(ClientError::Protocol(format!(
-                "it speaks version {version} of the protocol, this is version {VERSION}"
-            ))),
-            None => Err(ClientError::Protocol(format!("'{line}' in place of a greeting"))),
-        }
+    /// No answer is waited for beyond `end`, though its own time is not up then.
+    pub fn end_at(&mut self, end: Instant) {
+        self.0.end_at(end);
     }
 
     /// The attributes of the queues of a name, of the process, or of all.
@@ -144,15 +132,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] with the kind `no-queue` if there is none; see there.
     pub fn show(&mut self, target: Option<&Target>) -> Result<Listing, ClientError> {
-        let (lines, left_out) = self.listing(&Request::Show(target.cloned()))?;
-        let items = lines.into_iter().map(|line| {
-            let mut fields = line.splitn(4, ' ').map(str::to_owned);
-            let mut field = || fields.next().ok_or_else(|| odd(&line));
-            let (target, attribute, mode, value) = (field()?, field()?, field()?, field()?);
-            let target = parse_target(&target)?;
-            Ok(Item { target, attribute, mode, value })
-        });
-        Ok(Listing { items: items.collect::<Result<_, ClientError>>()?, left_out })
+        self.0.show(target)
     }
 
     /// The names of all queues, as far as they are not too many.
@@ -160,12 +140,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn names(&mut self) -> Result<Vec<String>, ClientError> {
-        let (lines, _) = self.listing(&Request::Names)?;
-        let names = lines.iter().map(|line| {
-            let name = line.split(' ').next().unwrap_or_default();
-            unescape(name).map_err(|_| odd(line))
-        });
-        names.collect()
+        self.0.names()
     }
 
     /// The value of an attribute.
@@ -173,7 +148,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] if there is none.
     pub fn get(&mut self, target: &Target, attribute: &str) -> Result<String, ClientError> {
-        self.value(&Request::Get(target.clone(), attribute.to_owned()))
+        self.0.value(&Request::Get(target.clone(), attribute.to_owned()))
     }
 
     /// Changes an attribute. Returns how it reads now.
@@ -187,10 +162,46 @@ impl Client {
         attribute: &str,
         value: &str,
     ) -> Result<String, ClientError> {
-        self.value(&Request::Set(target.clone(), attribute.to_owned(), value.to_owned()))
+        self.0.value(&Request::Set(target.clone(), attribute.to_owned(), value.to_owned()))
+    }
+}
+
+/// What a client says and hears.
+impl<T: Transport> Exchange<T> {
+    pub(crate) fn greet(&mut self) -> Result<(), ClientError> {
+        let line = self.heard()?;
+        let version = line.strip_prefix(GREETING).map(|rest| rest.trim_start().to_owned());
+        match version.as_deref().and_then(|rest| rest.split(' ').next()) {
+            Some(version) if version == VERSION.to_string() => Ok(()),
+            Some(version) => Err(ClientError::Protocol(format!(
+                "it speaks version {version} of the protocol, this is version {VERSION}"
+            ))),
+            None => Err(ClientError::Protocol(format!("'{line}' in place of a greeting"))),
+        }
     }
 
-    fn value(&mut self, request: &Request) -> Result<String, ClientError> {
+    pub(crate) fn show(&mut self, target: Option<&Target>) -> Result<Listing, ClientError> {
+        let (lines, left_out) = self.listing(&Request::Show(target.cloned()))?;
+        let items = lines.into_iter().map(|line| {
+            let mut fields = line.splitn(4, ' ').map(str::to_owned);
+            let mut field = || fields.next().ok_or_else(|| odd(&line));
+            let (target, attribute, mode, value) = (field()?, field()?, field()?, field()?);
+            let target = parse_target(&target)?;
+            Ok(Item { target, attribute, mode, value })
+        });
+        Ok(Listing { items: items.collect::<Result<_, ClientError>>()?, left_out })
+    }
+
+    pub(crate) fn names(&mut self) -> Result<Vec<String>, ClientError> {
+        let (lines, _) = self.listing(&Request::Names)?;
+        let names = lines.iter().map(|line| {
+            let name = line.split(' ').next().unwrap_or_default();
+            unescape(name).map_err(|_| odd(line))
+        });
+        names.collect()
+    }
+
+    pub(crate) fn value(&mut self, request: &Request) -> Result<String, ClientError> {
         self.send(request)?;
         match self.reply()? {
             Reply::Ok(value) => Ok(value),
@@ -220,21 +231,11 @@ impl Client {
             let text = "a value is one line, without control characters".to_owned();
             return Err(ClientError::Refused { kind: "request".to_owned(), text });
         }
-        let mut rest = line.as_bytes();
-        while !rest.is_empty() {
-            match socket::send(self.0.get_ref(), rest) {
-                Ok(sent) => rest = &rest[sent..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // There may be a last line that says why.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        Ok(self.ask(&line)?)
     }
 
     fn reply(&mut self) -> Result<Reply, ClientError> {
-        let line = self.line()?;
+        let line = self.heard()?;
         match line.split_once(' ') {
             Some(("=", item)) => Ok(Reply::Item(item.to_owned())),
             Some(("ok", value)) => Ok(Reply::Ok(value.to_owned())),
@@ -243,15 +244,8 @@ impl Client {
     }
 
     /// A line, unless it says that something went wrong.
-    fn line(&mut self) -> Result<String, ClientError> {
-        let mut line = Vec::new();
-        (&mut self.0).take(MAX_LINE).read_until(b'\n', &mut line)?;
-        if line.pop() != Some(b'\n') {
-            let what = if line.is_empty() { "it hung up" } else { "it stopped within a line" };
-            return Err(ClientError::Protocol(what.to_owned()));
-        }
-        let line = String::from_utf8(line).ok().filter(|line| !line.contains(char::is_control));
-        let line = line.ok_or_else(|| ClientError::Protocol("this is no text".to_owned()))?;
+    fn heard(&mut self) -> Result<String, ClientError> {
+        let line = self.line()?;
         let Some(error) = line.strip_prefix("error ") else { return Ok(line) };
         let (kind, text) = error.split_once(' ').unwrap_or((error, ""));
         Err(ClientError::Refused { kind: kind.to_owned(), text: text.to_owned() })

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,12 +11,16 @@ use std::path::{Path, PathBuf};
 
 use super::client::ClientError;
 use super::place;
+use crate::environment;
+use crate::foreign;
 use crate::sense::socket;
 
 /// The name of the memory file whose content is the path of the socket.
 pub(super) const NOTE: &CStr = c"cmwq-control";
 /// How it shows in `/proc/PID/fd`.
 const LINK: &str = "/memfd:cmwq-control (deleted)";
+/// LIMIT: no path is longer.
+const MAX_NOTE: u64 = 4096;
 
 /// Why the control socket of a process cannot be used.
 #[derive(Debug)]
@@ -133,7 +137,7 @@ pub(super) fn connect(pid: u32) -> Result<UnixStream, ConnectError> {
     }
 }
 
-/// Connects to the socket at `path`, if it is that of process `pid`.
+/// Connects to the socket at `path`, if it is that of process `pid`. Nonblocking.
 pub(super) fn connect_at(path: &Path, pid: Option<u32>) -> io::Result<UnixStream> {
     let stream = socket::connect(path)?;
     let there = u32::try_from(socket::peer(&stream)?.pid).unwrap_or(0);
@@ -142,7 +146,6 @@ pub(super) fn connect_at(path: &Path, pid: Option<u32>) -> io::Result<UnixStream
         let what = format!("process {there} listens there");
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
-    stream.set_nonblocking(false)?;
     Ok(stream)
 }
 
@@ -154,7 +157,8 @@ fn noted_path(pid: u32) -> io::Result<Option<PathBuf>> {
         let Ok(target) = fs::read_link(&entry) else { continue };
         if target.as_os_str() == LINK {
             let mut path = Vec::new();
-            File::open(&entry)?.take(4096).read_to_end(&mut path)?;
+            let note = foreign::open_memory_file(&entry, false)?;
+            note.take(MAX_NOTE).read_to_end(&mut path)?;
             return Ok(Some(PathBuf::from(OsString::from_vec(path))));
         }
     }
@@ -162,8 +166,9 @@ fn noted_path(pid: u32) -> io::Result<Option<PathBuf>> {
 }
 
 fn usual_places(pid: u32, owner: Option<u32>) -> Vec<PathBuf> {
-    let mut places =
-        vec![place::default_path(pid), std::env::temp_dir().join(place::file_name(pid))];
+    let temporary = [environment::temporary_directory(), PathBuf::from("/tmp")];
+    let mut places = vec![place::default_path(pid)];
+    places.extend(temporary.map(|directory| directory.join(place::file_name(pid))));
     places.extend(owner.map(|uid| format!("/run/user/{uid}/{}", place::file_name(pid)).into()));
     places.dedup();
     places

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use super::fds;
+use crate::environment;
 use crate::sense::socket;
 
 /// LIMIT: clients that wait to be let in.
@@ -18,9 +19,7 @@ pub(super) type Inode = (u64, u64);
 /// The file of a process that names no other: `cmwq-PID.sock` in the user's directory for such files, or in
 /// that for temporary ones.
 pub(super) fn default_path(pid: u32) -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let directory = runtime.filter(|dir| dir.is_absolute()).unwrap_or_else(std::env::temp_dir);
-    directory.join(file_name(pid))
+    environment::runtime_directory(socket::effective_uid()).join(file_name(pid))
 }
 
 pub(super) fn file_name(pid: u32) -> String {

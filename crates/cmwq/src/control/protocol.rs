@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// LIMIT: the longest line of a client, in bytes, as the longest write to a file of sysfs.
-pub(super) const MAX_LINE: usize = 4096;
+pub(crate) const MAX_LINE: usize = 4096;
 
 /// The first word of the server's first line.
 pub(super) const GREETING: &str = "cmwq-control";
@@ -21,7 +21,7 @@ pub enum Target {
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(crate) enum Request {
     Names,
     Show(Option<Target>),
     Get(Target, String),
@@ -46,7 +46,7 @@ impl Target {
 
 impl Request {
     /// Reads a line, without its end.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, &'static str> {
         let line = std::str::from_utf8(line).map_err(|_| "a request is UTF-8")?;
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.contains(|c: char| c.is_control() && c != '\t') {

@@ -6,21 +6,21 @@ use super::protocol::{GREETING, MAX_LINE, VERSION, one_line};
 
 /// How much a client may ask for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Clients at a time.
-    pub(super) connections: usize,
+    pub(crate) connections: usize,
     /// For sending a request, and for taking its reply.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 impl Limits {
     // LIMIT: nobody needs more than one; a few that hang do not keep the next one out.
-    pub(super) const DEFAULT: Self = Self { connections: 8, patience: Duration::from_secs(30) };
+    pub(crate) const DEFAULT: Self = Self { connections: 8, patience: Duration::from_secs(30) };
 }
 
 /// See the module header.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     /// At most a line, or as much as came with its end.
     input: Vec<u8>,
     output: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(pid: u32, limits: &Limits, now: Instant) -> Self {
+    pub(crate) fn new(pid: u32, limits: &Limits, now: Instant) -> Self {
         let output = format!("{GREETING} {VERSION} {pid}\n").into_bytes();
         let (input, patience) = (Vec::new(), limits.patience);
         let deadline = now + patience;
@@ -42,7 +42,7 @@ impl Session {
     }
 
     /// Whether more is to be read from the client: not while it has a reply to take.
-    pub(super) fn wants_input(&self) -> bool {
+    pub(crate) fn wants_input(&self) -> bool {
         !self.has_ended && self.may_go_on()
     }
 
@@ -51,28 +51,34 @@ impl Session {
     }
 
     /// What has to be sent.
-    pub(super) fn pending(&self) -> &[u8] {
+    pub(crate) fn pending(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         (self.is_closing || self.has_ended) && self.pending().is_empty()
     }
 
+    /// Bytes that have come and are not answered.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
+        self.input.len()
+    }
+
     /// When the client's time is up.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Ends with an error.
-    pub(super) fn refuse(&mut self, kind: &str, text: &str) {
+    pub(crate) fn refuse(&mut self, kind: &str, text: &str) {
         self.output.extend_from_slice(error_line(kind, text).as_bytes());
         self.is_closing = true;
     }
 
     /// Bytes have come. One request is answered at a time, and the next one when its reply is
     /// [sent](Self::has_sent).
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         now: Instant,
@@ -85,12 +91,12 @@ impl Session {
     }
 
     /// The client will send nothing more. What it has sent is answered; half a request is none.
-    pub(super) fn receive_end(&mut self) {
+    pub(crate) fn receive_end(&mut self) {
         self.has_ended = true;
     }
 
     /// So many bytes of [`pending`](Self::pending) are sent.
-    pub(super) fn has_sent(
+    pub(crate) fn has_sent(
         &mut self,
         count: usize,
         now: Instant,
@@ -126,7 +132,7 @@ impl Session {
 }
 
 /// The reply that something went wrong.
-pub(super) fn error_line(kind: &str, text: &str) -> String {
+pub(crate) fn error_line(kind: &str, text: &str) -> String {
     format!("error {kind} {}\n", one_line(text))
 }
 

@@ -3,9 +3,10 @@
 //! *Does not* decide anything by it: the library tries, and only the explanation of a refusal
 //! depends on this.
 
-use std::env;
 use std::fs;
 use std::path::Path;
+
+use crate::environment;
 
 /// What encloses the process: what a refusal is explained with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Confinement {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         // SAFETY: takes nothing and cannot fail.
         let user = unsafe { libc::geteuid() };
-        let container = container(Path::new("/"), |name| env::var(name).ok());
+        let container = container(Path::new("/"), environment::var);
         Self { user, container, ..Self::of_status(&status) }
     }
 

@@ -1,7 +1,6 @@
 //! Trying what workers and sentinels ask the system for.
 
 use std::io;
-use std::thread;
 
 use crate::runtime::HIGHPRI_NICE;
 use crate::sense::{self, RefusalCause, StatFile, sched};
@@ -28,8 +27,7 @@ pub(super) struct Probes {
 /// If there is no thread to try it on.
 pub(super) fn run() -> io::Result<Probes> {
     // On a thread that ends afterwards: there may be no way back from the idle class.
-    let probing = thread::Builder::new().name("cmwq/probe".to_owned()).spawn(probe)?;
-    probing.join().map_err(|_| io::Error::other("the probing thread panicked"))
+    sense::thread::ask("cmwq/probe", probe)
 }
 
 fn probe() -> Probes {

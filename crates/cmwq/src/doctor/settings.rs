@@ -48,6 +48,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         power_efficient,
         unbound_cpus,
         debug_force_rr_cpu,
+        debug_pretend_cpus,
         cpu_intensive_thresh_us,
         cpu_intensive_warning_thresh,
         watchdog_thresh_ns,
@@ -68,6 +69,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("power_efficient", u8::from(*power_efficient).to_string()),
         ("unbound_cpus", unbound_cpus.as_ref().map_or_else(String::new, ToString::to_string)),
         ("debug_force_rr_cpu", u8::from(*debug_force_rr_cpu).to_string()),
+        ("debug_pretend_cpus", debug_pretend_cpus.unwrap_or(0).to_string()),
         (
             "cpu_intensive_thresh_us",
             cpu_intensive_thresh_us.unwrap_or_else(hog::default_thresh_us).to_string(),

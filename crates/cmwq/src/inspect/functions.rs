@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::layout::unpack_text;
 
 /// LIMIT: what is more is left out: 16 MiB.
-const MOST_WORDS: usize = 2 << 20;
+pub(crate) const MOST_WORDS: usize = 2 << 20;
 
 /// The words for these.
 pub(crate) fn pack(functions: &[(usize, &str)]) -> Vec<u64> {

@@ -12,7 +12,8 @@
 //! | 3… | [`Header`], whose words keep their places within a version; new ones come behind |
 //! | 64… | for each table, in the order of [`TABLES`]: [`TABLE_WORDS`] words, see [`TableWords`] |
 //!
-//! Within a version records may grow at their ends: a reader takes what it knows.
+//! Within a version records may grow at their ends: a reader takes what it knows. Tables do not get more records
+//! within a version, and lie behind each other: a reader refuses what is larger, and tables that overlap.
 //!
 //! All counts are of one writer at a time (the pool's lock, or the thread that the record is about), stored
 //! without ordering; words that belong together are written between two steps of the record's count.
@@ -410,6 +411,19 @@ pub(crate) const TABLES: [(&str, usize, usize); 8] = [
     ("pods", size_of::<PodRecord>(), 8192),
     ("masks", size_of::<MaskRecord>(), 8192),
 ];
+
+/// LIMIT: within a version, records do not become longer than so many times what they are now.
+pub(crate) const MAX_GROWTH: usize = 2;
+/// LIMIT: bytes of a mapping. What a reader believes is no longer than the tables and names of a whole one.
+pub(crate) const MAX_BYTES: u64 = {
+    let (mut bytes, mut kind) = (HEADER_WORDS * 8 + super::functions::MOST_WORDS * 8, 0);
+    while kind < TABLES.len() {
+        let (_, size, capacity) = TABLES[kind];
+        bytes += (size * MAX_GROWTH * capacity).next_multiple_of(4096);
+        kind += 1;
+    }
+    bytes as u64
+};
 
 /// Places in [`TABLES`].
 pub(crate) mod table {

@@ -155,8 +155,8 @@ impl Map {
                 place.store(*word, Ordering::Relaxed);
             }
         });
-        let index = slot.index();
+        let Some(index) = slot.index() else { return NONE };
         known.push((cpus.clone(), slot));
-        index.map_or(NONE, u64::from)
+        index.into()
     }
 }

@@ -141,30 +141,8 @@ impl Inspect {
 
     pub(crate) fn pool(&self, id: u32, spec: &PoolSpec, may_stray: bool) -> PoolMirror {
         let Some(map) = self.map else { return PoolMirror::default() };
-        let (cpus, pod) = (map.mask(&spec.cpus), map.mask(&spec.pod));
-        let (kind, cpu) = match spec.kind {
-            PoolKind::Cpu(cpu) => (0, u64::from(cpu)),
-            PoolKind::Bh(cpu) => (1, u64::from(cpu)),
-            PoolKind::Unbound => (2, NONE),
-            PoolKind::Managed => (3, NONE),
-        };
-        let stray = if may_stray { POOL_STRAY } else { 0 };
-        let flags = stray | if spec.is_strict { POOL_STRICT } else { 0 };
-        let slot = map.pools.take(|record| {
-            let words = [
-                (&record.id, u64::from(id)),
-                (&record.kind, kind),
-                (&record.cpu, cpu),
-                (&record.nice, signed(spec.nice)),
-                (&record.sched, sched_word(spec.priority.sched)),
-                (&record.cpus, cpus),
-                (&record.pod, pod),
-                (&record.node, or_none(spec.node)),
-                (&record.concurrency, u64::from(spec.concurrency)),
-                (&record.flags, flags),
-            ];
-            words.into_iter().for_each(|(word, value)| set(word, value));
-        });
+        let describe = describer(map, id, spec, may_stray);
+        let slot = map.pools.take(describe);
         let ring = slot.index().map(|index| Ring::new(&map.rings[index as usize]));
         PoolMirror {
             record: slot.record(),
@@ -204,6 +182,36 @@ impl Inspect {
             words.into_iter().for_each(|(word, value)| set(word, value));
         });
         WorkerMirror { record: slot.record(), _slot: Some(slot) }
+    }
+}
+
+/// Writes what does not change about a pool into its record.
+fn describer(map: &'static Map, id: u32, spec: &PoolSpec, may_stray: bool) -> impl Fn(&PoolRecord) {
+    let (cpus, pod) = (map.mask(&spec.cpus), map.mask(&spec.pod));
+    let (kind, cpu) = match spec.kind {
+        PoolKind::Cpu(cpu) => (0, u64::from(cpu)),
+        PoolKind::Bh(cpu) => (1, u64::from(cpu)),
+        PoolKind::Unbound => (2, NONE),
+        PoolKind::Managed => (3, NONE),
+    };
+    let stray = if may_stray { POOL_STRAY } else { 0 };
+    let flags = stray | if spec.is_strict { POOL_STRICT } else { 0 };
+    let (nice, sched) = (signed(spec.nice), sched_word(spec.priority.sched));
+    let (node, concurrency) = (or_none(spec.node), u64::from(spec.concurrency));
+    move |record| {
+        let words = [
+            (&record.id, u64::from(id)),
+            (&record.kind, kind),
+            (&record.cpu, cpu),
+            (&record.nice, nice),
+            (&record.sched, sched),
+            (&record.cpus, cpus),
+            (&record.pod, pod),
+            (&record.node, node),
+            (&record.concurrency, concurrency),
+            (&record.flags, flags),
+        ];
+        words.into_iter().for_each(|(word, value)| set(word, value));
     }
 }
 
@@ -450,6 +458,13 @@ impl PoolMirror {
         if let Some(record) = self.record() {
             add(&record.refs, more);
         }
+    }
+
+    /// The pool is for other queues from now on.
+    pub(crate) fn renew(&self, id: u32, spec: &PoolSpec, may_stray: bool) {
+        let (Some(record), Some(map)) = (self.record(), self.map) else { return };
+        let describe = describer(map, id, spec, may_stray);
+        super::record::write(&record.seq, || describe(record));
     }
 
     /// Where the pool stands.

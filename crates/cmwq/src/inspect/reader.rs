@@ -20,3 +20,5 @@ pub use snapshot::ReadError;
 pub use view::{
     Activity, Decision, Link, MissingRecords, Node, Pod, Pool, Queue, Snapshot, Worker,
 };
+#[cfg(any(test, fuzzing))]
+pub(crate) use {snapshot::snapshot, words::Words};

@@ -5,6 +5,7 @@
 //! One module for each protocol; `mutation` takes each ordering away in turn and expects some model to notice. The
 //! orderings of queueing itself are modelled in `cmwq-core`.
 
+mod board;
 mod closure;
 mod countdown;
 mod event;

@@ -15,6 +15,8 @@ pub(super) struct Epochs<T> {
     ended: VecDeque<Generation<T>>,
     /// Readers of the generation that has not.
     readers: u64,
+    /// Those of generations before this one count as being of it: see [`leave_behind`](Self::leave_behind).
+    inherited: u64,
 }
 
 #[derive(Debug)]
@@ -25,7 +27,7 @@ struct Generation<T> {
 
 impl<T> Epochs<T> {
     pub(super) const fn new() -> Self {
-        Self { first: 0, ended: VecDeque::new(), readers: 0 }
+        Self { first: 0, ended: VecDeque::new(), readers: 0, inherited: 0 }
     }
 
     fn current(&self) -> u64 {
@@ -40,11 +42,21 @@ impl<T> Epochs<T> {
 
     /// A reader goes.
     pub(super) fn leave(&mut self, generation: u64) {
+        let generation = generation.max(self.inherited);
         if generation == self.current() {
             self.readers -= 1;
         } else {
             self.ended[(generation - self.first) as usize].readers -= 1;
         }
+    }
+
+    /// Begins anew with so many of the readers inside, whichever generations they are of. Returns what
+    /// waited.
+    pub(super) fn leave_behind(&mut self, readers: u64) -> Vec<T> {
+        let first = self.current() + 1;
+        let ended = std::mem::take(&mut self.ended);
+        *self = Self { first, ended: VecDeque::new(), readers, inherited: first };
+        ended.into_iter().flat_map(|generation| generation.waiting).collect()
     }
 
     /// Something begins to wait for the readers that are inside now.
@@ -94,6 +106,25 @@ mod tests {
         epochs.leave(late);
         epochs.wait('b');
         assert_eq!(epochs.next(), Some('b'), "nobody is inside");
+    }
+
+    #[test]
+    fn readers_that_are_taken_along_are_waited_for_and_no_others() {
+        let mut epochs = Epochs::new();
+        let (own, _gone) = (epochs.enter(), epochs.enter());
+        epochs.wait('a');
+        let own_too = epochs.enter();
+        assert_eq!(epochs.leave_behind(2), ['a']);
+        epochs.wait('b');
+        epochs.leave(own);
+        assert_eq!(epochs.next(), None, "one of them is inside");
+        epochs.leave(own_too);
+        assert_eq!(epochs.next(), Some('b'));
+        let later = epochs.enter();
+        epochs.wait('c');
+        assert_eq!(epochs.next(), None);
+        epochs.leave(later);
+        assert_eq!(epochs.next(), Some('c'));
     }
 
     /// Against a model in which everything that waits keeps a set of readers.

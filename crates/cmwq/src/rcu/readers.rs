@@ -30,7 +30,7 @@ crate::sync::thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-struct Readers {
+pub(crate) struct Readers {
     epochs: Epochs<Waiter>,
     /// Somebody calls what is ready.
     is_calling: bool,
@@ -55,6 +55,23 @@ impl Waiter {
             Self::Barrier(done) => done.set(),
         }
     }
+}
+
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) type ReadersGuard = crate::sync::PlainGuard<'static, Readers>;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_readers() -> ReadersGuard {
+    crate::sync::lock_plain(&READERS)
+}
+
+/// In a child: of the readers there is only the forking thread, and what waited is the parent's.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
+    let depth = DEPTH.try_with(Cell::get).unwrap_or_default();
+    std::mem::forget(readers.epochs.leave_behind(u64::from(depth)));
+    readers.is_calling = false;
 }
 
 /// Changes something, and calls what is ready then.

@@ -7,6 +7,7 @@ use crate::control;
 use crate::error::Error;
 use crate::fork;
 use crate::inspect::Inspect;
+use crate::invoke;
 use crate::loaded;
 use crate::params::Params;
 use crate::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
@@ -81,6 +82,7 @@ impl Runtime {
             return Ok(runtime);
         }
         fork::watch();
+        invoke::prepare();
         loaded::stay();
         trace::open();
         // ORDERING: no pairing: written while there is one thread.

@@ -1,26 +1,61 @@
 //! How many of the process's descriptors the library takes for itself.
 
 use core::mem::MaybeUninit;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 
 /// LIMIT: half of the descriptors that the process may have are left to the program; a thousand
 /// blocked workers would otherwise keep it from opening a file.
 const SHARE: libc::rlim_t = 2;
+
+/// LIMIT: the table that [`reserve`] makes has room for so many descriptors at most, which takes 32 KiB.
+const RESERVED: libc::rlim_t = 4096;
+
+/// Makes the process's table of descriptors as large as the library may need it, if its limits allow that.
+///
+/// Linux makes the table larger when it is full: twice as large each time, and with more than one thread it
+/// waits for a grace period of RCU, some ten milliseconds, in which no descriptor beyond it can be had. Each
+/// worker opens one, so a pool that grows to 512 workers would stand still three times.
+pub(crate) fn reserve() {
+    let Some(limit) = limit() else { return };
+    let last = (limit / SHARE).min(RESERVED).saturating_sub(1);
+    // SAFETY: no memory is passed.
+    let any = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    let (Ok(last), 0..) = (libc::c_int::try_from(last), any) else { return };
+    // SAFETY: a new descriptor of our own, at `last` or behind it.
+    let high = unsafe { libc::fcntl(any, libc::F_DUPFD_CLOEXEC, last) };
+    for own in [any, high] {
+        if own >= 0 {
+            // SAFETY: it is ours, and nobody else knows it.
+            unsafe { libc::close(own) };
+        }
+    }
+}
+
+/// Whether nobody else would have to wait while the table of descriptors grows: the caller is the only
+/// thread.
+pub(crate) fn is_alone() -> bool {
+    // Two links and one for each thread.
+    fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
+}
+
+/// The soft limit of the number of descriptors.
+fn limit() -> Option<libc::rlim_t> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: `limit` is writable.
+    let rc = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) };
+    // SAFETY: if the call succeeded it has written `limit`.
+    (rc == 0).then(|| unsafe { limit.assume_init() }.rlim_cur)
+}
 
 /// Returns a descriptor that was just opened, or closes it and fails as if the limit were a part of
 /// what it is.
 ///
 /// Descriptors are given out lowest first, so its number tells how many are open.
 pub(super) fn within_budget<F: AsFd>(opened: F) -> io::Result<F> {
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: `limit` is writable.
-    let rc = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) };
-    if rc != 0 {
-        return Ok(opened);
-    }
-    // SAFETY: the call succeeded, so it has written `limit`.
-    let limit = unsafe { limit.assume_init() }.rlim_cur;
+    let Some(limit) = limit() else { return Ok(opened) };
     let number = libc::rlim_t::from(opened.as_fd().as_raw_fd().unsigned_abs());
     if number < limit / SHARE {
         Ok(opened)

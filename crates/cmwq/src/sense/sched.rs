@@ -93,6 +93,11 @@ pub(crate) fn pin(tid: libc::pid_t, cpus: &CpuSet) -> io::Result<()> {
     check(c_long::from(rc))
 }
 
+/// Whether a thread was not pinned since none of the CPUs is there, or in its cpuset.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
 /// Sets the niceness of the calling thread alone, from -20 (favoured) to 19.
 ///
 /// # Errors

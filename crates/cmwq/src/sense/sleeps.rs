@@ -8,6 +8,7 @@
 //! *Kernel*: `voluntary_ctxt_switches` in `proc_pid_status(5)`.
 
 use core::fmt::Write;
+use core::mem::MaybeUninit;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +27,18 @@ pub(crate) fn nr_sleeps(tid: libc::pid_t) -> Option<u64> {
         len += more;
     }
     parse(&text[..len])
+}
+
+/// How often the calling thread has slept: the same count, from the kernel itself.
+pub(crate) fn own_sleeps() -> Option<u64> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: `usage` is writable.
+    let rc = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    if rc != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so it has written `usage`.
+    u64::try_from(unsafe { usage.assume_init() }.ru_nvcsw).ok()
 }
 
 fn parse(status: &[u8]) -> Option<u64> {

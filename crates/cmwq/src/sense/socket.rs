@@ -138,13 +138,6 @@ pub(crate) fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether the program has privileges that who started it has not: what the environment says is not to
-/// be relied on then.
-pub(crate) fn is_privileged() -> bool {
-    // SAFETY: takes a number.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
 /// Whether there is such a process.
 pub(crate) fn is_process(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return false };

@@ -2,6 +2,7 @@
 //!
 //! Where a machine refuses a source, the test says why and does nothing.
 
+mod descriptors;
 mod park;
 mod perf;
 mod sched;

@@ -56,6 +56,9 @@ pub(crate) const SITES: &[&str] = &[
     "record_end.release",
     "record_copy.acquire",
     "record_copy.fence",
+    "board_put.fence",
+    "board_retire.fence",
+    "board_look.fence",
 ];
 
 /// What a mutation test takes away.

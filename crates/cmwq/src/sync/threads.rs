@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::sense::futex::{self, WaitResult};
+use crate::sense::thread;
 
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
@@ -40,5 +41,5 @@ pub(crate) fn spawn(
     stack: usize,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(main).map(drop)
+    thread::start(name, Some(stack), main).map(drop)
 }

@@ -76,14 +76,14 @@ impl FromStr for GlobalAttribute {
 /// service thread cannot be created.
 pub fn show_global(attribute: GlobalAttribute) -> Result<String, Error> {
     let runtime = Runtime::global()?;
-    let placement = &runtime.placement;
+    let placed = runtime.placement.shown();
     let cpus = match attribute {
-        GlobalAttribute::Cpumask => placement.now().unbound.clone(),
+        GlobalAttribute::Cpumask => placed.unbound.clone(),
         GlobalAttribute::CpumaskRequested => {
-            placement.requested().unwrap_or_else(|| possible(runtime))
+            placed.requested().cloned().unwrap_or_else(|| possible(runtime))
         }
-        GlobalAttribute::CpumaskIsolated => placement.isolated().clone(),
-        GlobalAttribute::DefaultAffinityScope => return Ok(placement.now().scope.to_string()),
+        GlobalAttribute::CpumaskIsolated => placed.isolated().clone(),
+        GlobalAttribute::DefaultAffinityScope => return Ok(placed.scope.to_string()),
     };
     Ok(cpus.to_mask(nr_cpu_ids(runtime)))
 }

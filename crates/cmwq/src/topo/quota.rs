@@ -31,14 +31,6 @@ pub(crate) fn cpu_quota(proc: &Path, fs_root: &Path) -> Option<CpuQuota> {
         .min_by(|a, b| a.cpus.total_cmp(&b.cpus))
 }
 
-/// How many CPUs it makes sense to use: no more than are `allowed`, and no more than `quota` keeps
-/// busy.
-pub(crate) fn effective_cpus(allowed: usize, quota: Option<f64>) -> usize {
-    // A float-to-integer cast saturates, so an absurdly large quota is simply no limit.
-    let granted = quota.map_or(usize::MAX, |quota| quota.ceil() as usize);
-    allowed.min(granted).max(1)
-}
-
 fn read_limit(group: &Group) -> Option<CpuQuota> {
     let (file, cpus) = match group.version {
         Version::V1 => {

@@ -1,6 +1,6 @@
 //! Affinity scopes, and the pods into which they group CPUs.
 //!
-//! *Owns* nothing: pods are computed from a [`Topology`].
+//! *Owns* nothing: pods are computed from a [`Topology`], by the rule of [`cmwq_core::place`].
 //!
 //! *Kernel*: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`. Differs: pods are built
 //! over the CPUs that this process may use instead of all possible ones, so the cores of a cache
@@ -9,7 +9,8 @@
 use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
-use std::collections::BTreeMap;
+
+use cmwq_core::place::{self, Scope};
 
 use super::cpuset::CpuSet;
 use super::topology::{Cpu, Topology};
@@ -109,56 +110,29 @@ pub(crate) struct Pod {
 /// `shard_size` is the number of cores that a [`AffinityScope::CacheShard`] pod should have; 0 is
 /// taken for 1.
 pub(crate) fn pods(scope: AffinityScope, topology: &Topology, shard_size: u32) -> Vec<Pod> {
-    let cpus = topology.cpus();
-    match scope {
-        AffinityScope::Cpu => group(cpus, |cpu| cpu.id),
-        AffinityScope::Smt => group(cpus, |cpu| cpu.core),
-        AffinityScope::Cache => group(cpus, |cpu| cpu.llc),
-        AffinityScope::CacheShard => {
-            let shards = shard_leaders(cpus, shard_size);
-            // Siblings follow their core's leader, so they are never split.
-            group(cpus, |cpu| shards.get(&cpu.core).copied())
-        }
-        AffinityScope::Numa => group(cpus, |cpu| cpu.node),
-        AffinityScope::System => group(cpus, |_| ()),
-    }
+    let scope = match scope {
+        AffinityScope::Cpu => Scope::Cpu,
+        AffinityScope::Smt => Scope::Smt,
+        AffinityScope::Cache => Scope::Cache,
+        AffinityScope::CacheShard => Scope::CacheShard(shard_size),
+        AffinityScope::Numa => Scope::Numa,
+        AffinityScope::System => Scope::System,
+    };
+    let cpus: Vec<place::Cpu> = topology.cpus().iter().map(Cpu::in_core).collect();
+    group(&cpus, &place::pod_leaders(scope, &cpus))
 }
 
-/// Puts CPUs with equal keys together.
-fn group<K: PartialEq>(cpus: &[Cpu], key: impl Fn(&Cpu) -> K) -> Vec<Pod> {
-    let mut pods: Vec<(K, Pod)> = Vec::new();
-    for cpu in cpus {
-        let key = key(cpu);
-        match pods.iter_mut().find(|(k, _)| *k == key) {
+/// Puts CPUs with the same leader together.
+fn group(cpus: &[place::Cpu], leaders: &[u32]) -> Vec<Pod> {
+    let mut pods: Vec<(u32, Pod)> = Vec::new();
+    for (cpu, leader) in cpus.iter().zip(leaders) {
+        match pods.iter_mut().find(|(known, _)| known == leader) {
             Some((_, pod)) => {
                 pod.cpus.insert(cpu.id);
                 pod.node = pod.node.filter(|node| Some(*node) == cpu.node);
             }
-            None => pods.push((key, Pod { cpus: CpuSet::single(cpu.id), node: cpu.node })),
+            None => pods.push((*leader, Pod { cpus: CpuSet::single(cpu.id), node: cpu.node })),
         }
     }
     pods.into_iter().map(|(_, pod)| pod).collect()
-}
-
-/// For every core: the core that leads its shard.
-///
-/// A cache with `n` cores has `n / shard_size` shards, rounded to nearest and at least one; the
-/// cores that do not divide evenly go one each to its first shards.
-fn shard_leaders(cpus: &[Cpu], shard_size: u32) -> BTreeMap<u32, u32> {
-    let shard_size = shard_size.max(1) as usize;
-    let mut leaders = BTreeMap::new();
-    for llc in cpus.iter().filter(|cpu| cpu.id == cpu.llc) {
-        let in_llc = cpus.iter().filter(|cpu| cpu.llc == llc.id && cpu.core == cpu.id);
-        let cores: Vec<u32> = in_llc.map(|cpu| cpu.id).collect();
-        let nr_shards = cores.len().saturating_add(shard_size / 2) / shard_size;
-        let nr_shards = nr_shards.max(1);
-        let (base, nr_larger) = (cores.len() / nr_shards, cores.len() % nr_shards);
-        let mut rest = cores.as_slice();
-        for shard in 0..nr_shards {
-            let (cores, others) = rest.split_at(base + usize::from(shard < nr_larger));
-            leaders.extend(cores.iter().map(|core| (*core, cores[0])));
-            rest = others;
-        }
-    }
-    leaders
 }

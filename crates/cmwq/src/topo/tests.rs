@@ -1,7 +1,7 @@
 //! Tests of the parsers on recorded machines, and of the few functions that ask the real one.
 
 mod cpuset;
-mod fixture;
+pub(crate) mod fixture;
 mod quota;
 mod scope;
 mod task_limit;

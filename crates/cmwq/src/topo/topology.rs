@@ -14,6 +14,8 @@
 use std::fs;
 use std::path::Path;
 
+use cmwq_core::place;
+
 use super::cpuset::CpuSet;
 use super::scope::Pod;
 use super::system::{read_list, read_number};
@@ -31,6 +33,13 @@ pub(crate) struct Cpu {
     pub(crate) node: Option<u32>,
     /// How fast it can get compared with the fastest CPU of the machine (1024), where cores differ.
     pub(crate) capacity: Option<u32>,
+}
+
+impl Cpu {
+    /// What it is to the core.
+    pub(crate) fn in_core(&self) -> place::Cpu {
+        place::Cpu { id: self.id, core: self.core, llc: self.llc, node: self.node }
+    }
 }
 
 /// What the CPUs of a set share.
@@ -70,6 +79,35 @@ impl Topology {
             cpu
         };
         Self { cpus: here().map(narrowed).collect() }
+    }
+
+    /// As it is, but for the CPUs of `off`, of which the files told nothing: those are as they were
+    /// in `earlier`, in the cores and caches of their former companions.
+    pub(crate) fn with_earlier(mut self, earlier: &Self, off: &CpuSet) -> Self {
+        let recalled: Vec<Cpu> =
+            earlier.cpus.iter().filter(|cpu| off.contains(cpu.id)).cloned().collect();
+        let is_on = |id: u32| !off.contains(id) && self.cpu(id).is_some();
+        let companion = |same: &dyn Fn(&Cpu) -> bool| {
+            earlier
+                .cpus
+                .iter()
+                .find(|cpu| is_on(cpu.id) && same(cpu))
+                .and_then(|cpu| self.cpu(cpu.id))
+        };
+        let recall = |old: &Cpu| {
+            let core = companion(&|cpu| cpu.core == old.core).map_or(old.core, |cpu| cpu.core);
+            let llc = companion(&|cpu| cpu.llc == old.llc).map_or(old.llc, |cpu| cpu.llc);
+            Cpu { core, llc, ..old.clone() }
+        };
+        let recalled: Vec<Cpu> = recalled.iter().map(recall).collect();
+        for cpu in recalled {
+            if let Ok(index) = self.cpus.binary_search_by_key(&cpu.id, |cpu| cpu.id) {
+                self.cpus[index] = cpu;
+            }
+        }
+        // INVARIANT(leader): one that is off may be the lowest.
+        let all = self.cpus.iter().map(|cpu| cpu.id).collect();
+        self.within(&all)
     }
 
     /// A made-up machine in which the CPUs of a pod share a cache.

@@ -6,15 +6,15 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use super::file::{self, EventsBody};
-use super::{Session, control, event};
-use crate::notice;
+use super::{Session, control, destination, event};
 use crate::sync::{PlainGuard, PlainMutex, lock_plain};
+use crate::{environment, notice, sense};
 
 const PAUSE: Duration = Duration::from_millis(10);
 /// The mappings are looked at again after so many rounds: 1 s.
@@ -43,12 +43,13 @@ pub(crate) fn lock_flusher() -> FlusherGuard {
 
 /// Begins, if the environment wants it.
 pub(super) fn start(own: io::Result<OwnedFd>) {
-    let Some(path) = std::env::var_os("CMWQ_TRACE").filter(|path| !path.is_empty()) else { return };
+    let path = environment::var_os("CMWQ_TRACE").filter(|path| !path.is_empty());
+    let Some(path) = path else { return };
     let shown = PathBuf::from(&path);
     let begun = own.and_then(|fd| Flusher::begin(fd, path));
     let begun = begun.and_then(|flusher| {
         *lock_flusher() = Some(flusher);
-        thread::Builder::new().name("cmwq/trace".into()).spawn(run).map(drop)
+        sense::thread::start("cmwq/trace", None, run).map(drop)
     });
     match begun {
         // SAFETY: the function lives as long as the process, as the library does.
@@ -109,7 +110,7 @@ pub(super) fn leave_behind(flusher: &mut Option<Flusher>) {
 
 impl Flusher {
     fn begin(fd: OwnedFd, path: OsString) -> io::Result<Self> {
-        let (out, path) = create(path)?;
+        let (out, path) = destination::open(path)?;
         let mut session = Session::open(fd)?;
         // Before it is switched on, so that no event finds the lease that is not needed wanting.
         control::set_own_reader(true);
@@ -175,27 +176,4 @@ impl Flusher {
         }
         Ok(())
     }
-}
-
-/// Opens the file, or another beside it if a process that lives writes that one: a parent, or one that has the same
-/// environment.
-fn create(path: OsString) -> io::Result<(File, PathBuf)> {
-    let open = |path: &PathBuf| {
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        // SAFETY: an open file and a number.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
-        Ok::<_, io::Error>((file, locked))
-    };
-    let mut beside = path.clone();
-    beside.push(format!(".{}", std::process::id()));
-    let (mut path, beside) = (PathBuf::from(path), PathBuf::from(beside));
-    let (mut file, is_ours) = open(&path)?;
-    if !is_ours {
-        (file, _) = open(&beside)?;
-        path = beside;
-    }
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-    }
-    Ok((file, path))
 }

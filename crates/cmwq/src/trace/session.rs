@@ -80,9 +80,7 @@ impl Session {
     /// # Errors
     /// If it is not what this version of cmwq makes.
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
-        // SAFETY: an open file.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        if crate::foreign::seals_of(&fd) & libc::F_SEAL_SHRINK == 0 {
             return Err(refuse("it is not sealed, so it is not cmwq's"));
         }
         let file = File::from(fd);

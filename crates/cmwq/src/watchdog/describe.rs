@@ -54,7 +54,7 @@ impl<'a> Describer<'a> {
 
     fn pool(&mut self, pool: &'static Pool, time: Nanos) -> Stall {
         let held = Held::of(pool);
-        let spec = &pool.spec;
+        let spec = &pool.spec();
         let mut running = Vec::new();
         let cut = self.running(&held, |_| true, &mut running);
         let hint = if held.create_failed {
@@ -144,7 +144,7 @@ impl<'a> Describer<'a> {
             None => Stack::Missing("not a worker's thread".to_owned()),
         };
         let function = function_of(&stack, busy.func as *const () as usize);
-        let is_bh = matches!(held.pool.spec.kind, PoolKind::Bh(_));
+        let is_bh = matches!(held.pool.kind, PoolKind::Bh(_));
         let nameless = if is_bh { "a BH context" } else { "a thread that has left" };
         let is_its =
             |wait: &&Wait| thread.as_ref().is_some_and(|thread| Arc::ptr_eq(thread, &wait.thread));

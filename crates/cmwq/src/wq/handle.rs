@@ -60,6 +60,15 @@ impl Handle {
         self.0.wq()
     }
 
+    /// Makes the queue in a child that has none yet: [`wq`](Self::wq) does not panic afterwards.
+    ///
+    /// # Errors
+    /// If its service thread or the queue's rescuer cannot be created.
+    #[inline]
+    pub(crate) fn make_ready(&self) -> Result<(), crate::Error> {
+        self.0.try_wq().map(drop)
+    }
+
     /// The queue, for looking at it: does not keep it from being taken down.
     pub(crate) fn shared(&self) -> Arc<Wq> {
         let owner = &self.0;
@@ -95,7 +104,17 @@ impl Handle {
 impl Owner {
     #[inline]
     pub(super) fn wq(&self) -> &Wq {
-        if self.wq.generation == fork::generation() { &self.wq } else { self.heir() }
+        self.try_wq().unwrap_or_else(|error| self.say_there_is_none(&error))
+    }
+
+    #[inline]
+    fn try_wq(&self) -> Result<&Wq, crate::Error> {
+        if self.wq.generation == fork::generation() { Ok(&self.wq) } else { self.heir() }
+    }
+
+    #[cold]
+    fn say_there_is_none(&self, error: &crate::Error) -> ! {
+        panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
     }
 
     /// What a child has already, if it has.
@@ -107,23 +126,18 @@ impl Owner {
     }
 
     #[cold]
-    fn heir(&self) -> &Wq {
+    fn heir(&self) -> Result<&Wq, crate::Error> {
         if let Some(wq) = self.known_heir() {
-            return wq;
+            return Ok(wq);
         }
         let _heirs = lock_plain(&HEIRS);
         if let Some(wq) = self.known_heir() {
-            return wq;
+            return Ok(wq);
         }
-        let wq = match self.make_heir() {
-            Ok(wq) => Box::leak(Box::new(wq)),
-            Err(error) => {
-                panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
-            }
-        };
+        let wq = Box::leak(Box::new(self.make_heir()?));
         // ORDERING: Release pairs with the Acquire in `known_heir`.
         self.heir.store(ptr::from_mut(wq), release("heir"));
-        wq
+        Ok(wq)
     }
 
     fn make_heir(&self) -> Result<Arc<Wq>, crate::Error> {

@@ -17,6 +17,7 @@ use crate::inspect::QueueSettings;
 use crate::limit::NodeCpus;
 use crate::link::{Link, Slot, Store};
 use crate::pool::{Pool, Todo};
+use crate::runtime::Found;
 use crate::runtime::placement::Layout;
 use crate::sync::{Arc, lock};
 
@@ -129,13 +130,17 @@ impl Wq {
         if let Some(link) = slots[index].get() {
             return link;
         }
-        let pool = match self.layout(&state) {
-            Some(layout) => self.pool_behind(&layout, index),
-            None => self.bound_pool(&state, index),
-        };
-        let pool = pool.or_else(|| self.pool_in_use(&state));
-        let pool = pool.expect("there are fewer pools than there may be");
-        self.lead(&mut state, (index, &slots[index]), pool);
+        loop {
+            let found = match self.layout(&state) {
+                Some(layout) => self.pool_behind(&layout, index),
+                None => self.bound_pool(&state, index),
+            };
+            let found = found.or_else(|| self.pool_in_use(&state));
+            let found = found.expect("there are fewer pools than there may be");
+            if self.lead(&mut state, (index, &slots[index]), &found) {
+                break;
+            }
+        }
         slots[index].get().expect("it leads somewhere now")
     }
 
@@ -145,34 +150,41 @@ impl Wq {
         self.is_replaceable().then(|| self.runtime.layout(kind, &self.attrs_in(state)))
     }
 
-    fn pool_behind(&self, layout: &Layout, index: usize) -> Option<&'static Pool> {
+    fn pool_behind(&self, layout: &Layout, index: usize) -> Option<Found> {
         self.runtime.pool_by_key(layout.key(self.runtime.machine.cpus[index]))
     }
 
-    fn bound_pool(&self, state: &State, index: usize) -> Option<&'static Pool> {
+    fn bound_pool(&self, state: &State, index: usize) -> Option<Found> {
         let priority = self.attrs_in(state).priority();
         self.runtime.pool_by_key(self.runtime.key_for(self.spec, priority, index))
     }
 
     /// Where the queue leads already: better than nowhere, if there may be no more pools.
-    fn pool_in_use(&self, state: &State) -> Option<&'static Pool> {
+    fn pool_in_use(&self, state: &State) -> Option<Found> {
         let in_use = state.links.iter().rev().find(|at| !state.is_retired(**at))?;
-        self.runtime.pool(in_use.pool)
+        self.runtime.pool(in_use.pool).map(Found::now)
     }
 
     /// Leads a slot to `pool`, by a pwq of its own: the CPUs of a pod share workers, and behind
     /// `max_active` each has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
-    fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), pool: &'static Pool) {
-        let pwq = self.add_pwq(state, pool, self.runtime.cpu_of_slot(self.spec.kind, index));
-        let link = state.placing().store.link(Link { pool, pwq });
+    ///
+    /// `false`: the pool is another one's meanwhile, and has to be looked for again.
+    fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), found: &Found) -> bool {
+        let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
+        let Some(pwq) = self.add_pwq(state, found, cpu) else { return false };
+        let link = state.placing().store.link(Link { pool: found.pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
         unsafe { slot.set(link) };
+        true
     }
 
-    fn add_pwq(&self, state: &mut State, pool: &'static Pool, cpu: Option<u32>) -> PwqId {
+    fn add_pwq(&self, state: &mut State, found: &Found, cpu: Option<u32>) -> Option<PwqId> {
+        let pool = found.pool;
         let (spread, is_frozen) = (self.spread(state), self.is_frozen());
         let counts = |node| self.runtime.inspect.node(self.key, node);
-        let (max_active, node) = state.limits.of(pool.spec.node, is_frozen, &spread, counts);
+        // Not its node when it was made: nobody knew that of a CPU that had never been on.
+        let of = self.runtime.placement.now().node_of(&pool.home());
+        let (max_active, node) = state.limits.of(of, is_frozen, &spread, counts);
         let config = PwqConfig {
             wq: self.key,
             max_active,
@@ -182,9 +194,9 @@ impl Wq {
             work_color: state.work_color(),
         };
         let is_second = self.spec.kind == Kind::Ordered && !state.links.is_empty();
-        let pwq = pool.add_pwq(config, is_second, cpu);
+        let pwq = pool.add_pwq(&found.spec, config, is_second, cpu)?;
         state.links.push(PwqRef { pool: pool.id, pwq });
-        pwq
+        Some(pwq)
     }
 
     /// The CPUs over which `max_active` is split, if it is.
@@ -248,8 +260,8 @@ impl Wq {
             .enumerate()
             .filter_map(|(index, slot)| {
                 let (old, _) = led(slot)?;
-                let pool = self.pool_behind(layout, index)?;
-                (!std::ptr::eq(pool, old)).then_some(((index, slot), pool))
+                let found = self.pool_behind(layout, index)?;
+                (!std::ptr::eq(found.pool, old)).then_some(((index, slot), found))
             })
             .collect();
         if changes.is_empty() {
@@ -257,8 +269,11 @@ impl Wq {
         }
         let links = state.links.clone();
         let before: Vec<_> = links.into_iter().filter(|at| !state.is_retired(*at)).collect();
-        for (slot, pool) in changes {
-            self.lead(state, slot, pool);
+        for (slot, mut found) in changes {
+            while !self.lead(state, slot, &found) {
+                let Some(again) = self.pool_behind(layout, slot.0) else { break };
+                found = again;
+            }
         }
         for at in before {
             if !slots.iter().any(|slot| led(slot).is_some_and(|(_, to)| to == at)) {

@@ -102,12 +102,17 @@ fn pending_while_armed_and_queued_once() {
             }
         });
         assert!(!work.is_pending());
-        assert!(wq.queue_delayed_work(&work, 20 * MS));
+        assert!(wq.queue_delayed_work(&work, FAR));
         assert!(work.is_pending());
         assert!(!wq.queue_delayed_work(&work, Duration::ZERO), "its delay is unchanged");
-        assert!(!wq.queue_delayed_work(&work, FAR), "its delay is unchanged");
+        // Armed later, expired earlier than a delay that had been changed.
+        joined(wq.queue_delayed(|| (), MS));
+        assert!(work.is_pending() && runs.load(Ordering::Relaxed) == 0);
+        assert!(wq.mod_delayed_work(&work, MS), "it was pending");
+        // Not if it has run by now: then it is armed for a time that this test does not see.
+        let again = wq.queue_delayed_work(&work, FAR);
         eventually("it has run", || runs.load(Ordering::Relaxed) == 1);
-        work.flush();
+        assert_eq!(work.cancel_sync(), again);
         assert!(!work.is_pending());
         assert_eq!(runs.load(Ordering::Relaxed), 1);
     }

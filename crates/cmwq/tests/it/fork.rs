@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{Attrs, DelayedWork, Work, Workqueue};
+use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, every_kind, joined, managed, procfs, sys};
+use crate::support::{Gate, every_kind, joined, managed, procfs, stall, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
@@ -19,6 +19,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::storm", storm),
     ("fork::generations", generations),
     ("fork::exits", exits),
+    ("fork::beginners", beginners),
+    ("fork::readers", readers),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -249,4 +251,75 @@ fn storm() {
         stop.store(true, Ordering::Relaxed);
     });
     wq.flush();
+}
+
+/// A thread of Rust's library takes a lock of that library when it begins. The child does not have the
+/// thread, and must not need the lock.
+#[test]
+fn a_thread_of_the_parent_may_be_beginning() {
+    Stage::new("fork::beginners").play();
+}
+
+fn beginners() {
+    let wq = managed("beginning");
+    joined(wq.queue(|| ()));
+    let gate = Gate::new();
+    thread::scope(|scope| {
+        let _opened = Opened(&gate);
+        // What that lock is for is a tree whose nodes have room for eleven, so not every thread allocates under it.
+        for _ in 0..12 {
+            let mut nr_stalls = 0;
+            while stall::beginner(nr_stalls, || child_uses_everything(&wq)) {
+                nr_stalls += 1;
+            }
+            assert!(nr_stalls < 50, "each allocation of a thread that begins was one stall");
+            scope.spawn(|| gate.pass());
+        }
+    });
+}
+
+fn child_uses_everything(inherited: &Workqueue) {
+    let status = sys::fork(|| {
+        stall::release();
+        assert_eq!(joined(inherited.queue(|| 1)), 1);
+        let own = Workqueue::builder("own").unbound().nice(sys::nice().clamp(0, 18) + 1);
+        let own = own.build().unwrap();
+        assert_eq!(joined(own.queue(|| 2)), 2);
+        let rescued = Workqueue::builder("rescued").percpu().mem_reclaim().build().unwrap();
+        assert_eq!(joined(rescued.queue_delayed(|| 3, Duration::from_micros(10))), 3);
+        cmwq::shutdown(Duration::from_secs(60)).unwrap();
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn readers_of_the_parent_are_not_waited_for_in_the_child() {
+    Stage::new("fork::readers").play();
+}
+
+fn readers() {
+    let wq = managed("grace");
+    let runs = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&runs);
+    let work = RcuWork::new(move || _ = theirs.fetch_add(1, Ordering::SeqCst));
+    let (inside, leave) = (Gate::new(), Gate::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _section = cmwq::rcu_read_lock();
+            inside.open();
+            leave.pass();
+        });
+        let _opened = Opened(&leave);
+        inside.pass();
+        let own = cmwq::rcu_read_lock();
+        let status = sys::fork(|| {
+            assert!(wq.queue_rcu_work(&work));
+            assert!(work.is_pending(), "the forking thread is inside");
+            drop(own);
+            work.flush();
+            assert_eq!(runs.load(Ordering::SeqCst), 1);
+        });
+        assert_eq!(status, 0);
+    });
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
 }

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::Workqueue;
+use cmwq::{AffinityScope, Attrs, Workqueue};
 
 use crate::support::cpuset::Cpuset;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, every_kind, joined, managed, percpu, procfs, sys, unbound};
+use crate::support::{
+    Gate, Peak, eventually, every_kind, joined, managed, nodes, percpu, procfs, sys, unbound,
+};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("hotplug::leaves_and_returns", leaves_and_returns),
@@ -22,6 +24,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("hotplug::queued_items_are_served", queued_items_are_served),
     ("hotplug::back_and_forth", back_and_forth),
     ("hotplug::own_pinning", own_pinning),
+    ("hotplug::taskset_all", taskset_all),
+    ("hotplug::first_time", first_time),
+    ("hotplug::another_cpuset", another_cpuset),
     ("hotplug::cpuset", cpuset),
     ("hotplug::started_narrow", started_narrow),
 ];
@@ -218,6 +223,140 @@ fn own_pinning() {
     cmwq::rescan_cpus().unwrap();
     assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
     assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+}
+
+/// `taskset -a` is obeyed: no thread of ours goes where it was forbidden to, and none is told so by a notice.
+#[test]
+fn threads_stay_where_others_put_them() {
+    for source in ["sentinel", "tick"] {
+        Stage::new("hotplug::taskset_all").detect(source).play();
+    }
+}
+
+fn taskset_all() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let strays = Workqueue::builder("strays").unbound().affinity_scope(AffinityScope::Cpu);
+    let queues = [managed("managed"), percpu("percpu"), strays.build().unwrap()];
+    // Work waits on every CPU, so that sentinels have to run.
+    let load = || {
+        let items = all.iter().flat_map(|cpu| queues.iter().map(move |wq| (*cpu, wq)));
+        let items = items.flat_map(|(cpu, wq)| (0..4).map(move |_| (cpu, wq)));
+        let sleep = || thread::sleep(Duration::from_millis(2));
+        let handles: Vec<_> = items.map(|(cpu, wq)| wq.queue_on(cpu, sleep)).collect();
+        handles.into_iter().for_each(joined);
+    };
+    load();
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    confine_all(&rest);
+    // Nobody has looked yet: sentinels are armed for a CPU that was forbidden to them.
+    let sentinel = |cpu: usize| procfs::tid_of(&format!("cmwq/idle:{cpu}"));
+    for _ in 0..50 {
+        load();
+        if let Some(tid) = sentinel(leaves) {
+            assert_eq!(sys::allowed_cpus_of(tid).unwrap(), rest, "the sentinel");
+        }
+    }
+    cmwq::rescan_cpus().unwrap();
+    for _ in 0..50 {
+        load();
+        for task in procfs::other_tasks() {
+            // It may have ended meanwhile.
+            let Ok(cpus) = sys::allowed_cpus_of(task.tid) else { continue };
+            assert!(!cpus.contains(&leaves), "{} is on {cpus:?}", task.name);
+        }
+    }
+    confine_all(&all);
+    cmwq::rescan_cpus().unwrap();
+    load();
+    let bound = percpu("bound");
+    assert_eq!(joined(bound.queue_on(leaves, sys::allowed_cpus)), [leaves]);
+    assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays]);
+    let is_home = || {
+        let sentinels = all.iter().filter_map(|cpu| Some((*cpu, sentinel(*cpu)?)));
+        sentinels.into_iter().all(|(cpu, tid)| sys::allowed_cpus_of(tid).unwrap() == [cpu])
+    };
+    eventually("sentinels are back", || {
+        load();
+        is_home()
+    });
+    assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// CPUs that were off since the system started: in an emulated machine, `.ci/guests run late`.
+#[test]
+fn cpus_that_come_for_the_first_time_belong_somewhere() {
+    Stage::new("hotplug::first_time").play();
+}
+
+fn cpu_list(path: &str) -> Vec<usize> {
+    let list: cmwq::CpuSet = std::fs::read_to_string(path).unwrap().parse().unwrap();
+    list.iter().map(|cpu| cpu as usize).collect()
+}
+
+fn first_time() {
+    if std::env::var_os("CMWQ_GUEST").is_none() {
+        return skip("CPUs are switched on in guests only");
+    }
+    let dir = "/sys/devices/system/cpu";
+    let (present, on) = (cpu_list(&format!("{dir}/present")), cpu_list(&format!("{dir}/online")));
+    let strict = Workqueue::builder("strict").unbound().affinity_scope(AffinityScope::Cache);
+    let strict = strict.affinity_strict(true).build().unwrap();
+    let few = Workqueue::builder("few").max_active(4).build().unwrap();
+    for wq in [&strict, &few] {
+        on.iter().for_each(|cpu| joined(wq.queue_on(*cpu, || ())));
+    }
+    for cpu in present.iter().filter(|cpu| !on.contains(cpu)) {
+        std::fs::write(format!("{dir}/cpu{cpu}/online"), "1").unwrap();
+    }
+    cmwq::rescan_cpus().unwrap();
+    for cpu in &present {
+        let cache = cpu_list(&format!("{dir}/cpu{cpu}/cache/index3/shared_cpu_list"));
+        assert_eq!(joined(strict.queue_on(*cpu, sys::allowed_cpus)), cache, "CPU {cpu}");
+    }
+    let inside = Arc::new(Peak::new());
+    let handles: Vec<_> = (0..10 * present.len())
+        .map(|n| {
+            let inside = Arc::clone(&inside);
+            few.queue_on(present[n % present.len()], move || {
+                let _inside = inside.enter();
+                thread::sleep(Duration::from_millis(20));
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(joined);
+    // This thread has the CPUs of the start, and the machine has more.
+    sys::confine(0, &present).unwrap();
+    let most = nodes::total_of(4, 4);
+    assert!(inside.most() <= most, "{} at once, and {most} may", inside.most());
+}
+
+/// A cpuset without any CPU of the one before: nothing is refused, so nothing is said of refusals.
+#[test]
+fn another_cpuset_is_no_refusal() {
+    Stage::new("hotplug::another_cpuset").play();
+}
+
+fn another_cpuset() {
+    let Some((stays, leaves, all)) = cast() else { return };
+    let cpuset = match Cpuset::enter(&all) {
+        Ok(cpuset) => cpuset,
+        Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
+    };
+    for (round, cpu) in [stays, leaves, stays, leaves].into_iter().enumerate() {
+        cpuset.set(&[cpu]).unwrap();
+        // Nobody has looked yet when these queues need workers.
+        for (n, wq) in every_kind("elsewhere").into_iter().enumerate() {
+            let attrs = Attrs::new().nice(1 + round as i32);
+            let unusual = Workqueue::builder("unusual").unbound().attrs(attrs).build().unwrap();
+            for at in &all {
+                assert_eq!(joined(wq.queue_on(*at, sys::current_cpu)), cpu, "queue {n}");
+                assert_eq!(joined(unusual.queue_on(*at, sys::current_cpu)), cpu);
+            }
+        }
+        assert_eq!(cmwq::notices(), [""; 0]);
+        cmwq::rescan_cpus().unwrap();
+    }
+    cpuset.set(&all).unwrap();
 }
 
 /// The same with a real cpuset, which confines even threads that confined themselves elsewhere.

@@ -113,7 +113,7 @@ fn highpri_items_have_workers_of_their_own() {
     });
     let high = joined(high.queue_on(cpu, sys::nice));
     gate.open();
-    assert_eq!(joined(normal), 0);
+    assert_eq!(joined(normal), sys::nice());
     assert_eq!(high, if sys::is_root() { -20 } else { sys::nice() });
 }
 
@@ -219,4 +219,16 @@ fn clones_are_the_same_queue() {
     joined(blocked);
     assert_eq!(joined(next), 0);
     assert_eq!(wq.name(), "clones");
+}
+
+#[test]
+fn a_mistake_that_is_repeated_is_kept_once() {
+    const REPEATED: usize = 5;
+    for _ in 0..REPEATED {
+        drop(Workqueue::builder("repeated").unbound().max_active(2_049).build().unwrap());
+    }
+    let said: Vec<_> =
+        cmwq::notices().into_iter().filter(|text| text.contains("'repeated'")).collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].ends_with(&format!("(said {REPEATED} times)")), "{}", said[0]);
 }

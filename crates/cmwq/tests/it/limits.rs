@@ -10,7 +10,7 @@ use cmwq::{JoinHandle, Work, Workqueue};
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, joined, managed, percpu, sys};
+use crate::support::{Gate, Peak, eventually, joined, managed, nodes, percpu, sys};
 
 pub(crate) const SCENES: &[Scene] = &[("limits::two_pods", || {
     assert_unbound_total();
@@ -91,6 +91,8 @@ fn max_active_changes_while_items_run() {
         eventually("the first starts", || nr_started() == 1);
         wq.set_max_active(3).unwrap();
         assert_eq!(wq.max_active(), 3);
+        // One node of several would have a part of it. Refused where it is no limit of nodes.
+        let _ = wq.set_min_active(3);
         eventually("three have started", || nr_started() == 3);
         wq.set_max_active(1).unwrap();
         let mut handles = handles.into_iter();
@@ -176,18 +178,22 @@ fn max_active_is_a_total_for_unbound_queues() {
     assert_unbound_total();
 }
 
-/// On any number of pods.
+/// On any number of pods, and of nodes.
 fn assert_unbound_total() {
     for builder in [Workqueue::builder("total").unbound(), Workqueue::builder("total").managed()] {
         let wq = builder.max_active(5).build().unwrap();
-        let probe = managed("probe");
-        let mut crowd = Crowd::new();
-        let cpus = sys::allowed_cpus();
-        (0..20).for_each(|n| crowd.add(&wq, cpus[n % cpus.len()]));
-        eventually("five have started", || crowd.inside.now() == 5);
-        cpus.iter().for_each(|&cpu| others_have_had_their_turn(&probe, cpu));
-        assert_eq!(crowd.inside.now(), 5);
-        assert_eq!(crowd.finish(), 5);
+        for min_active in [5, 1] {
+            wq.set_min_active(min_active).unwrap();
+            let expected = nodes::total_of(5, min_active);
+            let probe = managed("probe");
+            let mut crowd = Crowd::new();
+            let cpus = sys::allowed_cpus();
+            (0..10 * cpus.len()).for_each(|n| crowd.add(&wq, cpus[n % cpus.len()]));
+            eventually("as many as may have started", || crowd.inside.now() == expected);
+            cpus.iter().for_each(|&cpu| others_have_had_their_turn(&probe, cpu));
+            assert_eq!(crowd.inside.now(), expected);
+            assert_eq!(crowd.finish(), expected);
+        }
     }
 }
 

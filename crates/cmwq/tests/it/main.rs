@@ -10,6 +10,7 @@
 mod attrs;
 mod bh;
 mod cancel;
+mod closing;
 mod closures;
 mod conformance;
 mod control;
@@ -38,6 +39,7 @@ mod nproc;
 mod panics;
 mod placement;
 mod pods;
+mod privilege;
 #[cfg(feature = "usdt")]
 mod probes;
 mod rcu;

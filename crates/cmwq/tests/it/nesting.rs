@@ -10,12 +10,19 @@ use crate::support::{Gate, joined, managed, sys, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("nesting::deep", || {
-        let wq = managed("deep");
+        let wq = roomy("deep");
         assert_eq!(joined(wq.clone().queue(move || depth(&wq, 1_000))), 1_000);
     }),
     ("nesting::wide", wide),
     ("nesting::few_files", few_files),
 ];
+
+/// With room for more than a thousand items on each NUMA node: its limit is split over them.
+fn roomy(name: &str) -> Workqueue {
+    let wq = Workqueue::builder(name).max_active(1_200).build().unwrap();
+    wq.set_min_active(1_200).unwrap();
+    wq
+}
 
 /// Waits for an item that waits for an item, and so on.
 fn depth(wq: &Workqueue, left: u32) -> u32 {
@@ -40,7 +47,7 @@ fn a_thousand_wide() {
 
 /// All wait in a way that nobody announces, for the last one.
 fn wide() {
-    let wq = managed("wide");
+    let wq = roomy("wide");
     let gate = Gate::new();
     let waiters: Vec<_> = (0..1_000)
         .map(|i| {

@@ -6,7 +6,7 @@ use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Workqueue};
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
-use crate::support::{joined, percpu, procfs, sys, unbound};
+use crate::support::{eventually, joined, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("placement::unbound_cpus", unbound_cpus),
@@ -17,6 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("placement::pools_are_shared", pools_are_shared),
     ("placement::stray", stray),
     ("placement::impossible_cpu", impossible_cpu),
+    ("placement::pools_go", pools_go),
+    ("placement::told_in_order", told_in_order),
 ];
 
 fn scoped(name: &str, scope: AffinityScope, strict: bool) -> Workqueue {
@@ -150,6 +152,73 @@ fn default_scope() {
     for &cpu in &cpus {
         assert_eq!(joined(wq.queue_on(cpu, sys::allowed_cpus)), [cpu]);
         assert_eq!(joined(steady.queue_on(cpu, sys::allowed_cpus)), cpus, "it names its scope");
+    }
+}
+
+/// Pools of scopes and masks that were have no threads, whether a queue led to them when they went or not.
+#[test]
+fn pools_whose_scope_or_mask_has_gone_end() {
+    Stage::new("placement::pools_go").play();
+}
+
+fn pools_go() {
+    let cpus = sys::allowed_cpus();
+    let all: CpuSet = cpus.iter().map(|cpu| *cpu as u32).collect();
+    let only_one_pool_has_workers = || {
+        let names = procfs::workers("kworker/u");
+        let pool = |name: &String| name.split(':').next().map(str::to_owned);
+        names.iter().all(|name| pool(name) == pool(&names[0]))
+    };
+    let on_all_cpus = |wq: &Workqueue| {
+        cpus.iter().for_each(|cpu| joined(wq.queue_on(*cpu, || ())));
+    };
+    // Whether a queue stays, or comes and goes.
+    let stays = unbound("stays");
+    for scope in AffinityScope::ALL {
+        cmwq::set_default_affinity_scope(scope).unwrap();
+        on_all_cpus(&stays);
+        on_all_cpus(&unbound("comes and goes"));
+    }
+    drop(stays);
+    cmwq::set_default_affinity_scope(AffinityScope::System).unwrap();
+    eventually("pools of scopes that were have no workers", only_one_pool_has_workers);
+    for cpu in &cpus {
+        cmwq::set_unbound_cpumask(&CpuSet::single(*cpu as u32)).unwrap();
+        on_all_cpus(&unbound("comes and goes"));
+    }
+    cmwq::set_unbound_cpumask(&all).unwrap();
+    let stays = unbound("stays");
+    on_all_cpus(&stays);
+    eventually("pools of masks that were have no workers", only_one_pool_has_workers);
+    assert_eq!(joined(stays.queue(sys::allowed_cpus)), cpus);
+}
+
+/// Who sees the new mask can rely on it: what he queues from then on keeps to it.
+#[test]
+fn a_mask_is_told_when_it_holds() {
+    Stage::new("placement::told_in_order").play();
+}
+
+fn told_in_order() {
+    let cpus = sys::allowed_cpus();
+    if cpus.len() < 2 {
+        skip("there is one CPU only");
+        return;
+    }
+    // Many queues take their time to follow; the last one is looked at.
+    let queues: Vec<_> = (0..300).map(|_| unbound("follows")).collect();
+    queues.iter().for_each(|wq| joined(wq.queue(|| ())));
+    let last = queues.last().unwrap();
+    for round in 0..20 {
+        let cpu = cpus[round % cpus.len()];
+        let mask = CpuSet::single(cpu as u32);
+        std::thread::scope(|s| {
+            s.spawn(|| cmwq::set_unbound_cpumask(&mask).unwrap());
+            while cmwq::unbound_cpumask().unwrap() != mask {
+                std::hint::spin_loop();
+            }
+            assert_eq!(joined(last.queue(sys::allowed_cpus)), [cpu], "round {round}");
+        });
     }
 }
 

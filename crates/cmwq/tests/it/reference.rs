@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{DelayedWork, Work, Workqueue};
+use cmwq::{Attrs, DelayedWork, Work, Workqueue};
 
 use crate::support::load::Random;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::PATIENCE;
 use crate::support::{Gate, joined, percpu, procfs, sys};
-use model::{Answer, Delay, HELD, Kind, Model, Op};
+use model::{Answer, Delay, HELD, Inside, Kind, Model, Op};
 
 pub(crate) const SCENES: &[Scene] = &[("reference::play", play)];
 
@@ -62,17 +62,30 @@ fn play() {
 /// Queues of all kinds, and the operations that make them so.
 fn kinds() -> Vec<(Kind, cmwq::Builder)> {
     let builder = || Workqueue::builder("reference");
-    let kind = |limit, pool| Kind { limit, has_limit: true, is_freezable: false, pool };
-    let ordered = Kind { has_limit: false, ..kind(1, 1) };
+    let kind = |limit, pool| Kind {
+        limit,
+        has_limit: true,
+        is_freezable: false,
+        has_attrs: false,
+        is_brief: false,
+        pool,
+    };
+    let ordered = Kind { has_limit: false, has_attrs: true, ..kind(1, 1) };
+    let unbound = Kind { has_attrs: true, ..kind(2, 2) };
+    let brief = |kind| Kind { is_brief: true, ..kind };
     let freezable = Kind { is_freezable: true, ..kind(2, HELD) };
     vec![
         (kind(1, HELD), builder().percpu().max_active(1)),
         (kind(1024, HELD), builder().percpu()),
         (freezable, builder().percpu().freezable().max_active(2)),
         (ordered, builder().ordered()),
-        (kind(2, 2), builder().unbound().max_active(2)),
+        (unbound, builder().unbound().max_active(2)),
         (kind(1, 3), builder().managed().max_active(1)),
         (Kind { is_freezable: true, ..ordered }, builder().ordered().freezable()),
+        // Their pools are no other's.
+        (brief(unbound), builder().unbound().nice(5).max_active(2)),
+        (brief(ordered), builder().ordered().nice(7)),
+        (brief(kind(2, HELD)), builder().percpu().max_active(2)),
     ]
     .into_iter()
     .enumerate()
@@ -111,7 +124,7 @@ fn any(random: &mut Random) -> Op {
     let item = random.below(ITEMS.len());
     let wq = random.below(kinds().len());
     let delay = [Delay::Zero, Delay::Zero, Delay::Soon, Delay::Far][random.below(4)];
-    match random.below(48) {
+    match random.below(58) {
         0..=9 if ITEMS[item] => Op::QueueDelayed(item, wq, delay),
         0..=9 => Op::Queue(item, wq),
         10..=13 => Op::Mod(item, wq, delay),
@@ -129,6 +142,11 @@ fn any(random: &mut Random) -> Op {
         34 | 35 => Op::Thaw,
         36 => Op::Hold,
         37 | 38 => Op::Release,
+        39 | 40 => Op::Make(wq),
+        41 => Op::Drop(wq),
+        42 => Op::Attrs(wq, random.below(3)),
+        43..=46 => Op::WaitFor(item, random.below(ITEMS.len()), Inside::Flush),
+        47 | 48 => Op::WaitFor(item, random.below(ITEMS.len()), Inside::CancelSync),
         _ => Op::Finish(item),
     }
 }
@@ -179,6 +197,10 @@ struct Turnstile {
     overlapped: AtomicBool,
     let_go: Mutex<u32>,
     more: Condvar,
+    /// What the run that is let go does before it returns, which waits.
+    errand: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The thread that does it.
+    on_errand: AtomicI32,
 }
 
 impl Turnstile {
@@ -187,6 +209,12 @@ impl Turnstile {
         self.overlapped.fetch_or(overlaps, Ordering::SeqCst);
         let run = self.entered.fetch_add(1, Ordering::SeqCst) + 1;
         drop(self.more.wait_while(self.let_go.lock().unwrap(), |let_go| *let_go < run).unwrap());
+        let errand = self.errand.lock().unwrap().take();
+        if let Some(errand) = errand {
+            self.on_errand.store(sys::gettid(), Ordering::SeqCst);
+            errand();
+            self.on_errand.store(0, Ordering::SeqCst);
+        }
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -208,7 +236,7 @@ struct Rig {
     model: Model,
     patience: Duration,
     cpu: usize,
-    queues: Vec<Workqueue>,
+    queues: Vec<Option<Workqueue>>,
     works: Vec<(Subject, Arc<Turnstile>)>,
     /// Of the pool that can be held.
     obstacle: Workqueue,
@@ -233,7 +261,9 @@ impl Rig {
             model: fresh_model(),
             patience,
             cpu: sys::allowed_cpus()[0],
-            queues: kinds().into_iter().map(|(_, builder)| builder.build().unwrap()).collect(),
+            queues: (0..kinds().len())
+                .map(|wq| (!kinds()[wq].0.is_brief).then(|| made(wq)))
+                .collect(),
             works: works.collect(),
             obstacle: percpu("obstacle"),
             hold: None,
@@ -255,7 +285,9 @@ impl Rig {
     /// Every item runs once more, on every queue that may have it.
     fn assert_sound(&mut self, ops: &[Op]) {
         for (item, &is_delayed) in ITEMS.iter().enumerate() {
-            for wq in 0..self.queues.len() {
+            for wq in
+                (0..self.queues.len()).filter(|&wq| self.queues[wq].is_some()).collect::<Vec<_>>()
+            {
                 let queue = if is_delayed {
                     Op::QueueDelayed(item, wq, Delay::Zero)
                 } else {
@@ -323,7 +355,10 @@ impl Rig {
             assert!(!turnstile.overlapped.load(Ordering::SeqCst), "item {item} ran twice at once");
         }
         for (wq, queue) in self.queues.iter().enumerate() {
-            let (is, should) = (queue.is_congested(Some(self.cpu)), self.model.is_congested(wq));
+            let Some((queue, should)) = queue.as_ref().zip(self.model.is_congested(wq)) else {
+                continue;
+            };
+            let is = queue.is_congested(Some(self.cpu));
             if is != should {
                 return Some(format!("queue {wq} is congested: {is}, not {should}"));
             }
@@ -338,10 +373,17 @@ impl Rig {
         let cpu = self.cpu;
         match op {
             Op::SetMaxActive(wq, limit) => {
-                self.queues[wq].set_max_active(limit).unwrap();
+                let queue = there(&self.queues, wq);
+                queue.set_max_active(limit).unwrap();
                 // Machines with several nodes would split it.
-                let _of_percpu = self.queues[wq].set_min_active(limit);
+                let _of_percpu = queue.set_min_active(limit);
             }
+            Op::Make(wq) => self.queues[wq] = Some(made(wq)),
+            Op::Attrs(wq, n) => {
+                let attrs = Attrs::new().nice([0, 3, 6][n]);
+                there(&self.queues, wq).apply_attrs(&attrs).unwrap();
+            }
+            Op::WaitFor(item, other, inside) => self.send_on_errand(item, other, inside),
             Op::Freeze => cmwq::freeze(),
             Op::Thaw => cmwq::thaw(),
             Op::Hold => {
@@ -369,14 +411,52 @@ impl Rig {
         Answer::Nothing
     }
 
+    /// The function of `item` waits for another one, and must go to sleep for it.
+    fn send_on_errand(&self, item: usize, other: usize, inside: Inside) {
+        let (work, turnstile) = (self.works[other].0.clone(), &self.works[item].1);
+        *turnstile.errand.lock().unwrap() = Some(Box::new(move || match (inside, work) {
+            (Inside::Flush, Subject::Plain(work)) => _ = work.flush(),
+            (Inside::Flush, Subject::Delayed(work)) => _ = work.flush(),
+            (Inside::CancelSync, Subject::Plain(work)) => _ = work.cancel_sync(),
+            (Inside::CancelSync, Subject::Delayed(work)) => _ = work.cancel_sync(),
+        }));
+        let so_far = *turnstile.let_go.lock().unwrap();
+        turnstile.let_go(so_far + 1);
+        let start = Instant::now();
+        let sleeps = || match turnstile.on_errand.load(Ordering::SeqCst) {
+            0 => false,
+            tid => procfs::is_asleep(tid),
+        };
+        while !sleeps() {
+            assert!(start.elapsed() < self.patience, "item {item} does not wait for item {other}");
+            thread::yield_now();
+        }
+    }
+
     /// A call that must wait: on a thread of its own, which must go to sleep.
     fn begin(&mut self, number: usize, op: Op, expected: Answer) {
         let tid = Arc::new(AtomicI32::new(0));
         let works: Vec<_> = self.works.clone();
-        let (queues, cpu, theirs) = (self.queues.clone(), self.cpu, Arc::clone(&tid));
+        // Of a queue that is dropped nobody has another handle.
+        let queues: Vec<_> = (0..self.queues.len())
+            .map(|wq| match op {
+                Op::Drop(dropped) if wq == dropped => self.queues[wq].take(),
+                Op::FlushQueue(waited) | Op::Drain(waited) if wq == waited => {
+                    self.queues[wq].clone()
+                }
+                _ => None,
+            })
+            .collect();
+        let (cpu, theirs) = (self.cpu, Arc::clone(&tid));
         let thread = thread::spawn(move || {
             theirs.store(sys::gettid(), Ordering::SeqCst);
-            call(&queues, &works, cpu, op)
+            match op {
+                Op::Drop(_) => {
+                    drop(queues);
+                    Answer::Nothing
+                }
+                op => call(&queues, &works, cpu, op),
+            }
         });
         let start = Instant::now();
         let sleeps = || match tid.load(Ordering::SeqCst) {
@@ -417,6 +497,14 @@ impl Drop for Rig {
     }
 }
 
+fn made(wq: usize) -> Workqueue {
+    kinds().swap_remove(wq).1.build().unwrap()
+}
+
+fn there(queues: &[Option<Workqueue>], wq: usize) -> &Workqueue {
+    queues[wq].as_ref().expect("the model knows which queues there are")
+}
+
 /// Calls `f` while this thread is there.
 fn on_cpu<T>(cpu: usize, f: impl FnOnce() -> T) -> T {
     let before = sys::allowed_cpus();
@@ -437,7 +525,13 @@ macro_rules! both {
 }
 
 /// The calls that any thread may make.
-fn call(queues: &[Workqueue], works: &[(Subject, Arc<Turnstile>)], cpu: usize, op: Op) -> Answer {
+fn call(
+    queues: &[Option<Workqueue>],
+    works: &[(Subject, Arc<Turnstile>)],
+    cpu: usize,
+    op: Op,
+) -> Answer {
+    let queue = |wq| there(queues, wq);
     let time = |delay| match delay {
         Delay::Zero => Duration::ZERO,
         Delay::Soon => SOON,
@@ -445,29 +539,29 @@ fn call(queues: &[Workqueue], works: &[(Subject, Arc<Turnstile>)], cpu: usize, o
     };
     let is = match op {
         Op::FlushQueue(wq) => {
-            queues[wq].flush();
+            queue(wq).flush();
             return Answer::Nothing;
         }
         Op::Drain(wq) => {
-            queues[wq].drain();
+            queue(wq).drain();
             return Answer::Nothing;
         }
         Op::Queue(item, wq) => match &works[item].0 {
-            Subject::Plain(work) => queues[wq].queue_work_on(cpu, work),
+            Subject::Plain(work) => queue(wq).queue_work_on(cpu, work),
             Subject::Delayed(_) => unreachable!("{op:?}"),
         },
         Op::EnableAndQueue(item, wq) => match &works[item].0 {
             // The only one without a form that names the CPU.
-            Subject::Plain(work) => on_cpu(cpu, || queues[wq].enable_and_queue_work(work)),
+            Subject::Plain(work) => on_cpu(cpu, || queue(wq).enable_and_queue_work(work)),
             Subject::Delayed(_) => unreachable!("{op:?}"),
         },
         Op::QueueDelayed(item, wq, delay) => match &works[item].0 {
             Subject::Plain(_) => unreachable!("{op:?}"),
-            Subject::Delayed(work) => queues[wq].queue_delayed_work_on(cpu, work, time(delay)),
+            Subject::Delayed(work) => queue(wq).queue_delayed_work_on(cpu, work, time(delay)),
         },
         Op::Mod(item, wq, delay) => match &works[item].0 {
             Subject::Plain(_) => unreachable!("{op:?}"),
-            Subject::Delayed(work) => queues[wq].mod_delayed_work_on(cpu, work, time(delay)),
+            Subject::Delayed(work) => queue(wq).mod_delayed_work_on(cpu, work, time(delay)),
         },
         Op::Cancel(item) => both!(works, item, cancel),
         Op::Disable(item) => both!(works, item, disable),

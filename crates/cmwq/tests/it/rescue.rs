@@ -137,13 +137,20 @@ impl Stuck {
                 gate.pass();
             }
         };
-        // One worker and its standby, or one more if the machine was slow.
-        let each = cpus.iter().zip(&pools).flat_map(|(cpu, pool)| {
-            let nr_workers = procfs::workers(pool).len();
-            std::iter::repeat_n(*cpu, nr_workers)
+        // One worker and its standby, or more if the machine was slow: one may have been in the
+        // making until now.
+        let mut items: Vec<(usize, JoinHandle<()>)> = Vec::new();
+        eventually("all workers wait", || {
+            for (cpu, pool) in cpus.iter().zip(&pools) {
+                let is_here = |(at, _): &&(usize, JoinHandle<()>)| at == cpu;
+                let nr_items = items.iter().filter(is_here).count();
+                for _ in nr_items..procfs::workers(pool).len() {
+                    items.push((*cpu, wq.queue_on(*cpu, wait())));
+                }
+            }
+            started.load(Ordering::SeqCst) == items.len()
         });
-        let items: Vec<_> = each.map(|cpu| wq.queue_on(cpu, wait())).collect();
-        eventually("all workers wait", || started.load(Ordering::SeqCst) == items.len());
+        let items = items.into_iter().map(|(_, item)| item).collect();
         Self { gate, limit, items, _wq: wq }
     }
 

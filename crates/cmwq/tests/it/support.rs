@@ -2,8 +2,10 @@
 
 pub(crate) mod cpuset;
 pub(crate) mod load;
+pub(crate) mod nodes;
 pub(crate) mod procfs;
 pub(crate) mod scene;
+pub(crate) mod stall;
 pub(crate) mod sys;
 pub(crate) mod wait;
 

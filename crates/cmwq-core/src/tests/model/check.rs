@@ -68,8 +68,9 @@ impl Pair {
 
     /// Whoever runs has a standby, or somebody to create one.
     pub(super) fn somebody_stands_by(&self) {
-        let busy = self.naive.workers.values().any(|w| w.running.is_some() && !w.guest);
-        let standby = !self.naive.idle.is_empty() || self.naive.manager.is_some();
+        let busy = self.naive.workers.values().any(|w| w.at == At::Work && !w.guest);
+        let unborn = self.naive.workers.values().any(|w| w.since == UNBORN);
+        let standby = !self.naive.idle.is_empty() || self.naive.manager.is_some() || unborn;
         assert!(!busy || standby || self.is_short, "no standby");
     }
 

@@ -403,16 +403,21 @@ impl Naive {
         self.manager = self.manager.filter(|&m| Some(m) != manager);
     }
 
+    /// Whoever was told to come is not taken for idle.
+    fn oldest(&self) -> Option<WorkerId> {
+        self.idle.iter().copied().find(|id| !self.workers[id].told)
+    }
+
     pub(super) fn cull_at(&self) -> Option<Nanos> {
         let idle = self.idle.len() + usize::from(self.manager.is_some());
         let busy = self.nr_staying().saturating_sub(idle);
         let too_many = idle > 2 && (idle - 2) * 4 >= busy;
-        let oldest = self.idle.first().filter(|_| too_many)?;
-        Some(self.workers[oldest].since + self.timeout)
+        let oldest = self.oldest().filter(|_| too_many)?;
+        Some(self.workers[&oldest].since + self.timeout)
     }
 
     pub(super) fn cull(&mut self, now: Nanos) -> Option<WorkerId> {
-        let oldest = self.idle.first().copied();
+        let oldest = self.oldest();
         self.cull_at().filter(|&at| at <= now).and(oldest).inspect(|&id| self.dismiss(id))
     }
 
@@ -421,9 +426,14 @@ impl Naive {
         self.worker(id).leaves = true;
     }
 
-    pub(super) fn gone(&mut self, id: WorkerId) {
-        self.idle.retain(|&other| other != id);
-        self.workers.remove(&id);
-        self.manager = self.manager.filter(|&m| m != id);
+    /// Of a closed pool: all who are idle may go, but one while anybody else stays.
+    pub(super) fn dismiss_one(&mut self) -> Option<WorkerId> {
+        let may_go = match self.idle.len() {
+            _ if !self.worklist.is_empty() => false,
+            1 => self.nr_staying() == 1,
+            _ => true,
+        };
+        let oldest = self.idle.first().copied();
+        oldest.filter(|_| may_go).inspect(|&id| self.dismiss(id))
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Pair {
     /// Barriers are items that are never queued or cancelled.
     pub(super) barriers: usize,
     pub(super) lent: Vec<WorkerId>,
-    /// A worker left, or could not be created, since the last one was: no standby is promised.
+    /// A worker could not be created since the last one was: no standby is promised.
     pub(super) is_short: bool,
     pub(super) cover: Coverage,
 }
@@ -383,23 +383,37 @@ impl Pair {
         }
     }
 
-    /// Somebody dismisses a worker, or its thread ends without having been asked to.
-    pub(super) fn lose_worker(&mut self, rng: &mut Rng) {
-        if rng.percent(50) {
-            let real = self.f.dismiss_one();
-            assert_eq!(real, self.naive.idle.last().copied());
-            real.into_iter().for_each(|id| self.naive.dismiss(id));
-        } else {
-            let free = |w: &naive::Worker| {
-                w.running.is_none() && w.scheduled.is_empty() && !w.guest && w.since != UNBORN
-            };
-            let Some(id) = self.pick_worker(rng, free) else { return };
-            assert!(matches!(self.f.worker_gone(id), Next::Exit));
-            self.naive.gone(id);
+    /// All queues leave, the pool is closed, some workers look and leave, and the queues are back.
+    pub(super) fn close_and_reopen(&mut self, rng: &mut Rng) {
+        if self.naive.pwqs.iter().any(|pwq| !pwq.in_flight.is_empty()) {
+            return;
         }
-        // It may have been the one that was called.
-        let (real, naive) = (self.f.kick_now(), self.naive.kick());
-        self.same_kick(real, naive);
-        self.is_short = true;
+        for pwq in core::mem::take(&mut self.pwqs) {
+            assert!(!self.f.close_if_unused(), "a queue leads here");
+            assert!(self.f.remove_pwq(pwq).is_some(), "nothing is in flight");
+        }
+        assert!(self.f.close_if_unused());
+        self.note("closed");
+        for _ in 0..rng.below(6) {
+            if rng.percent(30) {
+                self.look(rng);
+                continue;
+            }
+            let real = self.f.dismiss_one();
+            assert_eq!(real, self.naive.dismiss_one());
+            self.note(if real.is_some() { "dismissed" } else { "dismissed: none" });
+            self.f.check();
+        }
+        let is_vacant = self.naive.workers.is_empty() && self.naive.worklist.is_empty();
+        assert_eq!(self.f.renew(), is_vacant, "whoever is left keeps it as it is");
+        assert_eq!(self.f.is_closed(), !is_vacant);
+        self.note(if is_vacant { "renewed" } else { "not renewed" });
+        for n in 0..3 {
+            let naive = &self.naive.pwqs[n as usize];
+            let mut config = pwq_config(n, naive.max_active as u32);
+            (config.cpu_intensive, config.work_color) = (naive.is_hog, naive.color);
+            self.pwqs.push(self.f.add_pwq(config));
+        }
+        assert!(!self.f.is_closed());
     }
 }

@@ -64,7 +64,7 @@ fn settings_can_be_read_back() {
     let (odd, _) = Params::parse(
         Some(
             "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 \
-             unbound_cpus=0,2-3 debug_force_rr_cpu=1 \
+             unbound_cpus=0,2-3 debug_force_rr_cpu=1 debug_pretend_cpus=64 \
              cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 watchdog_thresh=12.5 watchdog_signal=0 \
              panic_on_stall=3 panic_on_stall_time=90 dump_signal=USR1 \
              idle_timeout=7.25 idle_ratio=9 stack_size=64 inspect=0 control=/run/s",

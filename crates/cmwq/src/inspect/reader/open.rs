@@ -13,13 +13,12 @@ use super::snapshot::{ReadError, snapshot};
 use super::view::Snapshot;
 use super::words::Words;
 use crate::clock;
-use crate::inspect::layout::HeaderWords;
+use crate::foreign;
+use crate::inspect::layout::{HeaderWords, MAX_BYTES};
 use crate::sync::AtomicU64;
 
 /// What the links of the descriptor say.
 const LINK: &str = "/memfd:cmwq (deleted)";
-/// LIMIT: no mapping is longer than this: 4 GiB.
-const MAX_BYTES: u64 = 4 << 30;
 
 /// Why there is nothing to read.
 #[derive(Debug)]
@@ -107,11 +106,18 @@ impl Target {
     }
 
     fn open_file(pid: u32, path: &Path) -> Result<Self, OpenError> {
-        let file = File::open(path).map_err(|error| match error.kind() {
+        let file = foreign::open_memory_file(path, false).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => OpenError::PermissionDenied { why: String::new() },
+            io::ErrorKind::InvalidData => OpenError::Unreadable(ReadError::NotCmwq),
             _ => OpenError::Io(error),
         })?;
-        let memory = Memory::map(&file)?;
+        Self::of_file(pid, &file)
+    }
+
+    /// What such a file shows, if it is process `pid`'s.
+    #[doc(hidden)]
+    pub fn of_file(pid: u32, file: &File) -> Result<Self, OpenError> {
+        let memory = Memory::map(file)?;
         let header = Words(memory.words()).header().map_err(OpenError::Unreadable)?;
         if !is_process(pid, &header) {
             // Inherited without `fork`, by a child that shares nothing else.
@@ -194,13 +200,14 @@ fn is_process(pid: u32, header: &HeaderWords) -> bool {
 impl Memory {
     fn map(file: &File) -> Result<Self, OpenError> {
         let len = file.metadata().map_err(OpenError::Io)?.len();
-        // SAFETY: takes numbers.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals == -1 || seals & libc::F_SEAL_SHRINK == 0 {
+        if foreign::seals_of(file) & libc::F_SEAL_SHRINK == 0 {
             // Cut short while it is read, it would cost the reader a SIGBUS. Ours is never without.
             return Err(OpenError::Unreadable(ReadError::NotCmwq));
         }
-        if !(8..=MAX_BYTES).contains(&len) {
+        if len > MAX_BYTES {
+            return Err(OpenError::Unreadable(ReadError::NotCmwq));
+        }
+        if len < 8 {
             return Err(OpenError::Unreadable(ReadError::Truncated));
         }
         let bytes =

@@ -1,5 +1,6 @@
 //! Copying a mapping and making sense of it.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -65,25 +66,31 @@ impl fmt::Display for ReadError {
 impl Error for ReadError {}
 
 /// Everything that is whole.
-pub(super) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, ReadError> {
+pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, ReadError> {
     let header = words.header()?;
-    let masks = words.table(table::MASKS)?;
+    let tables = words.tables()?;
+    let of = |kind: usize| tables[kind];
+    let (masks, pools, workers, pwqs) =
+        (of(table::MASKS), of(table::POOLS), of(table::WORKERS), of(table::PWQS));
     let mut reader = Reader { torn: 0, masks: Vec::new() };
     reader.masks = reader.read_masks(masks);
-    let pods = reader.read(words.table(table::PODS)?, |reader, _, words| reader.pod(words));
-    let pools = words.table(table::POOLS)?;
-    let rings = words.table(table::RINGS)?;
+    let pods = reader.read(of(table::PODS), |reader, _, words| reader.pod(words));
+    let rings = of(table::RINGS);
     let mut seen_pools =
         reader.read(pools, |reader, place, words| reader.pool(words, rings, place));
     seen_pools.sort_by_key(|pool| pool.id);
-    let workers = words.table(table::WORKERS)?;
+    seen_pools.dedup_by_key(|pool| pool.id);
     let seen_workers =
         reader.read(workers, |_, _, words| Some(worker(&WorkerWords::from_words(words))));
-    let pwqs = words.table(table::PWQS)?;
-    let (queues, links) = reader.queues_and_links(words.table(table::QUEUES)?, pwqs);
-    let nodes = words.table(table::NODES)?;
-    let mut nodes = reader.read(nodes, |_, _, words| node(&NodeWords::from_words(words)));
+    let (queues, links) = reader.queues_and_links(of(table::QUEUES), pwqs);
+    let mut nodes =
+        reader.read(of(table::NODES), |_, _, words| node(&NodeWords::from_words(words)));
     nodes.sort_by_key(|node| (node.queue, node.node));
+    let mut meters: Vec<_> = seen_workers
+        .iter()
+        .filter_map(|worker| worker.meter.map(|(whose, settled)| (whose, worker.tid, settled)))
+        .collect();
+    meters.sort_unstable();
     let place = |word| usize::try_from(word).ok();
     Ok(Snapshot {
         taken_ns,
@@ -116,6 +123,7 @@ pub(super) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
         links,
         nodes,
         torn: reader.torn,
+        meters,
     })
 }
 
@@ -168,23 +176,39 @@ impl Reader {
     /// When a way into a pool goes, its counters are added to its queue's. So that they are neither lost nor counted
     /// twice, queues are read before and after.
     fn queues_and_links(&mut self, queues: Table<'_>, pwqs: Table<'_>) -> (Vec<Queue>, Vec<Link>) {
-        let read = |reader: &mut Self| {
-            reader.read(queues, |reader, _, words| reader.queue(&QueueWords::from_words(words)))
-        };
         let torn = self.torn;
-        let mut before = read(self);
+        let mut before = self.queues(queues);
         for _ in 0..ROUNDS {
             self.torn = torn;
-            let mut links = self.read(pwqs, |_, _, words| Some(link(&PwqWords::from_words(words))));
-            links.sort_by_key(|link| (link.queue, link.is_retired, link.cpu, link.pool, link.pwq));
-            let after = read(self);
+            let links = self.links(pwqs);
+            let after = self.queues(queues);
             if after == before {
                 return (after, links);
             }
             before = after;
         }
-        let links = self.read(pwqs, |_, _, words| Some(link(&PwqWords::from_words(words))));
-        (before, links)
+        (before, self.links(pwqs))
+    }
+
+    /// Each number once: one that is seen twice was given out again meanwhile.
+    fn queues(&mut self, from: Table<'_>) -> Vec<Queue> {
+        let queues =
+            self.read(from, |reader, _, words| reader.queue(&QueueWords::from_words(words)));
+        let mut known = HashSet::with_capacity(queues.len());
+        let mut queues: Vec<Queue> =
+            queues.into_iter().rev().filter(|queue| known.insert(queue.key)).collect();
+        queues.reverse();
+        queues
+    }
+
+    fn links(&mut self, from: Table<'_>) -> Vec<Link> {
+        let mut links = self.read(from, |_, _, words| Some(link(&PwqWords::from_words(words))));
+        // Each way once, as above: the counters of one that has gone are its queue's by now.
+        links.reverse();
+        let mut known = HashSet::with_capacity(links.len());
+        links.retain(|link| known.insert((link.pool, link.pwq)));
+        links.sort_by_key(|link| (link.queue, link.is_retired, link.cpu, link.pool, link.pwq));
+        links
     }
 
     fn pod(&self, words: &[u64]) -> Option<Pod> {

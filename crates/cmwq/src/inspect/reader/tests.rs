@@ -2,31 +2,11 @@
 
 use super::snapshot::{ReadError, snapshot};
 use super::words::Words;
+use crate::fuzzing::mapping::{PWQ_ID, whole as mapping};
 use crate::inspect::layout::{
-    HEADER_WORDS, MAGIC, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets,
+    HEADER_WORDS, MAGIC, MAX_GROWTH, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets, table,
 };
 use crate::sync::{AtomicU64, Ordering};
-
-/// A mapping with a few records in each table, all of them in use, filled with small numbers.
-fn mapping() -> Vec<AtomicU64> {
-    let (offsets, bytes) = offsets();
-    let words: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
-    let set = |at: usize, value: u64| words[at].store(value, Ordering::Relaxed);
-    for (at, value) in [MAGIC, VERSION, bytes as u64, 1, 2, 3, 4, 1].into_iter().enumerate() {
-        set(at, value);
-    }
-    for (kind, (_, size, capacity)) in TABLES.into_iter().enumerate() {
-        let table = [kind, offsets[kind], size / 8, capacity, 3, 3, 0];
-        for (at, value) in table.into_iter().enumerate() {
-            set(TABLES_AT + kind * TABLE_WORDS + at, value as u64);
-        }
-        for record in 0..3 {
-            let begin = offsets[kind] / 8 + record * size / 8;
-            (1..size / 8).for_each(|word| set(begin + word, 1 + word as u64 % 3));
-        }
-    }
-    words
-}
 
 fn read(words: &[AtomicU64]) -> Result<usize, ReadError> {
     snapshot(Words(words), 5).map(|seen| {
@@ -74,10 +54,61 @@ fn what_is_not_ours_is_told_apart() {
     }
 }
 
+/// Each of a table's words says something that the layout forbids.
+#[test]
+fn tables_are_where_and_as_large_as_the_layout_has_them() {
+    let words = mapping();
+    let (offsets, end) = offsets();
+    for (kind, (name, size, capacity)) in TABLES.into_iter().enumerate() {
+        let (stride, capacity) = (size as u64 / 8, capacity as u64);
+        let other = offsets[(kind + 1) % TABLES.len()] as u64;
+        for (word, wrong) in [
+            (0, kind as u64 + 1),
+            (1, 0),
+            (1, 8),
+            (1, offsets[kind] as u64 + 4),
+            (1, end as u64),
+            (1, u64::MAX - 7),
+            (1, other),
+            (1, other + 8),
+            (2, 0),
+            (2, 2),
+            (2, stride * MAX_GROWTH as u64 + 1),
+            (2, u64::MAX),
+            (3, capacity + 1),
+            (3, u64::MAX / stride),
+            (3, u64::MAX),
+        ] {
+            let place = &words[TABLES_AT + kind * TABLE_WORDS + word];
+            let right = place.swap(wrong, Ordering::Relaxed);
+            let seen = read(&words);
+            assert!(
+                matches!(seen, Err(ReadError::Corrupt { .. })),
+                "{name} {word} {wrong}: {seen:?}"
+            );
+            place.store(right, Ordering::Relaxed);
+        }
+    }
+    assert_eq!(read(&words), Ok(3), "as before");
+}
+
+/// Numbers that were given out again while the mapping was read.
+#[test]
+fn a_number_is_one_queue_s_one_pool_s_and_one_way_s() {
+    let words = mapping();
+    for (kind, word) in [(table::POOLS, 2), (table::QUEUES, 2), (table::PWQS, PWQ_ID)] {
+        let (first, stride) = (offsets().0[kind] / 8 + word, TABLES[kind].1 / 8);
+        let of_first = words[first].load(Ordering::Relaxed);
+        words[first + stride].store(of_first, Ordering::Relaxed);
+    }
+    let seen = snapshot(Words(&words), 5).unwrap();
+    assert_eq!((seen.pools.len(), seen.queues.len(), seen.links.len()), (2, 2, 2));
+}
+
 #[test]
 fn a_record_that_is_being_written_is_left_out() {
     let words = mapping();
-    let queues = offsets().0[crate::inspect::layout::table::QUEUES] / 8;
+    let queues = offsets().0[table::QUEUES] / 8;
     words[queues].store(1, Ordering::Relaxed);
     let seen = snapshot(Words(&words), 5).unwrap();
     assert_eq!(seen.queues.len(), 2);

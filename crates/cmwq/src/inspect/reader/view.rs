@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub missing: MissingRecords,
     /// Records that were changing whenever they were looked at: left out. A process that was stopped may have one.
     pub torn: u32,
+    /// Workers whose CPU time is not settled, by whose it is: pool and pwq, the thread, and what is settled of it.
+    pub(crate) meters: Vec<((u32, u32), u32, u64)>,
 }
 
 /// How many things the mapping had no room for.
@@ -309,12 +311,11 @@ impl Snapshot {
 
     /// CPU time of the workers that serve this way, since it was settled last.
     fn pending_time(&self, link: &Link) -> Duration {
-        let meters = self.workers.iter().filter_map(|worker| {
-            let (whose, settled) = worker.meter?;
-            (whose == (link.pool, link.pwq)).then_some((worker.tid, settled))
-        });
-        let pending = meters.filter_map(|(tid, settled)| {
-            cpu_time_of(self.pid, tid).map(|used| used.saturating_sub(settled))
+        let whose = (link.pool, link.pwq);
+        let begin = self.meters.partition_point(|meter| meter.0 < whose);
+        let meters = self.meters[begin..].iter().take_while(|meter| meter.0 == whose);
+        let pending = meters.filter_map(|(_, tid, settled)| {
+            cpu_time_of(self.pid, *tid).map(|used| used.saturating_sub(*settled))
         });
         // What is less than a microsecond is settled next time.
         Duration::from_micros(pending.fold(0, |sum, ns| sum.saturating_add(ns / 1000)))
@@ -329,7 +330,8 @@ impl Snapshot {
     /// The pool with this id.
     #[must_use]
     pub fn pool(&self, id: u32) -> Option<&Pool> {
-        self.pools.iter().find(|pool| pool.id == id)
+        let place = self.pools.binary_search_by_key(&id, |pool| pool.id).ok()?;
+        self.pools.get(place)
     }
 
     /// A queue's rescuer.

@@ -1,11 +1,13 @@
 //! Words of a mapping that may be anything.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::snapshot::ReadError;
 use crate::inspect::functions;
 use crate::inspect::layout::{
-    HEADER_WORDS, HeaderWords, MAGIC, TABLE_WORDS, TABLES, TABLES_AT, TableWords, VERSION,
+    HEADER_WORDS, HeaderWords, MAGIC, MAX_GROWTH, TABLE_WORDS, TABLES, TABLES_AT, TableWords,
+    VERSION,
 };
 use crate::inspect::record;
 use crate::sync::{AtomicU64, Ordering};
@@ -13,6 +15,9 @@ use crate::sync::{AtomicU64, Ordering};
 /// How often a record that keeps changing is copied again. Changes take nanoseconds; a writer that was stopped in one
 /// stays there.
 const TRIES: u32 = 64;
+
+/// Words of the shortest record there may be: a line of the cache.
+const LEAST_STRIDE: usize = 8;
 
 /// A whole mapping.
 #[derive(Clone, Copy, Debug)]
@@ -47,26 +52,49 @@ impl<'a> Words<'a> {
         Ok(header)
     }
 
-    /// Table number `kind`, as far as records of it were used.
-    pub(crate) fn table(self, kind: usize) -> Result<Table<'a>, ReadError> {
-        let at = TABLES_AT + kind * TABLE_WORDS;
-        let words = self.copy::<{ TableWords::WORDS }>(at).ok_or(ReadError::Truncated)?;
+    /// All tables, as far as records of them were used.
+    ///
+    /// # Errors
+    /// If one is not where it could be, or larger than a table of its kind, or shares words with another one: a
+    /// reader's time and memory are what a whole mapping of ours takes, at most.
+    pub(crate) fn tables(self) -> Result<[Table<'a>; TABLES.len()], ReadError> {
+        let mut tables = [Table { words: &[], stride: 1, missed: 0 }; TABLES.len()];
+        let mut taken: [Range<usize>; TABLES.len()] = Default::default();
+        for kind in 0..TABLES.len() {
+            let (table, range) =
+                self.table(kind).ok_or(ReadError::Corrupt { table: TABLES[kind].0 })?;
+            let is_shared =
+                |other: &Range<usize>| other.start < range.end && range.start < other.end;
+            if taken[..kind].iter().any(is_shared) {
+                return Err(ReadError::Corrupt { table: TABLES[kind].0 });
+            }
+            (tables[kind], taken[kind]) = (table, range);
+        }
+        Ok(tables)
+    }
+
+    /// Table number `kind`, and which words are its.
+    fn table(self, kind: usize) -> Option<(Table<'a>, Range<usize>)> {
+        let words = self.copy::<{ TableWords::WORDS }>(TABLES_AT + kind * TABLE_WORDS)?;
         let table = TableWords::from_words(&words);
-        let corrupt = || ReadError::Corrupt { table: TABLES[kind].0 };
-        let number = |word: u64| usize::try_from(word).map_err(|_| corrupt());
+        let number = |word: u64| usize::try_from(word).ok();
         let (offset, stride) = (number(table.offset)?, number(table.stride)?);
-        let used = number(table.used.min(table.capacity))?;
-        if table.kind != kind as u64 || !offset.is_multiple_of(8) || stride < 2 {
-            return Err(corrupt());
+        let (used, capacity) = (number(table.used.min(table.capacity))?, number(table.capacity)?);
+        let (_, size, most) = TABLES[kind];
+        let is_sound = table.kind == kind as u64
+            && offset.is_multiple_of(8)
+            && offset / 8 >= HEADER_WORDS
+            && (LEAST_STRIDE..=size / 8 * MAX_GROWTH).contains(&stride)
+            && capacity <= most;
+        if !is_sound {
+            return None;
         }
         let begin = offset / 8;
-        let capacity = number(table.capacity)?;
-        let whole = capacity.checked_mul(stride).and_then(|len| len.checked_add(begin));
-        if begin < HEADER_WORDS || whole.is_none_or(|end| end > self.0.len()) {
-            return Err(corrupt());
-        }
-        let words = self.0.get(begin..begin + used * stride).ok_or_else(corrupt)?;
-        Ok(Table { words, stride, missed: table.missed })
+        // Both are bounded: no overflow but in the sum.
+        let range = begin..begin.checked_add(capacity * stride)?;
+        self.0.get(range.clone())?;
+        let words = &self.0[begin..begin + used * stride];
+        Some((Table { words, stride, missed: table.missed }, range))
     }
 
     /// The names of functions, as far as they are there.
@@ -74,6 +102,7 @@ impl<'a> Words<'a> {
         let header = self.header()?;
         let [begin, len] = [header.functions, header.functions_bytes]
             .map(|bytes| usize::try_from(bytes / 8).unwrap_or(usize::MAX));
+        let len = len.min(functions::MOST_WORDS);
         let words = self.0.get(begin..begin.saturating_add(len)).unwrap_or_default();
         // ORDERING: no pairing: these are constant.
         let words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();

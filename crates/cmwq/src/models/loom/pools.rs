@@ -37,6 +37,7 @@ fn pool() -> &'static Pool {
         node: None,
         concurrency: 1,
         is_away: false,
+        is_apart: false,
     };
     Box::leak(Pool::new(PoolId(0), spec, None, runtime))
 }

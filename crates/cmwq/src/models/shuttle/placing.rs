@@ -1,5 +1,7 @@
 //! Attributes and CPUs change while items are queued.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
@@ -69,21 +71,25 @@ fn an_unbound_queue_loses_nothing() {
     });
 }
 
+/// An item that must not run twice at once, and how often it has run.
+fn lone_work() -> (Work, Arc<Count>) {
+    let (count, inside) = (Arc::new(Count::default()), Mutex::new(()));
+    let runs = Arc::clone(&count);
+    let work = Work::new(move || {
+        let _alone = inside.try_lock().expect("twice at once");
+        thread::yield_now();
+        runs.up();
+    });
+    (work, count)
+}
+
 /// An item that is queued again while it runs does not run twice at once, wherever its queue leads
 /// meanwhile.
 #[test]
 fn an_item_never_runs_twice_at_once() {
     check(Pods::One, |world| {
         let wq = world.queue(Builder::unbound);
-        let (count, inside) = (Arc::new(Count::default()), Arc::new(Mutex::new(())));
-        let work = Work::new({
-            let (count, inside) = (Arc::clone(&count), Arc::clone(&inside));
-            move || {
-                let _alone = inside.try_lock().expect("twice at once");
-                thread::yield_now();
-                count.up();
-            }
-        });
+        let (work, count) = lone_work();
         let changer = {
             let wq = wq.clone();
             thread::spawn(move || change(&wq, 2))
@@ -143,6 +149,46 @@ fn items_of_a_cpu_that_leaves_run() {
             assert_eq!(count.get(), 6);
         });
     }
+}
+
+/// What an idle item's word says is where it ran last; that pool may be another one by now. The item is queued,
+/// cancelled and waited for by it all the same.
+#[test]
+fn an_items_last_pool_may_be_renewed() {
+    static WAS_RENEWED: AtomicBool = AtomicBool::new(false);
+    check(Pods::One, |world| {
+        let (wq, other) = (world.queue(Builder::unbound), world.queue(Builder::unbound));
+        let (work, count) = lone_work();
+        let changer = {
+            let (wq, other) = (wq.clone(), other.clone());
+            thread::spawn(move || {
+                for nice in 1..=3 {
+                    wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
+                    other.apply_attrs(&Attrs::new().nice(nice + 3)).unwrap();
+                    other.queue(|| ()).join().unwrap();
+                }
+            })
+        };
+        let mut queued = 0;
+        for wq in [&wq, &other, &wq] {
+            queued += u32::from(wq.queue_work(&work));
+            work.flush();
+        }
+        queued += u32::from(other.queue_work(&work));
+        queued -= u32::from(work.cancel_sync());
+        changer.join().unwrap();
+        assert_eq!(count.get(), queued);
+        for (wq, nice) in [(&wq, 3), (&other, 6)] {
+            let pool = wq.wq().link(None).pool;
+            assert_eq!((wq.attrs().nice, pool.spec().nice), (nice, nice));
+            wq.flush();
+        }
+        // Seven kinds were asked for, for which a model's table has room.
+        if world.runtime.pools().count() < 7 {
+            WAS_RENEWED.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(WAS_RENEWED.load(Ordering::Relaxed), "no schedule has come to it");
 }
 
 /// There may be no more pools than a table has room for. Without a new one the old one does.

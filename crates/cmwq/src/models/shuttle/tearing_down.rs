@@ -5,6 +5,7 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
+use crate::park::Event;
 use crate::sync::{Arc, PlainMutex};
 
 /// Dropping the last handle waits for the items.
@@ -94,4 +95,28 @@ fn a_shutdown_waits_for_armed_timers() {
         }
     });
     assert_eq!(*ran.lock().unwrap() % 2, 0, "a timer was forgotten");
+}
+
+/// A queue with attributes of its own comes and goes, so that its pool is closed and opened again and
+/// again; each time one of its items waits for the next one.
+#[test]
+fn a_pool_that_is_opened_again_has_a_standby() {
+    check(Pods::One, |world| {
+        let runtime = world.runtime;
+        let rounds = move || {
+            let world = super::World { runtime };
+            for _ in 0..2 {
+                let wq = world.queue(|builder| builder.unbound().nice(5));
+                let event = Arc::new(Event::new());
+                let (theirs, ours) = (Arc::clone(&event), event);
+                let first = wq.queue(move || theirs.wait(None));
+                let second = wq.queue(move || ours.set());
+                first.join().unwrap();
+                second.join().unwrap();
+            }
+        };
+        let other = thread::spawn(rounds);
+        rounds();
+        other.join().unwrap();
+    });
 }

@@ -1,7 +1,15 @@
 //! Layouts on made-up machines: which CPUs share workers, and how limits are split.
 
+mod coming;
+
+use std::collections::HashSet;
+
+use cmwq_core::{PwqConfig, WqKey};
+
 use super::*;
+use crate::attrs::Priority;
 use crate::inspect::Inspect;
+use crate::runtime::Found;
 use crate::wq::Spec;
 
 fn set(list: &str) -> CpuSet {
@@ -26,6 +34,11 @@ fn check_key(layout: &Layout, cpu: u32, pod: &str, cpus: &str) {
         panic!("an unbound queue leads to a pod");
     };
     assert_eq!((is.to_string(), may.to_string()), (pod.to_owned(), cpus.to_owned()), "CPU {cpu}");
+}
+
+/// Whether the CPU with this index is here.
+fn is_home(runtime: &Runtime, index: usize) -> bool {
+    runtime.placement.home(index) == index
 }
 
 fn server() -> &'static Runtime {
@@ -92,18 +105,18 @@ fn a_quota_makes_one_pod_unless_a_scope_is_named() {
 #[test]
 fn cpus_that_leave_are_stood_for_by_others() {
     let server = server();
-    assert!((0..16).all(|index| server.placement.is_home(index)));
+    assert!((0..16).all(|index| is_home(server, index)));
     server.allow(&set("0-5"));
-    assert!((0..6).all(|index| server.placement.is_home(index)));
+    assert!((0..6).all(|index| is_home(server, index)));
     for index in 6..16 {
         let home = server.placement.home(index);
-        assert!(home < 6 && !server.placement.is_home(index), "{index} at {home}");
+        assert!(home < 6 && !is_home(server, index), "{index} at {home}");
     }
     let layout = server.layout(Kind::Unbound, &Attrs::new());
     check_key(&layout, 5, "4-5", "0-5");
     check_key(&layout, 12, "0-5", "0-5");
     server.allow(&set("0-15"));
-    assert!((0..16).all(|index| server.placement.is_home(index)));
+    assert!((0..16).all(|index| is_home(server, index)));
 }
 
 #[test]
@@ -135,10 +148,99 @@ fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
         server
             .pool_by_key(server.key_for(spec, spec.default_priority(), slot))
             .expect("a few pools")
+            .pool
     };
     let home = pool(7);
-    assert_eq!(server.free_sibling(home, 0), Some(4), "that of CPU 8 is the next one");
+    assert_eq!(server.cpu_instead(home, 0), Some(4), "that of CPU 8 is the next one");
     // Sentinels end it elsewhere; here nobody does.
     (4..7).for_each(|cpu| pool(cpu).set_taken(true));
-    assert_eq!(server.free_sibling(home, 0), Some(8));
+    assert_eq!(server.cpu_instead(home, 0), Some(0), "of the same node");
+    (0..4).for_each(|cpu| pool(cpu).set_taken(true));
+    assert_eq!(server.cpu_instead(home, 0), Some(8));
+}
+
+/// A CPU may be back before anybody has seen that it was away; the mask that the worker has set meanwhile is without it.
+#[test]
+fn a_worker_that_goes_to_its_pod_while_a_cpu_is_away_is_put_back_later() {
+    let here = topo::allowed_cpus();
+    let cpu = here.iter().max().expect("the test runs somewhere");
+    let there = |cpus: &CpuSet| {
+        let pods = cpus.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None });
+        let pods: Vec<_> = pods.collect();
+        let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
+        let machine = Machine::new(cpus, None, pods.clone(), pods);
+        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()));
+        let key = runtime.layout(Kind::Unbound, &Attrs::new()).key(cpu);
+        runtime.pool_by_key(key).expect("a few pools").pool.go_to_pod();
+        runtime.service.is_to_rescan()
+    };
+    assert!(!there(&here), "it has all of its CPUs");
+    let absent = CpuSet::single(cpu + 1);
+    assert!(there(&here.or(&absent)), "it goes without one of them");
+    assert_eq!(topo::allowed_cpus(), here);
+}
+
+fn one_queues() -> PwqConfig {
+    PwqConfig {
+        wq: WqKey(0),
+        max_active: 1,
+        node: None,
+        cpu_intensive: false,
+        rescuer: false,
+        work_color: 0,
+    }
+}
+
+/// More sets of attributes, one after the other, than there may be pools: what nobody needs is used again.
+#[test]
+fn pools_do_not_run_out() {
+    let server = server();
+    server.set_fault_no_threads(true);
+    let mut pools = HashSet::new();
+    let mut last = None;
+    for n in 0..70_000_u64 {
+        let priority = Priority::nice((n % 19) as i32 + 1);
+        let cpus: CpuSet = (0..16).filter(|cpu| (n / 19 + 1) >> cpu & 1 == 1).collect();
+        let place = PoolPlace::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
+        let key = PoolKey { kind: Kind::Unbound, priority, place };
+        let found = server.pool_by_key(key).expect("there is room");
+        let pool = found.pool;
+        let pwq =
+            pool.add_pwq(&found.spec, one_queues(), false, None).expect("nobody else wants it");
+        assert_eq!((pool.spec().priority, &pool.spec().cpus), (priority, &cpus));
+        assert_eq!(pool.spec().is_strict, n % 2 == 0);
+        assert_eq!(pool.whereabouts(), cpus);
+        pools.insert(pool.id);
+        // The change before this one is over: its pwq goes.
+        if let Some((pool, pwq)) = last.replace((pool, pwq)) {
+            let pool: &'static Pool = pool;
+            assert!(pool.remove_pwq(pwq).is_some());
+            pool.close_if_unused();
+        }
+    }
+    assert_eq!(pools.len(), 2);
+    assert_eq!(server.pools().count(), 2);
+}
+
+/// Who has looked for a pool and comes to it when it is another one's looks again.
+#[test]
+fn a_pool_that_was_renewed_is_told_from_the_one_that_was_found() {
+    let server = server();
+    server.set_fault_no_threads(true);
+    let find = |nice| {
+        let attrs = Attrs::new().nice(nice);
+        server.pool_by_key(server.layout(Kind::Ordered, &attrs).key(0)).expect("a few pools")
+    };
+    let add = |found: &Found| found.pool.add_pwq(&found.spec, one_queues(), false, None);
+    let early = find(1);
+    // Somebody whose pwq was there before closes it.
+    early.pool.close_if_unused();
+    let late = find(2);
+    assert!(std::ptr::eq(early.pool, late.pool), "it was vacant");
+    assert_eq!(add(&early), None);
+    assert!(add(&late).is_some());
+    assert_eq!(late.pool.spec().nice, 2);
+    let again = find(1);
+    assert!(!std::ptr::eq(again.pool, late.pool));
+    assert!(add(&again).is_some());
 }

@@ -7,13 +7,13 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory tree that is removed when dropped.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
     /// Unpacks `tests/fixtures/NAME.txt`.
-    pub(super) fn fixture(name: &str) -> Self {
+    pub(crate) fn fixture(name: &str) -> Self {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
         let text = fs::read_to_string(fixtures.join(name).with_extension("txt"))
             .unwrap_or_else(|e| panic!("fixture {name}: {e}"));
@@ -21,7 +21,7 @@ impl Tree {
     }
 
     /// Unpacks fixture text.
-    pub(super) fn from_text(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         static NR_TREES: AtomicU32 = AtomicU32::new(0);
         let nr = NR_TREES.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("cmwq-fixture-{}-{nr}", process::id()));
@@ -34,19 +34,24 @@ impl Tree {
         tree
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.root
     }
 
     /// Creates or replaces a file, ended with a line break as the kernel does.
-    pub(super) fn write(&self, path: &str, content: &str) {
+    pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().expect("a path below the root")).expect("create");
         fs::write(path, format!("{content}\n")).expect("write");
     }
 
+    /// Removes a directory with all that is in it, if it is there.
+    pub(crate) fn remove_dir(&self, path: &str) {
+        let _ = fs::remove_dir_all(self.root.join(path));
+    }
+
     /// Removes a file that must be there.
-    pub(super) fn remove(&self, path: &str) {
+    pub(crate) fn remove(&self, path: &str) {
         fs::remove_file(self.root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     }
 }

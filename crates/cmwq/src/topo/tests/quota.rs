@@ -1,7 +1,6 @@
 use std::path::Path;
 
 use super::fixture::Tree;
-use crate::topo::effective_cpus;
 
 fn cpu_quota(proc: &Path, fs_root: &Path) -> Option<f64> {
     crate::topo::cpu_quota(proc, fs_root).map(|quota| quota.cpus)
@@ -71,14 +70,4 @@ fn anything_missing_or_odd_means_no_limit() {
     assert_eq!(cpu_quota(&tree.path().join("proc"), tree.path()), Some(0.5), "default period");
     tree.write("proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw");
     assert_eq!(cpu_quota(&tree.path().join("proc"), tree.path()), None, "a line that was cut off");
-}
-
-#[test]
-fn cpus_worth_using() {
-    assert_eq!(effective_cpus(8, None), 8);
-    assert_eq!(effective_cpus(8, Some(1.5)), 2);
-    assert_eq!(effective_cpus(8, Some(2.0)), 2);
-    assert_eq!(effective_cpus(8, Some(0.01)), 1);
-    assert_eq!(effective_cpus(2, Some(1e300)), 2);
-    assert_eq!(effective_cpus(0, None), 1);
 }

@@ -37,13 +37,29 @@ pub(super) struct Kind {
     pub(super) limit: u32,
     pub(super) has_limit: bool,
     pub(super) is_freezable: bool,
+    pub(super) has_attrs: bool,
+    /// It is made and dropped; at first there is none.
+    pub(super) is_brief: bool,
     /// Queues with the same one are served by the same pool.
     pub(super) pool: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Absent,
+    There,
+    /// Dropped, and not done yet.
+    Going,
 }
 
 #[derive(Clone, Debug)]
 struct Queue {
     kind: Kind,
+    /// As it is made.
+    first_limit: u32,
+    life: Life,
+    /// Its attributes have changed since it was empty: it has items in two pools.
+    is_moved: bool,
     /// Instances that have a slot, running or not, and the item of each.
     active: Vec<(u64, usize)>,
     /// Those that wait for one.
@@ -83,6 +99,20 @@ pub(super) enum Op {
     Release,
     /// The gate at which an item waits opens.
     Finish(usize),
+    /// It opens, but before the function returns it waits for another item: flushes it, or cancels
+    /// it.
+    WaitFor(usize, usize, Inside),
+    Make(usize),
+    Drop(usize),
+    /// Other attributes, by number.
+    Attrs(usize, usize),
+}
+
+/// How an item waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    Flush,
+    CancelSync,
 }
 
 /// The pool that an item which computes can hold up.
@@ -94,6 +124,9 @@ const MOST_WAITS: usize = 4;
 struct Wait {
     number: usize,
     item: Option<usize>,
+    wq: Option<usize>,
+    /// The item whose function waits.
+    by: Option<usize>,
     instances: Vec<u64>,
     then: Then,
 }
@@ -104,6 +137,7 @@ enum Then {
     Enable(usize),
     /// And whatever else is in that queue.
     Undrain(usize),
+    Gone(usize),
 }
 
 /// What a call returns.
@@ -128,6 +162,9 @@ impl Model {
     pub(super) fn new(kinds: &[Kind], delayed: &[bool]) -> Self {
         let queue = |&kind: &Kind| Queue {
             kind,
+            first_limit: kind.limit,
+            life: if kind.is_brief { Life::Absent } else { Life::There },
+            is_moved: false,
             active: Vec::new(),
             inactive: VecDeque::new(),
             nr_drainers: 0,
@@ -160,8 +197,14 @@ impl Model {
         self.items[item].running.is_some()
     }
 
-    pub(super) fn is_congested(&self, wq: usize) -> bool {
-        !self.queues[wq].inactive.is_empty()
+    pub(super) fn is_there(&self, wq: usize) -> bool {
+        self.queues[wq].life == Life::There
+    }
+
+    /// `None`: only half of what it has is asked for, or nothing.
+    pub(super) fn is_congested(&self, wq: usize) -> Option<bool> {
+        let queue = &self.queues[wq];
+        (self.is_there(wq) && !queue.is_moved).then_some(!queue.inactive.is_empty())
     }
 
     /// Whether a freezable queue has an active item.
@@ -176,7 +219,22 @@ impl Model {
         let before = self.nr_waits;
         let answer = self.answer(op);
         self.start_all();
-        (answer, (self.nr_waits > before).then_some(self.nr_waits))
+        while self.end_inner_wait() {
+            self.start_all();
+        }
+        let is_call = !matches!(op, Op::WaitFor(..));
+        (answer, (is_call && self.nr_waits > before).then_some(self.nr_waits))
+    }
+
+    /// An item whose wait is over returns.
+    fn end_inner_wait(&mut self) -> bool {
+        let ended = self.waits.iter().position(|wait| wait.by.is_some() && self.has_ended(wait));
+        let Some(at) = ended else { return false };
+        let wait = self.waits.remove(at);
+        self.after(&wait);
+        let run = wait.by.and_then(|item| self.items[item].running.take());
+        self.leave(run.expect("an item waits while it runs"));
+        true
     }
 
     fn answer(&mut self, op: Op) -> Answer {
@@ -191,13 +249,7 @@ impl Model {
             Op::Cancel(item) => Answer::Is(self.take(item)),
             Op::Disable(item) => Answer::Is(self.disable(item)),
             Op::Enable(item) => Answer::Is(self.enable(item)),
-            Op::EnableAndQueue(item, wq) => {
-                let is_enabled = self.enable(item);
-                if is_enabled {
-                    self.queue(item, wq);
-                }
-                Answer::Is(is_enabled)
-            }
+            Op::EnableAndQueue(item, wq) => Answer::Is(self.enable_and_queue(item, wq)),
             Op::CancelSync(item) => {
                 let was_pending = self.disable(item);
                 if !self.wait_for_run(item, Then::Enable(item)) {
@@ -235,7 +287,51 @@ impl Model {
                 self.leave(run);
                 Answer::Nothing
             }
+            Op::WaitFor(item, other, inside) => {
+                self.wait_inside(item, other, inside);
+                Answer::Nothing
+            }
+            Op::Make(wq) => {
+                self.make(wq);
+                Answer::Nothing
+            }
+            Op::Drop(wq) => {
+                self.queues[wq].life = Life::Going;
+                self.wait_for_queue(wq, Then::Gone(wq))
+            }
+            Op::Attrs(wq, _) => {
+                self.queues[wq].is_moved = !self.is_empty(wq);
+                Answer::Nothing
+            }
         }
+    }
+
+    /// `item`, which runs, waits for the run of `other`.
+    fn wait_inside(&mut self, item: usize, other: usize, inside: Inside) {
+        let then = match inside {
+            Inside::Flush => Then::Nothing,
+            Inside::CancelSync => {
+                self.disable(other);
+                Then::Enable(other)
+            }
+        };
+        self.wait_for_run(other, then);
+        self.waits.last_mut().expect("the other item runs").by = Some(item);
+    }
+
+    fn enable_and_queue(&mut self, item: usize, wq: usize) -> bool {
+        let is_enabled = self.enable(item);
+        if is_enabled {
+            self.queue(item, wq);
+        }
+        is_enabled
+    }
+
+    fn make(&mut self, wq: usize) {
+        let queue = &mut self.queues[wq];
+        queue.kind.limit = queue.first_limit;
+        queue.is_moved = false;
+        queue.life = Life::There;
     }
 
     fn queue(&mut self, item: usize, wq: usize) -> bool {
@@ -294,7 +390,7 @@ impl Model {
             self.queue(item, wq);
         }
         if let Place::Queued(instance) = self.items[item].place {
-            self.wait(Some(item), vec![instance.id], Then::Nothing);
+            self.wait((Some(item), None), vec![instance.id], Then::Nothing);
             return true;
         }
         self.wait_for_run(item, Then::Nothing)
@@ -302,20 +398,25 @@ impl Model {
 
     fn wait_for_run(&mut self, item: usize, then: Then) -> bool {
         let Some(run) = self.items[item].running else { return false };
-        self.wait(Some(item), vec![run.id], then);
+        self.wait((Some(item), None), vec![run.id], then);
         true
     }
 
     fn wait_for_queue(&mut self, wq: usize, then: Then) -> Answer {
         let Queue { active, inactive, .. } = &self.queues[wq];
         let all: Vec<u64> = active.iter().chain(inactive).map(|(id, _)| *id).collect();
-        self.wait(None, all, then);
+        self.wait((None, Some(wq)), all, then);
         Answer::Nothing
     }
 
-    fn wait(&mut self, item: Option<usize>, instances: Vec<u64>, then: Then) {
+    fn wait(
+        &mut self,
+        (item, wq): (Option<usize>, Option<usize>),
+        instances: Vec<u64>,
+        then: Then,
+    ) {
         self.nr_waits += 1;
-        self.waits.push(Wait { number: self.nr_waits, item, instances, then });
+        self.waits.push(Wait { number: self.nr_waits, item, wq, by: None, instances, then });
     }
 
     // ---- slots
@@ -325,6 +426,9 @@ impl Model {
         let Queue { active, inactive, .. } = &mut self.queues[instance.wq];
         active.retain(|(id, _)| *id != instance.id);
         inactive.retain(|(id, _)| *id != instance.id);
+        if self.is_empty(instance.wq) {
+            self.queues[instance.wq].is_moved = false;
+        }
         self.activate(instance.wq);
     }
 
@@ -361,17 +465,24 @@ impl Model {
 
     /// The numbers of the waits that end now.
     pub(super) fn ended_waits(&mut self) -> Vec<usize> {
-        let (ended, left) = self.waits.clone().into_iter().partition(|wait| self.has_ended(wait));
+        let is_over = |wait: &Wait| wait.by.is_none() && self.has_ended(wait);
+        let (ended, left): (Vec<Wait>, _) = self.waits.clone().into_iter().partition(is_over);
         self.waits = left;
-        let ended: Vec<Wait> = ended;
-        for wait in &ended {
-            match wait.then {
-                Then::Nothing => {}
-                Then::Enable(item) => self.items[item].depth -= 1,
-                Then::Undrain(wq) => self.queues[wq].nr_drainers -= 1,
-            }
-        }
+        ended.iter().for_each(|wait| self.after(wait));
         ended.iter().map(|wait| wait.number).collect()
+    }
+
+    fn after(&mut self, wait: &Wait) {
+        match wait.then {
+            Then::Nothing => {}
+            Then::Enable(item) => self.items[item].depth -= 1,
+            Then::Undrain(wq) => self.queues[wq].nr_drainers -= 1,
+            Then::Gone(wq) => self.queues[wq].life = Life::Absent,
+        }
+    }
+
+    fn is_empty(&self, wq: usize) -> bool {
+        self.queues[wq].active.is_empty() && self.queues[wq].inactive.is_empty()
     }
 
     fn has_ended(&self, wait: &Wait) -> bool {
@@ -380,12 +491,8 @@ impl Model {
                 self.queues.iter().flat_map(|queue| queue.active.iter().chain(&queue.inactive));
             all.into_iter().any(|(here, _)| here == id)
         };
-        let is_empty = |wq: usize| {
-            let queue = &self.queues[wq];
-            queue.active.is_empty() && queue.inactive.is_empty()
-        };
         let others = match wait.then {
-            Then::Undrain(wq) => is_empty(wq),
+            Then::Undrain(wq) | Then::Gone(wq) => self.is_empty(wq),
             Then::Nothing | Then::Enable(_) => true,
         };
         others && !wait.instances.iter().any(is_here)
@@ -399,7 +506,7 @@ impl Model {
         let can_wait = self.waits.len() < MOST_WAITS;
         let is_armed = |item: usize| matches!(self.items[item].place, Place::Timer(_));
         match op {
-            Op::Queue(item, wq) => self.is_same_pool(item, wq),
+            Op::Queue(item, wq) => self.takes(item, wq),
             Op::QueueDelayed(item, wq, delay) => self.allows_delay(item, wq, delay),
             Op::Mod(item, wq, delay) => {
                 !is_waited_for(item)
@@ -411,20 +518,65 @@ impl Model {
             // The plain form waits for an armed timer to expire.
             Op::Enable(item) => !is_waited_for(item) && !is_armed(item),
             Op::EnableAndQueue(item, wq) => {
-                !is_waited_for(item) && !self.items[item].is_delayed && self.is_same_pool(item, wq)
+                !is_waited_for(item) && !self.items[item].is_delayed && self.takes(item, wq)
             }
             Op::CancelSync(item) | Op::DisableSync(item) => can_wait && !is_waited_for(item),
-            Op::Flush(_) | Op::FlushQueue(_) | Op::Drain(_) => can_wait,
-            Op::SetMaxActive(wq, limit) => self.queues[wq].kind.has_limit && limit > 0,
+            Op::Flush(_) => can_wait,
+            Op::FlushQueue(wq) | Op::Drain(wq) => can_wait && self.is_there(wq),
+            Op::SetMaxActive(wq, limit) => {
+                self.is_there(wq) && self.queues[wq].kind.has_limit && limit > 0
+            }
             Op::Freeze => !self.is_frozen,
             Op::Thaw => self.is_frozen,
-            Op::Hold => !self.is_held && !self.has_followers(),
+            Op::Hold => {
+                !self.is_held
+                    && !self.has_followers()
+                    && self.waits.iter().all(|wait| wait.by.is_none())
+            }
             Op::Release => self.is_held,
-            Op::Finish(item) => {
-                let run = self.items[item].running;
-                run.is_some_and(|run| !(self.is_held && self.queues[run.wq].kind.pool == HELD))
+            Op::Finish(item) => self.can_finish(item),
+            Op::WaitFor(item, other, inside) => {
+                can_wait
+                    && item != other
+                    && self.can_finish(item)
+                    // It ends whatever else does, and what is waited for is this run.
+                    && self.is_running(other)
+                    && !self.waits_inside(other)
+                    && !self.is_pending(other)
+                    && (inside == Inside::Flush || !is_waited_for(other))
+            }
+            Op::Make(wq) => self.queues[wq].kind.is_brief && self.queues[wq].life == Life::Absent,
+            Op::Drop(wq) => {
+                can_wait
+                    && self.queues[wq].kind.is_brief
+                    && self.is_there(wq)
+                    // Others have no handle: neither a call nor a timer.
+                    && self.waits.iter().all(|wait| wait.wq != Some(wq))
+                    && self.items.iter().all(|item| item.place != Place::Timer(wq))
+            }
+            Op::Attrs(wq, _) => {
+                let queue = &self.queues[wq];
+                self.is_there(wq) && queue.kind.has_attrs && queue.inactive.is_empty()
             }
         }
+    }
+
+    fn waits_inside(&self, item: usize) -> bool {
+        self.waits.iter().any(|wait| wait.by == Some(item))
+    }
+
+    fn can_finish(&self, item: usize) -> bool {
+        let is_held = |run: Instance| self.is_held && self.queues[run.wq].kind.pool == HELD;
+        self.items[item].running.is_some_and(|run| !is_held(run)) && !self.waits_inside(item)
+    }
+
+    /// Of a queue with items in two pools, which of several that wait for a slot gets it is not
+    /// said.
+    fn takes(&self, item: usize, wq: usize) -> bool {
+        let queue = &self.queues[wq];
+        self.is_there(wq)
+            && self.is_same_pool(item, wq)
+            && (!queue.is_moved || queue.inactive.is_empty())
     }
 
     /// On another pool it would run at once, twice at the same time.
@@ -443,7 +595,7 @@ impl Model {
             && !is_frozen
             && (queue.active.len() as u32) < queue.kind.limit
             && !(self.is_held && queue.kind.pool == HELD);
-        is_delayed && self.is_same_pool(item, wq) && (delay != Delay::Soon || starts)
+        is_delayed && self.takes(item, wq) && (delay != Delay::Soon || starts)
     }
 
     /// Whether the pool that can be held has given an item to the worker that runs it: that worker

@@ -45,6 +45,11 @@ pub(crate) fn workers(prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
+/// The thread of this name.
+pub(crate) fn tid_of(name: &str) -> Option<i32> {
+    other_tasks().into_iter().find(|task| task.name == name).map(|task| task.tid)
+}
+
 /// Whether a thread of this process sleeps.
 pub(crate) fn is_asleep(tid: i32) -> bool {
     read(tid).is_some_and(|task| task.is_asleep)

@@ -3,9 +3,11 @@
 //! A test names a scene and prepares the process; this binary executes itself with the test
 //! [`play`] alone, which finds the scene in [`ALL`] by its name.
 
-use std::env;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread::yield_now;
+use std::{env, io};
 
 use super::sys;
 
@@ -24,6 +26,7 @@ pub(crate) type Scene = (&'static str, fn());
 const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
+    crate::closing::SCENES,
     crate::conformance::SCENES,
     crate::control::SCENES,
     crate::degrade::SCENES,
@@ -45,6 +48,7 @@ const ALL: &[&[Scene]] = &[
     crate::panics::SCENES,
     crate::placement::SCENES,
     crate::pods::SCENES,
+    crate::privilege::SCENES,
     crate::rcu::SCENES,
     crate::shutdown::SCENES,
     #[cfg(feature = "tracing")]
@@ -84,7 +88,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(scene: &'static str) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
+        Self::of(&env::current_exe().unwrap(), scene)
+    }
+
+    /// By a copy of this program.
+    pub(crate) fn of(program: &Path, scene: &'static str) -> Self {
+        let mut command = Command::new(program);
         command
             .args(["--exact", "support::scene::play", "--ignored", "--nocapture"])
             .args(["--test-threads", "1"])
@@ -139,12 +148,22 @@ impl Stage {
             skip(format_args!("{}: only root can become another user", self.scene));
             return;
         }
-        match self.command.output() {
+        match self.run() {
             Ok(output) => self.judge(&output),
             Err(error) if self.must_be_root => {
                 skip(format_args!("{}: as another user: {error}", self.scene));
             }
             Err(error) => panic!("cannot play {}: {error}", self.scene),
+        }
+    }
+
+    fn run(&mut self) -> io::Result<Output> {
+        loop {
+            match self.command.output() {
+                // A process that another test has just forked has the copy open, until it executes.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => yield_now(),
+                outcome => return outcome,
+            }
         }
     }
 

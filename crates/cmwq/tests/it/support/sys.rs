@@ -1,5 +1,6 @@
 //! The system calls that the tests need, made safe.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::time::Duration;
@@ -11,6 +12,20 @@ fn check(rc: libc::c_int) -> io::Result<()> {
 pub(crate) fn is_root() -> bool {
     // SAFETY: takes nothing.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether the program has privileges that whoever started it has not.
+pub(crate) fn is_secure() -> bool {
+    // SAFETY: takes a number.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Sets an extended attribute of a file.
+pub(crate) fn set_attribute(path: &CStr, name: &CStr, value: &[u8]) -> io::Result<()> {
+    // SAFETY: strings, and bytes with their number.
+    check(unsafe {
+        libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
+    })
 }
 
 /// Ends the process as `main` does when it returns: with everything that is to be done at exit.
@@ -52,13 +67,18 @@ pub(crate) fn current_cpu() -> usize {
 
 /// The CPUs that the calling thread may use, ascending.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
+    allowed_cpus_of(0).unwrap()
+}
+
+/// The CPUs that a thread may use, ascending.
+pub(crate) fn allowed_cpus_of(tid: i32) -> io::Result<Vec<usize>> {
     // SAFETY: a mask is an array of numbers.
     let mut mask: libc::cpu_set_t = unsafe { zeroed() };
     // SAFETY: `mask` is writable for the size that the call is told.
-    check(unsafe { libc::sched_getaffinity(0, size_of_val(&mask), &raw mut mask) }).unwrap();
+    check(unsafe { libc::sched_getaffinity(tid, size_of_val(&mask), &raw mut mask) })?;
     let all = 0..libc::CPU_SETSIZE as usize;
     // SAFETY: the number is below the size of the mask.
-    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &mask) }).collect()
+    Ok(all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &mask) }).collect())
 }
 
 /// Confines a thread of this process, 0 for the calling one, to `cpus`.

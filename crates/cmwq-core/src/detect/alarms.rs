@@ -1,0 +1,40 @@
+//! Alarms that were false: the sentinel of a CPU ran although nobody was blocked.
+//!
+//! It got its small share beside a CPU hog, or the pool's workers crowd on another CPU. In the first case the
+//! scheduler itself makes the next time rare, so the sentinel is armed again at once. Alarms in quick
+//! succession are the second case, and wait for the tick.
+//!
+//! KERNEL: no twin.
+
+use crate::ids::Nanos;
+
+/// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
+pub const QUICK_SUCCESSION_NS: Nanos = 100_000;
+
+/// What to do after a false alarm.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFalse {
+    /// Arm the pool's sentinels again.
+    Arm,
+    /// Let them rest until the next tick, which is to come soon.
+    WaitForTick,
+}
+
+/// An alarm at `now` was false, as the one at `last` was; both in nanoseconds.
+#[inline]
+pub const fn after_false(last: Nanos, now: Nanos) -> AfterFalse {
+    if now.saturating_sub(last) < QUICK_SUCCESSION_NS {
+        AfterFalse::WaitForTick
+    } else {
+        AfterFalse::Arm
+    }
+}
+
+/// Whether an alarm was false. `nr_blocked`: workers that the look it caused found blocked. `has_to_watch`:
+/// work still waits, or others wait for the CPUs here.
+#[inline]
+#[must_use]
+pub const fn is_false(nr_blocked: usize, has_to_watch: bool) -> bool {
+    nr_blocked == 0 && has_to_watch
+}

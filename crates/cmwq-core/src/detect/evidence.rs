@@ -1,0 +1,97 @@
+//! What a look at a worker's thread tells: whether it is blocked, or back.
+//!
+//! KERNEL: no twin. There the scheduler says it (`wq_worker_sleeping`, `wq_worker_running`).
+
+use crate::ids::Nanos;
+
+/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
+pub const SLEEPERS_PER_LOOK: usize = 8;
+/// Where nothing but the CPU time of a thread can be had, it is taken for blocked when so many looks in a row
+/// have found it standing still. It may only be starved of CPU; that costs one worker too many, for a while.
+pub const STILL_LOOKS: u32 = 3;
+
+/// What a look tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// On a CPU, or waiting for one.
+    Running,
+    /// Waiting for something else than a CPU.
+    Blocked,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// What the last switch record of a thread says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// There is none yet.
+    None,
+    /// It got a CPU, or lost it to another thread.
+    Runnable,
+    /// It gave its CPU up.
+    Blocked,
+}
+
+/// How a thread spent the time between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// It had no CPU.
+    Nothing,
+    /// It had one at times.
+    Some,
+    /// It had one nearly all the time.
+    All,
+}
+
+impl Used {
+    /// Of `passed` nanoseconds, `used` on a CPU.
+    #[must_use]
+    pub const fn of(used: Nanos, passed: Nanos) -> Self {
+        match used {
+            0 => Self::Nothing,
+            _ if used >= passed - passed / 8 => Self::All,
+            _ => Self::Some,
+        }
+    }
+}
+
+/// The ways to look at a thread, the cheapest first. They are asked for what is needed only.
+pub trait Senses {
+    /// Its last switch record; `None`: it has no records.
+    fn switched(&mut self) -> Option<Switch>;
+    /// How it spent the time since this was last asked; `None`: that cannot be told.
+    fn used(&mut self) -> Option<Used>;
+    /// Whether its state is one of waiting for something else than a CPU; `None`: that cannot be told.
+    fn is_blocked(&mut self) -> Option<bool>;
+    /// Counts a look that found it standing still: how many there have been in a row.
+    fn stood_still(&mut self) -> u32;
+}
+
+/// Whether a worker that is believed to run is blocked. `patient`: the caller comes back at intervals, so the
+/// cheap look at the CPU time may spare the dearer one at the state: who had a CPU nearly all the time most
+/// probably has it now.
+pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
+    match thread.switched() {
+        Some(Switch::Blocked) => return Seen::Blocked,
+        Some(Switch::Runnable) => return Seen::Running,
+        Some(Switch::None) | None => {}
+    }
+    let used = if patient { thread.used() } else { None };
+    if used == Some(Used::All) {
+        return Seen::Running;
+    }
+    match thread.is_blocked() {
+        Some(true) => Seen::Blocked,
+        Some(false) => Seen::Running,
+        None if used == Some(Used::Nothing) && thread.stood_still() >= STILL_LOOKS => Seen::Blocked,
+        None => Seen::Unknown,
+    }
+}
+
+/// Whether a worker that is believed blocked is back. One that did not run since the last look cannot be.
+pub fn is_back(thread: &mut impl Senses) -> bool {
+    match thread.switched() {
+        Some(switch) => switch == Switch::Runnable,
+        None => thread.used() != Some(Used::Nothing) && look(thread, false) == Seen::Running,
+    }
+}

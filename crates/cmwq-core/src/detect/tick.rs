@@ -1,0 +1,106 @@
+//! The adaptive tick: at which intervals the workers of pools whose work waits are looked at.
+//!
+//! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so nobody has to look.
+
+use crate::ids::Nanos;
+
+/// The tick begins with this interval, and comes back to it when somebody relies on it: 250 µs.
+pub const TICK_FIRST_NS: Nanos = 250_000;
+/// The shortest interval: 100 µs.
+pub const TICK_SHORTEST_NS: Nanos = 100_000;
+/// The longest interval where the tick is the only source: 1 ms.
+pub const TICK_LONGEST_ALONE_NS: Nanos = 1_000_000;
+/// The longest interval where a better source tells of blocked workers first: 4 ms.
+pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
+/// The interval doubles after so many ticks in a row that let nobody start. Where other programs keep the CPUs
+/// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
+pub const FRUITLESS_TICKS: u32 = 8;
+/// The tick looks at a pool so many times more after its work has stopped waiting.
+pub const QUIET_TICKS: u32 = 4;
+
+/// Whether anybody else tells of blocked workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TickRole {
+    /// Nobody does: the tick is the only source.
+    #[default]
+    Alone,
+    /// The sentinel or switch records do, and the tick finds what they miss.
+    Behind,
+}
+
+impl TickRole {
+    /// The longest interval of such a tick, in nanoseconds.
+    #[must_use]
+    pub const fn longest(self) -> Nanos {
+        match self {
+            Self::Alone => TICK_LONGEST_ALONE_NS,
+            Self::Behind => TICK_LONGEST_BEHIND_NS,
+        }
+    }
+}
+
+/// The interval of the tick, from tick to tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    longest: Nanos,
+    interval: Nanos,
+    /// Ticks in a row that let nobody start.
+    fruitless: u32,
+}
+
+impl Tick {
+    /// A tick that has not begun.
+    #[must_use]
+    pub const fn new(role: TickRole) -> Self {
+        Self { longest: role.longest(), interval: TICK_FIRST_NS, fruitless: 0 }
+    }
+
+    /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds it
+    /// comes.
+    #[must_use]
+    pub const fn begin(&mut self) -> Nanos {
+        self.interval = TICK_FIRST_NS;
+        self.interval
+    }
+
+    /// The tick has looked at all pools that are watched: after how many nanoseconds it comes again.
+    /// `has_woken`: it found somebody blocked in whose place another worker could start, so nothing better
+    /// told of it, and the tick matters. By halves, since now and then a tick is only a few microseconds
+    /// faster than the sentinel.
+    #[must_use]
+    pub const fn after(&mut self, has_woken: bool) -> Nanos {
+        self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
+        self.interval = if has_woken {
+            max(self.interval / 2, TICK_SHORTEST_NS)
+        } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
+            min(self.interval * 2, self.longest)
+        } else {
+            self.interval
+        };
+        self.interval
+    }
+}
+
+/// How long a pool that is on the tick's list has not been watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quiet {
+    ticks: u32,
+}
+
+impl Quiet {
+    /// Whether the pool stays on the list after this tick. `is_watched`: work waits there, or somebody there
+    /// runs on a CPU that others wait for.
+    #[must_use]
+    pub const fn stays(&mut self, is_watched: bool) -> bool {
+        self.ticks = if is_watched { 0 } else { self.ticks + 1 };
+        self.ticks < QUIET_TICKS
+    }
+}
+
+const fn min(one: Nanos, other: Nanos) -> Nanos {
+    if one < other { one } else { other }
+}
+
+const fn max(one: Nanos, other: Nanos) -> Nanos {
+    if one > other { one } else { other }
+}

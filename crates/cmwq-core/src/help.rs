@@ -1,0 +1,27 @@
+//! Managed pods help each other: whom, by whom, and when it is not worth it.
+//!
+//! Each pod of a managed queue has its own pool, so that items start on its CPUs and its lock stays
+//! there. What makes the pods together one work-conserving system is a [`Board`]: sets of pods that
+//! have a CPU to spare, or a backlog. A pool with a backlog calls one of the others; a worker that
+//! runs out of work looks for a backlog before it sleeps, and runs items there as a guest.
+//!
+//! What is decided here costs the same however many pods there are: a search reads the words of
+//! its own cache, then a summary, then one word that the summary names.
+//!
+//! - [`layout`]: where each pod's bit is, so that pods of a cache, and then of a node, are together
+//! - [`board`]: the sets, and what a pod says of itself
+//! - [`choose`]: whom to help, to call, to watch; where a queuer's item goes instead
+//! - [`pace`]: whose items are too short
+//! - [`habit`]: which callers compute
+
+pub mod board;
+pub mod choose;
+pub mod habit;
+pub mod layout;
+pub mod pace;
+
+pub use board::{Board, Facts, Set};
+pub use choose::{Call, Instead, any, instead_of, to_call, to_help, to_watch};
+pub use habit::Habit;
+pub use layout::{Layout, Whereabouts};
+pub use pace::{Mark, Visit};

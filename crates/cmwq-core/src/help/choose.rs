@@ -1,0 +1,265 @@
+//! Whom to help, whom to call, whom to watch, and where a queuer's item goes instead of its own
+//! pod.
+//!
+//! Near pods come first: those of the same cache, of the same word, of the same node, then all.
+//! Among equals the one behind the asker comes first, round the word, so that nobody is always
+//! asked first.
+
+use super::board::{Board, Set};
+use super::layout::{BITS, Seat};
+
+/// So many pods are visited for one event at most.
+pub const TRIES: usize = 2;
+/// So many are asked at each tick to watch their workers for others.
+pub const WATCHED: usize = 8;
+
+/// Whether any pod is in the set. It may say so although none is, until somebody has searched for
+/// one.
+#[inline]
+pub fn any<B: Board>(board: &B, set: Set) -> bool {
+    let layout = board.layout();
+    match layout.nr_words() {
+        1 => board.word(set, 0) != 0,
+        _ => (0..layout.nr_summaries()).any(|at| board.summary(set, at) != 0),
+    }
+}
+
+/// The pods that `me`, who has nothing to do, should visit until one has work for it.
+pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
+    let found = Nearest::new(board, Set::Backlog, me);
+    found.chain(Nearest::new(board, Set::Saturated, me)).take(TRIES)
+}
+
+/// Who is called to help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A pod that has a CPU to spare.
+    Now(usize),
+    /// One whose CPU somebody else is using: its sentinel is to call it.
+    WhenIdle(usize),
+}
+
+/// Whom `me`, who has a backlog, should call until one of them comes: one pod for each backlog. Who
+/// finds more than it can do calls the next one.
+pub fn to_call<B: Board>(board: &B, me: usize) -> impl Iterator<Item = Call> {
+    let spare = Nearest::new(board, Set::Spare, me).take(TRIES).map(Call::Now);
+    spare.chain(Nearest::new(board, Set::Reserve, me).take(1).map(Call::WhenIdle))
+}
+
+/// Where an item goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// To this pod.
+    Pod(usize),
+    /// To its usual one, since somebody computes on every other. Whether it is still so at this
+    /// one may be asked.
+    Home(Option<usize>),
+}
+
+/// Where an item goes whose queuer computes on the CPU of `me`: to a pod on whose CPU nobody
+/// does, that has a CPU to spare if one has. `turn`: which of them, if none has.
+pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
+    let layout = board.layout();
+    let free = |word: usize| board.word(Set::Open, word) & !board.word(Set::Taken, word);
+    let is_free = |pod: &usize| {
+        let seat = layout.seat(*pod);
+        free(seat.word) & seat.mask() != 0
+    };
+    let seat = layout.seat(me);
+    let here = board.word(Set::Spare, seat.word) & free(seat.word) & !seat.mask();
+    if here != 0 {
+        let near = here & seat.cache;
+        let bit = behind(if near != 0 { near } else { here }, seat.bit);
+        return Instead::Pod(layout.pod(seat.word, bit));
+    }
+    let spare = Nearest::elsewhere(board, Set::Spare, me).take(TRIES).find(is_free);
+    if let Some(spare) = spare {
+        return Instead::Pod(spare);
+    }
+    if let Some(next) = in_turn(board, me, turn, free) {
+        return Instead::Pod(next);
+    }
+    let taken = |word: usize| board.word(Set::Open, word) & board.word(Set::Taken, word);
+    Instead::Home(in_turn(board, me, turn, taken))
+}
+
+/// The pod whose turn it is, of those of `set` that are near; or else of another word, whose turn
+/// it is.
+fn in_turn<B: Board>(
+    board: &B,
+    me: usize,
+    turn: usize,
+    set: impl Fn(usize) -> u64,
+) -> Option<usize> {
+    let layout = board.layout();
+    let seat = layout.seat(me);
+    let here = set(seat.word) & !seat.mask();
+    let near = here & seat.cache;
+    if here != 0 {
+        let bit = nth(if near != 0 { near } else { here }, turn);
+        return Some(layout.pod(seat.word, bit));
+    }
+    let nr_words = layout.nr_words();
+    let others = (0..nr_words.min(TRIES)).map(|step| (turn + step) % nr_words);
+    let mut others = others.filter(|&word| word != seat.word);
+    others.find_map(|word| {
+        let bits = set(word);
+        (bits != 0).then(|| layout.pod(word, nth(bits, turn / nr_words)))
+    })
+}
+
+/// The bit whose turn it is, of those that are set.
+fn nth(mut bits: u64, turn: usize) -> u32 {
+    for _ in 0..turn % bits.count_ones() as usize {
+        bits &= bits - 1;
+    }
+    bits.trailing_zeros()
+}
+
+/// The pods that are to have their workers watched, since one that blocks leaves a CPU for the
+/// backlog of `me`: some of those that are busy, others each `turn`.
+pub fn to_watch<B: Board>(board: &B, me: usize, turn: usize) -> impl Iterator<Item = usize> {
+    let layout = board.layout();
+    let (seat, nr_words) = (layout.seat(me), layout.nr_words());
+    // Every other time some that are near.
+    let word = if turn.is_multiple_of(2) { seat.word } else { turn / 2 % nr_words };
+    let round = turn / 2 / if turn.is_multiple_of(2) { 1 } else { nr_words };
+    let idle = board.word(Set::Spare, word) | board.word(Set::Reserve, word);
+    let mut busy = board.word(Set::Open, word) & !idle;
+    if word == seat.word {
+        busy &= !seat.mask();
+    }
+    let nr_rounds = (busy.count_ones() as usize).div_ceil(WATCHED).max(1);
+    let mut bits = busy;
+    for _ in 0..round % nr_rounds * WATCHED {
+        bits &= bits.wrapping_sub(1);
+    }
+    Bits(bits).take(WATCHED).map(move |bit| layout.pod(word, bit))
+}
+
+/// The bits that are set, lowest first.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros());
+        self.0 &= self.0.wrapping_sub(1);
+        bit
+    }
+}
+
+/// The pods of a set but for the asker, nearest first. Reads the board as it goes.
+struct Nearest<'a, B> {
+    board: &'a B,
+    set: Set,
+    seat: Seat,
+    /// The word that is looked at, and what is left of it, near and not so near.
+    word: usize,
+    near: u64,
+    rest: u64,
+    /// What is left of the summary that is looked at, of the asker's node and of others.
+    node: u64,
+    far: u64,
+    /// The asker's own word was not empty, and has been looked at.
+    has_seen_own: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Nothing was read yet.
+    Begin,
+    /// So many summaries were read.
+    Summaries(usize),
+}
+
+impl<'a, B: Board> Nearest<'a, B> {
+    fn new(board: &'a B, set: Set, me: usize) -> Self {
+        let seat = board.layout().seat(me);
+        let (word, stage) = (seat.word, Stage::Begin);
+        let has_seen_own = false;
+        Self { board, set, seat, word, near: 0, rest: 0, node: 0, far: 0, has_seen_own, stage }
+    }
+
+    /// Only those of other words.
+    fn elsewhere(board: &'a B, set: Set, me: usize) -> Self {
+        let stage = Stage::Summaries(0);
+        Self { has_seen_own: true, stage, ..Self::new(board, set, me) }
+    }
+
+    /// Goes on to the next word, if there is one.
+    fn advance(&mut self) -> Option<()> {
+        let Stage::Summaries(nr_read) = self.stage else {
+            let bits = self.board.word(self.set, self.word);
+            self.has_seen_own = bits != 0;
+            let bits = bits & !self.seat.mask();
+            (self.near, self.rest) = (bits & self.seat.cache, bits & !self.seat.cache);
+            self.stage = Stage::Summaries(0);
+            return Some(());
+        };
+        if self.board.layout().nr_words() == 1 {
+            return None;
+        }
+        let from = self.word as u32 % BITS as u32;
+        let words = if self.node != 0 { &mut self.node } else { &mut self.far };
+        if *words == 0 {
+            return self.read_summary(nr_read);
+        }
+        let bit = behind(*words, from);
+        *words &= !(1 << bit);
+        self.word = self.summary_at(nr_read - 1) * BITS + bit as usize;
+        self.rest = self.read(self.word);
+        Some(())
+    }
+
+    fn read(&self, word: usize) -> u64 {
+        match self.board.word(self.set, word) {
+            0 => self.board.retire(self.set, word),
+            bits if word == self.seat.word => bits & !self.seat.mask(),
+            bits => bits,
+        }
+    }
+
+    /// The summary that is read next after so many.
+    fn summary_at(&self, nr_read: usize) -> usize {
+        (self.seat.word / BITS + nr_read) % self.board.layout().nr_summaries()
+    }
+
+    fn read_summary(&mut self, nr_read: usize) -> Option<()> {
+        let layout = self.board.layout();
+        if nr_read == layout.nr_summaries() {
+            return None;
+        }
+        let at = self.summary_at(nr_read);
+        let mut words = self.board.summary(self.set, at);
+        if nr_read == 0 && self.has_seen_own {
+            words &= !(1 << (self.seat.word % BITS));
+        }
+        let node = layout.node(self.seat.word, at);
+        (self.node, self.far) = (words & node, words & !node);
+        self.stage = Stage::Summaries(nr_read + 1);
+        Some(())
+    }
+}
+
+impl<B: Board> Iterator for Nearest<'_, B> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        while self.near == 0 && self.rest == 0 {
+            self.advance()?;
+        }
+        let bits = if self.near != 0 { &mut self.near } else { &mut self.rest };
+        let bit = behind(*bits, self.seat.bit);
+        *bits &= !(1 << bit);
+        Some(self.board.layout().pod(self.word, bit))
+    }
+}
+
+/// The first of the bits behind `bit`, round the word.
+const fn behind(bits: u64, bit: u32) -> u32 {
+    let from = (bit + 1) % BITS as u32;
+    (bits.rotate_right(from).trailing_zeros() + from) % BITS as u32
+}

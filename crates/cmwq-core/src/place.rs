@@ -1,0 +1,9 @@
+//! Decisions about CPUs: what kind of pool serves which of them, and how many of its workers may run.
+
+mod concurrency;
+mod kind;
+mod pods;
+
+pub use concurrency::{concurrency, granted};
+pub use kind::PoolKind;
+pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};

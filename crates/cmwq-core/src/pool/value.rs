@@ -1,0 +1,191 @@
+//! A pool's state as a value: everything its decisions depend on, and nothing else, so that two
+//! histories that lead to the same value have the same future.
+//!
+//! Left out, because no decision reads it: counters of items, notes for those who trace, what has
+//! changed since somebody looked. Left out, because the search has one value of it only: when a
+//! worker went idle (its surplus leaves at once), and how often a pwq kept a slot of its node (only
+//! limits of 64 or more look at that). Left out, because it is only a name: the number of a run, and
+//! the free places of the tables.
+
+use alloc::vec::Vec;
+
+use super::PoolState;
+use super::closing::Closing;
+use crate::ids::{Nanos, PwqId, WorkerId, WqKey};
+use crate::list::List;
+use crate::work::WorkItem;
+use crate::worker::Phase;
+
+/// See the module header.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PoolValue {
+    /// How many workers may run at once.
+    pub concurrency: u32,
+    /// Workers counted as running.
+    pub nr_running: u32,
+    /// Who creates a worker.
+    pub manager: Option<WorkerId>,
+    /// No creation before then; 0 if the last one did not fail.
+    pub no_create_before: Nanos,
+    /// Its workers leave when they are idle.
+    pub is_closed: bool,
+    /// A queue that comes does not open it any more.
+    pub is_closed_for_ever: bool,
+    /// Items in a row that hardly computed after their waits.
+    pub short_wakes: u8,
+    /// Items in a row that waited before they computed.
+    pub first_waits: u8,
+    /// Idle workers, the one that is woken next first.
+    pub idle: Vec<WorkerId>,
+    /// All workers, by id.
+    pub workers: Vec<WorkerValue>,
+    /// What waits for a worker, in order.
+    pub worklist: Vec<Listed>,
+    /// All pwqs, by id.
+    pub pwqs: Vec<PwqValue>,
+}
+
+/// What is on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Listed {
+    /// The item at this address.
+    Item(usize),
+    /// The mark of the rescuer that visits this pwq.
+    Mark(PwqId),
+}
+
+/// A worker's or guest's record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkerValue {
+    /// Which.
+    pub id: WorkerId,
+    /// 0: idle, 1: awake, 2: in the inner loop.
+    pub phase: u8,
+    /// Believed blocked.
+    pub sleeping: bool,
+    /// Does not count, because of its item.
+    pub cpu_intensive: bool,
+    /// Told to leave.
+    pub die: bool,
+    /// Woken from idle, and not here yet.
+    pub woken: bool,
+    /// Of another pool.
+    pub guest: bool,
+    /// Serves another pool.
+    pub lent: bool,
+    /// The item it runs (its address), by which pwq, of which colour, and whether it holds no slot.
+    pub current: Option<(usize, PwqId, u8, bool)>,
+    /// What only this worker can run, in order.
+    pub scheduled: Vec<Listed>,
+}
+
+/// A pwq's books.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PwqValue {
+    /// Which.
+    pub id: PwqId,
+    /// Its queue.
+    pub wq: WqKey,
+    /// The colour of what is queued now.
+    pub work_color: u8,
+    /// The colour that a flush waits for.
+    pub flush_color: Option<u8>,
+    /// Queued and running, by colour; colours that have none are left out.
+    pub in_flight: Vec<(u8, u32)>,
+    /// Items that hold a slot.
+    pub nr_active: u32,
+    /// How many may.
+    pub max_active: u32,
+    /// In line for a slot of the node.
+    pub node_waiting: bool,
+    /// Starts nothing.
+    pub plugged: bool,
+    /// Takes nothing new.
+    pub retired: bool,
+    /// The rescuer was called, or is here.
+    pub is_rescued: bool,
+    /// The rescuer is here.
+    pub is_visited: bool,
+    /// Items behind the limit, in order.
+    pub inactive: Vec<Listed>,
+}
+
+impl PoolState {
+    /// The whole state. Linear in its size; allocates.
+    #[must_use]
+    pub fn value(&self) -> PoolValue {
+        let idle = core::iter::successors(self.idle_head, |id| {
+            self.workers.get(id.0).and_then(|worker| worker.idle_next)
+        });
+        PoolValue {
+            concurrency: self.config.concurrency,
+            nr_running: self.nr_running,
+            manager: self.manager,
+            no_create_before: self.no_create_before,
+            is_closed: self.is_closed(),
+            is_closed_for_ever: self.closing == Closing::ForEver,
+            short_wakes: self.short_wakes,
+            first_waits: self.first_waits,
+            idle: idle.collect(),
+            workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
+            worklist: self.listed(&self.worklist),
+            pwqs: self.pwqs.iter().map(|(id, _)| self.pwq_value(PwqId(id))).collect(),
+        }
+    }
+
+    fn worker_value(&self, id: WorkerId) -> WorkerValue {
+        let worker = self.workers.get(id.0).expect("a worker that does not exist");
+        let phase = match worker.phase {
+            Phase::Idle => 0,
+            Phase::Prep => 1,
+            Phase::Working => 2,
+        };
+        WorkerValue {
+            id,
+            phase,
+            sleeping: worker.sleeping,
+            cpu_intensive: worker.cpu_intensive,
+            die: worker.die,
+            woken: worker.woken,
+            guest: worker.guest,
+            lent: worker.lent,
+            current: worker.current.map(|c| (c.addr, c.pwq, c.color, c.inactive)),
+            scheduled: self.listed(&worker.scheduled),
+        }
+    }
+
+    fn pwq_value(&self, id: PwqId) -> PwqValue {
+        let pwq = self.pwqs.get(id.0).expect("a pwq that does not exist");
+        let counts = pwq.nr_in_flight.iter().enumerate().filter(|&(_, &n)| n > 0);
+        PwqValue {
+            id,
+            wq: pwq.wq,
+            work_color: pwq.work_color,
+            flush_color: pwq.flush_color,
+            in_flight: counts.map(|(color, &n)| (color as u8, n)).collect(),
+            nr_active: pwq.nr_active,
+            max_active: pwq.max_active,
+            node_waiting: pwq.node_waiting,
+            plugged: pwq.plugged,
+            retired: pwq.retired,
+            is_rescued: pwq.rescue.as_ref().is_some_and(|rescue| rescue.is_wanted()),
+            is_visited: pwq.rescue.as_ref().is_some_and(|rescue| rescue.is_visited()),
+            inactive: self.listed(&pwq.inactive),
+        }
+    }
+
+    fn listed(&self, list: &List) -> Vec<Listed> {
+        let of_node = |node| {
+            let mark = self
+                .pwqs
+                .iter()
+                .find(|(_, pwq)| pwq.rescue.as_ref().is_some_and(|rescue| rescue.is_mark(node)));
+            match mark {
+                Some((id, _)) => Listed::Mark(PwqId(id)),
+                // SAFETY: a linked node that is no mark is an item's, and alive.
+                None => Listed::Item(unsafe { WorkItem::of_node(node) }.as_ptr() as usize),
+            }
+        };
+        list.iter().map(of_node).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! What looks at threads tell.
+
+use crate::detect::alarms::{self, AfterFalse};
+use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
+
+/// A thread of which so much can be seen.
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    switched: Option<Switch>,
+    used: Option<Used>,
+    is_blocked: Option<bool>,
+    still: u32,
+    /// How often its state was read.
+    reads: u32,
+}
+
+impl Senses for Thread {
+    fn switched(&mut self) -> Option<Switch> {
+        self.switched
+    }
+
+    fn used(&mut self) -> Option<Used> {
+        self.used
+    }
+
+    fn is_blocked(&mut self) -> Option<bool> {
+        self.reads += 1;
+        self.is_blocked
+    }
+
+    fn stood_still(&mut self) -> u32 {
+        self.still += 1;
+        self.still
+    }
+}
+
+#[test]
+fn switch_records_need_no_other_look() {
+    for (switch, seen) in [(Switch::Blocked, Seen::Blocked), (Switch::Runnable, Seen::Running)] {
+        let mut thread = Thread { switched: Some(switch), ..Thread::default() };
+        assert_eq!((evidence::look(&mut thread, true), thread.reads), (seen, 0));
+        assert_eq!(evidence::is_back(&mut thread), switch == Switch::Runnable);
+    }
+    let mut fresh =
+        Thread { switched: Some(Switch::None), is_blocked: Some(true), ..Thread::default() };
+    assert_eq!(evidence::look(&mut fresh, false), Seen::Blocked, "its state tells");
+    fresh.is_blocked = Some(false);
+    assert!(!evidence::is_back(&mut fresh), "there will be a record when it is");
+}
+
+#[test]
+fn who_had_the_cpu_all_the_time_is_taken_for_running() {
+    let blocked = Thread { used: Some(Used::All), is_blocked: Some(true), ..Thread::default() };
+    let mut thread = blocked;
+    assert_eq!((evidence::look(&mut thread, true), thread.reads), (Seen::Running, 0));
+    assert_eq!(evidence::look(&mut thread, false), Seen::Blocked, "an alarm is not patient");
+    for used in [None, Some(Used::Nothing), Some(Used::Some)] {
+        assert_eq!(evidence::look(&mut Thread { used, ..blocked }, true), Seen::Blocked);
+    }
+}
+
+#[test]
+fn an_eighth_without_the_cpu_is_not_all_the_time() {
+    assert_eq!(Used::of(0, 0), Used::Nothing);
+    assert_eq!(Used::of(875, 1_000), Used::All);
+    assert_eq!(Used::of(874, 1_000), Used::Some);
+    assert_eq!(Used::of(2_000, 1_000), Used::All, "clocks differ");
+}
+
+#[test]
+fn without_a_state_a_thread_that_stands_still_is_taken_for_blocked() {
+    let mut thread = Thread { used: Some(Used::Nothing), ..Thread::default() };
+    for _ in 1..STILL_LOOKS {
+        assert_eq!(evidence::look(&mut thread, true), Seen::Unknown);
+    }
+    assert_eq!(evidence::look(&mut thread, true), Seen::Blocked);
+    thread.used = Some(Used::Some);
+    assert_eq!(evidence::look(&mut thread, true), Seen::Unknown);
+    assert_eq!(evidence::look(&mut Thread::default(), true), Seen::Unknown, "nothing to be seen");
+}
+
+#[test]
+fn who_has_not_run_is_not_back() {
+    let mut thread =
+        Thread { used: Some(Used::Nothing), is_blocked: Some(false), ..Thread::default() };
+    assert!(!evidence::is_back(&mut thread) && thread.reads == 0);
+    for used in [None, Some(Used::Some), Some(Used::All)] {
+        assert!(evidence::is_back(&mut Thread { used, ..thread }));
+        assert!(!evidence::is_back(&mut Thread { used, is_blocked: Some(true), ..thread }));
+    }
+}
+
+#[test]
+fn false_alarms_in_quick_succession_wait_for_the_tick() {
+    assert_eq!(alarms::after_false(0, 1_000_000), AfterFalse::Arm);
+    assert_eq!(alarms::after_false(1_000_000, 1_099_999), AfterFalse::WaitForTick);
+    assert_eq!(alarms::after_false(1_000_000, 1_100_000), AfterFalse::Arm);
+    assert_eq!(alarms::after_false(1_000_001, 1_000_000), AfterFalse::WaitForTick, "two at once");
+    assert!(alarms::is_false(0, true));
+    assert!(!alarms::is_false(1, true), "somebody was blocked");
+    assert!(!alarms::is_false(0, false), "nobody has to be watched any more");
+}

@@ -1,0 +1,93 @@
+//! CPUs, and how many workers of a pool may run.
+
+use std::vec::Vec;
+
+use crate::place::{Cpu, PoolKind, SHARD_CORES, Scope, concurrency, granted, pod_leaders};
+use crate::policy::UNMANAGED;
+
+const ALL: u32 = u32::MAX;
+
+#[test]
+fn a_percpu_pool_runs_one_and_all_when_its_cpu_has_gone() {
+    assert_eq!(concurrency(PoolKind::Percpu, 1, ALL), 1);
+    assert_eq!(concurrency(PoolKind::Percpu, 1, 1), 1);
+    assert_eq!(concurrency(PoolKind::Percpu, 0, ALL), UNMANAGED, "disassociated");
+}
+
+#[test]
+fn a_managed_pool_runs_as_many_as_it_has_cpus_and_always_one() {
+    assert_eq!([0, 1, 8].map(|cpus| concurrency(PoolKind::Managed, cpus, ALL)), [1, 1, 8]);
+    assert_eq!([0, 1, 8].map(|cpus| concurrency(PoolKind::Managed, cpus, 3)), [1, 1, 3]);
+}
+
+#[test]
+fn the_others_do_not_depend_on_cpus() {
+    for cpus in [0, 1, 8] {
+        assert_eq!(concurrency(PoolKind::Unbound, cpus, 1), UNMANAGED);
+        assert_eq!(concurrency(PoolKind::Bh, cpus, 1), 0, "its context is a guest");
+    }
+}
+
+#[test]
+fn a_quota_grants_whole_cpus_rounded_up() {
+    let of_eight = |quota| granted(8, Some(quota));
+    assert_eq!([0.1, 1.0, 1.01, 2.5, 8.0, 9.0].map(of_eight), [1, 1, 2, 3, 8, 8]);
+    assert_eq!([f64::MAX, f64::INFINITY, 0.0, -1.0, f64::NAN].map(of_eight), [8, 8, 1, 1, 1]);
+    assert_eq!((granted(8, None), granted(0, None), granted(0, Some(4.0))), (8, 1, 1));
+}
+
+/// Nodes, caches of a node, cores of a cache, threads of a core.
+fn machine([nodes, caches, cores, threads]: [u32; 4]) -> Vec<Cpu> {
+    let (of_cache, of_node) = (cores * threads, caches * cores * threads);
+    let cpu =
+        |id| Cpu { id, core: id - id % threads, llc: id - id % of_cache, node: Some(id / of_node) };
+    (0..nodes * of_node).map(cpu).collect()
+}
+
+/// The sizes of the pods, in the order of their lowest CPUs.
+fn sizes(scope: Scope, cpus: &[Cpu]) -> Vec<usize> {
+    let mut leaders = pod_leaders(scope, cpus);
+    assert_eq!(leaders.len(), cpus.len());
+    assert!(leaders.iter().zip(cpus).all(|(leader, cpu)| *leader <= cpu.id));
+    leaders.sort_unstable();
+    leaders.chunk_by(|one, other| one == other).map(<[u32]>::len).collect()
+}
+
+#[test]
+fn pods_are_as_wide_as_their_scope() {
+    let cpus = machine([2, 2, 3, 2]);
+    assert_eq!(sizes(Scope::Cpu, &cpus), [1; 24]);
+    assert_eq!(sizes(Scope::Smt, &cpus), [2; 12]);
+    assert_eq!(sizes(Scope::Cache, &cpus), [6; 4]);
+    assert_eq!(sizes(Scope::Numa, &cpus), [12; 2]);
+    assert_eq!(sizes(Scope::System, &cpus), [24]);
+    assert_eq!(pod_leaders(Scope::System, &[]), []);
+}
+
+#[test]
+fn shards_are_even_and_keep_siblings_together() {
+    let shards = |cores| sizes(Scope::CacheShard(SHARD_CORES), &machine([1, 1, cores, 2]));
+    // 12 cores make two shards, 11 one; 20 make three (rounded up) of 7, 7 and 6 cores.
+    assert_eq!(shards(12), [12, 12]);
+    assert_eq!(shards(11), [22]);
+    assert_eq!(shards(20), [14, 14, 12]);
+    assert_eq!(sizes(Scope::CacheShard(0), &machine([1, 1, 3, 2])), [2, 2, 2]);
+    assert_eq!(sizes(Scope::CacheShard(u32::MAX), &machine([1, 2, 3, 1])), [3, 3]);
+}
+
+#[test]
+fn siblings_and_caches_may_be_numbered_across_each_other() {
+    // Two cores with CPUs 0, 2 and 1, 3, and a cache each; two more CPUs of no node.
+    let cpu = |id, core, llc, node| Cpu { id, core, llc, node };
+    let cpus = [
+        cpu(0, 0, 0, Some(1)),
+        cpu(1, 1, 1, Some(1)),
+        cpu(2, 0, 0, Some(1)),
+        cpu(3, 1, 1, Some(1)),
+        cpu(5, 5, 5, None),
+        cpu(6, 6, 6, None),
+    ];
+    assert_eq!(pod_leaders(Scope::Smt, &cpus), [0, 1, 0, 1, 5, 6]);
+    assert_eq!(pod_leaders(Scope::CacheShard(1), &cpus), [0, 1, 0, 1, 5, 6]);
+    assert_eq!(pod_leaders(Scope::Numa, &cpus), [0, 0, 0, 0, 5, 5]);
+}

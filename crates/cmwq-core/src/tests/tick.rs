@@ -1,0 +1,61 @@
+//! The adaptive tick.
+
+use std::vec::Vec;
+
+use crate::Nanos;
+use crate::detect::tick::{FRUITLESS_TICKS, QUIET_TICKS};
+use crate::detect::{Quiet, Tick, TickRole};
+
+const US: Nanos = 1_000;
+
+fn after(tick: &mut Tick, looks: &[bool]) -> Vec<Nanos> {
+    looks.iter().map(|&has_woken| tick.after(has_woken) / US).collect()
+}
+
+#[test]
+fn it_halves_down_to_100_us_while_it_lets_somebody_start() {
+    let mut tick = Tick::new(TickRole::Behind);
+    assert_eq!(tick.begin(), 250 * US);
+    assert_eq!(after(&mut tick, &[true; 3]), [125, 100, 100]);
+}
+
+#[test]
+fn it_doubles_after_eight_fruitless_looks_up_to_the_longest() {
+    for (role, longest) in [(TickRole::Alone, 1_000), (TickRole::Behind, 4_000)] {
+        let mut tick = Tick::new(role);
+        let intervals = after(&mut tick, &[false; 6 * FRUITLESS_TICKS as usize]);
+        assert_eq!(intervals[..8], [250, 250, 250, 250, 250, 250, 250, 500]);
+        assert_eq!(intervals[15], 1_000);
+        assert_eq!(intervals.last(), Some(&longest), "{role:?}");
+        assert_eq!(role.longest(), longest * US);
+    }
+}
+
+#[test]
+fn one_look_that_lets_somebody_start_makes_the_others_count_anew() {
+    let mut tick = Tick::new(TickRole::Alone);
+    let looks = [false, false, false, false, false, false, false, true, false];
+    assert_eq!(after(&mut tick, &looks), [250, 250, 250, 250, 250, 250, 250, 125, 125]);
+    assert_eq!(after(&mut tick, &[false; 7]), [125, 125, 125, 125, 125, 125, 250]);
+}
+
+#[test]
+fn who_relies_on_it_gets_the_first_interval() {
+    let mut tick = Tick::new(TickRole::Behind);
+    let _ = after(&mut tick, &[false; 30]);
+    assert_eq!(tick.begin(), 250 * US);
+    let _ = after(&mut tick, &[true; 5]);
+    assert_eq!(tick.begin(), 250 * US, "not its shortest: somebody said so, it has not looked yet");
+}
+
+#[test]
+fn a_pool_that_is_not_watched_is_looked_at_four_times_more() {
+    let mut quiet = Quiet::default();
+    assert!(quiet.stays(true));
+    for _ in 1..QUIET_TICKS {
+        assert!(quiet.stays(false));
+    }
+    let mut again = quiet;
+    assert!(again.stays(true) && again.stays(false), "it counts anew");
+    assert!(!quiet.stays(false));
+}

@@ -1,0 +1,85 @@
+//! Managed pools whose items wait first start others although enough workers run.
+
+use std::vec::Vec;
+
+use super::support::Fixture;
+use crate::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use crate::{Next, PoolConfig, PoolId, Waited, WorkerId};
+
+const FIRST: Waited = Waited { before: WAITS_FIRST_NS - 1, after: 1_000_000 };
+const LATER: Waited = Waited { before: WAITS_FIRST_NS, after: 1_000_000 };
+
+fn pool(unbinds: bool) -> (Fixture, Vec<WorkerId>) {
+    Fixture::with(PoolConfig { unbinds, ..PoolConfig::new(PoolId(0), 1) }, 4)
+}
+
+fn learn(f: &mut Fixture, waited: Waited, times: u8) {
+    (0..times).for_each(|_| f.item_waited(waited));
+}
+
+/// Two workers wait in items and come back. Whether the one that ends first takes another item while
+/// the other one runs.
+fn goes_on(f: &mut Fixture, w: &[WorkerId]) -> bool {
+    let pwq = f.pwq(8);
+    let items: Vec<_> = (0..4).map(|_| f.queue_new(pwq)).collect();
+    let runners = [w[3], w[2], w[1]];
+    for (&id, &item) in runners.iter().zip(&items) {
+        let _ = f.runs(id, item);
+        if id != w[1] {
+            let _ = f.blocks(id);
+        }
+    }
+    runners[..2].iter().for_each(|&id| f.resumes(id));
+    let _ = f.finish(w[3]);
+    let next = f.next(w[3]);
+    let goes_on = match &next {
+        Next::Run(claim) => {
+            assert_eq!(claim.item, items[3].as_ptr());
+            assert!(claim.is_to_wait, "it is to be told if it does not wait");
+            let _ = f.finish(w[3]);
+            assert!(!f.sleeps(w[3]));
+            true
+        }
+        Next::Sleep { .. } => false,
+        other => panic!("{other:?}"),
+    };
+    let _ = f.finish(w[2]);
+    assert!(matches!(f.next(w[2]), Next::Sleep { .. }));
+    let _ = f.finish(w[1]);
+    if !goes_on {
+        let _ = f.runs(w[1], items[3]);
+        let _ = f.finish(w[1]);
+    }
+    assert!(!f.sleeps(w[1]));
+    assert!(f.remove_pwq(pwq).is_some());
+    goes_on
+}
+
+#[test]
+fn a_few_items_in_a_row_are_believed() {
+    let (mut f, w) = pool(true);
+    learn(&mut f, FIRST, MANY_FIRST_WAITS - 1);
+    assert!(!goes_on(&mut f, &w));
+    learn(&mut f, FIRST, 1);
+    assert!(goes_on(&mut f, &w));
+}
+
+#[test]
+fn one_that_computes_first_or_never_waits_ends_it() {
+    let (mut f, w) = pool(true);
+    learn(&mut f, FIRST, 200);
+    learn(&mut f, FIRST, 200);
+    assert!(goes_on(&mut f, &w));
+    f.item_waited(LATER);
+    assert!(!goes_on(&mut f, &w));
+    learn(&mut f, FIRST, MANY_FIRST_WAITS);
+    f.item_did_not_wait();
+    assert!(!goes_on(&mut f, &w));
+}
+
+#[test]
+fn pools_that_are_not_managed_keep_the_kernels_rule() {
+    let (mut f, w) = pool(false);
+    learn(&mut f, FIRST, MANY_FIRST_WAITS);
+    assert!(!goes_on(&mut f, &w));
+}

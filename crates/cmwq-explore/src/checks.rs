@@ -1,0 +1,44 @@
+//! What must hold in every state, beside what [`crate::ledger`] checks at every event.
+
+use cmwq_core::PoolId;
+use cmwq_core::value::{Listed, PoolValue};
+
+use crate::world::{Named, World};
+
+/// Panics if something does not hold.
+pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
+    for pool in &world.pools {
+        pool.core.check();
+    }
+    check_lists(world, pools);
+}
+
+/// No item is lost: one whose word says that it is queued is on one list of that pool, and nothing
+/// else is on a list.
+fn check_lists(world: &World<'_>, pools: &[PoolValue]) {
+    let mut seen = [0_u8; 64];
+    let nr_items = world.scope.items.len();
+    let index = |what: Named| match what {
+        Named::Item(item) => usize::from(item),
+        Named::Barrier(waiter) => nr_items + usize::from(waiter),
+    };
+    for (n, pool) in pools.iter().enumerate() {
+        let scheduled = pool.workers.iter().map(|worker| &worker.scheduled);
+        let inactive = pool.pwqs.iter().map(|pwq| &pwq.inactive);
+        for entry in scheduled.chain(inactive).chain([&pool.worklist]).flatten() {
+            let Listed::Item(addr) = *entry else { continue };
+            let what = world.name_of(addr);
+            let at = world.items.get(index(what)).word().pwq();
+            let is_here = at.is_some_and(|at| at.pool == PoolId(n as u32));
+            assert!(is_here, "{what:?} is on a list of pool {n}, and its word says {at:?}");
+            seen[index(what)] += 1;
+        }
+    }
+    for (number, &times) in seen.iter().enumerate().take(nr_items + world.threads.len()) {
+        let is_queued = world.items.get(number).word().is_queued();
+        assert_eq!(times, u8::from(is_queued), "item {number} is on {times} lists");
+        if let Some(standing) = world.ledger.items.get(number) {
+            assert_eq!(is_queued, standing.pending.is_some(), "item {number} was lost");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What may happen next.
+
+use std::fmt;
+
+use crate::scope::Scope;
+use crate::world::{At, Named, Progress, SERVICE, Tid, Who, World};
+
+/// One event. A history is a sequence of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Event(u16);
+
+/// What an event is about; the number is a thread's, a pool's or an item's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A thread takes its next step.
+    Step,
+    /// A thread cannot be had.
+    CreationFails,
+    /// A worker that is blocked is reported.
+    Blocked,
+    /// A worker that runs is reported blocked.
+    FalselyBlocked,
+    /// A worker that is back is reported.
+    Resumed,
+    /// Reports about an earlier run, and twice the same.
+    LateReports,
+    /// A worker hogs its CPU.
+    Hog,
+    /// A worker wakes up that nobody woke.
+    Spurious,
+    /// A worker finds another pool's backlog: 16 pools times the thread.
+    FindsBacklog,
+    /// An idle worker is called to be lent.
+    CalledToLend,
+    /// Creation is tried again.
+    Retry,
+    /// The pause after a failed creation is over.
+    TimePasses,
+    /// Rescuers are called.
+    Mayday,
+    /// A surplus worker is told to leave.
+    Cull,
+    /// A timer expires.
+    Fire,
+}
+
+const ALL: [What; 15] = [
+    What::Step,
+    What::CreationFails,
+    What::Blocked,
+    What::FalselyBlocked,
+    What::Resumed,
+    What::LateReports,
+    What::Hog,
+    What::Spurious,
+    What::FindsBacklog,
+    What::CalledToLend,
+    What::Retry,
+    What::TimePasses,
+    What::Mayday,
+    What::Cull,
+    What::Fire,
+];
+
+impl Event {
+    pub(crate) const fn new(what: What, number: usize) -> Self {
+        Self((what as u16) << 12 | number as u16)
+    }
+
+    pub(crate) fn what(self) -> What {
+        ALL[usize::from(self.0 >> 12)]
+    }
+
+    pub(crate) const fn number(self) -> usize {
+        (self.0 & 0xfff) as usize
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.what(), self.number())
+    }
+}
+
+/// Whether an event may be relied on: what it does happens some time, as long as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fairness {
+    Fair,
+    Optional,
+}
+
+impl World<'_> {
+    pub(crate) fn apply(&mut self, event: Event) -> Progress {
+        let n = event.number();
+        let progress = match event.what() {
+            What::Step => self.step(n),
+            What::CreationFails => self.creation_fails(n),
+            What::Blocked => self.report_blocked(n),
+            What::FalselyBlocked => {
+                let Some(left) = self.left.false_reports.checked_sub(1) else {
+                    return Progress::Blocked;
+                };
+                self.left.false_reports = left;
+                self.report_blocked(n)
+            }
+            What::Resumed => self.report_resumed(n),
+            What::LateReports => self.report_late(n),
+            What::Hog => {
+                let Some(left) = self.left.hogs.checked_sub(1) else { return Progress::Blocked };
+                self.left.hogs = left;
+                self.report_hog(n)
+            }
+            What::Spurious => {
+                let Some(left) = self.left.spurious_wakes.checked_sub(1) else {
+                    return Progress::Blocked;
+                };
+                self.left.spurious_wakes = left;
+                self.wake_for_nothing(n)
+            }
+            What::FindsBacklog => self.look_around(n / 16, (n % 16) as u8),
+            What::CalledToLend => self.call_to_lend(n as u8),
+            What::Retry => self.retry(n as u8),
+            What::TimePasses => self.pass_time(n as u8),
+            What::Mayday => self.mayday(n as u8),
+            What::Cull => self.cull(n as u8),
+            What::Fire => self.fire(n as u8),
+        };
+        self.rest_detectors();
+        progress
+    }
+
+    /// Whether a thread certainly has nothing to do. Spares trying.
+    pub(crate) fn rests(&self, tid: Tid) -> bool {
+        self.threads[tid].as_ref().is_none_or(|thread| {
+            let is_worker = matches!(thread.who, Who::Worker(..));
+            let sleeps = is_worker && thread.at == At::Parked && !thread.token;
+            let is_free = thread.todo.is_empty() && thread.run.is_none();
+            let has_ended = matches!(thread.who, Who::Client(_) | Who::Service);
+            is_free && (sleeps || (has_ended && self.op(tid).is_none()))
+        })
+    }
+
+    /// Events other than steps that may happen, and whether they may be relied on. `is_stuck`:
+    /// threads whose step is not possible.
+    pub(crate) fn others(&self, is_stuck: &[bool], out: &mut Vec<(Event, Fairness)>) {
+        for (tid, thread) in self.threads.iter().enumerate() {
+            let Some(thread) = thread else { continue };
+            if self.is_creating(tid) && (self.left.failed_creations > 0 || self.left.outage) {
+                let fairness = if self.left.outage { Fairness::Fair } else { Fairness::Optional };
+                out.push((Event::new(What::CreationFails, tid), fairness));
+            }
+            let Who::Worker(home, _) = thread.who else { continue };
+            if thread.run.is_some() || thread.is_between() {
+                self.reports(tid, home, is_stuck[tid], out);
+            } else if self.left.spurious_wakes > 0 && thread.at == At::Parked && !thread.token {
+                out.push((Event::new(What::Spurious, tid), Fairness::Optional));
+            }
+            if thread.at == At::Looking {
+                for pool in 0..self.pools.len() {
+                    let event = Event::new(What::FindsBacklog, tid * 16 + pool);
+                    out.push((event, Fairness::Optional));
+                }
+            }
+        }
+        let serves = self.threads[SERVICE].as_ref().is_some_and(|thread| thread.todo.is_empty());
+        for pool in (0..self.pools.len()).filter(|_| serves) {
+            out.extend([
+                (Event::new(What::Retry, pool), Fairness::Fair),
+                (Event::new(What::TimePasses, pool), Fairness::Fair),
+                (Event::new(What::Mayday, pool), Fairness::Fair),
+                (Event::new(What::Cull, pool), Fairness::Optional),
+                (Event::new(What::CalledToLend, pool), Fairness::Optional),
+            ]);
+        }
+        for item in (0..self.timers.len()).filter(|&item| self.timers[item].is_some()) {
+            out.push((Event::new(What::Fire, item), Fairness::Fair));
+        }
+    }
+
+    fn is_creating(&self, tid: Tid) -> bool {
+        let first = self.threads[tid].as_ref().and_then(|thread| thread.todo.first());
+        matches!(first, Some(crate::world::Todo::Created(..)))
+    }
+
+    fn reports(&self, tid: Tid, home: u8, is_stuck: bool, out: &mut Vec<(Event, Fairness)>) {
+        let is_watched = self.pools[usize::from(home)].is_watched;
+        let strays = self.left.stray_reports;
+        let runs = self.threads[tid].as_ref().is_some_and(|thread| thread.run.is_some());
+        if runs && is_stuck && (is_watched || strays) {
+            let fairness = if is_watched { Fairness::Fair } else { Fairness::Optional };
+            out.push((Event::new(What::Blocked, tid), fairness));
+        }
+        if !is_stuck && self.left.false_reports > 0 {
+            out.push((Event::new(What::FalselyBlocked, tid), Fairness::Optional));
+        }
+        if strays {
+            out.push((Event::new(What::LateReports, tid), Fairness::Optional));
+            if !is_stuck {
+                out.push((Event::new(What::Resumed, tid), Fairness::Optional));
+            }
+        }
+        if self.left.hogs > 0 {
+            out.push((Event::new(What::Hog, tid), Fairness::Optional));
+        }
+    }
+}
+
+/// What a thread is called in a report.
+pub(crate) fn name_of(world: &World<'_>, tid: Tid) -> String {
+    match world.threads[tid].as_ref().map(|thread| thread.who) {
+        None => format!("thread {tid}"),
+        Some(Who::Service) => "service".into(),
+        Some(Who::Client(n)) => format!("client {n}"),
+        Some(Who::Rescuer(queue)) => format!("rescuer of queue {queue}"),
+        Some(Who::Worker(pool, id)) => format!("pool{pool}/{id:?}"),
+    }
+}
+
+/// What an item is called in a report.
+pub(crate) fn item_name(_: &Scope, what: Named) -> String {
+    match what {
+        Named::Item(item) => char::from(b'a' + item).to_string(),
+        Named::Barrier(waiter) => format!("barrier of thread {waiter}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! What must have happened, kept without asking the core: who queued what, what runs, who waits for
+//! what. It panics where a promise is broken.
+//!
+//! A *ticket* is one queueing of an item.
+
+use std::collections::BTreeMap;
+
+use cmwq_core::PwqId;
+
+use crate::scope::{Kind, Scope};
+use crate::world::{Named, Tid};
+
+/// One queueing of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) number: u32,
+    pub(crate) queue: u8,
+}
+
+/// Where an item is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) pending: Option<Ticket>,
+    pub(crate) running: Option<(Ticket, u8, PwqId)>,
+    /// It has run, or was taken back.
+    pub(crate) has_settled: bool,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) items: Vec<Standing>,
+    /// What each waiting thread waits for.
+    pub(crate) waits: BTreeMap<Tid, Vec<u32>>,
+    /// Limits of queues; the highest, since what was admitted stays.
+    limits: Vec<(u32, bool)>,
+    ordered: Vec<bool>,
+    next: u32,
+}
+
+impl Ledger {
+    pub(crate) fn new(scope: &Scope) -> Self {
+        let limit = |queue: &crate::scope::QueueSpec| {
+            (queue.node.unwrap_or(queue.max_active), queue.node.is_some())
+        };
+        Self {
+            items: vec![Standing::default(); scope.items.len()],
+            waits: BTreeMap::new(),
+            limits: scope.queues.iter().map(limit).collect(),
+            ordered: scope.queues.iter().map(|queue| queue.kind == Kind::Ordered).collect(),
+            next: 0,
+        }
+    }
+
+    pub(crate) fn limit(&mut self, queue: u8, max_active: u32) {
+        let limit = &mut self.limits[usize::from(queue)].0;
+        *limit = max_active.max(*limit);
+    }
+
+    // ---- items
+
+    pub(crate) fn queue(&mut self, item: u8, queue: u8) {
+        self.next += 1;
+        let standing = &mut self.items[usize::from(item)];
+        assert!(standing.pending.is_none(), "item {item} was queued twice");
+        standing.pending = Some(Ticket { number: self.next, queue });
+    }
+
+    pub(crate) fn take_back(&mut self, item: u8) {
+        let standing = &mut self.items[usize::from(item)];
+        assert!(standing.pending.take().is_some(), "item {item} was taken back and not queued");
+        standing.has_settled = true;
+    }
+
+    pub(crate) fn start(&mut self, what: Named, _: Tid, pool: u8, pwq: PwqId, scope: &Scope) {
+        let Named::Item(item) = what else { return };
+        let standing = &mut self.items[usize::from(item)];
+        let ticket = standing.pending.take();
+        let ticket = ticket.expect("an item was started that nobody queued");
+        assert!(standing.running.is_none(), "item {item} runs twice at once");
+        standing.running = Some((ticket, pool, pwq));
+        self.check_order(item, ticket);
+        self.check_limit(ticket.queue, pool, pwq, scope);
+    }
+
+    fn check_order(&self, item: u8, ticket: Ticket) {
+        if !self.ordered[usize::from(ticket.queue)] {
+            return;
+        }
+        for other in &self.items {
+            let before =
+                |known: Ticket| known.queue == ticket.queue && known.number < ticket.number;
+            assert!(
+                !other.pending.is_some_and(before),
+                "item {item} of an ordered queue was started before one that was queued before it"
+            );
+        }
+    }
+
+    fn check_limit(&self, queue: u8, pool: u8, pwq: PwqId, _: &Scope) {
+        let (limit, is_shared) = self.limits[usize::from(queue)];
+        let (limit, is_shared) =
+            if self.ordered[usize::from(queue)] { (1, true) } else { (limit, is_shared) };
+        let running = self.items.iter().filter_map(|item| item.running);
+        let counted = running.filter(|(ticket, in_pool, by)| {
+            ticket.queue == queue && (is_shared || (*in_pool, *by) == (pool, pwq))
+        });
+        let counted = counted.count();
+        assert!(counted <= limit as usize, "{counted} items of queue {queue} run, and {limit} may");
+    }
+
+    pub(crate) fn end(&mut self, what: Named) {
+        let Named::Item(item) = what else { return };
+        let standing = &mut self.items[usize::from(item)];
+        assert!(standing.running.take().is_some(), "item {item} ended and did not run");
+        standing.has_settled = true;
+    }
+
+    pub(crate) fn has_settled(&self, item: u8) -> bool {
+        self.items[usize::from(item)].has_settled
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.items.iter().all(|item| item.pending.is_none() && item.running.is_none())
+    }
+
+    // ---- waits
+
+    pub(crate) fn is_any_ordered(&self) -> bool {
+        self.ordered.contains(&true)
+    }
+
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = Ticket> {
+        let running = self.items.iter().filter_map(|item| Some(item.running?.0));
+        self.items.iter().filter_map(|item| item.pending).chain(running)
+    }
+
+    /// `tid` begins to wait for what was queued on `queue` so far.
+    pub(crate) fn wait_for_queue(&mut self, tid: Tid, queue: u8) {
+        let tickets = self.outstanding().filter(|ticket| ticket.queue == queue);
+        let tickets = tickets.map(|ticket| ticket.number).collect();
+        self.waits.insert(tid, tickets);
+    }
+
+    /// `tid` begins to wait for the last queueing of `item`.
+    pub(crate) fn wait_for_item(&mut self, tid: Tid, item: u8) {
+        let standing = &self.items[usize::from(item)];
+        let last = standing.pending.or(standing.running.map(|(ticket, ..)| ticket));
+        self.waits.insert(tid, last.into_iter().map(|ticket| ticket.number).collect());
+    }
+
+    /// `tid`'s wait is over.
+    pub(crate) fn waited(&mut self, tid: Tid) {
+        let awaited = self.waits.remove(&tid).unwrap_or_default();
+        let left = self.outstanding().find(|ticket| awaited.contains(&ticket.number));
+        assert!(left.is_none(), "a wait ended before what was waited for: {left:?}");
+    }
+
+    /// Who cancelled `item` with waiting goes on.
+    pub(crate) fn is_still(&self, item: u8) {
+        let standing = &self.items[usize::from(item)];
+        let is_still = standing.pending.is_none() && standing.running.is_none();
+        assert!(is_still, "item {item} was cancelled with waiting and still runs");
+    }
+}

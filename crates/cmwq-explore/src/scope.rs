@@ -1,0 +1,172 @@
+//! What a search covers: pools, queues, items, what clients do, and what may go wrong.
+//!
+//! Everything is counted and ends, so the space of states closes: each client and each item has a
+//! short program, and faults have a budget.
+
+use cmwq_core::place::{PoolKind, concurrency};
+
+/// An item, by its number in [`Scope::items`].
+pub type Item = u8;
+/// A queue, by its number in [`Scope::queues`].
+pub type Queue = u8;
+/// A pool, by its number in [`Scope::pools`].
+pub type Pool = u8;
+
+/// One step of a program, as a client or an item calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `queue_work`: the item on this queue, by this one of its slots.
+    Queue(Item, Queue, u8),
+    /// An item queues itself on this queue, by this slot, in its first run only.
+    Again(Queue, u8),
+    /// `queue_delayed_work`: the timer expires at some later time.
+    Arm(Item, Queue, u8),
+    /// Blocks until that item has run, or was taken back, once.
+    WaitFor(Item),
+    /// `flush_work`.
+    Flush(Item),
+    /// `flush_workqueue`.
+    FlushQueue(Queue),
+    /// `cancel_work`.
+    Cancel(Item),
+    /// `cancel_work_sync`.
+    CancelSync(Item),
+    /// `disable_work`.
+    Disable(Item),
+    /// `enable_work`.
+    Enable(Item),
+    /// `apply_workqueue_attrs`: all slots lead to this pool.
+    Apply(Queue, Pool),
+    /// `workqueue_set_max_active`.
+    SetMaxActive(Queue, u32),
+    /// `destroy_workqueue`.
+    Destroy(Queue),
+    /// `alloc_workqueue`: the queue is there again, and leads to this pool.
+    Create(Queue, Pool),
+    /// The pool's CPU goes.
+    Offline(Pool),
+    /// The pool's CPU is back.
+    Online(Pool),
+}
+
+/// A worker pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSpec {
+    /// What it is for.
+    pub kind: PoolKind,
+    /// How many CPUs it has, while they are there.
+    pub cpus: u32,
+    /// How many there are at the beginning, idle.
+    pub workers: u8,
+    /// Its workers go when no queue leads to it.
+    pub closes: bool,
+}
+
+impl PoolSpec {
+    /// Of one CPU, with so many idle workers.
+    #[must_use]
+    pub const fn per_cpu(workers: u8) -> Self {
+        Self { kind: PoolKind::Percpu, cpus: 1, workers, closes: false }
+    }
+
+    /// For attributes of a queue's own, with so many idle workers.
+    #[must_use]
+    pub const fn unbound(workers: u8) -> Self {
+        Self { kind: PoolKind::Unbound, cpus: 1, workers, closes: true }
+    }
+
+    /// How many workers may run at once, while its CPUs are there or have gone.
+    #[must_use]
+    pub const fn concurrency(&self, is_online: bool) -> u32 {
+        let cpus = if is_online { self.cpus } else { 0 };
+        concurrency(self.kind, cpus, u32::MAX)
+    }
+}
+
+/// What kind of queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Its links never change.
+    PerCpu,
+    /// Its links can be replaced.
+    Unbound,
+    /// One item at a time, in order; its link can be replaced.
+    Ordered,
+}
+
+/// A workqueue.
+#[derive(Clone, Debug)]
+pub struct QueueSpec {
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// Where its slots lead; a slot has a pwq of its own.
+    pub slots: Vec<Pool>,
+    /// Limit of each pwq.
+    pub max_active: u32,
+    /// Limit that all pwqs share.
+    pub node: Option<u32>,
+    /// It has a rescuer.
+    pub rescuer: bool,
+    /// Its items do not count as running.
+    pub cpu_intensive: bool,
+}
+
+impl QueueSpec {
+    /// A queue of this kind with these slots and this limit.
+    #[must_use]
+    pub fn new(kind: Kind, slots: &[Pool], max_active: u32) -> Self {
+        let slots = slots.to_vec();
+        Self { kind, slots, max_active, node: None, rescuer: false, cpu_intensive: false }
+    }
+}
+
+/// How often things may happen that need not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A worker that runs is reported blocked.
+    pub false_reports: u8,
+    /// A worker wakes up that nobody woke.
+    pub spurious_wakes: u8,
+    /// An item is seen to hog its CPU.
+    pub hogs: u8,
+    /// A thread cannot be had.
+    pub failed_creations: u8,
+    /// A surplus worker's time is up.
+    pub culls: u8,
+    /// Threads cannot be had at all: only rescuers help.
+    pub outage: bool,
+    /// Reports may come when nobody watches, late and doubled; who is back may be reported, too.
+    pub stray_reports: bool,
+    /// Idle workers look whether other pools have more than they can run.
+    pub lending: bool,
+}
+
+/// What a search covers.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// For the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// The pools.
+    pub pools: Vec<PoolSpec>,
+    /// The queues.
+    pub queues: Vec<QueueSpec>,
+    /// What each item's function does.
+    pub items: Vec<Vec<Op>>,
+    /// What each client thread does.
+    pub clients: Vec<Vec<Op>>,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// More workers than this in a pool are beyond the scope.
+    pub max_workers: u32,
+}
+
+impl Scope {
+    /// Whether the links of `queue` stay as they are.
+    #[must_use]
+    pub fn is_static(&self, queue: Queue) -> bool {
+        let changes = |op: &Op| matches!(op, Op::Apply(q, _) | Op::Destroy(q) | Op::Create(q, _) if *q == queue);
+        !self.clients.iter().chain(&self.items).flatten().any(changes)
+    }
+}

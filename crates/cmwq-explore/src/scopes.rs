@@ -1,0 +1,63 @@
+//! The scopes that are searched. Items are named `a`, `b`, … in reports, in the order given here.
+
+use crate::scope::{Faults, Op, Scope};
+
+mod helping;
+mod items;
+mod larger;
+mod moving;
+mod workers;
+
+pub use larger::long;
+
+const NONE: Faults = Faults {
+    false_reports: 0,
+    spurious_wakes: 0,
+    hogs: 0,
+    failed_creations: 0,
+    culls: 0,
+    outage: false,
+    stray_reports: false,
+    lending: false,
+};
+
+fn programs(all: &[&[Op]]) -> Vec<Vec<Op>> {
+    all.iter().map(|program| program.to_vec()).collect()
+}
+
+/// Those of the gate: each takes seconds.
+#[must_use]
+pub fn gate() -> Vec<Scope> {
+    vec![
+        workers::reopen(),
+        workers::reopen_while_failing(),
+        workers::blocking(),
+        workers::failing(),
+        workers::reports(),
+        workers::hogs(),
+        items::limits(),
+        items::cancelling(),
+        items::parked_barriers(),
+        items::disabling(),
+        items::delayed(),
+        items::flushing(),
+        items::flushing_items(),
+        items::reentrance(),
+        workers::hotplug(),
+        workers::hotplug_managed(),
+        moving::attributes(),
+        moving::ordered(),
+        moving::node(),
+        moving::node_and_attributes(),
+        helping::rescue(),
+        helping::rescue_in_turn(),
+        helping::rescue_and_attributes(),
+        helping::lending(),
+        helping::lending_again(),
+        workers::outage(),
+        items::slots_of_runs(),
+        workers::reports_lost(),
+        moving::retiring(),
+        workers::culling(),
+    ]
+}

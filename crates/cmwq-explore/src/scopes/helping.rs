@@ -1,0 +1,83 @@
+//! Scopes about those who are no workers of the pool: rescuers and guests.
+
+use cmwq_core::place::PoolKind;
+
+use super::workers::blocking;
+use super::{NONE, programs};
+use crate::scope::Op::{Again, Apply, CancelSync, Destroy, Flush, FlushQueue, Queue, WaitFor};
+use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
+
+/// No thread can be had: the rescuer does everything.
+pub(super) fn rescue() -> Scope {
+    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::PerCpu, &[0], 8) };
+    Scope {
+        name: "rescue",
+        about: "no thread can be had, and the rescuer runs items, barriers and what they queue",
+        pools: vec![PoolSpec::per_cpu(0)],
+        queues: vec![rescued],
+        items: programs(&[&[Queue(1, 0, 0)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Flush(0)], &[CancelSync(1)]]),
+        faults: Faults { outage: true, ..NONE },
+        ..blocking()
+    }
+}
+
+/// One worker is there and blocks; two queues have rescuers.
+pub(super) fn rescue_in_turn() -> Scope {
+    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::PerCpu, &[0], 1) };
+    Scope {
+        name: "rescue-in-turn",
+        about: "rescuers of two queues in one pool whose worker waits for what they run",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![rescued.clone(), rescued],
+        items: programs(&[&[WaitFor(1)], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 1, 0), FlushQueue(1)]]),
+        faults: Faults { outage: true, ..NONE },
+        ..blocking()
+    }
+}
+
+/// The pwq that a rescuer serves is replaced.
+pub(super) fn rescue_and_attributes() -> Scope {
+    let rescued = QueueSpec { rescuer: true, ..QueueSpec::new(Kind::Unbound, &[0], 8) };
+    Scope {
+        name: "rescue-attributes",
+        about: "a pwq is replaced while its rescuer visits; the queue is destroyed",
+        pools: vec![PoolSpec::unbound(0), PoolSpec::unbound(0)],
+        queues: vec![rescued],
+        items: programs(&[&[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Flush(0), Destroy(0)], &[Apply(0, 1)]]),
+        faults: NONE,
+        max_workers: 3,
+    }
+}
+
+/// Idle workers of one pool help another.
+pub(super) fn lending() -> Scope {
+    Scope {
+        name: "lending",
+        about: "a pool's idle workers run another pool's items as guests",
+        pools: vec![
+            PoolSpec::per_cpu(1),
+            PoolSpec { kind: PoolKind::Managed, cpus: 2, ..PoolSpec::per_cpu(2) },
+        ],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 8)],
+        items: programs(&[&[WaitFor(1)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)]]),
+        faults: Faults { lending: true, spurious_wakes: 1, ..NONE },
+        max_workers: 3,
+    }
+}
+
+/// A guest's item queues itself again, and the guest's own pool has work.
+pub(super) fn lending_again() -> Scope {
+    Scope {
+        name: "lending-again",
+        about: "an item is queued again while a guest runs it, whose own pool wants it back",
+        pools: vec![PoolSpec::per_cpu(1), PoolSpec::per_cpu(2)],
+        items: programs(&[&[Again(0, 0)], &[], &[]]),
+        clients: programs(&[&[Queue(2, 0, 0), Queue(0, 0, 0)], &[Queue(1, 0, 1)]]),
+        faults: Faults { lending: true, ..NONE },
+        ..lending()
+    }
+}

@@ -1,0 +1,154 @@
+//! Scopes about items: limits, cancelling, waiting, running again.
+
+use super::workers::blocking;
+use super::{NONE, programs};
+use crate::scope::Op::{
+    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive,
+    WaitFor,
+};
+use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
+
+/// `max_active` of 1 and 2, changed while items wait behind it.
+pub(super) fn limits() -> Scope {
+    Scope {
+        name: "limits",
+        about: "max_active changes; items are taken back; the queue is flushed",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        items: programs(&[&[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0), FlushQueue(0)],
+            &[Queue(2, 0, 0), Cancel(1)],
+            &[SetMaxActive(0, 2), SetMaxActive(0, 1)],
+        ]),
+        ..blocking()
+    }
+}
+
+/// Cancelling with and without waiting against queueing, also by the item itself.
+pub(super) fn cancelling() -> Scope {
+    Scope {
+        name: "cancelling",
+        about: "cancel_work_sync against an item that queues itself, and a rival",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        items: programs(&[&[Again(0, 0)], &[]]),
+        clients: programs(&[
+            &[Queue(1, 0, 0), Queue(0, 0, 0)],
+            &[CancelSync(0)],
+            &[Cancel(1), Disable(0), Enable(0)],
+        ]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// Barriers behind items that wait for a slot, which are taken back.
+pub(super) fn parked_barriers() -> Scope {
+    Scope {
+        name: "parked-barriers",
+        about: "who waits for an item behind max_active goes on when it is taken back",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        items: programs(&[&[Flush(1)], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0), Cancel(1)],
+            &[Flush(1), Queue(2, 0, 0)],
+        ]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// Disabling and enabling, nested.
+pub(super) fn disabling() -> Scope {
+    Scope {
+        name: "disabling",
+        about: "disable_work and enable_work, nested, against queueing and cancelling",
+        items: programs(&[&[], &[Queue(0, 0, 0)]]),
+        clients: programs(&[
+            &[Disable(0), Queue(0, 0, 0), Enable(0), Queue(0, 0, 0)],
+            &[CancelSync(0)],
+            &[Queue(1, 0, 0), Flush(0)],
+        ]),
+        ..cancelling()
+    }
+}
+
+/// Timers, which are taken back, flushed and raced.
+pub(super) fn delayed() -> Scope {
+    Scope {
+        name: "delayed",
+        about: "timers expire against cancelling, queueing and disabling",
+        items: programs(&[&[Arm(1, 0, 0)], &[]]),
+        clients: programs(&[
+            &[Arm(0, 0, 0), Flush(0)],
+            &[CancelSync(1), Queue(1, 0, 0)],
+            &[Queue(0, 0, 0), Disable(1), Enable(1)],
+        ]),
+        ..cancelling()
+    }
+}
+
+/// Three flushes of one queue over two pools.
+pub(super) fn flushing() -> Scope {
+    Scope {
+        name: "flushing",
+        about: "flushes of a queue of two pools, one after and beside the other",
+        pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(2)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 1)],
+        items: programs(&[&[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), FlushQueue(0)],
+            &[Queue(1, 0, 1), FlushQueue(0)],
+            &[Queue(2, 0, 0), FlushQueue(0)],
+        ]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// Waiting for one item from several sides, also from items.
+pub(super) fn flushing_items() -> Scope {
+    Scope {
+        name: "flushing-items",
+        about: "flush_work of one item by clients and items, which runs and is queued again",
+        pools: vec![PoolSpec::per_cpu(1)],
+        items: programs(&[&[Again(0, 0)], &[Flush(0)]]),
+        clients: programs(&[&[Queue(0, 0, 0), Flush(0)], &[Queue(1, 0, 0)], &[Flush(0)]]),
+        faults: NONE,
+        ..blocking()
+    }
+}
+
+/// An item that runs is queued again, here and elsewhere.
+pub(super) fn reentrance() -> Scope {
+    Scope {
+        name: "reentrance",
+        about: "an item is queued again while it runs, by the slots of two pools",
+        pools: vec![PoolSpec::per_cpu(2), PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0, 1], 4)],
+        items: programs(&[&[WaitFor(1)], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(0, 0, 1)],
+            &[Queue(0, 0, 1), FlushQueue(0)],
+            &[Queue(1, 0, 0)],
+        ]),
+        faults: Faults { false_reports: 1, ..NONE },
+        ..blocking()
+    }
+}
+
+/// Both slots of a queue are an item's that runs and is queued again; it waits for the one behind.
+pub(super) fn slots_of_runs() -> Scope {
+    Scope {
+        name: "slots-of-runs",
+        about: "a running item is queued again behind itself, and taken back, for one that waits",
+        pools: vec![PoolSpec::per_cpu(2)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 2)],
+        items: programs(&[&[WaitFor(1)], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(0, 0, 0), Queue(1, 0, 0), Cancel(0)]]),
+        faults: Faults { spurious_wakes: 1, ..NONE },
+        ..blocking()
+    }
+}

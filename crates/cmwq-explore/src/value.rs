@@ -1,0 +1,343 @@
+//! The value of a world, by which states are compared: everything the future depends on, with names
+//! that do not depend on the past.
+//!
+//! Workers are interchangeable: those on the idle list are named by their place in it, others by
+//! what they do, so which of the table's places a worker has, and in which order they were made,
+//! makes no difference. Numbers of runs, of links that nobody holds any more and of queueings are
+//! left out or replaced by their order.
+
+use std::fmt::Write as _;
+
+use cmwq_core::PwqRef;
+use cmwq_core::value::{Listed, PoolValue, PwqValue, WorkerValue};
+
+use crate::scope::Scope;
+use crate::world::{At, Micro, Named, Thread, Tid, Todo, Who, World};
+
+/// The bytes of a value.
+#[derive(Debug, Default)]
+pub(crate) struct Value {
+    bytes: Vec<u8>,
+    text: String,
+}
+
+impl Value {
+    /// Reads a world, and its pools' values.
+    pub(crate) fn read(&mut self, world: &World<'_>, pools: &[PoolValue]) -> &[u8] {
+        self.bytes.clear();
+        for (n, pool) in pools.iter().enumerate() {
+            self.pool(world, n, pool, pools);
+        }
+        for (tid, thread) in world.threads.iter().enumerate() {
+            let Some(thread) = thread else { continue };
+            if !matches!(thread.who, Who::Worker(..)) {
+                self.thread(world, tid, thread, pools);
+            }
+        }
+        for queue in 0..world.queues.len() {
+            self.queue(world, queue);
+        }
+        for item in 0..world.scope.items.len() {
+            self.put(world.items.get(item).word().bits());
+            self.op(world.timers[item].is_some());
+        }
+        self.ledger(world);
+        let left = world.left;
+        self.bytes.extend([
+            left.false_reports,
+            left.spurious_wakes,
+            left.hogs,
+            left.failed_creations,
+            left.culls,
+        ]);
+        &self.bytes
+    }
+
+    fn put(&mut self, number: u64) {
+        self.bytes.extend(number.to_le_bytes());
+    }
+
+    fn op(&mut self, flag: bool) {
+        self.bytes.push(u8::from(flag));
+    }
+
+    fn at(&mut self, at: PwqRef) {
+        self.bytes.extend([at.pool.0 as u8, at.pwq.0 as u8]);
+    }
+
+    fn refs(&mut self, all: &[PwqRef]) {
+        self.bytes.push(all.len() as u8);
+        for &at in all {
+            self.at(at);
+        }
+    }
+
+    fn named(&mut self, what: Named) {
+        self.bytes.push(match what {
+            Named::Item(item) => item,
+            Named::Barrier(waiter) => 0x80 | waiter,
+        });
+    }
+
+    // ---- pools
+
+    fn pool(&mut self, world: &World<'_>, n: usize, value: &PoolValue, pools: &[PoolValue]) {
+        let pool = &world.pools[n];
+        let flags = [
+            pool.is_watched,
+            pool.mayday,
+            pool.retry,
+            value.is_closed,
+            value.is_closed_for_ever,
+            value.no_create_before != 0,
+            pool.now < value.no_create_before,
+            value.manager.is_some(),
+        ];
+        for flag in flags {
+            self.op(flag);
+        }
+        self.bytes.extend(value.concurrency.to_le_bytes());
+        self.listed(world, &value.worklist);
+        self.bytes.push(value.pwqs.len() as u8);
+        for pwq in &value.pwqs {
+            self.pwq(world, pwq);
+        }
+        self.bytes.push(value.idle.len() as u8);
+        for id in &value.idle {
+            if let Some(worker) = value.workers.iter().find(|worker| worker.id == *id) {
+                self.worker(world, n, worker, pools);
+            }
+        }
+        // The others in an order of their own.
+        let from = self.bytes.len();
+        let mut others = Vec::new();
+        for worker in value.workers.iter().filter(|worker| worker.phase != 0) {
+            self.worker(world, n, worker, pools);
+            self.op(value.manager == Some(worker.id));
+            others.push(self.bytes.split_off(from));
+        }
+        others.sort_unstable();
+        self.bytes.push(others.len() as u8);
+        self.bytes.extend(others.into_iter().flatten());
+    }
+
+    fn listed(&mut self, world: &World<'_>, list: &[Listed]) {
+        self.bytes.push(list.len() as u8);
+        for entry in list {
+            match *entry {
+                Listed::Item(addr) => self.named(world.name_of(addr)),
+                Listed::Mark(pwq) => self.bytes.extend([0xff, pwq.0 as u8]),
+            }
+        }
+    }
+
+    fn pwq(&mut self, world: &World<'_>, pwq: &PwqValue) {
+        let flags = [pwq.node_waiting, pwq.plugged, pwq.retired, pwq.is_rescued, pwq.is_visited];
+        let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
+        let color = pwq.flush_color.unwrap_or(0xff);
+        let (wq, nr_active) = (pwq.wq.0 as u8, pwq.nr_active as u8);
+        self.bytes.extend([pwq.id.0 as u8, wq, pwq.work_color, color, nr_active, flags]);
+        self.bytes.extend(pwq.max_active.to_le_bytes());
+        self.bytes.push(pwq.in_flight.len() as u8);
+        for &(color, count) in &pwq.in_flight {
+            self.bytes.extend([color, count as u8]);
+        }
+        self.listed(world, &pwq.inactive);
+    }
+
+    fn record(&mut self, world: &World<'_>, worker: &WorkerValue) {
+        let flags = [worker.sleeping, worker.cpu_intensive, worker.die, worker.woken, worker.lent];
+        let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
+        self.bytes.extend([worker.phase, flags]);
+        match worker.current {
+            None => self.bytes.push(0xfe),
+            Some((addr, pwq, color, is_inactive)) => {
+                self.named(world.name_of(addr));
+                self.bytes.extend([pwq.0 as u8, color, u8::from(is_inactive)]);
+            }
+        }
+        self.listed(world, &worker.scheduled);
+    }
+
+    /// A worker's record, and its thread if it has one here.
+    fn worker(&mut self, world: &World<'_>, n: usize, worker: &WorkerValue, pools: &[PoolValue]) {
+        self.record(world, worker);
+        let who = Who::Worker(n as u8, worker.id);
+        let is_it = |thread: &Option<Thread>| thread.as_ref().is_some_and(|t| t.who == who);
+        if let Some(tid) = world.threads.iter().position(is_it)
+            && let Some(thread) = &world.threads[tid]
+        {
+            self.thread(world, tid, thread, pools);
+        }
+    }
+
+    // ---- threads
+
+    fn thread(&mut self, world: &World<'_>, _: Tid, thread: &Thread, pools: &[PoolValue]) {
+        let at = match thread.at {
+            At::Parked => 0,
+            At::Awake => 1,
+            At::Looking => 2,
+            At::Returning => 3,
+            At::Lending(pool) => 0x40 | pool,
+            At::Serving(pool) => 0x80 | pool,
+        };
+        let flags = [thread.token, thread.event, thread.is_wanted, thread.run.is_some()];
+        let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
+        self.bytes.extend([at, flags, thread.exec.pc]);
+        if let Some(run) = thread.run {
+            self.named(run.what);
+            self.bytes.extend([run.pool, run.at.0 as u8]);
+        }
+        self.micro(world, thread);
+        self.bytes.push(thread.todo.len() as u8);
+        for todo in &thread.todo {
+            self.todo(*todo);
+        }
+        self.refs(&thread.retire);
+        self.refs(thread.remove.as_slice());
+        self.bytes.push(thread.unused.len() as u8);
+        self.bytes.extend(&thread.unused);
+        if let Some(visit) = &thread.visit {
+            self.bytes.push(visit.pwq().0 as u8);
+        }
+        // Its record as a guest, by which the two belong together.
+        if let (Some(guest), At::Serving(busy)) = (thread.guest, thread.at)
+            && let Some(record) =
+                pools[usize::from(busy)].workers.iter().find(|record| record.id == guest)
+        {
+            self.record(world, record);
+        }
+    }
+
+    fn micro(&mut self, world: &World<'_>, thread: &Thread) {
+        let op = world.op_of(thread);
+        let micro = thread.exec.micro;
+        let (kind, link, bits) = match micro {
+            Micro::Start => (0, None, 0),
+            Micro::Claimed(link) => (1, Some(link), 0),
+            Micro::Checked(link) => (2, Some(link), 0),
+            Micro::AtHome(link, bits) => (3, Some(link), bits),
+            Micro::Held => (4, None, 0),
+            Micro::Disabled => (5, None, 0),
+            Micro::Waiting => (6, None, 0),
+            Micro::Waited => (7, None, 0),
+            Micro::Phase(phase) => (8 + phase, None, 0),
+        };
+        self.bytes.push(kind);
+        if let (Some(crate::Op::Queue(item, queue, slot)), Some(link)) = (op, link) {
+            let q = &world.queues[usize::from(queue)];
+            self.at(q.made[link]);
+            self.bytes.extend([item, u8::from(q.slots.get(usize::from(slot)) == Some(&link))]);
+            self.put(bits);
+        }
+    }
+
+    fn todo(&mut self, todo: Todo) {
+        match todo {
+            Todo::First(pool) => self.bytes.extend([0, pool]),
+            Todo::Spare(pool) => self.bytes.extend([1, pool]),
+            Todo::Manage(pool, _) => self.bytes.extend([2, pool]),
+            Todo::Created(pool, _, by) => self.bytes.extend([3, pool, u8::from(by.is_some())]),
+            Todo::Grant(at) => {
+                self.bytes.push(4);
+                self.at(at);
+            }
+            Todo::FlushDone(queue) => self.bytes.extend([5, queue]),
+            Todo::Retired(queue) => self.bytes.extend([6, queue]),
+            Todo::CloseIfUnused(pool) => self.bytes.extend([7, pool]),
+            Todo::Dismiss(pool) => self.bytes.extend([8, pool]),
+        }
+    }
+
+    // ---- queues, and what was promised
+
+    fn queue(&mut self, world: &World<'_>, n: usize) {
+        let queue = &world.queues[n];
+        self.op(queue.is_alive);
+        self.op(queue.is_closing);
+        self.bytes.push(queue.lock.map_or(0xff, |tid| tid as u8));
+        self.bytes.push(queue.countdown as u8);
+        let slots: Vec<_> = queue.slots.iter().map(|&link| queue.made[link]).collect();
+        self.refs(&slots);
+        self.refs(&queue.links);
+        self.refs(&queue.retired);
+        self.refs(&queue.called);
+        if queue.books.work_color() != 0 || queue.books.first().is_some() {
+            self.debug(&queue.books);
+        }
+        if let Some(node) = &queue.node {
+            self.debug(&*node.state());
+        }
+    }
+
+    fn debug(&mut self, value: &dyn std::fmt::Debug) {
+        self.text.clear();
+        let _ = write!(self.text, "{value:?}");
+        self.bytes.extend(self.text.as_bytes());
+        self.bytes.push(0);
+    }
+
+    fn ledger(&mut self, world: &World<'_>) {
+        let ledger = &world.ledger;
+        let mut tickets: Vec<_> = ledger.outstanding().collect();
+        let keeps_order = ledger.is_any_ordered();
+        tickets.sort_unstable_by_key(|ticket| ticket.number);
+        let rank = |number: u32| {
+            tickets.iter().position(|ticket| ticket.number == number).map_or(0xff, |n| n as u8)
+        };
+        for standing in &ledger.items {
+            let pending = standing.pending.map(|ticket| (ticket.queue, ticket.number));
+            let running = standing.running.map(|(ticket, ..)| (ticket.queue, ticket.number));
+            for ticket in [pending, running] {
+                let (queue, number) = ticket.unwrap_or((0xff, 0));
+                self.bytes.extend([queue, if keeps_order { rank(number) } else { 0 }]);
+            }
+            self.op(standing.has_settled);
+        }
+        for (tid, awaited) in &ledger.waits {
+            self.bytes.push(*tid as u8);
+            let mut left: Vec<u8> = Vec::new();
+            for (n, standing) in ledger.items.iter().enumerate() {
+                let is_awaited = |number: u32| awaited.contains(&number);
+                if standing.pending.is_some_and(|ticket| is_awaited(ticket.number)) {
+                    left.push(2 * n as u8);
+                }
+                if standing.running.is_some_and(|(ticket, ..)| is_awaited(ticket.number)) {
+                    left.push(2 * n as u8 + 1);
+                }
+            }
+            self.bytes.push(left.len() as u8);
+            self.bytes.extend(left);
+        }
+    }
+}
+
+/// A value's fingerprint. Two different ones are taken for one with a probability of about
+/// n²/2⁶⁵ for n states: 3 in a million for ten million.
+pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
+    // As rapid hashes do: multiply to 128 bits and fold.
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        (product as u64) ^ (product >> 64) as u64
+    };
+    let (mut hash, mut other) = (0x9e37_79b9_7f4a_7c15_u64, bytes.len() as u64);
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let word = u64::from_le_bytes(word);
+        hash = fold(hash ^ word, 0xa076_1d64_78bd_642f);
+        other = fold(other ^ word ^ 0xe703_7ed1_a0b4_28db, hash | 1);
+    }
+    fold(hash ^ other, 0x8ebc_6af0_9c88_c6e3)
+}
+
+/// What a scope's pools look like from outside.
+pub(crate) fn pools_of(world: &World<'_>) -> Vec<PoolValue> {
+    world.pools.iter().map(|pool| pool.core.value()).collect()
+}
+
+/// The most bytes that the name of anything takes: a scope beyond that is refused.
+pub(crate) fn assert_fits(scope: &Scope) {
+    assert!(scope.items.len() < 0x80 && scope.queues.len() < 0x40 && scope.pools.len() < 0x40);
+}

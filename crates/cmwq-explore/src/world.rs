@@ -1,0 +1,353 @@
+//! The driver of the search: pools, queues and threads between two lock holds.
+//!
+//! Everything that decides is the core's. What is here is what the runtime does with its outcomes,
+//! cut at each place where it drops a lock: one [`step`](World::step) of a thread is one lock hold
+//! (or what happens between two), and between any two steps any other thread may take any of its
+//! own. So a thread is little more than a list of what it has to do next ([`Todo`]).
+//!
+//! | here | in the runtime |
+//! |---|---|
+//! | `threads` | a worker's loop, guests, rescuers |
+//! | `creating` | making workers; [`Todo`], what an outcome demands after the lock |
+//! | `queueing` | queueing, grabbing, waiting for one item |
+//! | `queues` | flushes, attributes, destroying |
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cmwq_core::{
+    Effects, FlushState, Kick, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqConfig,
+    PwqRef, Rule, WorkerId, WqKey,
+};
+
+use crate::ledger::Ledger;
+use crate::scope::{Faults, Kind, Op, Scope};
+
+mod creating;
+mod items;
+mod queueing;
+mod queues;
+mod thread;
+mod threads;
+
+pub(crate) use creating::Todo;
+use items::Items;
+pub(crate) use thread::{At, Exec, Micro, Named, Run, Thread, Who};
+
+/// A thread's number. The service thread is the first.
+pub(crate) type Tid = usize;
+pub(crate) const SERVICE: Tid = 0;
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It was taken.
+    Moved,
+    /// The thread has nothing to do, or waits for another.
+    Blocked,
+}
+
+/// A pool as its driver has it.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) core: PoolState,
+    pub(crate) now: u64,
+    /// Work waits that may not start, and detectors know.
+    pub(crate) is_watched: bool,
+    /// Somebody will look whether rescuers have to be called.
+    pub(crate) mayday: bool,
+    /// A creation failed, and the service will try again.
+    pub(crate) retry: bool,
+}
+
+impl Pool {
+    /// It has more work than it may run.
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.core.work_waits() && self.core.is_at_capacity()
+    }
+}
+
+/// A node's limit, as its driver has it.
+#[derive(Debug)]
+pub(crate) struct Node(Mutex<NodeState>);
+
+impl Node {
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NodeSlots for Node {
+    fn try_get(&self, who: PwqRef) -> bool {
+        self.state().try_get(who)
+    }
+
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        self.state().may_keep(is_waiting, kept)
+    }
+
+    fn put(&self) -> Option<PwqRef> {
+        self.state().put()
+    }
+
+    fn leave(&self, who: PwqRef) -> bool {
+        self.state().leave(who)
+    }
+}
+
+/// A queue as its driver has it.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// It is there.
+    pub(crate) is_alive: bool,
+    /// Only its own items may queue.
+    pub(crate) is_closing: bool,
+    /// The link behind each slot.
+    pub(crate) slots: Vec<usize>,
+    /// All links there ever were, by number.
+    pub(crate) made: Vec<PwqRef>,
+    /// The pwqs, oldest first, retired ones included.
+    pub(crate) links: Vec<PwqRef>,
+    pub(crate) retired: Vec<PwqRef>,
+    pub(crate) books: FlushState<u8>,
+    /// Pwqs that will report, and one for the starter.
+    pub(crate) countdown: u32,
+    /// Who holds the queue's lock (WQ) from step to step.
+    pub(crate) lock: Option<Tid>,
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) max_active: u32,
+    /// For which the rescuer was called.
+    pub(crate) called: Vec<PwqRef>,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct World<'s> {
+    pub(crate) scope: &'s Scope,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) queues: Vec<Queue>,
+    /// The items, then one barrier for each thread.
+    pub(crate) items: Items,
+    pub(crate) threads: Vec<Option<Thread>>,
+    pub(crate) timers: Vec<Option<Op>>,
+    pub(crate) left: Faults,
+    pub(crate) ledger: Ledger,
+    /// More happened than the scope covers.
+    pub(crate) is_beyond: bool,
+}
+
+/// LIMIT: threads of a world.
+pub(crate) const THREADS: usize = 24;
+
+impl<'s> World<'s> {
+    pub(crate) fn new(scope: &'s Scope, without: Option<Rule>) -> Self {
+        let mut world = Self {
+            scope,
+            pools: Vec::new(),
+            queues: Vec::new(),
+            items: Items::new(scope.items.len() + THREADS),
+            threads: vec![Some(Thread::new(Who::Service))],
+            timers: vec![None; scope.items.len()],
+            left: scope.faults,
+            ledger: Ledger::new(scope),
+            is_beyond: false,
+        };
+        let clients = (0..scope.clients.len()).map(|n| Who::Client(n as u8));
+        world.threads.extend(clients.map(|who| Some(Thread::new(who))));
+        for (n, spec) in scope.pools.iter().enumerate() {
+            let mut config = PoolConfig::new(PoolId(n as u32), spec.concurrency(true));
+            // When a worker went idle does not matter: its time may be up at once.
+            config.idle_timeout = 0;
+            let mut core = PoolState::new(config);
+            if let Some(rule) = without {
+                core.take_out(rule);
+            }
+            let (is_watched, mayday, retry) = (false, false, false);
+            world.pools.push(Pool { core, now: 1, is_watched, mayday, retry });
+            for _ in 0..spec.workers {
+                world.add_first_worker(n);
+            }
+        }
+        for (n, spec) in scope.queues.iter().enumerate() {
+            world.queues.push(Queue::new(spec.node, spec.max_active));
+            if spec.rescuer {
+                world.threads.push(Some(Thread::new(Who::Rescuer(n as u8))));
+            }
+            if !starts_later(scope, n as u8) {
+                world.open_queue(n as u8, &spec.slots);
+            }
+        }
+        world
+    }
+
+    fn add_first_worker(&mut self, pool: usize) {
+        let id = self.pools[pool].core.worker_new();
+        let _ = self.pools[pool].core.worker_created(id, None, 1);
+        self.add_thread(Who::Worker(pool as u8, id));
+    }
+
+    pub(crate) fn add_thread(&mut self, who: Who) {
+        match self.threads.iter().position(Option::is_none) {
+            Some(free) => self.threads[free] = Some(Thread::new(who)),
+            None => self.threads.push(Some(Thread::new(who))),
+        }
+        assert!(self.threads.len() <= THREADS, "more threads than a world may have");
+    }
+
+    /// Makes a queue's pwqs, one for each slot.
+    pub(crate) fn open_queue(&mut self, queue: u8, slots: &[u8]) {
+        let spec = &self.scope.queues[usize::from(queue)];
+        let fresh = Queue::new(spec.node, spec.max_active);
+        self.queues[usize::from(queue)] = Queue { is_alive: true, ..fresh };
+        for &pool in slots {
+            let link = self.lead(queue, pool);
+            self.queues[usize::from(queue)].slots.push(link);
+        }
+    }
+
+    /// Makes a link: a new pwq in `pool`.
+    pub(crate) fn lead(&mut self, queue: u8, pool: u8) -> usize {
+        let spec = &self.scope.queues[usize::from(queue)];
+        let q = &mut self.queues[usize::from(queue)];
+        let config = PwqConfig {
+            wq: WqKey(u32::from(queue)),
+            max_active: q.max_active,
+            node: q.node.clone().map(|node| node as Arc<dyn NodeSlots>),
+            cpu_intensive: spec.cpu_intensive,
+            rescuer: spec.rescuer,
+            work_color: q.books.work_color(),
+        };
+        let p = &mut self.pools[usize::from(pool)];
+        // As for a queue that wants workers of another kind.
+        let _is_renewed = p.core.renew();
+        let pwq = p.core.add_pwq(config);
+        if spec.kind == Kind::Ordered && !q.links.is_empty() {
+            p.core.plug_pwq(pwq);
+        }
+        let at = PwqRef { pool: PoolId(u32::from(pool)), pwq };
+        q.links.push(at);
+        q.made.push(at);
+        q.made.len() - 1
+    }
+
+    // ---- what a lock hold ends with
+
+    pub(crate) fn thread(&mut self, tid: Tid) -> &mut Thread {
+        self.threads[tid].as_mut().expect("a thread that is gone took a step")
+    }
+
+    /// Drops a pool's lock and acts on the decision.
+    pub(crate) fn unlock(&mut self, tid: Tid, pool: u8, kick: Kick) {
+        let p = &mut self.pools[usize::from(pool)];
+        match kick {
+            Kick::None => p.mayday |= p.core.needs_rescuer(),
+            Kick::Wake(id) => self.wake(pool, id),
+            Kick::Watch => p.is_watched = true,
+            Kick::NeedFirst => self.thread(tid).todo.push(Todo::First(pool)),
+        }
+    }
+
+    pub(crate) fn wake(&mut self, pool: u8, id: WorkerId) {
+        let who = Who::Worker(pool, id);
+        let sleeper = self.threads.iter_mut().flatten().find(|thread| thread.who == who);
+        sleeper.expect("somebody was woken who is not there").token = true;
+    }
+
+    /// The rest of what an item's end demands, to be done outside of the lock.
+    pub(crate) fn rest(&mut self, tid: Tid, effects: &Effects) -> bool {
+        let todo = &mut self.thread(tid).todo;
+        let before = todo.len();
+        todo.extend(effects.grant.map(Todo::Grant));
+        todo.extend(effects.flush_done.map(|wq| Todo::FlushDone(wq.0 as u8)));
+        todo.extend(effects.retired.map(|wq| Todo::Retired(wq.0 as u8)));
+        todo.len() > before
+    }
+
+    /// One step of a thread.
+    pub(crate) fn step(&mut self, tid: Tid) -> Progress {
+        if !self.thread(tid).todo.is_empty() {
+            return self.do_first(tid);
+        }
+        if self.thread(tid).run.is_some() {
+            return self.run_on(tid);
+        }
+        match self.thread(tid).who {
+            Who::Service | Who::Client(_) => match self.op(tid) {
+                Some(op) => self.exec(tid, op),
+                None => Progress::Blocked,
+            },
+            Who::Rescuer(queue) => self.rescue(tid, queue),
+            Who::Worker(pool, id) => self.work(tid, pool, id),
+        }
+    }
+
+    /// The operation that a thread is in or comes to.
+    pub(crate) fn op(&self, tid: Tid) -> Option<Op> {
+        self.op_of(self.threads[tid].as_ref()?)
+    }
+
+    pub(crate) fn op_of(&self, thread: &Thread) -> Option<Op> {
+        let pc = usize::from(thread.exec.pc);
+        match (thread.run.map(|run| run.what), thread.who) {
+            (Some(Named::Item(item)), _) => {
+                let op = self.scope.items[usize::from(item)].get(pc).copied();
+                match op {
+                    Some(Op::Again(..)) if self.ledger.has_settled(item) => None,
+                    Some(Op::Again(queue, slot)) => Some(Op::Queue(item, queue, slot)),
+                    op => op,
+                }
+            }
+            (Some(Named::Barrier(_)), _) => None,
+            (None, Who::Client(client)) => self.scope.clients[usize::from(client)].get(pc).copied(),
+            (None, Who::Service) => thread.fired,
+            (None, _) => None,
+        }
+    }
+
+    /// Nobody watches where nothing waits: that is the worst that detectors may do, and all of them
+    /// get there.
+    pub(crate) fn rest_detectors(&mut self) {
+        for pool in &mut self.pools {
+            pool.is_watched &= pool.core.work_waits();
+        }
+    }
+
+    /// Whether everything that was asked for is done, and everybody rests.
+    pub(crate) fn is_done(&self) -> bool {
+        let rests = |tid: Tid, thread: &Thread| {
+            let is_idle = thread.run.is_none() && thread.todo.is_empty() && !thread.token;
+            is_idle && thread.at == At::Parked && self.op(tid).is_none() && thread.visit.is_none()
+        };
+        let mut threads =
+            self.threads.iter().enumerate().filter_map(|(tid, t)| Some((tid, t.as_ref()?)));
+        threads.all(|(tid, thread)| rests(tid, thread))
+            && self.timers.iter().all(Option::is_none)
+            && self.ledger.is_settled()
+            && self.pools.iter().all(|pool| !pool.core.work_waits())
+    }
+}
+
+impl Queue {
+    fn new(node: Option<u32>, max_active: u32) -> Self {
+        Self {
+            is_alive: false,
+            is_closing: false,
+            slots: Vec::new(),
+            made: Vec::new(),
+            links: Vec::new(),
+            retired: Vec::new(),
+            books: FlushState::new(),
+            countdown: 0,
+            lock: None,
+            node: node.map(|max| Arc::new(Node(Mutex::new(NodeState::new(max))))),
+            max_active: if node.is_some() { u32::MAX } else { max_active },
+            called: Vec::new(),
+        }
+    }
+}
+
+/// Whether a client makes the queue before anybody uses it: the first thing said of it.
+fn starts_later(scope: &Scope, queue: u8) -> bool {
+    let about = |op: &&Op| matches!(op, Op::Destroy(q) | Op::Create(q, _) if *q == queue);
+    let first = scope.clients.iter().flatten().find(about);
+    matches!(first, Some(Op::Create(..)))
+}

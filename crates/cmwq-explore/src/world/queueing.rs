@@ -1,0 +1,354 @@
+//! What is done with one item: queueing it, taking it back, waiting for it.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, WorkItem, WorkWord, WqKey};
+
+use super::{Micro, Progress, Run, SERVICE, Tid, World};
+use crate::scope::{Kind, Op};
+
+impl World<'_> {
+    /// One step of an operation.
+    pub(super) fn exec(&mut self, tid: Tid, op: Op) -> Progress {
+        match op {
+            Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),
+            Op::Arm(item, ..) => self.arm(tid, item, op),
+            Op::WaitFor(item) if self.ledger.has_settled(item) => self.done(tid),
+            Op::WaitFor(_) => Progress::Blocked,
+            Op::Flush(item) => self.flush_item(tid, item),
+            Op::Cancel(item) => self.cancel(tid, item, 0),
+            Op::Disable(item) => self.cancel(tid, item, 1),
+            Op::CancelSync(item) => self.cancel_sync(tid, item),
+            Op::Enable(item) => self.enable(tid, item),
+            _ => self.exec_on_queue(tid, op),
+        }
+    }
+
+    /// The operation has ended.
+    pub(super) fn done(&mut self, tid: Tid) -> Progress {
+        let thread = self.thread(tid);
+        if thread.fired.take().is_none() {
+            thread.exec.pc += 1;
+        }
+        thread.exec.micro = Micro::Start;
+        thread.event = false;
+        Progress::Moved
+    }
+
+    pub(super) fn goes_on(&mut self, tid: Tid, micro: Micro) -> Progress {
+        self.thread(tid).exec.micro = micro;
+        Progress::Moved
+    }
+
+    fn item(&self, item: u8) -> &WorkItem {
+        self.items.get(usize::from(item))
+    }
+
+    fn item_at(&self, number: usize) -> NonNull<WorkItem> {
+        self.items.pointer(number)
+    }
+
+    // ---- queueing
+
+    fn queue(&mut self, tid: Tid, item: u8, queue: u8, slot: u8) -> Progress {
+        let micro = self.thread(tid).exec.micro;
+        match micro {
+            Micro::Start => {
+                let q = &self.queues[usize::from(queue)];
+                if !q.is_alive && !q.is_closing {
+                    // Nobody has it yet.
+                    return Progress::Blocked;
+                }
+                if !self.lets_in(tid, queue) {
+                    return self.done(tid);
+                }
+                let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
+                let word = self.item(item).word();
+                let at = self.queues[usize::from(queue)].made[link];
+                let is_home = word.pool().is_none_or(|last| last == at.pool);
+                let is_idle = !word.is_pending() && word.disable_depth() == 0;
+                if is_home && is_idle && self.queues[usize::from(queue)].node.is_none() {
+                    if self.scope.is_static(queue) {
+                        return self.queue_at_home(tid, (item, queue), link, word);
+                    }
+                    return self.goes_on(tid, Micro::AtHome(link, word.bits()));
+                }
+                self.claim(tid, item, link)
+            }
+            Micro::AtHome(link, bits) => {
+                self.queue_at_home(tid, (item, queue), link, WorkWord::from_bits(bits))
+            }
+            Micro::Held => {
+                let link = self.queues[usize::from(queue)].slots.get(usize::from(slot)).copied();
+                self.claim(tid, item, link.unwrap_or_default())
+            }
+            Micro::Claimed(link) | Micro::Checked(link) => {
+                self.queue_claimed(tid, (item, queue, slot), link, micro)
+            }
+            _ => unreachable!("{micro:?}"),
+        }
+    }
+
+    /// Whether the caller may queue there.
+    fn lets_in(&self, tid: Tid, queue: u8) -> bool {
+        let q = &self.queues[usize::from(queue)];
+        let runs_there = |run: Run| {
+            let wq = self.pools[usize::from(run.pool)].core.pwq_wq(run.at);
+            wq == Some(WqKey(u32::from(queue)))
+        };
+        let run = self.threads[tid].as_ref().and_then(|thread| thread.run);
+        q.is_alive && (!q.is_closing || run.is_some_and(runs_there))
+    }
+
+    /// Claims an item that is neither pending nor disabled.
+    fn owns(&self, item: u8) -> bool {
+        let was = self.item(item).claim();
+        if was.is_pending() {
+            return false;
+        }
+        if was.disable_depth() != 0 {
+            self.item(item).release(was);
+            return false;
+        }
+        true
+    }
+
+    fn claim(&mut self, tid: Tid, item: u8, link: usize) -> Progress {
+        if !self.owns(item) {
+            return self.done(tid);
+        }
+        self.goes_on(tid, Micro::Claimed(link))
+    }
+
+    fn queue_at_home(
+        &mut self,
+        tid: Tid,
+        (item, queue): (u8, u8),
+        link: usize,
+        seen: WorkWord,
+    ) -> Progress {
+        let at = self.queues[usize::from(queue)].made[link];
+        if self.is_replaced(queue, link) {
+            return self.goes_on(tid, Micro::Held);
+        }
+        self.assert_not_retired(queue, at);
+        let pointer = self.item_at(usize::from(item));
+        let core = &mut self.pools[at.pool.0 as usize].core;
+        // SAFETY: items stay where they are as long as the world.
+        let queued = unsafe { core.enqueue_idle(at.pwq, pointer, seen) };
+        match queued {
+            Enqueued::Queued(kick) => {
+                self.ledger.queue(item, queue);
+                self.unlock(tid, at.pool.0 as u8, kick);
+                self.done(tid)
+            }
+            Enqueued::Changed => self.goes_on(tid, Micro::Held),
+        }
+    }
+
+    fn queue_claimed(
+        &mut self,
+        tid: Tid,
+        (item, queue, slot): (u8, u8, u8),
+        link: usize,
+        micro: Micro,
+    ) -> Progress {
+        let word = self.item(item).word();
+        if !self.lets_in(tid, queue) {
+            self.item(item).release(word);
+            return self.done(tid);
+        }
+        let at = self.queues[usize::from(queue)].made[link];
+        let kind = self.scope.queues[usize::from(queue)].kind;
+        let last = word.pool().filter(|&last| last != at.pool && kind != Kind::Ordered);
+        if let (Some(other), Micro::Claimed(_)) = (last, micro) {
+            let (pool, core) = (other.0 as u8, &self.pools[other.0 as usize].core);
+            let pointer = std::ptr::from_ref(self.item(item));
+            let func = self.item(item).func();
+            let key = WqKey(u32::from(queue));
+            return match core.executing_on(pointer as usize, func, key) {
+                Some(pwq) => {
+                    self.enqueue(tid, (item, queue), PwqRef { pool: other, pwq });
+                    self.done(tid)
+                }
+                None => {
+                    self.unlock(tid, pool, Kick::None);
+                    self.goes_on(tid, Micro::Checked(link))
+                }
+            };
+        }
+        if self.is_replaced(queue, link) {
+            let now = self.queues[usize::from(queue)].slots[usize::from(slot)];
+            return self.goes_on(tid, Micro::Claimed(now));
+        }
+        self.assert_not_retired(queue, at);
+        self.enqueue(tid, (item, queue), at);
+        self.done(tid)
+    }
+
+    fn assert_not_retired(&self, queue: u8, at: PwqRef) {
+        let is_retired = self.queues[usize::from(queue)].retired.contains(&at);
+        assert!(!is_retired, "an item goes to {at:?}, which was replaced");
+    }
+
+    fn enqueue(&mut self, tid: Tid, (item, queue): (u8, u8), at: PwqRef) {
+        let pointer = self.item_at(usize::from(item));
+        // SAFETY: items stay where they are as long as the world; PENDING is ours.
+        let kick = unsafe { self.pools[at.pool.0 as usize].core.enqueue(at.pwq, pointer) };
+        self.ledger.queue(item, queue);
+        self.unlock(tid, at.pool.0 as u8, kick);
+    }
+
+    fn is_replaced(&self, queue: u8, link: usize) -> bool {
+        let kind = self.scope.queues[usize::from(queue)].kind;
+        let q = &self.queues[usize::from(queue)];
+        let at = q.made[link];
+        let core: &PoolState = &self.pools[at.pool.0 as usize].core;
+        let leads_here = q.slots.first() == Some(&link);
+        kind != Kind::PerCpu
+            && (!core.accepts(at.pwq, WqKey(u32::from(queue)))
+                || kind == Kind::Ordered && !leads_here)
+    }
+
+    // ---- timers
+
+    fn arm(&mut self, tid: Tid, item: u8, op: Op) -> Progress {
+        if !self.owns(item) {
+            return self.done(tid);
+        }
+        self.timers[usize::from(item)] = Some(op);
+        self.done(tid)
+    }
+
+    /// A timer expires: the service thread queues the item.
+    pub(crate) fn fire(&mut self, item: u8) -> Progress {
+        let thread = self.thread(SERVICE);
+        if thread.fired.is_some() || !thread.todo.is_empty() {
+            return Progress::Blocked;
+        }
+        let Some(Op::Arm(_, queue, slot)) = self.timers[usize::from(item)].take() else {
+            return Progress::Blocked;
+        };
+        let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
+        let thread = self.thread(SERVICE);
+        thread.fired = Some(Op::Queue(item, queue, slot));
+        thread.exec.micro = Micro::Claimed(link);
+        Progress::Moved
+    }
+
+    // ---- taking back
+
+    /// Makes PENDING the caller's. `Blocked`: somebody else is about to queue the item.
+    fn grab(&mut self, tid: Tid, item: u8) -> Progress {
+        if self.timers[usize::from(item)].take().is_some() {
+            return Progress::Moved;
+        }
+        if !self.item(item).claim().is_pending() {
+            return Progress::Moved;
+        }
+        let Some(pool) = self.item(item).word().pool() else { return Progress::Blocked };
+        let pointer = self.item_at(usize::from(item));
+        // SAFETY: items stay where they are as long as the world.
+        let grabbed = unsafe { self.pools[pool.0 as usize].core.try_grab(pointer) };
+        let Grab::Taken(effects) = grabbed else { return Progress::Blocked };
+        self.ledger.take_back(item);
+        self.unlock(tid, pool.0 as u8, effects.kick);
+        let _ = self.rest(tid, &effects);
+        Progress::Moved
+    }
+
+    fn release(&self, item: u8, deeper: i32) {
+        let word = self.item(item).word();
+        let depth = word.disable_depth().saturating_add_signed(deeper);
+        self.item(item).release(word.with_disable_depth(depth));
+    }
+
+    fn cancel(&mut self, tid: Tid, item: u8, deeper: i32) -> Progress {
+        if self.thread(tid).exec.micro == Micro::Held {
+            self.release(item, deeper);
+            return self.done(tid);
+        }
+        if deeper == 0 && !self.item(item).is_pending() {
+            return self.done(tid);
+        }
+        match self.grab(tid, item) {
+            Progress::Moved => self.goes_on(tid, Micro::Held),
+            Progress::Blocked => Progress::Blocked,
+        }
+    }
+
+    fn enable(&mut self, tid: Tid, item: u8) -> Progress {
+        match self.grab(tid, item) {
+            Progress::Moved => {
+                self.release(item, -1);
+                self.done(tid)
+            }
+            Progress::Blocked => Progress::Blocked,
+        }
+    }
+
+    fn cancel_sync(&mut self, tid: Tid, item: u8) -> Progress {
+        let (micro, is_over) = (self.thread(tid).exec.micro, self.thread(tid).event);
+        match micro {
+            Micro::Start => match self.grab(tid, item) {
+                Progress::Moved => self.goes_on(tid, Micro::Held),
+                Progress::Blocked => Progress::Blocked,
+            },
+            Micro::Held => {
+                self.release(item, 1);
+                self.goes_on(tid, Micro::Disabled)
+            }
+            Micro::Disabled => match self.wait_for(tid, item) {
+                Some(true) => self.goes_on(tid, Micro::Waiting),
+                _ => self.goes_on(tid, Micro::Waited),
+            },
+            Micro::Waiting if is_over => {
+                self.ledger.waited(tid);
+                self.goes_on(tid, Micro::Waited)
+            }
+            Micro::Waiting => Progress::Blocked,
+            Micro::Waited => {
+                self.ledger.is_still(item);
+                self.enable(tid, item)
+            }
+            micro => unreachable!("{micro:?}"),
+        }
+    }
+
+    // ---- waiting
+
+    fn flush_item(&mut self, tid: Tid, item: u8) -> Progress {
+        if self.thread(tid).exec.micro == Micro::Waiting {
+            if !self.thread(tid).event {
+                return Progress::Blocked;
+            }
+            self.ledger.waited(tid);
+            return self.done(tid);
+        }
+        match self.wait_for(tid, item) {
+            Some(true) => self.goes_on(tid, Micro::Waiting),
+            Some(false) => self.done(tid),
+            None => Progress::Blocked,
+        }
+    }
+
+    /// Puts a barrier behind the item. `Some(false)`: it is idle. `None`: it is about to be queued.
+    fn wait_for(&mut self, tid: Tid, item: u8) -> Option<bool> {
+        let word = self.item(item).word();
+        let Some(pool) = word.pool() else { return (!word.is_pending()).then_some(false) };
+        let barrier = self.scope.items.len() + tid;
+        self.items.renew(barrier);
+        self.thread(tid).event = false;
+        let (target, barrier) = (self.item_at(usize::from(item)), self.item_at(barrier));
+        let core = &mut self.pools[pool.0 as usize].core;
+        // SAFETY: items stay where they are as long as the world; this thread uses its barrier for
+        // one wait at a time.
+        let found = unsafe { core.insert_barrier(target, barrier) };
+        self.unlock(tid, pool.0 as u8, Kick::None);
+        if found == FlushTarget::Idle {
+            return (!word.is_pending()).then_some(false);
+        }
+        self.ledger.wait_for_item(tid, item);
+        Some(true)
+    }
+}

@@ -1,0 +1,318 @@
+//! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
+
+use cmwq_core::{FlushState, PwqRef, Start};
+
+use super::{At, Micro, Pool, Progress, Tid, Todo, Who, World};
+use crate::scope::{Kind, Op};
+
+/// Of `Apply`: retire the pwqs one after the other; then unplug.
+const RETIRE: Micro = Micro::Phase(0);
+const UNPLUG: Micro = Micro::Phase(1);
+/// Of `Destroy`: look whether anything is left; let the rescuer go; leave all pools.
+const EMPTY: Micro = Micro::Phase(2);
+const STOP: Micro = Micro::Phase(3);
+const LEAVE: Micro = Micro::Phase(4);
+
+impl World<'_> {
+    pub(super) fn exec_on_queue(&mut self, tid: Tid, op: Op) -> Progress {
+        match op {
+            Op::FlushQueue(queue) => match self.flush(tid, queue) {
+                Some(true) => self.done(tid),
+                Some(false) => Progress::Moved,
+                None => Progress::Blocked,
+            },
+            Op::Apply(queue, pool) => self.apply_attrs(tid, queue, pool),
+            Op::SetMaxActive(queue, max_active) => self.set_max_active(tid, queue, max_active),
+            Op::Destroy(queue) => self.destroy(tid, queue),
+            Op::Create(queue, pool) => {
+                let slots = vec![pool; self.scope.queues[usize::from(queue)].slots.len()];
+                self.open_queue(queue, &slots);
+                self.done(tid)
+            }
+            Op::Offline(pool) => self.set_online(tid, pool, false),
+            Op::Online(pool) => self.set_online(tid, pool, true),
+            _ => unreachable!("{op:?}"),
+        }
+    }
+
+    /// Whether the queue's lock can be had.
+    fn may_lock(&self, tid: Tid, queue: u8) -> bool {
+        self.queues[usize::from(queue)].lock.is_none_or(|holder| holder == tid)
+    }
+
+    // ---- flushing
+
+    /// `Some(true)`: done. `Some(false)`: has to wait, or goes on waiting. `None`: cannot move.
+    fn flush(&mut self, tid: Tid, queue: u8) -> Option<bool> {
+        if !self.may_lock(tid, queue) {
+            return None;
+        }
+        if self.thread(tid).exec.micro == Micro::Waiting {
+            if !self.thread(tid).event {
+                return None;
+            }
+            self.hand_over(tid, queue);
+            self.ledger.waited(tid);
+            return Some(true);
+        }
+        let q = &mut self.queues[usize::from(queue)];
+        if q.links.is_empty() {
+            return Some(true);
+        }
+        let mut books = std::mem::replace(&mut q.books, FlushState::new());
+        self.ledger.wait_for_queue(tid, queue);
+        let start = books.start(tid as u8, &mut |flush, color| self.prep_pwqs(queue, flush, color));
+        self.queues[usize::from(queue)].books = books;
+        self.thread(tid).event = false;
+        if start == Start::Done {
+            self.ledger.waited(tid);
+            return Some(true);
+        }
+        self.thread(tid).exec.micro = Micro::Waiting;
+        Some(false)
+    }
+
+    fn prep_pwqs(&mut self, queue: u8, flush: Option<u8>, color: Option<u8>) -> bool {
+        let q = &mut self.queues[usize::from(queue)];
+        if flush.is_some() {
+            assert_eq!(q.countdown, 0, "a flush was started before the end of the last one");
+            q.countdown = 1;
+        }
+        for at in &q.links {
+            if self.pools[at.pool.0 as usize].core.flush_prep(at.pwq, flush, color) {
+                q.countdown += 1;
+            }
+        }
+        if flush.is_none() {
+            return false;
+        }
+        q.countdown -= 1;
+        q.countdown > 0
+    }
+
+    fn hand_over(&mut self, tid: Tid, queue: u8) {
+        let q = &mut self.queues[usize::from(queue)];
+        if !q.books.is_first(tid as u8) {
+            return;
+        }
+        let mut books = std::mem::replace(&mut q.books, FlushState::new());
+        let mut finished = Vec::new();
+        books.cascade(&mut |flush, color| self.prep_pwqs(queue, flush, color), |flusher| {
+            finished.push(flusher)
+        });
+        self.queues[usize::from(queue)].books = books;
+        for flusher in finished {
+            self.thread(usize::from(flusher)).event = true;
+        }
+    }
+
+    /// One pwq has nothing of the flushed colour left.
+    pub(super) fn flush_pwq_done(&mut self, queue: u8) {
+        let q = &mut self.queues[usize::from(queue)];
+        q.countdown -= 1;
+        if let Some(first) = q.books.first().filter(|_| q.countdown == 0) {
+            self.thread(usize::from(first)).event = true;
+        }
+    }
+
+    // ---- attributes
+
+    fn apply_attrs(&mut self, tid: Tid, queue: u8, pool: u8) -> Progress {
+        if !self.may_lock(tid, queue) {
+            return Progress::Blocked;
+        }
+        match self.thread(tid).exec.micro {
+            Micro::Start => self.relink(tid, queue, pool),
+            RETIRE => self.retire_next(tid, queue),
+            UNPLUG => {
+                self.unplug_oldest(tid, queue);
+                self.unlock_queue(tid, queue);
+                self.done(tid)
+            }
+            micro => unreachable!("{micro:?}"),
+        }
+    }
+
+    /// Publishes the new links.
+    fn relink(&mut self, tid: Tid, queue: u8, pool: u8) -> Progress {
+        let q = &self.queues[usize::from(queue)];
+        let is_there = |link: &usize| q.made[*link].pool.0 == u32::from(pool);
+        if !q.is_alive || q.links.is_empty() || q.slots.iter().all(is_there) {
+            return self.done(tid);
+        }
+        let before: Vec<_> = q.links.iter().copied().filter(|at| !q.retired.contains(at)).collect();
+        for slot in 0..q.slots.len() {
+            let link = self.lead(queue, pool);
+            self.queues[usize::from(queue)].slots[slot] = link;
+        }
+        self.queues[usize::from(queue)].lock = Some(tid);
+        self.thread(tid).retire = before;
+        self.goes_on(tid, RETIRE)
+    }
+
+    fn retire_next(&mut self, tid: Tid, queue: u8) -> Progress {
+        if let Some(at) = self.thread(tid).remove {
+            return self.remove(tid, queue, at);
+        }
+        let Some(at) = self.thread(tid).retire.pop() else {
+            return self.goes_on(tid, UNPLUG);
+        };
+        let pool = at.pool.0 as u8;
+        let is_idle = self.pools[usize::from(pool)].core.retire_pwq(at.pwq);
+        self.unlock(tid, pool, cmwq_core::Kick::None);
+        self.queues[usize::from(queue)].retired.push(at);
+        self.thread(tid).remove = is_idle.then_some(at);
+        Progress::Moved
+    }
+
+    /// Removes a pwq, once a slot that is on its way to it has come. One that its rescuer visits is
+    /// left to him.
+    fn remove(&mut self, tid: Tid, queue: u8, at: PwqRef) -> Progress {
+        match self.try_remove(queue, at) {
+            None => Progress::Blocked,
+            Some(is_removed) => {
+                let thread = self.thread(tid);
+                thread.remove = None;
+                if is_removed {
+                    thread.unused.push(at.pool.0 as u8);
+                }
+                Progress::Moved
+            }
+        }
+    }
+
+    /// `None`: a slot is on its way to it. `Some(false)`: its rescuer visits.
+    fn try_remove(&mut self, queue: u8, at: PwqRef) -> Option<bool> {
+        let core = &mut self.pools[at.pool.0 as usize].core;
+        if core.remove_pwq(at.pwq).is_none() {
+            return core.is_visited(at.pwq).then_some(false);
+        }
+        let q = &mut self.queues[usize::from(queue)];
+        q.links.retain(|other| *other != at);
+        q.retired.retain(|other| *other != at);
+        Some(true)
+    }
+
+    fn unplug_oldest(&mut self, tid: Tid, queue: u8) {
+        let is_ordered = self.scope.queues[usize::from(queue)].kind == Kind::Ordered;
+        let oldest = self.queues[usize::from(queue)].links.first().copied();
+        if let Some(at) = oldest.filter(|_| is_ordered) {
+            let kick = self.pools[at.pool.0 as usize].core.unplug_pwq(at.pwq);
+            self.unlock(tid, at.pool.0 as u8, kick);
+        }
+    }
+
+    fn unlock_queue(&mut self, tid: Tid, queue: u8) {
+        self.queues[usize::from(queue)].lock = None;
+        let thread = self.thread(tid);
+        let unused = std::mem::take(&mut thread.unused);
+        thread.todo.extend(unused.into_iter().map(Todo::CloseIfUnused));
+    }
+
+    /// Some retired pwq has drained.
+    pub(super) fn release_retired(&mut self, tid: Tid, queue: u8) -> Progress {
+        if !self.may_lock(tid, queue) {
+            return Progress::Blocked;
+        }
+        for at in self.queues[usize::from(queue)].retired.clone() {
+            let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
+            if load.is_some_and(|load| !load.2) {
+                match self.try_remove(queue, at) {
+                    None => return Progress::Blocked,
+                    Some(true) => self.thread(tid).unused.push(at.pool.0 as u8),
+                    Some(false) => {}
+                }
+            }
+        }
+        self.unplug_oldest(tid, queue);
+        self.unlock_queue(tid, queue);
+        Progress::Moved
+    }
+
+    // ---- the end of a queue
+
+    fn destroy(&mut self, tid: Tid, queue: u8) -> Progress {
+        self.queues[usize::from(queue)].is_closing = true;
+        match self.thread(tid).exec.micro {
+            Micro::Start | Micro::Waiting => match self.flush(tid, queue) {
+                Some(true) => self.goes_on(tid, EMPTY),
+                Some(false) => Progress::Moved,
+                None => Progress::Blocked,
+            },
+            EMPTY => {
+                let links = &self.queues[usize::from(queue)].links;
+                let is_busy = links.iter().any(|at| {
+                    let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
+                    load.is_some_and(|load| load.2)
+                });
+                self.goes_on(tid, if is_busy { Micro::Start } else { STOP })
+            }
+            STOP => {
+                self.queues[usize::from(queue)].called.clear();
+                if !self.may_lock(tid, queue) || self.rescuer_is_busy(queue) {
+                    return Progress::Blocked;
+                }
+                let q = &mut self.queues[usize::from(queue)];
+                q.lock = Some(tid);
+                q.retired.clear();
+                self.goes_on(tid, LEAVE)
+            }
+            LEAVE => self.leave_pools(tid, queue),
+            micro => unreachable!("{micro:?}"),
+        }
+    }
+
+    fn rescuer_is_busy(&self, queue: u8) -> bool {
+        self.threads.iter().flatten().any(|thread| {
+            thread.who == Who::Rescuer(queue)
+                && (thread.at != At::Parked || thread.run.is_some() || !thread.todo.is_empty())
+        })
+    }
+
+    fn leave_pools(&mut self, tid: Tid, queue: u8) -> Progress {
+        let Some(at) = self.queues[usize::from(queue)].links.first().copied() else {
+            let q = &mut self.queues[usize::from(queue)];
+            (q.lock, q.is_alive) = (None, false);
+            return self.done(tid);
+        };
+        if self.try_remove(queue, at).is_none() {
+            return Progress::Blocked;
+        }
+        self.queues[usize::from(queue)].links.retain(|other| *other != at);
+        self.thread(tid).todo.push(Todo::CloseIfUnused(at.pool.0 as u8));
+        Progress::Moved
+    }
+
+    // ---- limits and CPUs
+
+    fn set_max_active(&mut self, tid: Tid, queue: u8, max_active: u32) -> Progress {
+        if !self.may_lock(tid, queue) {
+            return Progress::Blocked;
+        }
+        self.ledger.limit(queue, max_active);
+        let q = &mut self.queues[usize::from(queue)];
+        if let Some(node) = q.node.clone() {
+            node.state().set_max(max_active);
+            loop {
+                let granted = node.state().next_granted();
+                let Some(at) = granted else { return self.done(tid) };
+                self.thread(tid).todo.push(Todo::Grant(at));
+            }
+        }
+        q.max_active = max_active;
+        for at in q.links.clone() {
+            let core = &mut self.pools[at.pool.0 as usize].core;
+            let kick = core.set_max_active(at.pwq, max_active);
+            self.unlock(tid, at.pool.0 as u8, kick);
+        }
+        self.done(tid)
+    }
+
+    fn set_online(&mut self, tid: Tid, pool: u8, is_online: bool) -> Progress {
+        let concurrency = self.scope.pools[usize::from(pool)].concurrency(is_online);
+        let Pool { core, .. } = &mut self.pools[usize::from(pool)];
+        let kick = core.set_concurrency(concurrency);
+        self.unlock(tid, pool, kick);
+        self.done(tid)
+    }
+}

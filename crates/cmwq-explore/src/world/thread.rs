@@ -1,0 +1,132 @@
+//! A thread: who it is, how far it has come, and what it has to do next.
+
+use cmwq_core::{PwqId, PwqRef, RescueVisit, WorkerId};
+
+use super::Todo;
+use crate::scope::Op;
+
+/// Who a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Creates where that failed, calls rescuers, lets timers expire, detects.
+    Service,
+    Client(u8),
+    Rescuer(u8),
+    Worker(u8, WorkerId),
+}
+
+/// Where a worker is between two items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum At {
+    /// Asleep, or about to be.
+    Parked,
+    /// About to ask.
+    Awake,
+    /// About to sleep: looks at other pools before.
+    Looking,
+    /// Will be lent to this pool if it may.
+    Lending(u8),
+    /// Serves this pool.
+    Serving(u8),
+    /// About to go home.
+    Returning,
+}
+
+/// What a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) what: Named,
+    /// The pool whose item it is, and the record that runs it.
+    pub(crate) pool: u8,
+    pub(crate) id: WorkerId,
+    pub(crate) at: PwqId,
+}
+
+/// An item by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Named {
+    Item(u8),
+    /// With which this thread waits.
+    Barrier(u8),
+}
+
+/// How far a program has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Exec {
+    pub(crate) pc: u8,
+    pub(crate) micro: Micro,
+}
+
+/// Within one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Micro {
+    #[default]
+    Start,
+    /// PENDING is ours; this link was read.
+    Claimed(usize),
+    /// And the last pool does not run the item.
+    Checked(usize),
+    /// This link was read, and the item's word, which was idle.
+    AtHome(usize, u64),
+    /// PENDING was taken from whoever had queued the item.
+    Held,
+    /// The item is disabled; wait for its run.
+    Disabled,
+    /// A barrier, or a flush, will tell.
+    Waiting,
+    /// The wait is over.
+    Waited,
+    /// See `queues`.
+    Phase(u8),
+}
+
+/// A thread. See the module header.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) who: Who,
+    pub(crate) at: At,
+    /// Somebody woke it.
+    pub(crate) token: bool,
+    pub(crate) todo: Vec<Todo>,
+    pub(crate) run: Option<Run>,
+    pub(crate) exec: Exec,
+    /// Of a timer that has expired.
+    pub(crate) fired: Option<Op>,
+    /// What it waits for has happened.
+    pub(crate) event: bool,
+    /// Its record where it is a guest.
+    pub(crate) guest: Option<WorkerId>,
+    /// A guest's own pool wants it back.
+    pub(crate) is_wanted: bool,
+    pub(crate) visit: Option<RescueVisit>,
+    /// Pwqs to be retired, to be removed, and pools that they led to.
+    pub(crate) retire: Vec<PwqRef>,
+    pub(crate) remove: Option<PwqRef>,
+    pub(crate) unused: Vec<u8>,
+}
+
+impl Thread {
+    /// A worker between two lock holds behind an item.
+    pub(crate) fn is_between(&self) -> bool {
+        self.at == At::Awake && self.run.is_none()
+    }
+
+    pub(crate) fn new(who: Who) -> Self {
+        Self {
+            who,
+            at: At::Parked,
+            token: false,
+            todo: Vec::new(),
+            run: None,
+            exec: Exec::default(),
+            fired: None,
+            event: false,
+            guest: None,
+            is_wanted: false,
+            visit: None,
+            retire: Vec::new(),
+            remove: None,
+            unused: Vec::new(),
+        }
+    }
+}

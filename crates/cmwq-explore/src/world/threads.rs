@@ -1,0 +1,340 @@
+//! Workers, guests and rescuers between two lock holds, and what is reported of them.
+
+use cmwq_core::{Claim, Kick, Next, Rescue, RescueVisit, WorkerId};
+
+use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
+
+impl World<'_> {
+    /// A worker's step, when it runs nothing and has nothing left to do.
+    pub(super) fn work(&mut self, tid: Tid, pool: u8, id: WorkerId) -> Progress {
+        match self.thread(tid).at {
+            At::Parked => {
+                if !std::mem::take(&mut self.thread(tid).token) {
+                    return Progress::Blocked;
+                }
+                self.ask(tid, pool, id);
+            }
+            At::Awake => self.ask(tid, pool, id),
+            At::Looking => self.thread(tid).at = At::Parked,
+            At::Lending(busy) => self.lend(tid, pool, id, busy),
+            At::Serving(busy) => self.serve(tid, busy),
+            At::Returning => {
+                self.pools[usize::from(pool)].core.lend_end(id);
+                self.unlock(tid, pool, Kick::None);
+                self.thread(tid).at = At::Awake;
+            }
+        }
+        Progress::Moved
+    }
+
+    fn ask(&mut self, tid: Tid, pool: u8, id: WorkerId) {
+        let p = &mut self.pools[usize::from(pool)];
+        let now = p.now;
+        match p.core.next(id, || now) {
+            Next::Run(claim) => self.begin(tid, pool, id, &claim),
+            Next::Manage => {
+                self.unlock(tid, pool, Kick::None);
+                let thread = self.thread(tid);
+                thread.at = At::Awake;
+                thread.todo.push(Todo::Manage(pool, id));
+            }
+            Next::Sleep { watch } => {
+                let is_closed = p.core.is_closed();
+                self.unlock(tid, pool, if watch { Kick::Watch } else { Kick::None });
+                let looks = self.left.lending && !watch;
+                let thread = self.thread(tid);
+                thread.at = if looks { At::Looking } else { At::Parked };
+                if is_closed {
+                    thread.todo.push(Todo::Dismiss(pool));
+                }
+            }
+            Next::Exit => {
+                self.unlock(tid, pool, Kick::None);
+                self.threads[tid] = None;
+            }
+        }
+    }
+
+    /// A claimed item's function is entered.
+    fn begin(&mut self, tid: Tid, pool: u8, id: WorkerId, claim: &Claim) {
+        self.unlock(tid, pool, claim.kick);
+        let what = self.name_of(claim.item as usize);
+        let p = &self.pools[usize::from(pool)].core;
+        let counts = p.worker_view(id).is_some_and(|view| view.running);
+        let own = self.threads[tid].as_ref().is_some_and(|t| t.who == Who::Worker(pool, id));
+        let is_intensive = self.scope.queues[claim.wq.0 as usize].cpu_intensive;
+        assert!(!own || counts != is_intensive, "who starts {what:?} counts: {counts}");
+        self.ledger.start(what, tid, pool, claim.pwq, self.scope);
+        let thread = self.thread(tid);
+        thread.run = Some(Run { what, pool, id, at: claim.pwq });
+        thread.exec = Exec::default();
+    }
+
+    pub(crate) fn name_of(&self, addr: usize) -> Named {
+        let (number, items) = (self.items.number(addr), self.scope.items.len());
+        if number < items {
+            return Named::Item(number as u8);
+        }
+        Named::Barrier((number - items) as u8)
+    }
+
+    /// The function goes on, or has returned.
+    pub(super) fn run_on(&mut self, tid: Tid) -> Progress {
+        if let Some(op) = self.op(tid) {
+            return self.exec(tid, op);
+        }
+        let thread = self.thread(tid);
+        let Some(run) = thread.run else { return Progress::Blocked };
+        if let (Who::Worker(home, id), true, Micro::Start) =
+            (thread.who, thread.guest.is_some(), thread.exec.micro)
+        {
+            self.turn_home(tid, home, id);
+            return Progress::Moved;
+        }
+        self.finish(tid, run);
+        Progress::Moved
+    }
+
+    /// The books behind an item.
+    fn finish(&mut self, tid: Tid, run: Run) {
+        if let Named::Barrier(waiter) = run.what {
+            self.thread(usize::from(waiter)).event = true;
+        }
+        let core = &mut self.pools[usize::from(run.pool)].core;
+        let effects = core.finish(run.id);
+        let is_back = core.worker_view(run.id).is_some_and(|view| !view.sleeping);
+        assert!(is_back, "whose item has ended is believed blocked");
+        self.ledger.end(run.what);
+        let thread = self.thread(tid);
+        thread.run = None;
+        thread.exec = Exec::default();
+        match (thread.who, thread.guest) {
+            (Who::Worker(pool, id), None) => {
+                if self.rest(tid, &effects) {
+                    self.thread(tid).at = At::Awake;
+                } else {
+                    // Under the same lock hold.
+                    self.ask(tid, pool, id);
+                }
+            }
+            (Who::Worker(..), Some(_)) => {
+                if !self.rest(tid, &effects) {
+                    self.serve(tid, run.pool);
+                }
+            }
+            _ => {
+                self.unlock(tid, run.pool, effects.kick);
+                let _ = self.rest(tid, &effects);
+            }
+        }
+    }
+
+    // ---- guests
+
+    fn lend(&mut self, tid: Tid, pool: u8, id: WorkerId, busy: u8) {
+        let lent = self.pools[usize::from(pool)].core.lend(id);
+        let kick = if lent.is_some() { Kick::Watch } else { Kick::None };
+        self.unlock(tid, pool, kick);
+        let thread = self.thread(tid);
+        thread.at = if lent.is_some() { At::Serving(busy) } else { At::Parked };
+    }
+
+    /// Between two items for another pool: its own pool is told, and asked.
+    fn turn_home(&mut self, tid: Tid, home: u8, id: WorkerId) {
+        let p = &mut self.pools[usize::from(home)].core;
+        let _ = p.lend_again(id);
+        let is_wanted = p.work_waits() || p.is_over_capacity();
+        self.unlock(tid, home, Kick::None);
+        let thread = self.thread(tid);
+        thread.is_wanted = is_wanted;
+        thread.exec.micro = Micro::Held;
+    }
+
+    /// A guest takes the next item, or leaves.
+    fn serve(&mut self, tid: Tid, busy: u8) {
+        let (known, is_wanted) = (self.thread(tid).guest, self.thread(tid).is_wanted);
+        let p = &mut self.pools[usize::from(busy)].core;
+        let guest = known.unwrap_or_else(|| p.guest_enter());
+        self.thread(tid).guest = Some(guest);
+        let p = &mut self.pools[usize::from(busy)].core;
+        if !(is_wanted && p.guest_may_leave(guest))
+            && let Some(claim) = p.guest_next(guest)
+        {
+            self.begin(tid, busy, guest, &claim);
+            return;
+        }
+        let kick = p.guest_leave(guest);
+        self.unlock(tid, busy, kick);
+        let thread = self.thread(tid);
+        thread.guest = None;
+        thread.is_wanted = false;
+        thread.at = At::Returning;
+    }
+
+    /// An idle worker that looks around finds that `busy` has a backlog.
+    pub(crate) fn look_around(&mut self, tid: Tid, busy: u8) -> Progress {
+        let thread = self.threads[tid].as_mut();
+        let Some(thread) = thread.filter(|thread| thread.at == At::Looking) else {
+            return Progress::Blocked;
+        };
+        let Who::Worker(home, _) = thread.who else { return Progress::Blocked };
+        let is_busy = self.pools[usize::from(busy)].has_backlog();
+        if home == busy || !is_busy || !thread.todo.is_empty() {
+            return Progress::Blocked;
+        }
+        thread.at = At::Lending(busy);
+        thread.todo.push(Todo::Spare(home));
+        Progress::Moved
+    }
+
+    /// Another pool's backlog calls for a worker of this one.
+    pub(crate) fn call_to_lend(&mut self, pool: u8) -> Progress {
+        let other_waits = (0..self.pools.len())
+            .any(|other| other != usize::from(pool) && self.pools[other].has_backlog());
+        if !self.left.lending || !other_waits {
+            return Progress::Blocked;
+        }
+        let kick = self.pools[usize::from(pool)].core.kick_to_lend();
+        if kick == Kick::None {
+            return Progress::Blocked;
+        }
+        self.unlock(SERVICE, pool, kick);
+        Progress::Moved
+    }
+
+    // ---- rescuers
+
+    pub(super) fn rescue(&mut self, tid: Tid, queue: u8) -> Progress {
+        let (pool, visit) = match self.thread(tid).visit.take() {
+            Some(visit) => (self.visited_pool(tid), visit),
+            None => match self.answer(tid, queue) {
+                None => return Progress::Blocked,
+                Some(None) => return Progress::Moved,
+                Some(Some(begun)) => begun,
+            },
+        };
+        self.go_on_rescuing(tid, (pool, queue), visit);
+        Progress::Moved
+    }
+
+    fn visited_pool(&mut self, tid: Tid) -> u8 {
+        match self.thread(tid).at {
+            At::Serving(pool) => pool,
+            _ => unreachable!("a visit without a pool"),
+        }
+    }
+
+    /// The next call; `Some(None)`: that pwq has gone.
+    fn answer(&mut self, tid: Tid, queue: u8) -> Option<Option<(u8, RescueVisit)>> {
+        let q = &mut self.queues[usize::from(queue)];
+        if q.called.is_empty() {
+            return None;
+        }
+        let at = q.called.remove(0);
+        let pool = at.pool.0 as u8;
+        let key = cmwq_core::WqKey(u32::from(queue));
+        let visit = self.pools[usize::from(pool)].core.rescue_begin(at.pwq, key);
+        if visit.is_none() {
+            self.unlock(tid, pool, Kick::None);
+        }
+        Some(visit.map(|visit| (pool, visit)))
+    }
+
+    fn go_on_rescuing(&mut self, tid: Tid, (pool, queue): (u8, u8), mut visit: RescueVisit) {
+        let others_wait = !self.queues[usize::from(queue)].called.is_empty();
+        let p = &mut self.pools[usize::from(pool)].core;
+        let is_called_again = match p.rescue_next(&mut visit, others_wait) {
+            Rescue::Run(claim) => {
+                self.thread(tid).at = At::Serving(pool);
+                let id = visit.worker();
+                self.thread(tid).visit = Some(visit);
+                self.begin(tid, pool, id, &claim);
+                return;
+            }
+            Rescue::CallAgain => true,
+            Rescue::Leave => false,
+        };
+        let pwq = visit.pwq();
+        let kick = p.rescue_end(visit);
+        let has_drained = p.has_drained(pwq);
+        self.unlock(tid, pool, kick);
+        self.thread(tid).at = At::Parked;
+        if is_called_again {
+            let at = cmwq_core::PwqRef { pool: cmwq_core::PoolId(u32::from(pool)), pwq };
+            self.queues[usize::from(queue)].called.push(at);
+        }
+        if has_drained {
+            self.thread(tid).todo.push(Todo::Retired(queue));
+        }
+    }
+
+    // ---- reports
+
+    /// A detector tells the pool that this worker is blocked.
+    pub(crate) fn report_blocked(&mut self, tid: Tid) -> Progress {
+        let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        let Some(view) = p.worker_view(id).filter(|view| !view.sleeping) else {
+            return Progress::Blocked;
+        };
+        let kick = p.worker_blocked(id, view.seq);
+        self.unlock(SERVICE, pool, kick);
+        Progress::Moved
+    }
+
+    /// A report comes twice, and one about an earlier run.
+    pub(crate) fn report_late(&mut self, tid: Tid) -> Progress {
+        let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        let Some(view) = p.worker_view(id) else { return Progress::Blocked };
+        let earlier = p.worker_blocked(id, view.seq.wrapping_sub(1));
+        let twice = if view.sleeping { p.worker_blocked(id, view.seq) } else { Kick::None };
+        assert_eq!((earlier, twice), (Kick::None, Kick::None), "a stray report woke somebody");
+        p.worker_resumed(id, view.seq.wrapping_sub(1));
+        assert_eq!(Some(view), p.worker_view(id), "a stray report changed the books");
+        Progress::Moved
+    }
+
+    /// A detector tells the pool that this worker runs again.
+    pub(crate) fn report_resumed(&mut self, tid: Tid) -> Progress {
+        let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        let Some(view) = p.worker_view(id).filter(|view| view.sleeping) else {
+            return Progress::Blocked;
+        };
+        p.worker_resumed(id, view.seq);
+        Progress::Moved
+    }
+
+    /// A detector tells the pool that this worker hogs its CPU.
+    pub(crate) fn report_hog(&mut self, tid: Tid) -> Progress {
+        let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        let Some(view) = p.worker_view(id) else { return Progress::Blocked };
+        let Some(hog) = p.worker_cpu_intensive(id, view.seq) else { return Progress::Blocked };
+        self.unlock(SERVICE, pool, hog.kick);
+        Progress::Moved
+    }
+
+    /// A worker in its inner loop, and its own pool: there it can be reported, if only wrongly.
+    fn watched_worker(&self, tid: Tid) -> Option<(u8, WorkerId)> {
+        let thread = self.threads[tid].as_ref()?;
+        match thread.who {
+            Who::Worker(pool, id) if thread.run.is_some() || thread.is_between() => {
+                Some((pool, id))
+            }
+            _ => None,
+        }
+    }
+
+    /// A worker wakes up that nobody woke.
+    pub(crate) fn wake_for_nothing(&mut self, tid: Tid) -> Progress {
+        let thread = self.threads[tid].as_mut();
+        let sleeper = thread.filter(|thread| thread.at == At::Parked && !thread.token);
+        let Some(thread) = sleeper.filter(|thread| matches!(thread.who, Who::Worker(..))) else {
+            return Progress::Blocked;
+        };
+        thread.token = true;
+        Progress::Moved
+    }
+}

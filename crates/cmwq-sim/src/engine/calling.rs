@@ -1,0 +1,44 @@
+//! What threads outside of the pools do: calls at given times, and the steps of owners.
+
+use super::{Due, Engine, Waiter};
+use crate::agenda::Rank;
+use crate::plan::Op;
+
+impl Engine<'_> {
+    pub(super) fn call(&mut self, index: usize) {
+        self.calls_left -= 1;
+        if let Some(next) = self.plan.calls.get(index + 1) {
+            self.agenda.add(next.at.max(self.now), Rank::Wake, Due::Call(index + 1));
+        }
+        self.do_from_outside(self.plan.calls[index].op, Waiter::Caller);
+    }
+
+    /// A step of `who`, who is no worker. `true`: it has to wait.
+    pub(super) fn do_from_outside(&mut self, op: Op, who: Waiter) -> bool {
+        match op {
+            Op::Queue { item, cpu } => _ = self.queue_from_outside(item, cpu, self.caller_cpu()),
+            Op::QueueDelayed { item, cpu, delay } => {
+                if self.lets_in(item, None) {
+                    self.queue_delayed(item, cpu, delay, self.caller_cpu());
+                }
+            }
+            Op::FlushItem(item) => return self.flush_item(item, who),
+            Op::FlushQueue(queue) => return self.flush_queue(queue, who),
+            Op::Cancel(item) => _ = self.cancel(item),
+            Op::CancelSync(item) => {
+                self.cancel(item);
+                return self.flush_item(item, who);
+            }
+            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
+            Op::Online(cpu) => self.cpu_returns(cpu),
+            Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
+            Op::DropQueue(queue) => return self.drop_queue(queue, who),
+            Op::MakeQueue(queue) => self.make_queue(queue),
+            Op::Burn(_) | Op::Sleep(_) | Op::Announced(_) => {
+                debug_assert!(false, "a caller from outside has no CPU and no time");
+            }
+        }
+        false
+    }
+}

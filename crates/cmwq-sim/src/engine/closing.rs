@@ -1,0 +1,39 @@
+//! A pool that no queue needs is closed, and its workers leave; a queue that comes back opens it.
+
+use super::Engine;
+use crate::config::Sabotage;
+use crate::event::PoolNo;
+use crate::places::PoolKind;
+
+impl Engine<'_> {
+    /// A queue does not lead here any more. Only pools of attributes that are not the usual ones
+    /// are closed, as in the runtime.
+    pub(super) fn close_if_unused(&mut self, pool: PoolNo) {
+        let is_usual = !matches!(self.pools.list[pool].kind, PoolKind::Own { .. });
+        if is_usual || self.config.sabotage == Some(Sabotage::NeverClose) {
+            return;
+        }
+        if self.pools.list[pool].core.close_if_unused() {
+            self.check_pool(pool);
+            self.dismiss_idle(pool);
+        }
+    }
+
+    /// Sends the idle workers of a closed pool away. To be called when it was closed, and when a
+    /// worker went idle or was created there.
+    pub(super) fn dismiss_idle(&mut self, pool: PoolNo) {
+        while let Some(id) = self.pools.list[pool].core.dismiss_one() {
+            self.check_pool(pool);
+            self.gauges[pool].leaving += 1;
+            if let Some(tid) = self.pools.list[pool].thread(id) {
+                self.unpark(tid);
+            }
+        }
+    }
+
+    pub(super) fn dismiss_if_closed(&mut self, pool: PoolNo) {
+        if self.pools.list[pool].core.is_closed() {
+            self.dismiss_idle(pool);
+        }
+    }
+}

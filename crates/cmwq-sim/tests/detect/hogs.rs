@@ -1,0 +1,44 @@
+//! Items that use the CPU for long make room for others, as in the runtime.
+
+use cmwq_sim::config::Costs;
+use cmwq_sim::scenario::Flag;
+use cmwq_sim::script::Step;
+use cmwq_sim::{Config, Nanos};
+
+use crate::MS;
+
+/// When the works start if threads take turns of 1 ms, in microseconds.
+fn starts(flag: Flag, works: &[&[Step]]) -> Vec<Nanos> {
+    let costs = Costs { slice: Some(MS), ..Costs::default() };
+    crate::starts(flag, works, Config { costs, ..Config::exact(1) })
+}
+
+const LONG: &[Step] = &[Step::Burn(100 * MS)];
+const SHORT: &[Step] = &[Step::Burn(MS)];
+
+#[test]
+fn a_short_item_does_not_wait_for_a_long_one() {
+    // Looks at 250 µs, from where the measure begins, … 2 ms, 2.5 … 6, 7, 8, 9, 10: 9.75 ms by then, and at 11.
+    // The slice ends then, too.
+    assert_eq!(starts(Flag::Percpu, &[LONG, SHORT]), [0, 11_000]);
+    assert_eq!(starts(Flag::Managed, &[LONG, SHORT]), [0, 11_000]);
+}
+
+#[test]
+fn a_managed_pod_takes_as_many_hogs_out_of_the_count_as_it_has_cpus() {
+    // The second one is not: the third item starts when one has ended, the first: they took turns.
+    let managed = starts(Flag::Managed, &[LONG, LONG, SHORT]);
+    assert_eq!(managed[..2], [0, 11_000]);
+    assert!(managed[2] > 180_000, "{managed:?}");
+    let percpu = starts(Flag::Percpu, &[LONG, LONG, SHORT]);
+    assert!(percpu[2] < 40_000, "{percpu:?}");
+}
+
+#[test]
+fn who_sleeps_is_no_hog() {
+    let naps: Vec<Step> =
+        (0..10).flat_map(|_| [Step::Burn(4 * MS), Step::Sleep(MS / 100)]).collect();
+    // The second one starts in the first's first sleep.
+    assert_eq!(starts(Flag::Percpu, &[&naps, LONG])[1], 4_000);
+    assert_eq!(starts(Flag::Percpu, &[&naps, LONG, SHORT]).len(), 3);
+}

@@ -1,0 +1,38 @@
+//! Looks at workers decide what they decide in the runtime. Every expected time is worked out by hand.
+
+mod evidence;
+mod hogs;
+mod tick;
+
+use cmwq_sim::config::{Detect, Faults, TickRole};
+use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
+use cmwq_sim::script::Step;
+use cmwq_sim::{Config, Moment, Nanos, Scenario, run_scenario_under};
+
+const US: Nanos = 1_000;
+const MS: Nanos = 1_000_000;
+
+/// When works of one queue start on one CPU, where somebody looks at intervals, in microseconds.
+fn starts(flag: Flag, works: &[&[Step]], config: Config) -> Vec<Nanos> {
+    let flags = Flags::NONE.with(flag);
+    let queue = QueueSpec { name: "q".into(), flags, ..QueueSpec::default() };
+    let work = |(n, script): (usize, &&[Step])| WorkSpec {
+        name: format!("w{n}"),
+        cpu: Some(0),
+        script: script.to_vec(),
+        ..WorkSpec::default()
+    };
+    let works = works.iter().enumerate().map(work).collect();
+    let scenario = Scenario { cpus: 1, workqueues: vec![queue], works };
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let config = Config { detect, ..config };
+    let timeline = run_scenario_under(&scenario, &config).expect("no checker complains");
+    let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
+    starts.map(|event| event.t / US).collect()
+}
+
+/// The same for a per-CPU queue, if no report ever comes.
+fn starts_by_looks(works: &[&[Step]]) -> Vec<Nanos> {
+    let faults = Faults { lost: 1_000_000, ..Faults::default() };
+    starts(Flag::Percpu, works, Config { faults, ..Config::exact(1) })
+}

@@ -1,0 +1,140 @@
+//! Queues that come and go: what happens to their pools, worked out by hand.
+
+use cmwq_sim::config::Costs;
+use cmwq_sim::event::{Event, What};
+use cmwq_sim::plan::{Item, Op, Owner, Plan};
+use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
+use cmwq_sim::{Config, Nanos, Outcome, Scope, simulate};
+
+const US: Nanos = 1_000;
+
+fn queue(name: &str, flag: Flag) -> QueueSpec {
+    QueueSpec { name: name.into(), flags: Flags::NONE.with(flag), ..QueueSpec::default() }
+}
+
+fn item(queue: usize, ops: &[Op]) -> Item {
+    Item { queue, ops: ops.into(), nr_queueings: 0 }
+}
+
+const fn attrs(queue: usize, nice: u8) -> Op {
+    Op::SetAttrs { queue, nice, scope: Scope::Cache }
+}
+
+const fn put(item: usize) -> Op {
+    Op::Queue { item, cpu: None }
+}
+
+/// What happens on a machine of two CPUs where nothing costs anything.
+#[track_caller]
+fn run(queues: &[QueueSpec], items: &[Item], ops: &[Op], rest: Nanos) -> Outcome {
+    let owner = Owner { at: 0, ops: ops.to_vec() };
+    let plan = Plan {
+        queues: queues.to_vec(),
+        items: items.to_vec(),
+        owners: vec![owner],
+        ..Plan::default()
+    };
+    let costs = Costs { rest, ..Costs::default() };
+    let outcome = simulate(&plan, &Config { costs, keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    outcome
+}
+
+/// The events that `pick` picks, with their times.
+fn find<T>(outcome: &Outcome, pick: impl Fn(What) -> Option<T>) -> Vec<(Nanos, T)> {
+    let pick = |event: &Event| Some((event.t, pick(event.what)?));
+    outcome.events.iter().filter_map(pick).collect()
+}
+
+fn finished(outcome: &Outcome) -> Vec<(Nanos, usize)> {
+    find(outcome, |what| match what {
+        What::Finished(what, _) => Some(what.item),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_workers_of_a_pool_leave_with_its_last_queue() {
+    let queues = [queue("a", Flag::Unbound), queue("b", Flag::Unbound)];
+    let items = [item(0, &[Op::Burn(10 * US)]), item(1, &[Op::Burn(10 * US)])];
+    let ops = [
+        attrs(0, 5),
+        attrs(1, 5),
+        put(0),
+        put(1),
+        Op::DropQueue(0),
+        Op::Sleep(10 * US),
+        Op::DropQueue(1),
+    ];
+    let outcome = run(&queues, &items, &ops, 0);
+    // Both run at once, on a CPU each, in one pool. The second queue goes 10 us after the first,
+    // and the workers at that moment, not when they have idled for long.
+    let gone = find(&outcome, |what| match what {
+        What::QueueGone(queue) => Some(queue),
+        _ => None,
+    });
+    assert_eq!(gone, [(10 * US, 0), (20 * US, 1)]);
+    let made = find(&outcome, |what| matches!(what, What::WorkerMade(..)).then_some(()));
+    let left = find(&outcome, |what| matches!(what, What::WorkerLeft(..)).then_some(()));
+    assert_eq!(outcome.stats.pools, 1);
+    // Two that run and one that stands by.
+    assert_eq!(made.len(), 3);
+    assert_eq!(left, [(20 * US, ()); 3]);
+}
+
+#[test]
+fn a_pool_that_was_closed_serves_the_next_queue() {
+    let queues = [queue("a", Flag::Unbound)];
+    // The first waits for the second, which has to start beside it.
+    let items = [item(0, &[Op::FlushItem(1)]), item(0, &[Op::Burn(10 * US)])];
+    let round =
+        [attrs(0, 5), put(0), put(1), Op::FlushQueue(0), Op::DropQueue(0), Op::MakeQueue(0)];
+    let rounds = 50;
+    // With a window behind each item in which all of this can happen.
+    let outcome = run(&queues, &items, &round.repeat(rounds), 20 * US);
+    assert_eq!(finished(&outcome).len(), 2 * rounds, "each once in each round");
+    assert_eq!(outcome.stats.pools, 1, "always the same pool");
+}
+
+#[test]
+fn a_queue_that_moves_leaves_what_it_has_where_it_is() {
+    let queues = [queue("a", Flag::Unbound)];
+    let items = [item(0, &[Op::Burn(10 * US)]), item(0, &[Op::Burn(10 * US)])];
+    let outcome = run(&queues, &items, &[attrs(0, 5), put(0), attrs(0, 6), put(1)], 0);
+    let starts = find(&outcome, |what| match what {
+        What::Started(what, site, _) => Some((what.item, site.pool)),
+        _ => None,
+    });
+    assert_eq!(starts, [(0, (0, 0)), (0, (1, 1))]);
+    // The first pool has no queue from the moment on at which its item is done.
+    let unlinked = find(&outcome, |what| match what {
+        What::Unlinked(queue, pool) => Some((queue, pool)),
+        _ => None,
+    });
+    assert_eq!(unlinked, [(10 * US, (0, 0))]);
+}
+
+#[test]
+fn an_ordered_queue_that_moves_keeps_its_order() {
+    let queues = [queue("a", Flag::Ordered)];
+    let items: Vec<_> = (0..6).map(|_| item(0, &[Op::Burn(10 * US)])).collect();
+    let ops =
+        [put(0), put(1), attrs(0, 5), put(2), put(3), attrs(0, 6), put(4), attrs(0, 0), put(5)];
+    let outcome = run(&queues, &items, &ops, 0);
+    let expected: Vec<_> = (0..6).map(|item| ((item as Nanos + 1) * 10 * US, item)).collect();
+    assert_eq!(finished(&outcome), expected);
+}
+
+#[test]
+fn a_queue_goes_when_what_its_items_queued_is_done() {
+    let queues = [queue("a", Flag::Unbound), queue("b", Flag::Unbound)];
+    let other = item(1, &[Op::Burn(US)]);
+    let chained = item(0, &[Op::Burn(10 * US)]);
+    // The first item queues one of its own queue, which is let in, and later one from outside is
+    // not.
+    let mut first = item(0, &[Op::Burn(10 * US), put(1)]);
+    first.nr_queueings = 1;
+    let ops = [put(0), Op::DropQueue(0), put(0), put(2)];
+    let outcome = run(&queues, &[first, chained, other], &ops, 0);
+    assert_eq!(finished(&outcome), [(10 * US, 0), (20 * US, 1), (21 * US, 2)]);
+}
