@@ -14,10 +14,12 @@ use std::task::Waker;
 use cmwq_core::WorkItem;
 
 use crate::delayed::DelayedItem;
+use crate::grab::Target;
 use crate::panic;
 use crate::symbol::closures;
 use crate::worker::guarded;
 
+mod abort;
 mod handle;
 mod join_error;
 mod memory;
@@ -25,6 +27,7 @@ mod state;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub use abort::AbortOnDrop;
 pub use handle::JoinHandle;
 pub use join_error::JoinError;
 pub(crate) use state::{End, Found, State};
@@ -70,6 +73,9 @@ struct Shape {
     body: usize,
     /// Of item and packet. Only those of models have anything to drop when they are done with.
     drop: unsafe fn(NonNull<u8>),
+    /// Of the function, for who has taken the closure back. Nothing of the user's unwinds from it.
+    drop_func: unsafe fn(NonNull<u8>),
+    is_delayed: bool,
 }
 
 impl Shape {
@@ -84,15 +90,54 @@ impl Shape {
         // SAFETY: taken with this layout.
         unsafe { memory::give(whole, self.layout) };
     }
+
+    /// What cancelling has to take off a queue or a timer.
+    ///
+    /// # Safety
+    /// `whole` must be a closure of this shape, which is there as long as the result is used.
+    unsafe fn target<'a>(&self, whole: NonNull<u8>) -> Target<'a> {
+        // SAFETY: the item is the first of the members, it is changed only by way of cells; and the caller's promise.
+        unsafe {
+            if self.is_delayed {
+                Target::Delayed(whole.cast::<DelayedItem>().as_ref())
+            } else {
+                Target::Work(whole.cast::<WorkItem>().as_ref())
+            }
+        }
+    }
 }
 
-impl<I, F, T> Closure<I, F, T> {
+/// What a closure's item can be.
+trait Item {
+    const IS_DELAYED: bool;
+}
+
+impl Item for WorkItem {
+    const IS_DELAYED: bool = false;
+}
+
+impl Item for DelayedItem {
+    const IS_DELAYED: bool = true;
+}
+
+impl<I: Item, F, T> Closure<I, F, T> {
     const SHAPE: Shape = Shape {
         layout: Layout::new::<Self>(),
         packet: offset_of!(Self, packet),
         body: offset_of!(Self, body),
         drop: Self::drop,
+        drop_func: Self::drop_func,
+        is_delayed: I::IS_DELAYED,
     };
+
+    /// # Safety
+    /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called once.
+    unsafe fn drop_func(whole: NonNull<u8>) {
+        let run = Run(whole.cast::<Self>());
+        // SAFETY: the caller has it in the run's place.
+        let func = unsafe { run.take_func() };
+        guarded(|| drop(func));
+    }
 
     /// # Safety
     /// `whole` must be a closure of this type, which nobody touches any more.
@@ -122,7 +167,7 @@ impl<I, F, T> Closure<I, F, T> {
 struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 
 /// The function of a closure's item.
-unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+unsafe extern "C" fn run<I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
     closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
@@ -138,7 +183,7 @@ unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
 ///
 /// # Safety
 /// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
-unsafe fn refuse<I, F, T>(item: NonNull<Closure<I, F, T>>) {
+unsafe fn refuse<I: Item, F, T>(item: NonNull<Closure<I, F, T>>) {
     let run = Run(item);
     // SAFETY: the first and only time: this is in the run's place.
     let func = unsafe { run.take_func() };
@@ -164,7 +209,7 @@ pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
     unsafe { refuse::<DelayedItem, F, T>(item.cast()) };
 }
 
-impl<I, F, T> Run<I, F, T> {
+impl<I: Item, F, T> Run<I, F, T> {
     fn packet(&self) -> &Packet {
         // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
         unsafe { &(*self.0.as_ptr()).packet }
@@ -318,7 +363,7 @@ where
 #[inline]
 fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
 where
-    I: Send + Sync + 'static,
+    I: Item + Send + Sync + 'static,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {

@@ -154,7 +154,7 @@ mod wq;
 
 pub use attrs::{Attrs, Sched};
 pub use builder::Builder;
-pub use closure::{JoinError, JoinHandle};
+pub use closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use current::blocking;
 pub use detect::Detect;
 pub use doctor::{Diagnosis, diagnose};

@@ -55,6 +55,7 @@ mod stats;
 mod stress;
 mod support;
 mod sysfs;
+mod taking_back;
 mod trace;
 mod watchdog;
 mod work;

@@ -58,6 +58,7 @@ const ALL: &[&[Scene]] = &[
     crate::rescue::SCENES,
     crate::watchdog::SCENES,
     crate::sysfs::SCENES,
+    crate::taking_back::SCENES,
     crate::trace::SCENES,
 ];
 
