@@ -69,7 +69,7 @@ pub use pool::{
 };
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
-pub use pwq::{PwqConfig, PwqStats};
+pub use pwq::{PwqConfig, PwqStats, PwqWaiting};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;

@@ -64,6 +64,7 @@
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(loom, shuttle), allow(dead_code))]
 
+mod account;
 mod attrs;
 mod away;
 mod bh;
@@ -91,6 +92,7 @@ mod freezing;
 #[doc(hidden)]
 pub mod fuzzing;
 mod grab;
+mod histogram;
 mod hog;
 mod in_process;
 pub mod inspect;
@@ -145,6 +147,7 @@ mod title;
 mod topo;
 #[doc(hidden)]
 pub mod trace;
+mod try_queue;
 mod verify;
 pub mod watchdog;
 mod work;
@@ -160,6 +163,7 @@ pub use detect::Detect;
 pub use doctor::{Diagnosis, diagnose};
 pub use error::{Error, ErrorKind};
 pub use freezing::{freeze, freeze_busy, thaw};
+pub use histogram::{Histogram, Times};
 pub use in_process::{Execution, execute_in_process_context};
 pub use notice::notices;
 pub use on_cpu::{schedule_on_each_cpu, work_on_cpu};
@@ -181,6 +185,7 @@ pub use shutdown::{ShutdownError, shutdown};
 pub use stats::Stats;
 pub use title::set_worker_desc;
 pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
+pub use try_queue::TryQueueError;
 pub use watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
 pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
 pub use workqueue::Workqueue;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::account::Account;
 use crate::attrs::{Attrs, Priority};
 use crate::builder::{Builder, clamp_max_active};
 use crate::closure::{self, JoinHandle};
@@ -11,6 +12,7 @@ use crate::error::Error;
 use crate::notice;
 use crate::rcu::RcuWork;
 use crate::runtime::Runtime;
+use crate::sync::Arc;
 use crate::work::{DelayedWork, Work};
 use crate::wq::{Handle, Kind, Queueing, Wq};
 
@@ -101,7 +103,36 @@ impl Workqueue {
         self.queue_closure(Some(cpu_number(cpu)), func)
     }
 
+    #[inline]
     fn queue_closure<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.handle.account() {
+            None => self.queue_plain(cpu, func),
+            Some(account) => self.queue_counted(account, cpu, func),
+        }
+    }
+
+    #[inline(never)]
+    fn queue_counted<F, T>(
+        &self,
+        account: &Arc<Account>,
+        cpu: Option<u32>,
+        func: F,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let ticket = account.enter();
+        self.queue_plain(cpu, move || ticket.run(func))
+    }
+
+    /// Queues a closure that is not counted, or has its ticket.
+    #[inline]
+    pub(crate) fn queue_plain<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -447,7 +478,7 @@ pub(crate) fn check_attrs(
     priority.probe(name, runtime.base_policy, &everywhere)
 }
 
-fn cpu_number(cpu: usize) -> u32 {
+pub(crate) fn cpu_number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap_or(u32::MAX)
 }
 

@@ -9,6 +9,7 @@
 
 mod attrs;
 mod bh;
+mod bounded;
 mod cancel;
 mod closing;
 mod closures;

@@ -272,6 +272,7 @@ impl Reader {
                 mayday: words.mayday,
                 rescued: words.rescued,
                 cancelled: words.cancelled,
+                ..Stats::default()
             },
         })
     }
@@ -353,6 +354,7 @@ fn link(words: &PwqWords) -> Link {
             mayday: words.mayday,
             rescued: words.rescued,
             cancelled: words.cancelled,
+            ..Stats::default()
         },
     }
 }
