@@ -37,6 +37,7 @@ pub mod help;
 mod ids;
 mod inbox;
 pub mod list;
+mod periodic;
 pub mod place;
 pub mod policy;
 pub mod pool;
@@ -62,6 +63,7 @@ pub use delayed::{TICK_NS, Timer, Wheel};
 pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
+pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Parked,
     PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,

@@ -25,6 +25,7 @@ mod life;
 mod list;
 mod model;
 mod node;
+mod periodic;
 mod place;
 mod policy;
 mod reentrance;

@@ -6,10 +6,11 @@
 
 use cmwq_core::WorkFn;
 
+use crate::awaiting::Draining;
 use crate::current;
 use crate::notice::{self, Notice};
 use crate::symbol;
-use crate::sync::{Ordering, lock};
+use crate::sync::{Arc, Ordering, lock};
 use crate::wq::{DRAINING, SHUT, Wq};
 
 impl Wq {
@@ -62,10 +63,16 @@ impl Wq {
         self.count_drainer(-1);
     }
 
-    /// Lets only chained items in from now on, because of `why`.
-    pub(crate) fn close(&self, why: u32) {
+    /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that before.
+    pub(crate) fn close(&self, why: u32) -> bool {
         // ORDERING: no pairing: see `lets_in`.
-        self.flags.fetch_or(why, Ordering::Relaxed);
+        self.flags.fetch_or(why, Ordering::Relaxed) & why == 0
+    }
+
+    /// As [`drain`](Self::drain) begins: until the result is dropped.
+    pub(crate) fn begin_draining(self: &Arc<Self>) -> Draining {
+        self.count_drainer(1);
+        Draining(Arc::clone(self))
     }
 
     /// Whether timers may not be armed for it any more: nobody would see them expire.
@@ -74,7 +81,7 @@ impl Wq {
         self.flags.load(Ordering::Relaxed) & SHUT != 0
     }
 
-    fn count_drainer(&self, by: i32) {
+    pub(crate) fn count_drainer(&self, by: i32) {
         let mut state = lock(&self.state);
         state.nr_drainers = state.nr_drainers.saturating_add_signed(by);
         // ORDERING: no pairing: written under the lock, read as `lets_in` says.

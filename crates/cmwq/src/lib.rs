@@ -66,6 +66,7 @@
 
 mod account;
 mod attrs;
+mod awaiting;
 mod away;
 mod bh;
 mod builder;
@@ -113,6 +114,7 @@ mod on_cpu;
 mod panic;
 mod params;
 mod park;
+mod periodic;
 mod places;
 mod plan;
 mod pods;
@@ -156,6 +158,7 @@ mod workqueue;
 mod wq;
 
 pub use attrs::{Attrs, Sched};
+pub use awaiting::Waiting;
 pub use builder::Builder;
 pub use closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use current::blocking;
@@ -168,6 +171,7 @@ pub use in_process::{Execution, execute_in_process_context};
 pub use notice::notices;
 pub use on_cpu::{schedule_on_each_cpu, work_on_cpu};
 pub use panic::set_panic_handler;
+pub use periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
     unbound_cpumask,
@@ -187,5 +191,5 @@ pub use title::set_worker_desc;
 pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
 pub use try_queue::TryQueueError;
 pub use watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
-pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
+pub use work::{Busy, DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use workqueue::Workqueue;

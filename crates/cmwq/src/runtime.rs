@@ -11,7 +11,7 @@ use cmwq_core::{PoolId, WorkWord, WqKey, place};
 use crate::attrs::{Attrs, Priority};
 use crate::bh::BhContexts;
 use crate::clock;
-use crate::closure;
+use crate::closure::{self, JoinHandle};
 use crate::crew::Crew;
 use crate::detect::Detect;
 use crate::error::Error;
@@ -672,6 +672,20 @@ impl Runtime {
         // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end of
         // the process.
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
+    }
+
+    /// Has a worker do something that waits.
+    pub(crate) fn wait_later<F: FnOnce() + Send + 'static>(
+        &'static self,
+        what: F,
+    ) -> JoinHandle<()> {
+        let (item, handle) = closure::item(what);
+        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+        if unsafe { self.reaper().queue_item(None, item) } == Queueing::Refused {
+            // SAFETY: made above, and not queued.
+            unsafe { closure::refuse_item::<F, ()>(item) };
+        }
+        handle
     }
 
     #[cold]

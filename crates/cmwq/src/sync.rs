@@ -14,7 +14,7 @@ mod order;
 mod primitives;
 
 pub(crate) use std::sync::atomic::Ordering;
-pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock};
+pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock, Weak};
 
 #[cfg(all(test, loom))]
 pub(crate) use order::SITES as ORDERING_SITES;

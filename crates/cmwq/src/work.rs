@@ -16,7 +16,7 @@ use crate::grab::{self, Enabled, Target};
 use crate::panic;
 use crate::runtime::Runtime;
 use crate::symbol::closures;
-use crate::sync::Arc;
+use crate::sync::{Arc, Weak};
 use crate::worker::guarded;
 use crate::wq::{Handle, Queueing};
 
@@ -53,6 +53,30 @@ pub struct Work(Arc<Embedded<WorkItem>>);
 #[doc(alias = "delayed_work")]
 pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
 
+/// A [`Work`] that is not kept in being: for functions that know their own item; see [`Work::new_cyclic`].
+#[derive(Clone)]
+pub struct WeakWork(Weak<Embedded<WorkItem>>);
+
+impl WeakWork {
+    /// The item. `None`: it is gone; an item that is pending or running is not.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Work> {
+        self.0.upgrade().map(Work)
+    }
+}
+
+/// A [`DelayedWork`] that is not kept in being; see [`Work::new_cyclic`].
+#[derive(Clone)]
+pub struct WeakDelayedWork(Weak<Embedded<DelayedItem>>);
+
+impl WeakDelayedWork {
+    /// The item. `None`: it is gone; an item that is pending or running is not.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<DelayedWork> {
+        self.0.upgrade().map(DelayedWork)
+    }
+}
+
 /// `I` is a `WorkItem`, a `DelayedItem` or an `RcuItem`; each begins with the work item.
 #[repr(C)]
 pub(crate) struct Embedded<I> {
@@ -87,6 +111,17 @@ impl<I> Embedded<I> {
         F: Fn() + Send + Sync + 'static,
     {
         Arc::new(Self { item: item(run::<I, F>), func: Box::new(func) })
+    }
+
+    /// As [`make`](Self::make), with a closure that knows the item.
+    fn make_cyclic<F>(
+        item: impl FnOnce(WorkFn) -> I,
+        func: impl FnOnce(&Weak<Self>) -> F,
+    ) -> Arc<Self>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Arc::new_cyclic(|me| Self { item: item(run::<I, F>), func: Box::new(func(me)) })
     }
 
     /// A pointer with one strong reference for the run.
@@ -268,6 +303,44 @@ impl Work {
         Self(Embedded::make(WorkItem::new, func))
     }
 
+    /// An idle item whose function knows it, to queue it again or to cancel it. `make` is called once, with a handle that
+    /// does not keep the item in being: in the function it can always be upgraded, in `make` not yet.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let left = Arc::new(AtomicU32::new(3));
+    /// let work = cmwq::Work::new_cyclic(|me| {
+    ///     let (me, wq, left) = (me.clone(), wq.clone(), Arc::clone(&left));
+    ///     move || {
+    ///         if left.fetch_sub(1, Ordering::Relaxed) > 1
+    ///             && let Some(me) = me.upgrade()
+    ///         {
+    ///             wq.queue_work(&me);
+    ///         }
+    ///     }
+    /// });
+    /// wq.queue_work(&work);
+    /// wq.drain();
+    /// assert_eq!(left.load(Ordering::Relaxed), 0);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new_cyclic<F>(make: impl FnOnce(&WeakWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Self(Embedded::make_cyclic(WorkItem::new, |me| make(&WeakWork(Weak::clone(me)))))
+    }
+
+    /// A handle that does not keep the item in being.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakWork {
+        WeakWork(Arc::downgrade(&self.0))
+    }
+
     /// Whether it is queued and its function not yet entered.
     #[must_use]
     #[doc(alias = "work_pending")]
@@ -322,6 +395,32 @@ impl DelayedWork {
     #[doc(alias = "INIT_DEFERRABLE_WORK")]
     pub fn deferrable(func: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Embedded::make(|run| DelayedItem::deferrable(run, refused), func))
+    }
+
+    /// As [`Work::new_cyclic`].
+    #[must_use]
+    pub fn new_cyclic<F>(make: impl FnOnce(&WeakDelayedWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let item = |run| DelayedItem::new(run, refused);
+        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+    }
+
+    /// As [`Work::new_cyclic`], with a timer as in [`deferrable`](Self::deferrable).
+    #[must_use]
+    pub fn deferrable_cyclic<F>(make: impl FnOnce(&WeakDelayedWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let item = |run| DelayedItem::deferrable(run, refused);
+        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+    }
+
+    /// A handle that does not keep the item in being.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakDelayedWork {
+        WeakDelayedWork(Arc::downgrade(&self.0))
     }
 
     /// Whether its timer is armed, or it is queued and its function not yet entered.
@@ -391,6 +490,18 @@ pub fn current_work() -> Option<WorkId> {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Work").field(&self.0.item.word()).finish()
+    }
+}
+
+impl fmt::Debug for WeakWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(WeakWork)")
+    }
+}
+
+impl fmt::Debug for WeakDelayedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(WeakDelayedWork)")
     }
 }
 

@@ -19,7 +19,8 @@ use crate::wq::{Handle, Kind, Queueing, Wq};
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
 /// Clones are the same queue. When the last clone is dropped, the queue waits for its items and
-/// goes; dropped from inside one of its own items, it goes when that item and the others are done.
+/// goes: the thread blocks for as long as they run. Dropped from inside one of its own items, or after
+/// [`close`](Self::close), it does not wait, and the queue goes when that item and the others are done.
 ///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
@@ -317,7 +318,7 @@ impl Workqueue {
     /// kind of queue, or attributes that make no sense.
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may not
     /// have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to try
-    /// that.
+    /// that. [`Unavailable`](crate::ErrorKind::Unavailable): the queue is [closed](Self::close).
     ///
     /// ```
     /// use cmwq::{Attrs, CpuSet};
@@ -334,6 +335,9 @@ impl Workqueue {
                 "workqueue '{}': attributes can be changed of unbound and ordered queues only",
                 wq.name
             )));
+        }
+        if wq.is_going() {
+            return Err(Error::unavailable(format!("workqueue '{}' is closed", wq.name)));
         }
         check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())?;
         wq.apply_attrs(attrs.clone());

@@ -28,7 +28,9 @@ impl Runtime {
         self.is_shut.store(true, Ordering::Relaxed);
         self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
         let wqs = self.wqs();
-        wqs.iter().for_each(|wq| wq.close(SHUT));
+        for wq in &wqs {
+            wq.close(SHUT);
+        }
         self.service.discard_timers();
         let mut rest = Rest::new();
         loop {

@@ -210,7 +210,7 @@ impl Drop for Owner {
         if self.is_destroyed.load(Ordering::Relaxed) {
             return wq.runtime.forget_wq(wq.key);
         }
-        if self.is_hurried || is_inside(wq.key) || current::in_bh() {
+        if self.is_hurried || wq.is_going() || is_inside(wq.key) || current::in_bh() {
             // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
             // somebody else does.
             wq.runtime.destroy_later(wq);

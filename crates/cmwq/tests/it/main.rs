@@ -8,6 +8,7 @@
 //! limit that fails with a message. Sleeps are what items do, as their subject.
 
 mod attrs;
+mod awaiting;
 mod bh;
 mod bounded;
 mod cancel;
@@ -38,6 +39,7 @@ mod names;
 mod nesting;
 mod nproc;
 mod panics;
+mod periodic;
 mod placement;
 mod pods;
 mod privilege;
