@@ -233,7 +233,7 @@ fn join_errors_go_where_errors_go() {
     assert_eq!(*error.into_panic().downcast::<String>().unwrap(), "expected here");
     // A payload that can be sent only.
     let handle = wq.queue(|| std::panic::resume_unwind(Box::new(std::cell::Cell::new(5))));
-    let error = report(handle.join().map(|()| ()).unwrap_err());
+    let error = report(handle.join().unwrap_err());
     assert_eq!(error.to_string(), "the work item panicked: (no message)");
     let payload = error.downcast::<JoinError>().unwrap().into_panic();
     assert_eq!(payload.downcast::<std::cell::Cell<i32>>().unwrap().get(), 5);
