@@ -1,0 +1,86 @@
+//! The crate's one error type.
+
+use std::fmt;
+use std::io;
+
+/// Why a workqueue could not be made. Only construction and calls to the operating system can fail;
+/// queueing cannot.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    what: String,
+    source: Option<io::Error>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Flags, limits or names that do not go together; the message says which.
+    InvalidInput,
+    /// The operating system refused a thread (`EAGAIN`, a limit). Trying again later may succeed.
+    ThreadCreation,
+    /// The operating system does not let this process have the priority that was asked for.
+    PermissionDenied,
+    /// The library was [shut down](crate::api::shutdown).
+    Unavailable,
+    /// A name or a path that can be there once is taken.
+    AlreadyExists,
+}
+
+impl Error {
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::InvalidInput, what: what.into(), source: None }))
+    }
+
+    pub(crate) fn unavailable(what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::Unavailable, what: what.into(), source: None }))
+    }
+
+    pub(crate) fn exists(what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::AlreadyExists, what: what.into(), source: None }))
+    }
+
+    pub(crate) fn thread(what: impl Into<String>, source: io::Error) -> Self {
+        let kind = ErrorKind::ThreadCreation;
+        Self(Box::new(Inner { kind, what: what.into(), source: Some(source) }))
+    }
+
+    pub(crate) fn permission(what: impl Into<String>, source: io::Error) -> Self {
+        let kind = ErrorKind::PermissionDenied;
+        Self(Box::new(Inner { kind, what: what.into(), source: Some(source) }))
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.what)?;
+        match &self.0.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("what", &self.0.what)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
