@@ -96,7 +96,7 @@ pub(crate) struct Runtime {
     registry: Mutex<Registry>,
     /// See [`freeze`](crate::freeze).
     pub(crate) is_frozen: AtomicBool,
-    /// See [`shutdown`](crate::api::shutdown).
+    /// See [`shutdown`](crate::shutdown).
     is_shut: AtomicBool,
     /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,

@@ -8,7 +8,7 @@
 //!
 //! The file has mode 0600, and who connects must be of the same effective user, or root. Clients that send
 //! nonsense, nothing, or too much, or do not take their replies, are sent away after 30 s at most; there
-//! may be 8 at a time. None of them can keep the program from anything. [`stop`], [`shutdown`](crate::api::shutdown)
+//! may be 8 at a time. None of them can keep the program from anything. [`stop`], [`shutdown`](crate::shutdown)
 //! and the end of the process remove the file; a process that is killed leaves it, and the next one
 //! that wants the place replaces it. A forked child does not listen, unless it opts in itself (the
 //! environment counts again when the child first uses the library).

@@ -37,7 +37,7 @@ pub struct Snapshot {
     pub hog_thresh: Duration,
     /// Freezable queues are [frozen](crate::freeze).
     pub is_frozen: bool,
-    /// The process has [shut the library down](crate::api::shutdown).
+    /// The process has [shut the library down](crate::shutdown).
     pub is_shut: bool,
     /// The pods of all scopes.
     pub pods: Vec<Pod>,
