@@ -3,6 +3,7 @@
 pub(crate) mod awaiting;
 pub(crate) mod builder;
 pub(crate) mod closure;
+pub(crate) mod config;
 pub(crate) mod in_process;
 pub mod legacy;
 pub(crate) mod on_cpu;

@@ -28,6 +28,7 @@ pub(crate) mod runtime;
 pub(crate) mod service;
 pub(crate) mod table;
 pub(crate) mod thread;
+pub(crate) mod thread_hooks;
 pub(crate) mod timers;
 pub(crate) mod title;
 pub(crate) mod worker;

@@ -78,10 +78,11 @@ mod os;
 pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
 pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
+pub use api::config::Config;
 pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::legacy;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
-pub use api::panic::set_panic_handler;
+pub use api::panic::{ItemPanic, set_item_panic_handler, set_panic_handler};
 pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
@@ -106,6 +107,7 @@ pub use engine::current::blocking;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
 pub use engine::histogram::{Histogram, Times};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+pub use engine::thread_hooks::WorkerThread;
 pub use engine::title::set_worker_desc;
 pub use observe::control;
 pub use observe::doctor;

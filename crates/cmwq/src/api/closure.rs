@@ -13,7 +13,7 @@ use std::task::Waker;
 
 use cmwq_core::WorkItem;
 
-use crate::api::panic;
+use crate::api::panic::{self, Origin};
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::worker::guarded;
@@ -254,7 +254,7 @@ impl<I: Item, F, T> Run<I, F, T> {
     unsafe fn end_alone(self, outcome: Outcome<T>) {
         // The memory is kept until user code is through with: an item of the same function at the same place would be
         // taken for this one, and wait for its end.
-        guarded(|| outcome.unjoined());
+        guarded(|| outcome.unjoined(Origin::Here));
         // SAFETY: the caller's promise.
         unsafe { self.free() };
     }
@@ -321,9 +321,9 @@ impl<T> Outcome<T> {
     }
 
     /// Nobody will join: a panic goes to the handler, a value is dropped.
-    fn unjoined(self) {
+    fn unjoined(self, origin: Origin) {
         match self {
-            Self::Panicked(payload) => guarded(move || panic::handle(&*payload)),
+            Self::Panicked(payload) => guarded(move || panic::handle(&*payload, origin)),
             outcome => drop(outcome),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::detect::method::Detect;
 use crate::engine::params::Params;
 use crate::engine::runtime::Runtime;
 use crate::observe::doctor;
@@ -11,10 +12,17 @@ use crate::os::error::Error;
 /// What was set before the parameters were read.
 pub(crate) struct Early {
     settings: Vec<(String, String)>,
+    detect: Option<Detect>,
+    is_configured: bool,
     were_read: bool,
 }
 
-static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
+static EARLY: Mutex<Early> = Mutex::new(Early {
+    settings: Vec::new(),
+    detect: None,
+    is_configured: false,
+    were_read: false,
+});
 
 /// See `fork`.
 pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
@@ -96,7 +104,32 @@ impl Early {
             // It was tried.
             let _ = params.set(name, value);
         }
+        params.detect = self.detect.or(params.detect);
     }
+}
+
+/// Sets several parameters, and whatever `then` does, before the parameters are read. Once.
+pub(crate) fn configure(
+    settings: Vec<(&'static str, String)>,
+    detect: Option<Detect>,
+    then: impl FnOnce(),
+) -> Result<(), Error> {
+    let mut tried = Params::default();
+    for (name, value) in &settings {
+        tried.set(name, value).map_err(Error::invalid)?;
+    }
+    let mut early = lock_early();
+    if early.were_read || early.is_configured {
+        return Err(Error::unavailable(
+            "a configuration is installed once, before the library is first used",
+        ));
+    }
+    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
+    early.settings.extend(settings);
+    early.detect = detect;
+    early.is_configured = true;
+    then();
+    Ok(())
 }
 
 /// The parameters are being read: puts in what was set, and takes no more.

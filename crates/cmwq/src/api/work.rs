@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use crate::api::panic;
+use crate::api::panic::{self, Origin};
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing;
@@ -96,7 +96,7 @@ unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem
     // SAFETY: by the caller's promise it is an `F`.
     let func = unsafe { &*(&raw const *work.func).cast::<F>() };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(func)) {
-        guarded(move || panic::handle(&*payload));
+        guarded(move || panic::handle(&*payload, Origin::Here));
     }
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
     if let Some(last) = Arc::into_inner(work) {

@@ -22,6 +22,7 @@ use crate::engine::current::{self, BhRun};
 use crate::engine::invoke;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::engine::thread_hooks;
 use crate::observe::inspect::{Role, WorkerMirror};
 use crate::observe::trace;
 use crate::os::clock;
@@ -126,7 +127,7 @@ impl BhContexts {
         if runtime.fault_no_threads() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let name = format!("cmwq/bh:{cpu}");
+        let name = thread_name(cpu);
         let mirror = runtime.inspect.worker(Role::Bh(cpu), &name);
         let seat = Seat { meter: Meter::new(mirror.record()), mirror };
         runtime.crew.spawn(&name, runtime.params.stack_size, move || self.main(cpu, &seat))
@@ -160,6 +161,7 @@ impl BhContexts {
     fn main(&self, cpu: u32, seat: &Seat) {
         prepare(cpu);
         invoke::watch_thread();
+        let _hooks = thread_hooks::begin(|| thread_name(cpu));
         seat.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let context = &self.cpus[cpu as usize];
         seat.meter.begin();
@@ -266,9 +268,13 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
     is_left
 }
 
+fn thread_name(cpu: u32) -> String {
+    format!("cmwq/bh:{cpu}")
+}
+
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
-    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq });
+    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
     unsafe {
         if trace::wants_runs() {

@@ -24,6 +24,7 @@ use crate::engine::pool::{Locked, Pool, Todo};
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
+use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
 use crate::observe::inspect::{Reason, Role};
@@ -118,6 +119,7 @@ impl Rescuer {
     fn main(&self) {
         self.prepare();
         invoke::watch_thread();
+        let hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
@@ -125,6 +127,7 @@ impl Rescuer {
                 Next::Leave => break,
             }
         }
+        drop(hooks);
         self.gone.set();
     }
 

@@ -20,6 +20,7 @@ use crate::engine::invoke;
 use crate::engine::lengths::Lengths;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
+use crate::engine::thread_hooks;
 use crate::observe::inspect::Reason;
 use crate::observe::trace::{self, Kind};
 use crate::os::clock;
@@ -63,6 +64,7 @@ impl Worker {
     fn main(self) {
         self.prepare();
         invoke::watch_thread();
+        let _hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
         // A late wake-up for the thread that had this berth before is no reason to begin.

@@ -14,6 +14,7 @@ mod bounded;
 mod cancel;
 mod closing;
 mod closures;
+mod config;
 mod conformance;
 mod control;
 mod deferrable;

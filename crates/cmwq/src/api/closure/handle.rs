@@ -8,7 +8,10 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use cmwq_core::WorkItem;
+
 use super::{AbortOnDrop, End, JoinError, Outcome, Packet, Shape, State};
+use crate::api::panic::Origin;
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
@@ -240,7 +243,10 @@ impl<T> JoinHandle<T> {
         while let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if let Some(end) = state.end() {
-                return self.take_outcome(closure, end).unjoined();
+                // SAFETY: this handle's, which keeps it. The item is the first of the closure's members.
+                let func = unsafe { closure.whole.cast::<WorkItem>().as_ref() }.func();
+                let origin = Origin::Elsewhere(func as *const () as usize);
+                return self.take_outcome(closure, end).unjoined(origin);
             }
             let waker = closure.take_waker();
             guarded(|| drop(waker));

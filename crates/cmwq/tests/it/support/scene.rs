@@ -27,6 +27,7 @@ const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
     crate::closing::SCENES,
+    crate::config::SCENES,
     crate::conformance::SCENES,
     crate::control::SCENES,
     crate::degrade::SCENES,
