@@ -5,6 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod config;
 pub(crate) mod in_process;
+pub(crate) mod iter;
 pub mod legacy;
 pub(crate) mod on_cpu;
 pub(crate) mod panic;

@@ -80,6 +80,7 @@ pub use api::builder::Builder;
 pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use api::config::Config;
 pub use api::in_process::{Execution, execute_in_process_context};
+pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
 pub use api::panic::{ItemPanic, set_item_panic_handler, set_panic_handler};

@@ -30,6 +30,7 @@ mod hogs;
 mod hotplug;
 mod idle;
 mod inspect;
+mod iterators;
 mod kinds;
 mod legacy;
 mod limits;
