@@ -1,79 +1,8 @@
-//! Which source tells that a worker blocked.
+//! Who is blocked, and who computes: evidence about threads. What it means is decided by `cmwq-core`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use cmwq_core::detect::TickRole;
-
-use crate::sense;
-
-/// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*:
-/// flushes, joins, [`blocking`](crate::blocking)), which always works. Chosen at start-up by
-/// trying; `CMWQ_DETECT` overrides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Detect {
-    /// Context-switch records of each worker, by `perf_event_open`; exact. Needs
-    /// `perf_event_paranoid` ≤ 2 and a seccomp profile that allows the call. A tick stands by.
-    Perf,
-    /// An idle-class thread per CPU that gets the CPU exactly when nothing else wants it. Needs
-    /// nothing. A tick stands by, for CPUs that other programs keep busy.
-    Sentinel,
-    /// Only looking at the states of running workers, at intervals, while work waits.
-    Tick,
-    /// Only what workers tell themselves.
-    Inline,
-}
-
-impl Detect {
-    /// All sources, best first.
-    pub const ALL: [Self; 4] = [Self::Perf, Self::Sentinel, Self::Tick, Self::Inline];
-
-    /// The name that `CMWQ_DETECT` takes.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Perf => "perf",
-            Self::Sentinel => "sentinel",
-            Self::Tick => "tick",
-            Self::Inline => "inline",
-        }
-    }
-
-    /// Whether idle-class sentinels give the alarm.
-    pub(crate) const fn has_sentinel(self) -> bool {
-        matches!(self, Self::Perf | Self::Sentinel)
-    }
-
-    /// What the tick is beside this source.
-    pub(crate) const fn tick_role(self) -> TickRole {
-        match self {
-            Self::Perf | Self::Sentinel => TickRole::Behind,
-            Self::Tick | Self::Inline => TickRole::Alone,
-        }
-    }
-
-    /// The best source that works here.
-    pub(crate) fn choose() -> Self {
-        if cfg!(any(loom, shuttle)) {
-            return Self::Inline;
-        }
-        if sense::probe_perf().is_ok() { Self::Perf } else { Self::Sentinel }
-    }
-}
-
-impl fmt::Display for Detect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Detect {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|source| source.name() == name).ok_or_else(|| {
-            format!("unknown detection source '{name}': use perf, sentinel, tick or inline")
-        })
-    }
-}
+pub(crate) mod hog;
+pub(crate) mod meter;
+pub(crate) mod method;
+pub(crate) mod sentinel;
+pub(crate) mod ticking;
+pub(crate) mod verify;

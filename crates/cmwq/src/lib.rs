@@ -73,123 +73,62 @@ compile_error!(
     "cmwq runs on 64-bit Linux only: it uses that kernel's interfaces and 64-bit work words"
 );
 
-mod attrs;
-mod away;
-mod bh;
-mod builder;
-mod clock;
-mod closure;
-#[cfg_attr(any(loom, shuttle), path = "control_model.rs")]
-pub mod control;
-mod countdown;
-mod crew;
-mod current;
-mod delayed;
+mod api;
 mod detect;
-pub mod doctor;
-mod draining;
-mod environment;
-mod error;
-mod flushing;
-#[doc(hidden)]
-pub mod foreign;
-#[cfg_attr(any(loom, shuttle), path = "fork_model.rs")]
-mod fork;
-mod freezing;
+mod engine;
 #[cfg(all(any(test, fuzzing), not(any(loom, shuttle))))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod grab;
-mod hog;
-mod in_process;
-pub mod inspect;
-mod invoke;
-pub mod legacy;
-mod lengths;
-mod limit;
-mod link;
-#[cfg(not(any(loom, shuttle)))]
-mod loaded;
-mod meter;
-#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
-pub mod metrics;
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
-mod notice;
-mod on_cpu;
-mod panic;
-mod params;
-mod park;
-mod places;
-mod plan;
-mod pods;
-mod pool;
-mod published;
-#[doc(hidden)]
-pub mod raw;
-mod rcu;
-mod reclaim;
-mod rescuer;
-mod runtime;
-mod scope;
-mod sense;
-mod sentinel;
-mod service;
-mod set_param;
-mod show;
-mod shutdown;
-#[cfg_attr(any(not(feature = "stacks"), any(loom, shuttle)), path = "stacks_none.rs")]
-mod stacks;
-mod stats;
-mod symbol;
-mod sync;
-#[cfg(not(any(loom, shuttle)))]
-pub mod sysfs;
-pub mod system;
-mod table;
-mod thread;
-mod ticking;
-mod timers;
-mod title;
-mod topo;
-#[doc(hidden)]
-pub mod trace;
-mod verify;
-pub mod watchdog;
-mod work;
-mod worker;
-mod workqueue;
-mod wq;
+mod observe;
+mod os;
 
-pub use attrs::{Attrs, Sched};
-pub use builder::Builder;
-pub use closure::{JoinError, JoinHandle};
-pub use current::blocking;
-pub use detect::Detect;
-pub use doctor::{Diagnosis, diagnose};
-pub use error::{Error, ErrorKind};
-pub use freezing::{freeze, freeze_busy, thaw};
-pub use in_process::{Execution, execute_in_process_context};
-pub use notice::notices;
-pub use on_cpu::{schedule_on_each_cpu, work_on_cpu};
-pub use panic::set_panic_handler;
-pub use places::{
+pub use api::builder::Builder;
+pub use api::closure::{JoinError, JoinHandle};
+pub use api::in_process::{Execution, execute_in_process_context};
+pub use api::legacy;
+pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
+pub use api::panic::set_panic_handler;
+pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
     unbound_cpumask,
 };
-pub use rcu::{
+#[doc(hidden)]
+pub use api::raw;
+pub use api::rcu::{
     GracePeriods, RcuFunc, RcuHead, RcuReadGuard, RcuWork, rcu_read_lock, set_grace_periods,
 };
-pub use reclaim::{current_is_mem_reclaim, current_is_rescuer};
-pub use scope::{Scope, ScopedJoinHandle};
-pub use set_param::{param, set_param};
-pub use show::{
+pub use api::scope::{Scope, ScopedJoinHandle};
+pub use api::set_param::{param, set_param};
+pub use api::shutdown::{ShutdownError, shutdown};
+pub use api::stats::Stats;
+pub use api::system;
+pub use api::work::{Busy, DelayedWork, Work, WorkId, current_work};
+pub use api::workqueue::Workqueue;
+pub use detect::method::Detect;
+pub use engine::attrs::{Attrs, Sched};
+pub use engine::current::blocking;
+pub use engine::freezing::{freeze, freeze_busy, thaw};
+pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+pub use engine::title::set_worker_desc;
+pub use observe::control;
+pub use observe::doctor;
+pub use observe::doctor::{Diagnosis, diagnose};
+pub use observe::inspect;
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+pub use observe::metrics;
+pub use observe::show::{
     Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
 };
-pub use shutdown::{ShutdownError, shutdown};
-pub use stats::Stats;
-pub use title::set_worker_desc;
-pub use topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
-pub use watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
-pub use work::{Busy, DelayedWork, Work, WorkId, current_work};
-pub use workqueue::Workqueue;
+#[cfg(not(any(loom, shuttle)))]
+pub use observe::sysfs;
+#[doc(hidden)]
+pub use observe::trace;
+pub use observe::watchdog;
+pub use observe::watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
+pub use os::error::{Error, ErrorKind};
+#[doc(hidden)]
+pub use os::foreign;
+pub use os::notice::notices;
+pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};

@@ -7,7 +7,7 @@ mod loom;
 mod shuttle;
 // The models have no signals and no stacks, but this protocol.
 #[cfg(loom)]
-#[path = "stacks/request.rs"]
+#[path = "observe/stacks/request.rs"]
 mod stack_request;
 
 #[cfg(loom)]

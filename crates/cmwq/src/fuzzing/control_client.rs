@@ -5,7 +5,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::control::for_fuzzing::{ClientError, Exchange, Request, Target, Transport};
+use crate::observe::control::for_fuzzing::{ClientError, Exchange, Request, Target, Transport};
 
 /// A server that says this, and hears nothing.
 struct Said<'a> {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::Workqueue;
-use crate::control::for_fuzzing::{Limits, MAX_LINE, Request, Session, Target, answer};
+use crate::observe::control::for_fuzzing::{Limits, MAX_LINE, Request, Session, Target, answer};
 
 /// There is a queue that may be changed.
 fn begin() {

@@ -1,6 +1,6 @@
 //! CPU lists and masks: what is read is written back as a text that means the same.
 
-use crate::topo::CpuSet;
+use crate::os::topo::CpuSet;
 
 /// The text is read as a list and as a mask.
 ///

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::topo::{self, AffinityScope, CpuSet, Topology};
+use crate::os::topo::{self, AffinityScope, CpuSet, Topology};
 
 /// LIMIT: of files in a case, and of CPUs: what is found in more is found in so many.
 const MOST_FILES: usize = 256;

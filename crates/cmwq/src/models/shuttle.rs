@@ -32,18 +32,18 @@ use std::env;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-use crate::builder::Builder;
-use crate::clock;
-use crate::detect::Detect;
-use crate::inspect::Inspect;
-use crate::params::Params;
-use crate::pool::Pool;
-use crate::runtime::{Machine, Runtime};
-use crate::service::Service;
-use crate::sync::{self, AtomicU32, Ordering};
-use crate::topo::{CpuSet, Pod};
-use crate::workqueue::Workqueue;
-use crate::wq::{Kind, Spec};
+use crate::api::builder::Builder;
+use crate::api::workqueue::Workqueue;
+use crate::detect::method::Detect;
+use crate::engine::params::Params;
+use crate::engine::pool::Pool;
+use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::service::Service;
+use crate::engine::wq::{Kind, Spec};
+use crate::observe::inspect::Inspect;
+use crate::os::clock;
+use crate::os::sync::{self, AtomicU32, Ordering};
+use crate::os::topo::{CpuSet, Pod};
 
 /// Executions of a scenario under each scheduler.
 const ITERS: usize = 500;

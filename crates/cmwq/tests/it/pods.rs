@@ -12,7 +12,7 @@ use cmwq::{JoinHandle, Work, Workqueue};
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, eventually, joined, managed, sys, within};
+use crate::support::{Gate, eventually, joined, managed, sys, undisturbed, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("pods::lend", lend),
@@ -301,37 +301,42 @@ fn non_reentrant() {
 
 /// An item that another pod runs blocks; an item of that pod then starts.
 fn blocked_guest() {
-    let [one, other] = only_two_cpus();
+    let cpus = only_two_cpus();
     let wq = managed("guest");
     for _ in 0..10 {
-        let (stop, free) = (Gate::new(), Gate::new());
-        let _opened = (Opened(&stop), Opened(&free));
-        let (burner_is_on, burner_cpu) = mpsc::channel();
-        let burner = wq.queue_on(one, {
-            let stop = stop.clone();
-            move || {
-                burner_is_on.send(sys::current_cpu()).unwrap();
-                stop.spin();
-            }
-        });
-        // Whichever CPU took that, the other one is for the guest.
-        let burns_on = burner_cpu.recv_timeout(PATIENCE).unwrap();
-        let (guest_is_on, guest_cpu) = mpsc::channel();
-        let guest = wq.queue_on(burns_on, {
-            let free = free.clone();
-            move || {
-                guest_is_on.send(sys::current_cpu()).unwrap();
-                free.pass();
-            }
-        });
-        let idle = if burns_on == one { other } else { one };
-        assert_eq!(guest_cpu.recv_timeout(PATIENCE).unwrap(), idle);
-        assert_eq!(joined(wq.queue_on(idle, sys::current_cpu)), idle);
-        stop.open();
-        free.open();
-        joined(burner);
-        joined(guest);
+        undisturbed(10, || guest_blocks(&wq, cpus));
     }
+}
+
+fn guest_blocks(wq: &Workqueue, [one, other]: [usize; 2]) -> Result<(), String> {
+    let (stop, free) = (Gate::new(), Gate::new());
+    let _opened = (Opened(&stop), Opened(&free));
+    let (burner_is_on, burner_cpu) = mpsc::channel();
+    let burner = wq.queue_on(one, {
+        let stop = stop.clone();
+        move || {
+            burner_is_on.send(sys::current_cpu()).unwrap();
+            stop.spin();
+        }
+    });
+    // Whichever CPU took that, the other one is for the guest.
+    let burns_on = burner_cpu.recv_timeout(PATIENCE).unwrap();
+    let (guest_is_on, guest_cpu) = mpsc::channel();
+    let guest = wq.queue_on(burns_on, {
+        let free = free.clone();
+        move || {
+            guest_is_on.send(sys::current_cpu()).unwrap();
+            free.pass();
+        }
+    });
+    let idle = if burns_on == one { other } else { one };
+    let ran_on =
+        [guest_cpu.recv_timeout(PATIENCE).unwrap(), joined(wq.queue_on(idle, sys::current_cpu))];
+    stop.open();
+    free.open();
+    joined(burner);
+    joined(guest);
+    if ran_on == [idle; 2] { Ok(()) } else { Err(format!("on {ran_on:?}, and {idle} was idle")) }
 }
 
 /// A pod whose worker blocks, while nothing waits there, has a CPU to spare for another's items.

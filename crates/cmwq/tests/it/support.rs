@@ -12,7 +12,7 @@ pub(crate) mod wait;
 use cmwq::Workqueue;
 
 pub(crate) use load::Peak;
-pub(crate) use wait::{Gate, eventually, joined, within};
+pub(crate) use wait::{Gate, eventually, joined, undisturbed, within};
 
 /// A managed queue.
 pub(crate) fn managed(name: &str) -> Workqueue {

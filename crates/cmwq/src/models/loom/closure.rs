@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{News, Owned, check};
-use crate::closure::{End, Found, State};
+use crate::api::closure::{End, Found, State};
 
 /// A closure as far as two threads touch it.
 struct Closure {

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Owned, check, check_three};
-use crate::countdown::Countdown;
+use crate::os::countdown::Countdown;
 
 struct Shared {
     countdown: Countdown,

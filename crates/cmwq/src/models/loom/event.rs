@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{News, check, check_three};
-use crate::park::Event;
+use crate::os::park::Event;
 
 struct Shared {
     event: Event,

@@ -8,9 +8,9 @@ use loom::thread;
 
 use super::pools::{hire, runtime};
 use super::{Owned, check, check_three};
-use crate::pool::Pool;
-use crate::sync::Arc;
-use crate::wq::{Kind, Queueing, Spec, Wq};
+use crate::engine::pool::Pool;
+use crate::engine::wq::{Kind, Queueing, Spec, Wq};
+use crate::os::sync::Arc;
 
 unsafe extern "C" fn nothing(_: *mut WorkItem) {}
 

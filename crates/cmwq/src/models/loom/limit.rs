@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, check_three};
-use crate::limit::NodeLimit;
+use crate::engine::limit::NodeLimit;
 
 const fn pwq(n: u32) -> PwqRef {
     PwqRef { pool: PoolId(n), pwq: PwqId(0) }

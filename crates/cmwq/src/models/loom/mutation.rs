@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::sync::ORDERING_SITES;
+use crate::os::sync::ORDERING_SITES;
 
 /// Set in the processes this test starts.
 const WEAKEN: &str = "CMWQ_WEAKEN";

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{News, check, check_three};
-use crate::park::{CHECK, Parker, WAKE};
+use crate::os::park::{CHECK, Parker, WAKE};
 
 struct Shared {
     parker: Parker,

@@ -4,9 +4,9 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::clock;
-use crate::plan::{NEVER, Plan};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::engine::plan::{NEVER, Plan};
+use crate::os::clock;
+use crate::os::sync::{AtomicBool, AtomicU64, Ordering};
 
 struct Shared {
     plan: Plan,

@@ -4,16 +4,16 @@ use cmwq_core::{PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
-use crate::attrs::Priority;
-use crate::detect::Detect;
-use crate::inspect::Inspect;
-use crate::params::Params;
-use crate::park::CHECK;
-use crate::pool::{Pool, PoolKind, PoolSpec};
-use crate::runtime::{Machine, Runtime};
-use crate::sync::Arc;
-use crate::thread::{Berth, Thread};
-use crate::topo::{CpuSet, Pod};
+use crate::detect::method::Detect;
+use crate::engine::attrs::Priority;
+use crate::engine::params::Params;
+use crate::engine::pool::{Pool, PoolKind, PoolSpec};
+use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::thread::{Berth, Thread};
+use crate::observe::inspect::Inspect;
+use crate::os::park::CHECK;
+use crate::os::sync::Arc;
+use crate::os::topo::{CpuSet, Pod};
 
 /// A runtime of one CPU, without threads.
 pub(super) fn runtime() -> &'static Runtime {

@@ -4,8 +4,8 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{News, check};
-use crate::published::Published;
-use crate::table::Table;
+use crate::engine::table::Table;
+use crate::os::published::Published;
 use cmwq_core::PoolId;
 
 fn news() -> Box<News> {

@@ -4,8 +4,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::check;
-use crate::inspect::record::{copy, end, write};
-use crate::sync::{AtomicU64, Ordering};
+use crate::observe::inspect::record::{copy, end, write};
+use crate::os::sync::{AtomicU64, Ordering};
 
 struct Record {
     seq: AtomicU64,

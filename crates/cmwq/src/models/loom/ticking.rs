@@ -3,8 +3,8 @@
 use loom::thread;
 
 use super::check;
-use crate::sync::{AtomicBool, Ordering};
-use crate::ticking::{TickList, Watched};
+use crate::detect::ticking::{TickList, Watched};
+use crate::os::sync::{AtomicBool, Ordering};
 
 struct Pool {
     is_watched: AtomicBool,

@@ -8,9 +8,9 @@ use loom::thread;
 
 use super::check;
 use super::pools::runtime;
-use crate::delayed::DelayedItem;
-use crate::sync::Arc;
-use crate::wq::{Handle, Kind, Queueing, Spec, Wq};
+use crate::engine::delayed::DelayedItem;
+use crate::engine::wq::{Handle, Kind, Queueing, Spec, Wq};
+use crate::os::sync::Arc;
 
 const LATER: Duration = Duration::from_millis(1);
 

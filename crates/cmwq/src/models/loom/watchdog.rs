@@ -4,10 +4,10 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::clock;
 use crate::models::StackRequest as Request;
-use crate::sync::{AtomicUsize, Ordering};
-use crate::watchdog::ModelledAlarm as Alarm;
+use crate::observe::watchdog::ModelledAlarm as Alarm;
+use crate::os::clock;
+use crate::os::sync::{AtomicUsize, Ordering};
 
 const SOON: u64 = 5;
 

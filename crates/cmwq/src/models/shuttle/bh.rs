@@ -3,10 +3,10 @@
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
-use crate::builder::Builder;
-use crate::sync::{Arc, Mutex, lock};
-use crate::work::Work;
-use crate::workqueue::Workqueue;
+use crate::api::builder::Builder;
+use crate::api::work::Work;
+use crate::api::workqueue::Workqueue;
+use crate::os::sync::{Arc, Mutex, lock};
 
 impl World {
     fn bh(&self) -> Workqueue {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::park::Event;
-use crate::sync::Arc;
-use crate::work::{DelayedWork, Work};
+use crate::api::work::{DelayedWork, Work};
+use crate::os::park::Event;
+use crate::os::sync::Arc;
 
 const LATER: Duration = Duration::from_millis(1);
 

@@ -3,10 +3,10 @@
 use shuttle::thread;
 
 use super::{Pods, check};
-use crate::current::blocking;
-use crate::park::Event;
-use crate::sync::Arc;
-use crate::wq::{Kind, Spec};
+use crate::engine::current::blocking;
+use crate::engine::wq::{Kind, Spec};
+use crate::os::park::Event;
+use crate::os::sync::Arc;
 
 const PERCPU: Spec = Spec { max_active: 1, ..Spec::of(Kind::Percpu) };
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::sync::{Arc, Mutex, lock};
-use crate::work::{DelayedWork, Work};
+use crate::api::work::{DelayedWork, Work};
+use crate::os::sync::{Arc, Mutex, lock};
 
 const LATER: Duration = Duration::from_millis(1);
 

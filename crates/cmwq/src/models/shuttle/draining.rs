@@ -5,10 +5,10 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::freezing::{freeze, freeze_busy, thaw};
-use crate::sync::Arc;
-use crate::work::{DelayedWork, Work};
-use crate::workqueue::Workqueue;
+use crate::api::work::{DelayedWork, Work};
+use crate::api::workqueue::Workqueue;
+use crate::engine::freezing::{freeze, freeze_busy, thaw};
+use crate::os::sync::Arc;
 
 fn counting() -> (Work, Arc<Count>) {
     let count = Arc::new(Count::default());

@@ -3,9 +3,9 @@
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
-use crate::sync::Arc;
-use crate::work::Work;
-use crate::workqueue::Workqueue;
+use crate::api::work::Work;
+use crate::api::workqueue::Workqueue;
+use crate::os::sync::Arc;
 
 /// Queues `n` items that count, and flushes: those have run.
 fn queue_and_flush(wq: &Workqueue, n: u32) {

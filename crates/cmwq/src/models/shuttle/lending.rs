@@ -3,12 +3,12 @@
 use shuttle::thread;
 
 use super::{Count, Pods, check, check_by};
-use crate::closure::JoinHandle;
-use crate::current::blocking;
-use crate::detect::Detect;
-use crate::park::Event;
-use crate::sync::{Arc, AtomicBool, Ordering};
-use crate::workqueue::Workqueue;
+use crate::api::closure::JoinHandle;
+use crate::api::workqueue::Workqueue;
+use crate::detect::method::Detect;
+use crate::engine::current::blocking;
+use crate::os::park::Event;
+use crate::os::sync::{Arc, AtomicBool, Ordering};
 
 /// One pod has all the items; the other one's worker runs some of them, perhaps.
 #[test]

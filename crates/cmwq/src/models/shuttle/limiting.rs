@@ -3,10 +3,10 @@
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::current::blocking;
-use crate::sync::{Arc, Ordering};
-use crate::work::Work;
-use crate::workqueue::Workqueue;
+use crate::api::work::Work;
+use crate::api::workqueue::Workqueue;
+use crate::engine::current::blocking;
+use crate::os::sync::{Arc, Ordering};
 
 /// Items that are counted while they run, at most `limit` at once, in two pods if there are two.
 fn run_limited(wq: &Workqueue, limit: u32) {

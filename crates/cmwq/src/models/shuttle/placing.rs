@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
-use crate::attrs::Attrs;
-use crate::builder::Builder;
-use crate::current::blocking;
-use crate::sync::{Arc, Mutex, lock};
-use crate::topo::CpuSet;
-use crate::work::Work;
-use crate::workqueue::Workqueue;
+use crate::api::builder::Builder;
+use crate::api::work::Work;
+use crate::api::workqueue::Workqueue;
+use crate::engine::attrs::Attrs;
+use crate::engine::current::blocking;
+use crate::os::sync::{Arc, Mutex, lock};
+use crate::os::topo::CpuSet;
 
 /// Changes the attributes back and forth.
 fn change(wq: &Workqueue, times: i32) {

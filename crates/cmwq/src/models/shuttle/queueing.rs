@@ -3,12 +3,12 @@
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::builder::Builder;
-use crate::current::blocking;
-use crate::park::Event;
-use crate::sync::{Arc, Mutex, Ordering, lock};
-use crate::work::Work;
-use crate::workqueue::Workqueue;
+use crate::api::builder::Builder;
+use crate::api::work::Work;
+use crate::api::workqueue::Workqueue;
+use crate::engine::current::blocking;
+use crate::os::park::Event;
+use crate::os::sync::{Arc, Mutex, Ordering, lock};
 
 /// Two threads queue while workers finish and go to sleep: no item is left while a worker sleeps,
 /// or the join would never end.

@@ -3,13 +3,13 @@
 use shuttle::thread;
 
 use super::{Count, Pods, World, check};
-use crate::attrs::Attrs;
-use crate::builder::Builder;
-use crate::current::blocking;
-use crate::park::Event;
-use crate::reclaim::{current_is_mem_reclaim, current_is_rescuer};
-use crate::sync::Arc;
-use crate::workqueue::Workqueue;
+use crate::api::builder::Builder;
+use crate::api::workqueue::Workqueue;
+use crate::engine::attrs::Attrs;
+use crate::engine::current::blocking;
+use crate::engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+use crate::os::park::Event;
+use crate::os::sync::Arc;
 
 fn reclaim(world: &World, kind: impl FnOnce(Builder) -> Builder) -> Workqueue {
     world.queue(|builder| kind(builder).mem_reclaim())
@@ -95,7 +95,7 @@ fn rescuers_and_managers_meet() {
         let count = Arc::new(Count::default());
         let work = {
             let count = Arc::clone(&count);
-            crate::work::Work::new(move || _ = count.up())
+            crate::api::work::Work::new(move || _ = count.up())
         };
         assert!(wq.queue_work_on(0, &work));
         let handles: Vec<_> = (0..3).map(|n| other.queue_on(0, move || blocking(|| n))).collect();
@@ -123,7 +123,7 @@ fn a_late_call_finds_nobody() {
         }
         // A flush and a cancelled item, whose barrier only the rescuer is left to run.
         let wq = reclaim(world, Builder::percpu);
-        let work = crate::work::Work::new(|| ());
+        let work = crate::api::work::Work::new(|| ());
         assert!(wq.queue_work_on(0, &work));
         let flusher = {
             let work = work.clone();

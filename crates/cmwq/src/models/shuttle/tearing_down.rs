@@ -5,8 +5,8 @@ use std::time::Duration;
 use shuttle::thread;
 
 use super::{Count, Pods, check};
-use crate::park::Event;
-use crate::sync::{Arc, PlainMutex};
+use crate::os::park::Event;
+use crate::os::sync::{Arc, PlainMutex};
 
 /// Dropping the last handle waits for the items.
 #[test]

@@ -1,0 +1,416 @@
+//! How a queue is made.
+
+use cmwq_core::consts;
+
+use crate::api::workqueue::{Workqueue, check_attrs};
+use crate::engine::attrs::{Attrs, Sched};
+use crate::engine::rescuer::Rescuer;
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::{Handle, Kind, Spec};
+use crate::os::error::Error;
+use crate::os::notice;
+use crate::os::topo::{AffinityScope, CpuSet};
+
+/// A description of a queue; see [`Workqueue::builder`].
+#[must_use = "a builder makes a queue only when `build` is called"]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    name: String,
+    kind: Option<Kind>,
+    conflict: bool,
+    power_efficient: bool,
+    bh: bool,
+    highpri: bool,
+    cpu_intensive: bool,
+    freezable: bool,
+    mem_reclaim: bool,
+    legacy: bool,
+    sysfs: bool,
+    max_active: u32,
+    total: Option<u32>,
+    attrs: Option<Attrs>,
+}
+
+/// Longest name, in bytes. KERNEL: `WQ_NAME_LEN` less the terminating null — same.
+const MAX_NAME: usize = 31;
+
+impl Builder {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: None,
+            conflict: false,
+            power_efficient: false,
+            bh: false,
+            highpri: false,
+            cpu_intensive: false,
+            freezable: false,
+            mem_reclaim: false,
+            legacy: false,
+            sysfs: false,
+            max_active: 0,
+            total: None,
+            attrs: None,
+        }
+    }
+
+    fn kind(mut self, kind: Kind) -> Self {
+        self.conflict |= self.kind.is_some_and(|other| other != kind);
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Items run on the CPU that queued them, or the one named; one *running* worker per CPU
+    /// (`WQ_PERCPU`).
+    #[doc(alias = "WQ_PERCPU")]
+    pub fn percpu(self) -> Self {
+        self.kind(Kind::Percpu)
+    }
+
+    /// Items start at once, up to `max_active`, on any CPU of the pod; no concurrency management
+    /// (`WQ_UNBOUND`).
+    #[doc(alias = "WQ_UNBOUND")]
+    pub fn unbound(self) -> Self {
+        self.kind(Kind::Unbound)
+    }
+
+    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has nothing to run takes
+    /// items from one that has more than it can. The default.
+    pub fn managed(self) -> Self {
+        self.kind(Kind::Managed)
+    }
+
+    /// One item at a time, in queueing order (`alloc_ordered_workqueue`).
+    #[doc(alias = "alloc_ordered_workqueue")]
+    pub fn ordered(self) -> Self {
+        self.kind(Kind::Ordered)
+    }
+
+    /// Items run on the CPU that queued them, or the one named, one at a time, in order, in that CPU's
+    /// BH context, which is no worker: they must be short, and must not block (`WQ_BH`). Those of a
+    /// [`highpri`](Self::highpri) BH queue come first. Only that and [`percpu`](Self::percpu) go with
+    /// it; there is no limit to set.
+    ///
+    /// Inside, [`current_work`](crate::current_work) is `None`. Waiting for other items is a mistake
+    /// that is said once; while an item waits, those behind it on its CPU do too.
+    ///
+    /// KERNEL: `WQ_BH` — differs: a thread per CPU (of nice −20 where permitted) in place of softirqs,
+    /// so the other threads of the CPU are not locked out, and blocking is not prevented.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("rx").bh().highpri().build()?;
+    /// assert_eq!(wq.queue(|| 1).join().unwrap(), 1);
+    /// assert!(cmwq::Workqueue::builder("odd").bh().max_active(4).build().is_err());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "WQ_BH")]
+    pub fn bh(mut self) -> Self {
+        self.bh = true;
+        self
+    }
+
+    /// Served by workers of nice −20 where permitted, in pools of their own; where not permitted
+    /// that is said once, and the pools are still their own (`WQ_HIGHPRI`).
+    #[doc(alias = "WQ_HIGHPRI")]
+    pub fn highpri(mut self) -> Self {
+        self.highpri = true;
+        self
+    }
+
+    /// Items do not keep others from starting; their own start is still managed
+    /// (`WQ_CPU_INTENSIVE`). Means nothing for unbound and ordered queues.
+    ///
+    /// An item of another queue that uses the CPU for long without sleeping (the parameter
+    /// `cpu_intensive_thresh_us`: 10 ms, more on slow machines, 0 for never) while others wait for that
+    /// CPU is treated likewise from then on. On per-CPU queues it is also named, from the fourth time on
+    /// (`cpu_intensive_warning_thresh`), each time twice as rarely.
+    #[doc(alias = "WQ_CPU_INTENSIVE")]
+    pub fn cpu_intensive(mut self) -> Self {
+        self.cpu_intensive = true;
+        self
+    }
+
+    /// Starts nothing while the process is [frozen](crate::freeze) (`WQ_FREEZABLE`).
+    #[doc(alias = "WQ_FREEZABLE")]
+    pub fn freezable(mut self) -> Self {
+        self.freezable = true;
+        self
+    }
+
+    /// At least one item of the queue makes progress whatever happens: the queue has a *rescuer*, a
+    /// thread in reserve that runs its items, one at a time, where no worker can be had for them
+    /// (`WQ_MEM_RECLAIM`). For queues on which something depends that must go on when the system
+    /// has no more threads to give.
+    ///
+    /// The rescuer is called when an item has had nobody to come for it for 10 ms, and looks after
+    /// each pool in need every 100 ms at the latest. It runs at nice −20 where permitted, on the
+    /// CPUs of the pool it helps. While an item that it runs blocks, it does nothing else: items of
+    /// one queue must not wait for each other, nor for items of queues without a rescuer; see
+    /// [`current_is_rescuer`](crate::current_is_rescuer). An idle rescuer costs a sleeping thread.
+    ///
+    /// KERNEL: `WQ_MEM_RECLAIM` — same, for want of threads instead of memory.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("writeback").mem_reclaim().build()?;
+    /// assert!(wq.queue(cmwq::current_is_mem_reclaim).join().unwrap());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "WQ_MEM_RECLAIM")]
+    pub fn mem_reclaim(mut self) -> Self {
+        self.mem_reclaim = true;
+        self
+    }
+
+    /// Made as the kernel's old constructors make theirs: items of this queue may wait for queues
+    /// without a rescuer though it has one (`__WQ_LEGACY`). See [`legacy`](crate::api::legacy).
+    #[doc(alias = "__WQ_LEGACY")]
+    pub fn legacy(mut self) -> Self {
+        self.legacy = true;
+        self
+    }
+
+    /// The queue's attributes can be changed by its name, from outside of the process, too, if that is
+    /// [asked for](crate::observe::control) (`WQ_SYSFS`). See [`sysfs`](crate::observe::sysfs).
+    ///
+    /// A name can be there once: [`build`](Self::build) fails if another queue of it is. Not for BH queues.
+    #[doc(alias = "WQ_SYSFS")]
+    pub fn sysfs(mut self) -> Self {
+        self.sysfs = true;
+        self
+    }
+
+    /// Per-CPU, unless the parameter `power_efficient` is on, then unbound (`WQ_POWER_EFFICIENT`).
+    #[doc(alias = "WQ_POWER_EFFICIENT")]
+    pub fn power_efficient(mut self) -> Self {
+        self.power_efficient = true;
+        self
+    }
+
+    /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for
+    /// others. 0 stands for 1024; above 2048 is said and clamped. An ordered queue has 1.
+    ///
+    /// On a machine with several NUMA nodes the limit of an unbound or managed queue is split: each
+    /// node has a part of it as large as its part of the CPUs, rounded up, but no less than
+    /// [`min_active`](crate::Workqueue::set_min_active), which is 8 or, if that is less, the limit
+    /// itself. So with 4 on two nodes as many as 8 may run, and with 1024 no more than 512 where only
+    /// one node queues. Items of which many wait for each other need a `min_active` that is as large.
+    pub fn max_active(mut self, max_active: u32) -> Self {
+        self.max_active = max_active;
+        self
+    }
+
+    /// Sets all attributes at once; see [`Attrs`]. A high-priority queue's niceness stays −20 unless
+    /// they name another priority. For unbound and ordered queues; managed ones have
+    /// a priority only (`nice` and `sched`), per-CPU ones have none.
+    pub fn attrs(mut self, attrs: Attrs) -> Self {
+        self.attrs = Some(attrs);
+        self
+    }
+
+    fn attr(mut self, set: impl FnOnce(Attrs) -> Attrs) -> Self {
+        self.attrs = Some(set(self.attrs.take().unwrap_or_default()));
+        self
+    }
+
+    /// See [`Attrs::nice`]; for unbound, ordered and managed queues.
+    pub fn nice(self, nice: i32) -> Self {
+        self.attr(|attrs| attrs.nice(nice))
+    }
+
+    /// See [`Attrs::cpumask`]; for unbound and ordered queues.
+    pub fn cpumask(self, cpumask: CpuSet) -> Self {
+        self.attr(|attrs| attrs.cpumask(cpumask))
+    }
+
+    /// See [`Attrs::affinity_scope`]; for unbound queues.
+    pub fn affinity_scope(self, scope: AffinityScope) -> Self {
+        self.attr(|attrs| attrs.affinity_scope(Some(scope)))
+    }
+
+    /// See [`Attrs::affinity_strict`]; for unbound queues.
+    pub fn affinity_strict(self, strict: bool) -> Self {
+        self.attr(|attrs| attrs.affinity_strict(strict))
+    }
+
+    /// See [`Attrs::sched`]; for unbound, ordered and managed queues.
+    pub fn sched(self, sched: Sched) -> Self {
+        self.attr(|attrs| attrs.sched(sched))
+    }
+
+    /// For a per-CPU queue: how many items may be in execution on all CPUs together, besides
+    /// [`max_active`](Self::max_active) on each; 1 to 2048. Linux has no such limit. Where it is
+    /// reached, CPUs take turns.
+    pub fn max_active_total(mut self, total: u32) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Makes the queue.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, kinds that exclude each
+    /// other, a limit on an ordered queue, or attributes that make no sense or are not for this
+    /// kind; [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the
+    /// process may not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation)
+    /// if the runtime's service thread or the queue's rescuer cannot be created;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
+    /// [`sysfs`](Self::sysfs).
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("disk").unbound().max_active(4).build()?;
+    /// assert_eq!(wq.name(), "disk");
+    /// assert!(cmwq::Workqueue::builder("odd").percpu().unbound().build().is_err());
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn build(self) -> Result<Workqueue, Error> {
+        let runtime = Runtime::global()?;
+        self.build_on(runtime)
+    }
+
+    pub(crate) fn build_on(self, runtime: &'static Runtime) -> Result<Workqueue, Error> {
+        let spec = self.spec(runtime.params.power_efficient)?;
+        let name = shorten(&self.name);
+        let mut attrs = self.attrs.clone();
+        if let Some(attrs) = &mut attrs {
+            if attrs.priority().is_base() {
+                attrs.nice = spec.default_priority().nice;
+            }
+            self.check_kind_of(attrs, spec.kind)?;
+            check_attrs(runtime, name, attrs, spec.default_priority())?;
+        }
+        let wq = runtime.new_wq(name, spec)?;
+        if let Some(attrs) = attrs.filter(|attrs| *attrs != wq.default_attrs()) {
+            wq.set_first_attrs(attrs);
+        }
+        let handle = Handle::new(wq);
+        if spec.mem_reclaim {
+            Rescuer::start(handle.wq()).map_err(|error| {
+                Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)
+            })?;
+        }
+        // The last step, as in the kernel: from now on others may change it.
+        if self.sysfs {
+            runtime.enter_sysfs(handle.wq())?;
+        }
+        Ok(Workqueue::of_handle(handle))
+    }
+
+    fn check_kind_of(&self, attrs: &Attrs, kind: Kind) -> Result<(), Error> {
+        let wrong = match kind {
+            Kind::Percpu | Kind::Bh => "a per-CPU queue has no attributes",
+            Kind::Managed if !attrs.is_about_priority_only() => {
+                "a managed queue uses all CPUs; of its attributes only the priority can be set"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!("workqueue '{}': {wrong}", self.name)))
+    }
+
+    fn spec(&self, power_efficient: bool) -> Result<Spec, Error> {
+        let name = &self.name;
+        if name.is_empty() || name.contains('\0') {
+            return Err(Error::invalid("a workqueue needs a name, without null characters"));
+        }
+        if self.conflict {
+            return Err(Error::invalid(format!(
+                "workqueue '{name}': choose one of percpu, unbound, managed and ordered"
+            )));
+        }
+        if self.bh {
+            return self.bh_spec();
+        }
+        let mut kind = self.kind.unwrap_or(Kind::Managed);
+        if self.power_efficient {
+            if self.kind.is_some_and(|kind| kind != Kind::Percpu) {
+                return Err(Error::invalid(format!(
+                    "workqueue '{name}': power_efficient is for per-CPU queues"
+                )));
+            }
+            kind = if power_efficient { Kind::Unbound } else { Kind::Percpu };
+        }
+        if self.total.is_some() && kind != Kind::Percpu && !self.power_efficient {
+            return Err(Error::invalid(format!(
+                "workqueue '{name}': max_active is for all CPUs together already; max_active_total is for per-CPU queues"
+            )));
+        }
+        if kind == Kind::Ordered && self.max_active > 1 {
+            return Err(Error::invalid(format!(
+                "workqueue '{name}': an ordered queue runs one item at a time; leave max_active out"
+            )));
+        }
+        let max_active = max_active_or_default(name, self.max_active);
+        let total = self.total.map(|total| clamp_max_active(name, total));
+        Ok(Spec {
+            kind,
+            highpri: self.highpri,
+            cpu_intensive: self.cpu_intensive,
+            freezable: self.freezable,
+            mem_reclaim: self.mem_reclaim,
+            // A power-efficient queue that is unbound has one limit, the lower one.
+            max_active: if kind == Kind::Percpu {
+                max_active
+            } else {
+                total.unwrap_or(max_active).min(max_active)
+            },
+            total: total.filter(|_| kind == Kind::Percpu),
+            legacy: self.legacy,
+        })
+    }
+}
+
+/// KERNEL: `alloc_workqueue`'s reading of it — same: 0 is the default.
+fn max_active_or_default(name: &str, asked: u32) -> u32 {
+    if asked == 0 { consts::WQ_DFL_ACTIVE } else { clamp_max_active(name, asked) }
+}
+
+impl Builder {
+    /// KERNEL: `__WQ_BH_ALLOWS`, and the check of `max_active` — same, as an error instead of a warning
+    /// and NULL.
+    fn bh_spec(&self) -> Result<Spec, Error> {
+        let name = &self.name;
+        let is_percpu = self.kind.is_none_or(|kind| kind == Kind::Percpu);
+        let other = self.power_efficient
+            || self.cpu_intensive
+            || self.freezable
+            || self.mem_reclaim
+            || self.legacy
+            || self.sysfs;
+        if !is_percpu || other {
+            return Err(Error::invalid(format!(
+                "workqueue '{name}': only highpri and percpu go with bh"
+            )));
+        }
+        if self.max_active != 0 {
+            return Err(Error::invalid(format!(
+                "workqueue '{name}': a bh queue has no limit; leave max_active out"
+            )));
+        }
+        let (highpri, max_active) = (self.highpri, i32::MAX.unsigned_abs());
+        Ok(Spec { highpri, max_active, ..Spec::of(Kind::Bh) })
+    }
+}
+
+/// KERNEL: `wq_clamp_max_active` — same.
+pub(crate) fn clamp_max_active(name: &str, asked: u32) -> u32 {
+    let taken = asked.clamp(1, consts::WQ_MAX_ACTIVE);
+    if taken != asked {
+        notice::always(format!(
+            "max_active {asked} of workqueue '{name}' is out of range, {taken} taken (1 to {})",
+            consts::WQ_MAX_ACTIVE
+        ));
+    }
+    taken
+}
+
+/// KERNEL: names are truncated to 31 bytes with one warning — same.
+fn shorten(name: &str) -> &str {
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    let end = (0..=MAX_NAME).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    let short = &name[..end];
+    notice::once(notice::Notice::Name, || {
+        format!("workqueue name '{name}' is too long, '{short}' is used")
+    });
+    short
+}

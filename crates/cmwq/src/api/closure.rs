@@ -1,0 +1,329 @@
+//! One closure as a work item: item, function or result, and what joins them, in one allocation.
+//!
+//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if neither function nor result has more than
+//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle carries and the run knows.
+
+use std::alloc::Layout;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, needs_drop, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use cmwq_core::WorkItem;
+
+use crate::api::panic;
+use crate::engine::delayed::DelayedItem;
+use crate::engine::worker::guarded;
+use crate::observe::symbol::closures;
+
+mod handle;
+mod join_error;
+mod memory;
+mod state;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+pub use handle::JoinHandle;
+pub use join_error::JoinError;
+pub(crate) use state::{End, Found, State};
+
+/// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the
+/// work item.
+#[repr(C)]
+struct Closure<I, F, T> {
+    item: I,
+    packet: Packet,
+    body: UnsafeCell<Body<F, T>>,
+}
+
+/// What run and handle have to do with each other, whatever the closure is.
+struct Packet {
+    state: State,
+    /// Whose it is: see [`state`].
+    waker: UnsafeCell<Option<Box<Waker>>>,
+}
+
+/// The function, until the run takes it; then what came of it, by the [`End`] that the state says.
+#[repr(C)]
+union Body<F, T> {
+    func: ManuallyDrop<F>,
+    value: ManuallyDrop<T>,
+    panic: ManuallyDrop<Box<Thrown>>,
+}
+
+/// A panic's payload. It takes two words, and the body may have one.
+struct Thrown(Box<dyn Any + Send>);
+
+/// What came of a closure, on its way.
+enum Outcome<T> {
+    Value(T),
+    Panicked(Box<dyn Any + Send>),
+    Refused,
+}
+
+/// Where the parts of a closure are, for those who do not know what it is.
+struct Shape {
+    layout: Layout,
+    packet: usize,
+    body: usize,
+    /// Of item and packet. Only those of models have anything to drop when they are done with.
+    drop: unsafe fn(NonNull<u8>),
+}
+
+impl Shape {
+    /// # Safety
+    /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing of the user's is left.
+    #[inline]
+    unsafe fn free(&self, whole: NonNull<u8>) {
+        if cfg!(any(loom, shuttle)) {
+            // SAFETY: the caller's promise.
+            unsafe { (self.drop)(whole) };
+        }
+        // SAFETY: taken with this layout.
+        unsafe { memory::give(whole, self.layout) };
+    }
+}
+
+impl<I, F, T> Closure<I, F, T> {
+    const SHAPE: Shape = Shape {
+        layout: Layout::new::<Self>(),
+        packet: offset_of!(Self, packet),
+        body: offset_of!(Self, body),
+        drop: Self::drop,
+    };
+
+    /// # Safety
+    /// `whole` must be a closure of this type, which nobody touches any more.
+    unsafe fn drop(whole: NonNull<u8>) {
+        let this = whole.cast::<Self>().as_ptr();
+        // SAFETY: the caller's promise.
+        unsafe {
+            (&raw mut (*this).item).drop_in_place();
+            (&raw mut (*this).packet).drop_in_place();
+        }
+    }
+
+    /// A closure of which nothing is anybody else's yet.
+    #[inline]
+    fn make(item: I, func: F) -> NonNull<Self> {
+        const { assert!(!needs_drop::<I>() || cfg!(any(loom, shuttle)), "see `Shape::free`") };
+        let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
+        let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
+        let whole = memory::take(Layout::new::<Self>()).cast::<Self>();
+        // SAFETY: fresh memory, of this layout.
+        unsafe { whole.write(Self { item, packet, body }) };
+        whole
+    }
+}
+
+/// The run's side of a closure, once.
+struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
+
+/// The function of a closure's item.
+unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+    closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
+    // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
+    let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
+    // SAFETY: the first and only time.
+    let func = unsafe { run.take_func() };
+    run.deliver(match catch_unwind(AssertUnwindSafe(func)) {
+        Ok(value) => Outcome::Value(value),
+        Err(payload) => Outcome::Panicked(payload),
+    });
+}
+
+/// Lets go of a closure that will not run: its handle is told.
+///
+/// # Safety
+/// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
+unsafe fn refuse<I, F, T>(item: NonNull<Closure<I, F, T>>) {
+    let run = Run(item);
+    // SAFETY: the first and only time: this is in the run's place.
+    let func = unsafe { run.take_func() };
+    guarded(|| drop(func));
+    run.deliver(Outcome::Refused);
+}
+
+/// As [`refuse`], by a queue that a closure's own call found closed.
+///
+/// # Safety
+/// `item` must come from [`item`] with the same `F` and `T`, and not be queued.
+pub(crate) unsafe fn refuse_item<F, T>(item: NonNull<WorkItem>) {
+    // SAFETY: the caller's promise.
+    unsafe { refuse::<WorkItem, F, T>(item.cast()) };
+}
+
+/// As [`refuse`], for a closure with a timer.
+///
+/// # Safety
+/// `item` must come from [`delayed`] with the same `F` and `T`, and be neither queued nor armed.
+pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
+    // SAFETY: the caller's promise.
+    unsafe { refuse::<DelayedItem, F, T>(item.cast()) };
+}
+
+impl<I, F, T> Run<I, F, T> {
+    fn packet(&self) -> &Packet {
+        // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
+        unsafe { &(*self.0.as_ptr()).packet }
+    }
+
+    fn body(&self) -> *mut Body<F, T> {
+        // SAFETY: as above.
+        unsafe { (*self.0.as_ptr()).body.get() }
+    }
+
+    /// # Safety
+    /// To be called once.
+    unsafe fn take_func(&self) -> F {
+        // SAFETY: it is there until then, and the run's.
+        ManuallyDrop::into_inner(unsafe { (&raw mut (*self.body()).func).read() })
+    }
+
+    /// Hands the outcome to the handle. Nothing of the user's unwinds from here.
+    #[inline]
+    fn deliver(self, outcome: Outcome<T>) {
+        if self.packet().state.is_detached() {
+            // SAFETY: everything is the run's.
+            return unsafe { self.end_alone(outcome) };
+        }
+        // SAFETY: the function has been taken, so its place is free, and the run's until `finish`.
+        let end = unsafe { outcome.put(self.body()) };
+        match self.packet().state.finish(end) {
+            Found::Handle => {}
+            Found::Detached => {
+                // SAFETY: put there above, and the run's again.
+                let outcome = unsafe { Outcome::take(self.body().cast(), end) };
+                // SAFETY: everything is the run's.
+                unsafe { self.end_alone(outcome) };
+            }
+            Found::Waiting { is_polled } => self.wake(is_polled),
+        }
+    }
+
+    /// # Safety
+    /// Everything must be the run's, the outcome not in its place.
+    #[inline]
+    unsafe fn end_alone(self, outcome: Outcome<T>) {
+        // The memory is kept until user code is through with: an item of the same function at the same place would be
+        // taken for this one, and wait for its end.
+        guarded(|| outcome.unjoined());
+        // SAFETY: the caller's promise.
+        unsafe { self.free() };
+    }
+
+    #[inline(never)]
+    fn wake(self, is_polled: bool) {
+        let packet = self.packet();
+        packet.state.wake();
+        if is_polled {
+            // SAFETY: the cell is the run's.
+            let waker = unsafe { (*packet.waker.get()).take() };
+            guarded(|| waker.into_iter().for_each(|waker| waker.wake()));
+        }
+        if packet.state.leave_run() {
+            // SAFETY: the second to leave.
+            unsafe { self.free() };
+        }
+    }
+
+    /// # Safety
+    /// Nobody else must touch the closure any more, and nothing that needs to be dropped be left.
+    #[inline]
+    unsafe fn free(self) {
+        // SAFETY: the caller's promise.
+        unsafe { Closure::<I, F, T>::SHAPE.free(self.0.cast()) };
+    }
+}
+
+impl<T> Outcome<T> {
+    /// Puts it where it can be [taken](Self::take).
+    ///
+    /// # Safety
+    /// `body` must be the caller's, and nothing there.
+    unsafe fn put<F>(self, body: *mut Body<F, T>) -> End {
+        match self {
+            Self::Value(value) => {
+                // SAFETY: the caller's promise.
+                unsafe { (&raw mut (*body).value).write(ManuallyDrop::new(value)) };
+                End::Value
+            }
+            Self::Panicked(payload) => {
+                let thrown = ManuallyDrop::new(Box::new(Thrown(payload)));
+                // SAFETY: the caller's promise.
+                unsafe { (&raw mut (*body).panic).write(thrown) };
+                End::Panicked
+            }
+            Self::Refused => End::Refused,
+        }
+    }
+
+    /// # Safety
+    /// `body` must be the place of a body in which an outcome with this end is, and be the caller's. It is not there any more then.
+    unsafe fn take(body: *mut u8, end: End) -> Self {
+        match end {
+            // SAFETY: the caller's promise; all members of a union are at its begin.
+            End::Value => Self::Value(unsafe { body.cast::<T>().read() }),
+            End::Panicked => {
+                // SAFETY: as above.
+                let thrown = unsafe { body.cast::<Box<Thrown>>().read() };
+                Self::Panicked(thrown.0)
+            }
+            End::Refused => Self::Refused,
+        }
+    }
+
+    /// Nobody will join: a panic goes to the handler, a value is dropped.
+    fn unjoined(self) {
+        match self {
+            Self::Panicked(payload) => guarded(move || panic::handle(&*payload)),
+            outcome => drop(outcome),
+        }
+    }
+
+    fn joined(self) -> Result<T, JoinError> {
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Panicked(payload) => Err(JoinError::panicked(payload)),
+            Self::Refused => Err(JoinError::refused()),
+        }
+    }
+}
+
+/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be queued or
+/// [refused](refuse_item) once.
+#[inline]
+pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = make(WorkItem::new(run::<WorkItem, F, T>), func);
+    (item.cast(), handle)
+}
+
+/// As [`item`], with a timer.
+pub(crate) fn delayed<F, T>(func: F) -> (NonNull<DelayedItem>, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) =
+        make(DelayedItem::new(run::<DelayedItem, F, T>, refuse_delayed::<F, T>), func);
+    (item.cast(), handle)
+}
+
+#[inline]
+fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
+where
+    I: Send + Sync + 'static,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let closure = Closure::make(item, func);
+    // SAFETY: a closure with this value, of this shape, which has no handle yet.
+    let handle = unsafe { JoinHandle::of(closure.cast(), &Closure::<I, F, T>::SHAPE) };
+    (closure, handle)
+}

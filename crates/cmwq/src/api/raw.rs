@@ -1,0 +1,369 @@
+//! The queues and items of C programs: what `cmwq-capi` is made of. Not for other users; it may
+//! change at any time.
+//!
+//! Everything here takes items by pointer and counts nothing: an item must stay where it is from the
+//! call that queues it until its function is entered, as in the kernel. Nothing here touches an item
+//! after that.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
+
+mod find;
+mod look;
+mod rcu;
+
+pub use crate::api::system::fallible as system;
+pub use find::{Whereabouts, find};
+pub use look::{function_name, last_func, worker_comm, worker_info};
+pub use rcu::{
+    GracePeriods, RawRcu, RcuFunc, RcuHead, flush_rcu, queue_rcu, rcu_read_lock, rcu_read_unlock,
+    set_grace_periods, synchronize_rcu,
+};
+
+use crate::api::workqueue::Workqueue;
+use crate::engine::current;
+use crate::engine::delayed::DelayedItem;
+use crate::engine::flushing::{self, Flusher};
+use crate::engine::grab::{self, Target};
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::{Handle, Queueing};
+use crate::observe::symbol;
+use crate::os::notice;
+
+/// `WORK_CPU_UNBOUND`.
+pub const CPU_UNBOUND: u32 = crate::engine::delayed::CPU_UNBOUND;
+
+/// `struct delayed_work`.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct RawDelayed(DelayedItem);
+
+impl RawDelayed {
+    /// Where its timer lies.
+    pub const TIMER_OFFSET: usize = DelayedItem::TIMER_OFFSET;
+
+    /// An idle item (`INIT_DELAYED_WORK`), or one whose timer wakes nobody (`INIT_DEFERRABLE_WORK`).
+    #[must_use]
+    pub fn new(func: WorkFn, is_deferrable: bool) -> Self {
+        Self(DelayedItem::uncounted(func, is_deferrable))
+    }
+}
+
+/// A handle of a queue as one pointer, which [`Borrowed`] looks at and [`destroy`] takes back.
+#[must_use]
+pub fn into_raw(wq: Workqueue) -> NonNull<()> {
+    wq.into_handle().into_raw()
+}
+
+/// A queue of which somebody else has the handle.
+#[derive(Debug)]
+pub struct Borrowed(ManuallyDrop<Workqueue>);
+
+impl Borrowed {
+    /// # Safety
+    /// `raw` must come from [`into_raw`] and not go to [`destroy`] before this is dropped.
+    #[inline]
+    #[must_use]
+    pub unsafe fn new(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller's promise; the reference is not taken over, because it is never dropped.
+        Self(ManuallyDrop::new(Workqueue::of_handle(unsafe { Handle::from_raw(raw) })))
+    }
+}
+
+impl Deref for Borrowed {
+    type Target = Workqueue;
+
+    #[inline]
+    fn deref(&self) -> &Workqueue {
+        &self.0
+    }
+}
+
+/// Makes the process's runtime and queue if it is a child that has none yet: nothing that is done
+/// with the queue then can fail for want of them.
+///
+/// # Errors
+/// If a thread that they need cannot be created.
+#[inline]
+pub fn make_ready(wq: &Workqueue) -> Result<(), crate::Error> {
+    wq.handle().make_ready()
+}
+
+/// Drains the queue and takes it down. What is left is a handle of a queue that takes no items; from
+/// inside one of the queue's own items nothing, the queue goes when they are done.
+///
+/// KERNEL: `destroy_workqueue` — differs: it waits for whoever still waits for an item, where Linux
+/// leaks the queue.
+///
+/// # Safety
+/// `raw` must come from [`into_raw`], and nobody may use it any more.
+pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { Handle::from_raw(raw) };
+    handle.destroy().then(|| Workqueue::of_handle(handle))
+}
+
+/// What the C interface says: also a refused item counts as queued.
+fn as_in_c(queueing: Queueing) -> bool {
+    queueing != Queueing::Not
+}
+
+/// KERNEL: `queue_work_on` — same.
+///
+/// # Safety
+/// `item` must be valid, and stay so until its function is entered.
+#[inline]
+pub unsafe fn queue(wq: &Workqueue, cpu: Option<u32>, item: NonNull<WorkItem>) -> bool {
+    // SAFETY: passed on to the caller.
+    as_in_c(unsafe { wq.handle().queue_item(cpu, item) })
+}
+
+/// KERNEL: `queue_work_node` — same.
+///
+/// # Safety
+/// As for [`queue`].
+pub unsafe fn queue_node(wq: &Workqueue, node: Option<u32>, item: NonNull<WorkItem>) -> bool {
+    let cpu = wq.cpu_of_node(node.unwrap_or(u32::MAX));
+    // SAFETY: passed on to the caller.
+    unsafe { queue(wq, cpu, item) }
+}
+
+/// When a timer is to expire.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// From now; 0 queues at once.
+    pub after: Duration,
+    /// The same as a time in jiffies, for whoever reads it.
+    pub expires: u64,
+}
+
+/// KERNEL: `queue_delayed_work_on` — same.
+///
+/// # Safety
+/// As for [`queue`].
+pub unsafe fn queue_delayed(
+    wq: &Workqueue,
+    cpu: Option<u32>,
+    item: NonNull<RawDelayed>,
+    delay: Delay,
+) -> bool {
+    // SAFETY: valid by the caller's promise.
+    let delayed = unsafe { &item.as_ref().0 };
+    if delay.after.is_zero() {
+        // SAFETY: passed on to the caller.
+        return unsafe { queue(wq, cpu, item.cast()) };
+    }
+    if delayed.item.claim().is_pending() {
+        return false;
+    }
+    // SAFETY: PENDING is ours; the rest is passed on to the caller.
+    as_in_c(unsafe { arm(wq, cpu, item, delay) })
+}
+
+/// KERNEL: `mod_delayed_work_on` — same.
+///
+/// # Safety
+/// As for [`queue`].
+pub unsafe fn mod_delayed(
+    wq: &Workqueue,
+    cpu: Option<u32>,
+    item: NonNull<RawDelayed>,
+    delay: Delay,
+) -> bool {
+    // SAFETY: valid by the caller's promise.
+    let delayed = unsafe { &item.as_ref().0 };
+    let was_pending = grab::grab(wq.wq().runtime, Target::Delayed(delayed));
+    // SAFETY: PENDING is ours; the rest is passed on to the caller.
+    let _ = unsafe { arm(wq, cpu, item, delay) };
+    was_pending
+}
+
+/// # Safety
+/// As for [`queue`], by the owner of PENDING.
+unsafe fn arm(
+    wq: &Workqueue,
+    cpu: Option<u32>,
+    item: NonNull<RawDelayed>,
+    delay: Delay,
+) -> Queueing {
+    // SAFETY: valid by the caller's promise, and PENDING is the caller's.
+    unsafe {
+        item.as_ref().0.note_expires(delay.expires);
+        DelayedItem::queue_won(item.cast(), wq.handle(), cpu, delay.after)
+    }
+}
+
+/// An item, or an item with its timer.
+#[derive(Clone, Copy, Debug)]
+pub enum Any<'a> {
+    /// `struct work_struct`.
+    Work(&'a WorkItem),
+    /// `struct delayed_work`.
+    Delayed(&'a RawDelayed),
+}
+
+impl<'a> Any<'a> {
+    fn target(self) -> Target<'a> {
+        match self {
+            Self::Work(item) => Target::Work(item),
+            Self::Delayed(delayed) => Target::Delayed(&delayed.0),
+        }
+    }
+
+    fn item(self) -> &'a WorkItem {
+        match self {
+            Self::Work(item) => item,
+            Self::Delayed(delayed) => &delayed.0.item,
+        }
+    }
+}
+
+fn runtime() -> Option<&'static Runtime> {
+    Runtime::global().ok()
+}
+
+/// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
+#[must_use]
+pub fn cancel(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::cancel(runtime, any.target()))
+}
+
+/// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
+#[must_use]
+pub fn cancel_sync(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::cancel_sync(runtime, any.target()))
+}
+
+/// KERNEL: `disable_work`, `disable_delayed_work` — same.
+#[must_use]
+pub fn disable(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::disable(runtime, any.target()))
+}
+
+/// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
+#[must_use]
+pub fn disable_sync(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::disable_sync(runtime, any.target()))
+}
+
+/// KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not touched.
+#[must_use]
+pub fn enable(any: Any<'_>) -> bool {
+    runtime().is_some_and(|runtime| grab::enable(runtime, any.item()).is_enabled)
+}
+
+/// KERNEL: `flush_work` — same.
+#[must_use]
+pub fn flush(item: &WorkItem) -> bool {
+    runtime().is_some_and(|runtime| flushing::flush_item(runtime, item, Flusher::Flusher))
+}
+
+/// KERNEL: `flush_delayed_work` — same.
+///
+/// # Safety
+/// As for [`queue`].
+pub unsafe fn flush_delayed(item: NonNull<RawDelayed>) -> bool {
+    // SAFETY: passed on to the caller.
+    runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, item.cast()) })
+}
+
+/// Lets the timer of an item expire now, if it is armed: the item is queued where it was to go.
+///
+/// KERNEL: `delayed_work_timer_fn` — same, but that the timer need not have expired.
+///
+/// # Safety
+/// `item` must be valid, and stay so until its function is entered.
+pub unsafe fn expire(item: NonNull<RawDelayed>) {
+    let Some(runtime) = runtime() else { return };
+    // SAFETY: valid by the caller's promise.
+    if let Some(target) = unsafe { item.as_ref() }.0.take_timer(runtime) {
+        // SAFETY: taking the timer has made PENDING ours.
+        unsafe { DelayedItem::go(item.cast(), target) };
+    }
+}
+
+/// KERNEL: `work_busy` — same: whether it is pending, and whether it is running.
+#[must_use]
+pub fn busy(item: &WorkItem) -> (bool, bool) {
+    let busy = runtime().map(|runtime| flushing::busy(runtime, item)).unwrap_or_default();
+    (busy.pending, busy.running)
+}
+
+/// KERNEL: `current_work` — same. Only the address means anything.
+#[must_use]
+pub fn current_work() -> Option<NonNull<WorkItem>> {
+    current::current_item().and_then(|item| NonNull::new(item.cast_mut()))
+}
+
+/// Whether the caller runs an item of a BH queue. KERNEL: `in_interrupt` — same, as far as items go.
+#[must_use]
+pub fn in_bh() -> bool {
+    current::in_bh()
+}
+
+/// The first half of [`blocking`](crate::blocking).
+pub fn begin_blocking() {
+    current::begin_blocking();
+}
+
+/// The second half, by the thread that did the first.
+pub fn end_blocking() {
+    current::end_blocking();
+}
+
+/// The CPUs that the process may use now.
+#[must_use]
+pub fn usable_cpus() -> Vec<u32> {
+    runtime().map(Runtime::usable_cpus).unwrap_or_default()
+}
+
+/// Makes the process's runtime now, in place of the first use of a queue.
+///
+/// # Errors
+/// If its service thread cannot be created.
+pub fn start() -> Result<(), crate::Error> {
+    Runtime::global().map(drop)
+}
+
+/// KERNEL: `wq_watchdog_touch` — same: a negative `cpu` is none.
+pub fn touch_watchdog(cpu: i32) {
+    crate::observe::watchdog::touch(usize::try_from(cpu).ok());
+}
+
+/// A variable of the environment; `None` in a program with privileges of its own (setuid).
+#[must_use]
+pub fn var(name: &str) -> Option<String> {
+    crate::os::environment::var(name)
+}
+
+/// Calls a work function here and now, which has to return as in [`must_return`].
+///
+/// # Safety
+/// As for the function itself.
+pub unsafe fn call(func: WorkFn, item: NonNull<WorkItem>) {
+    // SAFETY: passed on to the caller; made ready by `must_return`.
+    must_return(func as usize, || unsafe { crate::engine::invoke::enter(func, item.as_ptr()) });
+}
+
+/// Calls `what`, which calls the function at address `func` that has to return: if it ends its thread
+/// or lets an exception out, the process ends with a word about it.
+pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
+    crate::engine::invoke::must_return(|| format!("function {}", symbol::name_of(func)), what)
+}
+
+/// Says `text` on standard error, also in a silent process, and ends the process.
+#[cold]
+pub fn die(text: &str) -> ! {
+    notice::last_word(text);
+    std::process::abort()
+}
+
+/// Says `text` on standard error, as what the library has to say itself.
+#[track_caller]
+pub fn say(text: String) {
+    notice::always(text);
+}

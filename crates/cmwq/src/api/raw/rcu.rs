@@ -1,0 +1,71 @@
+//! `struct rcu_work` of C programs, their readers and their grace periods.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use cmwq_core::WorkFn;
+
+use super::as_in_c;
+use crate::api::rcu::{self, RcuItem, RcuReadGuard};
+use crate::api::workqueue::Workqueue;
+use crate::engine::runtime::Runtime;
+use crate::os::notice;
+
+pub use crate::api::rcu::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
+
+/// `struct rcu_work`.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct RawRcu(RcuItem);
+
+impl RawRcu {
+    /// An idle item (`INIT_RCU_WORK`).
+    #[must_use]
+    pub fn new(func: WorkFn) -> Self {
+        Self(RcuItem::uncounted(func))
+    }
+}
+
+/// KERNEL: `queue_rcu_work` — same.
+///
+/// # Safety
+/// As for [`queue`](super::queue).
+pub unsafe fn queue_rcu(wq: &Workqueue, item: NonNull<RawRcu>) -> bool {
+    // SAFETY: passed on to the caller; the types have one layout.
+    as_in_c(unsafe { RcuItem::queue(item.cast(), wq.handle()) })
+}
+
+/// KERNEL: `flush_rcu_work` — same.
+///
+/// # Safety
+/// `item` must be valid until this returns.
+pub unsafe fn flush_rcu(item: NonNull<RawRcu>) -> bool {
+    // SAFETY: valid by the caller's promise; the work item comes first.
+    let item = unsafe { item.cast().as_ref() };
+    Runtime::global().is_ok_and(|runtime| rcu::flush_rcu(runtime, item))
+}
+
+crate::os::sync::thread_local! {
+    /// The sections that the thread is in, innermost last.
+    static SECTIONS: RefCell<Vec<RcuReadGuard>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins a section of [`rcu_read_lock`](crate::rcu_read_lock), of the calling thread.
+pub fn rcu_read_lock() {
+    let section = crate::rcu_read_lock();
+    SECTIONS.with(|sections| sections.borrow_mut().push(section));
+}
+
+/// Ends the thread's innermost section. One that was never begun is said.
+pub fn rcu_read_unlock() {
+    // What waited for it may be called by its end, and may have sections of its own.
+    let section = SECTIONS.with(|sections| sections.borrow_mut().pop());
+    if section.is_none() {
+        notice::always("rcu_read_unlock without rcu_read_lock by this thread".to_owned());
+    }
+}
+
+/// Waits until every section of `rcu_read_lock` that is open now has ended.
+pub fn synchronize_rcu() {
+    let _ = rcu::synchronize();
+}

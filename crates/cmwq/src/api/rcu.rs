@@ -1,0 +1,258 @@
+//! Items that are queued when an RCU grace period is over: the kernel's `rcu_work`, made safe.
+//!
+//! [`source`] says when a grace period is over, [`readers`] knows this crate's own read-side
+//! sections, [`epochs`] decides which of those a grace period must wait for.
+//!
+//! KERNEL: `queue_rcu_work`, `flush_rcu_work` — same, with grace periods of the program's choice.
+
+mod epochs;
+#[cfg(feature = "liburcu")]
+mod liburcu;
+mod readers;
+mod source;
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use cmwq_core::{WorkFn, WorkItem};
+
+use crate::api::work::{Busy, Embedded, WorkId};
+use crate::engine::current;
+use crate::engine::flushing::{self, Flusher};
+use crate::engine::runtime::Runtime;
+use crate::engine::worker::guarded;
+use crate::engine::wq::{Handle, Queueing};
+use crate::os::notice::{self, Notice};
+use crate::os::sync::Arc;
+
+pub(crate) use readers::synchronize;
+pub use readers::{RcuReadGuard, rcu_read_lock};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use readers::{ReadersGuard, leave_behind, lock_readers};
+pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
+
+/// An item whose function runs after an RCU grace period: not before every read-side section that
+/// was in progress when it was queued has ended. For taking down, in a context that may block, what
+/// readers may still be looking at.
+///
+/// It is *pending* from the moment it is queued, through the grace period, until its function is
+/// entered. It cannot be cancelled, disabled or delayed. Clones are the same item.
+///
+/// Which sections are waited for: those of [`rcu_read_lock`], always, and those that the program's
+/// [source of grace periods](set_grace_periods) knows.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// let wq = cmwq::Workqueue::new("reclaim")?;
+/// let freed = Arc::new(AtomicBool::new(false));
+/// let free = cmwq::RcuWork::new({
+///     let freed = Arc::clone(&freed);
+///     move || freed.store(true, Ordering::Relaxed)
+/// });
+/// let reader = cmwq::rcu_read_lock();
+/// assert!(wq.queue_rcu_work(&free));
+/// assert!(free.is_pending(), "a reader is inside");
+/// assert!(!wq.queue_rcu_work(&free), "pending already");
+/// drop(reader);
+/// free.flush();
+/// assert!(freed.load(Ordering::Relaxed));
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+#[derive(Clone)]
+#[doc(alias = "rcu_work")]
+pub struct RcuWork(Arc<Embedded<RcuItem>>);
+
+/// `struct rcu_work`: the item first, so that its function may be given the item's address.
+#[repr(C)]
+pub(crate) struct RcuItem {
+    item: WorkItem,
+    /// The source's, during a grace period.
+    head: UnsafeCell<RcuHead>,
+    /// Where it goes afterwards, and what keeps that queue in being. Of the owner of PENDING.
+    wq: UnsafeCell<Option<Handle>>,
+    /// What to do, if anything, with an item whose queue refuses it then.
+    refused: Option<Refused>,
+}
+
+// As in the C header.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<RcuItem>() == 64);
+    assert!(offset_of!(RcuItem, head) == 32);
+    assert!(offset_of!(RcuItem, wq) == 48);
+    assert!(offset_of!(RcuItem, refused) == 56);
+};
+
+impl fmt::Debug for RcuItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RcuItem").field(&self.item.word()).finish()
+    }
+}
+
+/// Lets go of an item that will not run. Called once, with PENDING given up.
+type Refused = unsafe fn(NonNull<RcuItem>);
+
+// SAFETY: `head` and `wq` are governed by ownership of PENDING, which goes through the grace period
+// to whoever ends it.
+unsafe impl Sync for RcuItem {}
+// SAFETY: as above.
+unsafe impl Send for RcuItem {}
+
+impl RcuItem {
+    /// An item that nothing holds for the time until its run.
+    pub(crate) fn uncounted(func: WorkFn) -> Self {
+        Self::with(func, None)
+    }
+
+    fn with(func: WorkFn, refused: Option<Refused>) -> Self {
+        Self {
+            item: WorkItem::new(func),
+            head: UnsafeCell::new(RcuHead::new()),
+            wq: UnsafeCell::new(None),
+            refused,
+        }
+    }
+
+    /// Queues the item on `wq` after a grace period. Never `Refused`: whether the queue lets it in
+    /// is seen when the grace period is over.
+    ///
+    /// # Safety
+    /// `this` must be valid with the provenance of the object that holds it, and stay where it is
+    /// until its function is entered, if the result is `Queued`.
+    pub(crate) unsafe fn queue(this: NonNull<Self>, wq: &Handle) -> Queueing {
+        // SAFETY: valid by the caller's promise.
+        let rcu = unsafe { this.as_ref() };
+        let word = rcu.item.claim();
+        if word.is_pending() {
+            return Queueing::Not;
+        }
+        if word.disable_depth() != 0 {
+            rcu.item.release(word);
+            notice::once(Notice::RcuDisabled, || {
+                "an rcu_work that was disabled is not queued: it cannot be disabled or cancelled"
+                    .to_owned()
+            });
+            return Queueing::Not;
+        }
+        // SAFETY: we own PENDING, hence `wq`.
+        unsafe { *rcu.wq.get() = Some(wq.clone()) };
+        // SAFETY: PENDING is ours; the rest is passed on to the caller.
+        unsafe { source::call(this) };
+        Queueing::Queued
+    }
+
+    /// The grace period is over: queues the item. KERNEL: `rcu_work_rcufn` — same.
+    ///
+    /// # Safety
+    /// As for [`queue`](Self::queue), by the owner of PENDING.
+    unsafe fn go(this: NonNull<Self>) {
+        // SAFETY: valid until it is queued, and PENDING is owned, hence `wq`.
+        let (wq, refused) = unsafe { ((*this.as_ref().wq.get()).take(), this.as_ref().refused) };
+        let wq = wq.expect("an item in a grace period leads somewhere");
+        // SAFETY: valid, and PENDING is owned.
+        if unsafe { wq.queue_claimed(None, this.cast()) } == Queueing::Refused
+            && let Some(refused) = refused
+        {
+            // SAFETY: it will not run on behalf of this grace period.
+            unsafe { refused(this) };
+        }
+        // Whoever ended the grace period has more to do than to wait for the queue's end.
+        wq.drop_later();
+    }
+
+    fn head(this: NonNull<Self>) -> NonNull<RcuHead> {
+        // SAFETY: stays inside the object.
+        unsafe { this.byte_add(offset_of!(Self, head)).cast() }
+    }
+
+    /// # Safety
+    /// `head` must come from [`head`](Self::head).
+    unsafe fn of_head(head: NonNull<RcuHead>) -> NonNull<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { head.byte_sub(offset_of!(Self, head)).cast() }
+    }
+}
+
+/// The queue refused the item when the grace period was over.
+///
+/// # Safety
+/// As [`Refused`] says.
+unsafe fn refused(item: NonNull<RcuItem>) {
+    let lent = item.cast::<Embedded<RcuItem>>();
+    // SAFETY: it was queued with one strong reference, which nobody else takes over.
+    guarded(|| unsafe { Embedded::take_back(lent) });
+}
+
+/// KERNEL: `flush_rcu_work` — as [`RcuWork::flush`] says.
+pub(crate) fn flush_rcu(runtime: &'static Runtime, item: &WorkItem) -> bool {
+    let is_pending = item.is_pending() && !current::is_running(item);
+    if is_pending {
+        if readers::says_waits_for_itself() {
+            return false;
+        }
+        source::barrier();
+    }
+    flushing::flush_item(runtime, item, Flusher::Flusher) || is_pending
+}
+
+impl RcuWork {
+    /// An idle item. Panics of `func` go to the [panic handler](crate::set_panic_handler).
+    #[must_use]
+    #[doc(alias = "INIT_RCU_WORK")]
+    pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Embedded::make(|run| RcuItem::with(run, Some(refused)), func))
+    }
+
+    fn item(&self) -> &WorkItem {
+        &self.0.item.item
+    }
+
+    /// Whether its grace period has not ended, or it is queued and its function not yet entered.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.item().is_pending()
+    }
+
+    /// If it is pending, waits for the grace period and for the run, and returns `true`. Else waits
+    /// for a run in progress; `false`: there was nothing to wait for.
+    ///
+    /// Called from a work function it counts as blocking at once. Called inside of
+    /// [`rcu_read_lock`], or from the item's own function, it would wait for itself: that is reported,
+    /// and `false` returned. Inside of another read-side section it never returns.
+    ///
+    /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
+    #[doc(alias = "flush_rcu_work")]
+    pub fn flush(&self) -> bool {
+        Runtime::global().is_ok_and(|runtime| flush_rcu(runtime, self.item()))
+    }
+
+    /// Whether it is pending and whether it is running, as of now.
+    ///
+    /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
+    #[must_use]
+    pub fn busy(&self) -> Busy {
+        Runtime::global().map(|runtime| flushing::busy(runtime, self.item())).unwrap_or_default()
+    }
+
+    /// To compare with [`current_work`](crate::current_work).
+    #[must_use]
+    pub fn id(&self) -> WorkId {
+        WorkId::of(self.item())
+    }
+
+    pub(crate) fn queue_on(&self, wq: &Handle) -> bool {
+        let lent = Embedded::lend(&self.0);
+        // SAFETY: valid; the lent reference keeps it until its run.
+        unsafe { Embedded::settle(lent, RcuItem::queue(lent.cast(), wq)) }
+    }
+}
+
+impl fmt::Debug for RcuWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RcuWork").field(&self.item().word()).finish()
+    }
+}

@@ -1,0 +1,231 @@
+//! Closures that borrow: a scope that does not end before they have.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::api::closure::JoinHandle;
+use crate::api::workqueue::Workqueue;
+use crate::engine::current;
+use crate::os::countdown::Countdown;
+use crate::os::park::Event;
+use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+
+/// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
+/// may borrow.
+pub struct Scope<'scope, 'env: 'scope> {
+    wq: &'scope Workqueue,
+    books: Arc<Books>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Counts the scope itself and its items that have not finished.
+struct Books {
+    unfinished: Countdown,
+    all_done: Event,
+    panicked: AtomicBool,
+}
+
+impl Books {
+    fn one_done(&self) {
+        if self.unfinished.done() {
+            self.all_done.set();
+        }
+    }
+}
+
+impl Workqueue {
+    /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of
+    /// them.
+    ///
+    /// # Panics
+    /// If `f` panics, after all closures have finished; and if a closure panicked that was not
+    /// joined, or was refused because the queue is being drained.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let words = ["to", "be"];
+    /// let mut lengths = [0; 2];
+    /// wq.scope(|s| {
+    ///     for (word, length) in words.iter().zip(&mut lengths) {
+    ///         s.queue(move || *length = word.len());
+    ///     }
+    /// });
+    /// assert_eq!(lengths, [2, 2]);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn scope<'env, F, R>(&self, f: F) -> R
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        let books = Arc::new(Books {
+            unfinished: Countdown::new(),
+            all_done: Event::new(),
+            panicked: AtomicBool::new(false),
+        });
+        let scope =
+            Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        books.one_done();
+        if !books.all_done.is_set() {
+            current::blocking(|| books.all_done.wait(None));
+        }
+        match result {
+            Err(panic) => resume_unwind(panic),
+            // ORDERING: no pairing: ordered by `all_done`.
+            Ok(_) if books.panicked.load(Ordering::Relaxed) => {
+                panic!("a scoped work item panicked")
+            }
+            Ok(value) => value,
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Queues a closure that may borrow what outlives the scope. See [`Workqueue::queue`].
+    pub fn queue<F, T>(&'scope self, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.queue_for(None, func)
+    }
+
+    /// As [`queue`](Self::queue), for a CPU as in [`Workqueue::queue_on`].
+    pub fn queue_on<F, T>(&'scope self, cpu: usize, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.queue_for(Some(cpu), func)
+    }
+
+    fn queue_for<F, T>(&'scope self, cpu: Option<usize>, func: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let books = Arc::clone(&self.books);
+        books.unfinished.add();
+        let (outcome, done) = (Mutex::new(None), Event::new());
+        let slot = Arc::new(Slot { outcome, done, books: Arc::clone(&books) });
+        let ticket = Ticket { slot: Some(Arc::clone(&slot)), books };
+        let body = Body { func, ticket };
+        let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || body.run());
+        // SAFETY: `scope` does not return before `one_done` was called for this closure, and
+        // everything that borrows has been dropped by then; only the lifetime is changed.
+        let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
+        let handle: JoinHandle<()> = match cpu {
+            Some(cpu) => self.wq.queue_on(cpu, body),
+            None => self.wq.queue(body),
+        };
+        drop(handle);
+        ScopedJoinHandle { slot, scope: PhantomData }
+    }
+}
+
+/// A scoped closure. Not run, it is dropped in this order: what borrows first.
+struct Body<F, T> {
+    func: F,
+    ticket: Ticket<T>,
+}
+
+impl<F: FnOnce() -> T, T> Body<F, T> {
+    fn run(self) {
+        let Self { func, mut ticket } = self;
+        let outcome = catch_unwind(AssertUnwindSafe(func));
+        ticket.settle(outcome);
+    }
+}
+
+/// A closure's duty to its scope, which it does whether it runs or not: a queue that is being
+/// drained refuses it.
+struct Ticket<T> {
+    slot: Option<Arc<Slot<T>>>,
+    books: Arc<Books>,
+}
+
+impl<T> Ticket<T> {
+    fn settle(&mut self, outcome: Result<T, Box<dyn Any + Send>>) {
+        let Some(slot) = self.slot.take() else { return };
+        *lock(&slot.outcome) = Some(outcome);
+        slot.done.set();
+        // Nothing that borrows is left when the scope is told.
+        drop(slot);
+        self.books.one_done();
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        self.settle(Err(Box::new("the workqueue was being drained and refused the work item")));
+    }
+}
+
+/// Where a closure leaves its outcome, shared with its handle.
+struct Slot<T> {
+    outcome: Mutex<Option<Result<T, Box<dyn Any + Send>>>>,
+    done: Event,
+    books: Arc<Books>,
+}
+
+impl<T> Drop for Slot<T> {
+    /// The outcome that nobody took is dropped by the last of the two, while what it borrows is
+    /// there.
+    fn drop(&mut self) {
+        let outcome = lock(&self.outcome).take();
+        let panicked = matches!(outcome, Some(Err(_)));
+        // It may panic, and must not unwind into the worker; what it panics with may, too, and is
+        // leaked.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome))).map_err(mem::forget);
+        if panicked || dropped.is_err() {
+            // ORDERING: no pairing: ordered by `one_done`, or by the scope's own thread.
+            self.books.panicked.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Waits for a scoped closure and has its value. Dropping it leaves the closure to the end of the
+/// scope.
+pub struct ScopedJoinHandle<'scope, T> {
+    slot: Arc<Slot<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits until the closure has returned, and returns its value.
+    ///
+    /// # Errors
+    /// The panic's payload, if it panicked, or a message if the queue was being drained.
+    ///
+    /// # Panics
+    /// Never: an outcome is there once the closure is done, and only this takes it.
+    pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
+        if !self.slot.done.is_set() {
+            current::blocking(|| self.slot.done.wait(None));
+        }
+        lock(&self.slot.outcome).take().expect("a scoped item finished without an outcome")
+    }
+
+    /// Whether the closure has returned or panicked.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.slot.done.is_set()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unfinished = self.books.unfinished.left();
+        f.debug_struct("Scope").field("wq", self.wq).field("unfinished", &unfinished).finish()
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("is_finished", &self.is_finished()).finish()
+    }
+}

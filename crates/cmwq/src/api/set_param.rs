@@ -1,0 +1,107 @@
+//! Parameters by name, from within the program: what `CMWQ_PARAMS` does from outside.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::params::Params;
+use crate::engine::runtime::Runtime;
+use crate::observe::doctor;
+use crate::observe::watchdog;
+use crate::os::error::Error;
+
+/// What was set before the parameters were read.
+pub(crate) struct Early {
+    settings: Vec<(String, String)>,
+    were_read: bool,
+}
+
+static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
+
+/// See `fork`.
+pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
+
+pub(crate) fn lock_early() -> EarlyGuard {
+    EARLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`, and against what
+/// that says. Parameters are read when the library is first used; from then on only `default_affinity_scope`,
+/// `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and `panic_on_stall_time` can be set.
+///
+/// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be changed.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no such parameter, or not such a value; the message has
+/// what there is. [`Unavailable`](crate::ErrorKind::Unavailable): it cannot be changed any more.
+///
+/// ```standalone_crate
+/// cmwq::set_param("idle_timeout", "5")?;
+/// assert_eq!(cmwq::param("idle_timeout").unwrap(), "5");
+/// assert!(cmwq::set_param("idle_timeout", "soon").is_err());
+/// let wq = cmwq::Workqueue::new("first")?;
+/// assert!(cmwq::set_param("idle_timeout", "6").is_err(), "it was read");
+/// cmwq::set_param("default_affinity_scope", "numa")?;
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+pub fn set_param(name: &str, value: &str) -> Result<(), Error> {
+    let name = name.strip_prefix("workqueue.").unwrap_or(name);
+    // What a value must be is asked first, whatever is done with it.
+    let mut tried = Params::default();
+    tried.set(name, value).map_err(Error::invalid)?;
+    let mut early = lock_early();
+    if !early.were_read {
+        early.settings.push((name.to_owned(), value.to_owned()));
+        return Ok(());
+    }
+    drop(early);
+    match (name, &tried.unbound_cpus) {
+        ("default_affinity_scope", _) => {
+            crate::set_default_affinity_scope(tried.default_affinity_scope)
+        }
+        ("unbound_cpus", Some(cpus)) => crate::set_unbound_cpumask(cpus),
+        ("watchdog_thresh" | "panic_on_stall" | "panic_on_stall_time", _) => {
+            watchdog::set_param(name, &tried)
+        }
+        _ => Err(Error::unavailable(format!(
+            "{name} was read when the library was first used, and cannot be changed any more"
+        ))),
+    }
+}
+
+/// A parameter as it is, or before the library was first used, as it would be: as text that
+/// [`set_param`] takes, but that `unbound_cpus` may be empty for all. `None`: no such parameter.
+#[must_use]
+pub fn param(name: &str) -> Option<String> {
+    let name = name.strip_prefix("workqueue.").unwrap_or(name);
+    match (name, Runtime::existing()) {
+        ("default_affinity_scope", Some(_)) => {
+            crate::default_affinity_scope().ok().map(|scope| scope.name().to_owned())
+        }
+        ("unbound_cpus", Some(_)) => crate::unbound_cpumask().ok().map(|cpus| cpus.to_string()),
+        ("watchdog_thresh" | "panic_on_stall" | "panic_on_stall_time", Some(runtime)) => {
+            doctor::param_text(&runtime.watchdog.as_params(&runtime.params), name)
+        }
+        (_, Some(runtime)) => doctor::param_text(&runtime.params, name),
+        (_, None) => {
+            let early = lock_early();
+            let mut params = Params::try_env().0;
+            early.apply(&mut params);
+            doctor::param_text(&params, name)
+        }
+    }
+}
+
+impl Early {
+    fn apply(&self, params: &mut Params) {
+        for (name, value) in &self.settings {
+            // It was tried.
+            let _ = params.set(name, value);
+        }
+    }
+}
+
+/// The parameters are being read: puts in what was set, and takes no more.
+pub(crate) fn apply_early(params: &mut Params) {
+    let mut early = lock_early();
+    early.were_read = true;
+    early.apply(params);
+}

@@ -1,0 +1,77 @@
+//! Ending it all: for programs that want to leave nothing running when they end.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::engine::current;
+use crate::engine::runtime::Runtime;
+use crate::observe::control;
+
+/// Ends the library in this process: nothing new is let in, timers are disarmed, and when what has
+/// been queued is done, all of its threads leave. Returns when they have, at most `timeout` later.
+///
+/// It need not be called: a process may end, at any time, with items queued and running, as it may
+/// with threads of its own. From the call on
+/// - only running items may queue, on their own queue, as while it is [drained](crate::Workqueue::drain);
+///   from anybody else reusable items are dropped and closures [refused](crate::JoinError::is_refused);
+/// - armed timers are disarmed, also those that are armed later: their items do not run;
+/// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items remain
+///   valid and may be dropped.
+///
+/// There is no way back, except for a forked child, which begins anew. A process that never used the
+/// library may still do so afterwards.
+///
+/// # Errors
+/// If queues were still busy when the time was up; what was said above holds, their items go on, and
+/// it can be called again. So it does from a work function, at once: it cannot wait for itself.
+///
+/// ```
+/// use std::time::Duration;
+/// let wq = cmwq::Workqueue::new("doc")?;
+/// let last = wq.queue(|| 42);
+/// cmwq::shutdown(Duration::from_secs(10))?;
+/// assert_eq!(last.join()?, 42);
+/// assert!(wq.queue(|| 43).join().unwrap_err().is_refused());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
+    let Some(runtime) = Runtime::existing() else { return Ok(()) };
+    if let Some(wq) = current::current_wq() {
+        let busy = runtime.wq_name(wq).into_iter().collect();
+        return Err(ShutdownError { busy, is_own: true });
+    }
+    // A time that no clock will ever show is as good as none.
+    let deadline = Instant::now().checked_add(timeout);
+    runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
+    control::stop();
+    #[cfg(not(any(loom, shuttle)))]
+    crate::observe::trace::finish();
+    Ok(())
+}
+
+/// Some queues are not done; see [`shutdown`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShutdownError {
+    busy: Vec<String>,
+    is_own: bool,
+}
+
+impl ShutdownError {
+    /// The names of the queues that have items queued or running.
+    #[must_use]
+    pub fn busy(&self) -> &[String] {
+        &self.busy
+    }
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.busy.join("', '");
+        if self.is_own {
+            return write!(f, "a work function of workqueue '{names}' cannot wait for its own end");
+        }
+        write!(f, "still busy: workqueue '{names}'; call again to wait for more")
+    }
+}
+
+impl std::error::Error for ShutdownError {}

@@ -1,0 +1,401 @@
+//! Reusable work items with pending-once semantics: the kernel's `work_struct` and `delayed_work`,
+//! made safe.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use cmwq_core::{WorkFn, WorkItem};
+
+use crate::api::panic;
+use crate::engine::current;
+use crate::engine::delayed::DelayedItem;
+use crate::engine::flushing;
+use crate::engine::fork;
+use crate::engine::grab::{self, Enabled, Target};
+use crate::engine::runtime::Runtime;
+use crate::engine::worker::guarded;
+use crate::engine::wq::{Handle, Queueing};
+use crate::observe::symbol::closures;
+use crate::os::sync::Arc;
+
+/// An item that can be queued again and again, without an allocation each time.
+///
+/// It is *pending* from the moment it is queued until its function is entered. Queueing a pending
+/// item does nothing and says so; queueing one whose function is running makes it run once more
+/// afterwards. Its function never runs twice at once, as long as it is queued on one queue.
+///
+/// Clones are the same item. What was written before [`queue_work`](crate::Workqueue::queue_work)
+/// returned `true`, or `false` because it was pending, is visible to the run that follows.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// let wq = cmwq::Workqueue::new("doc")?;
+/// let count = Arc::new(AtomicU32::new(0));
+/// let work = cmwq::Work::new({
+///     let count = Arc::clone(&count);
+///     move || { count.fetch_add(1, Ordering::Relaxed); }
+/// });
+/// assert!(wq.queue_work(&work), "this call queued it");
+/// work.flush();
+/// assert_eq!(count.load(Ordering::Relaxed), 1);
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+#[derive(Clone)]
+#[doc(alias = "work_struct")]
+pub struct Work(Arc<Embedded<WorkItem>>);
+
+/// An item with a timer. See [`Work`]; it is pending also while only its timer is armed.
+#[derive(Clone)]
+#[doc(alias = "delayed_work")]
+pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
+
+/// `I` is a `WorkItem`, a `DelayedItem` or an `RcuItem`; each begins with the work item.
+#[repr(C)]
+pub(crate) struct Embedded<I> {
+    pub(crate) item: I,
+    func: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The function of an item whose closure is an `F`: each has its own, by which the closure is known to whoever looks on.
+///
+/// # Safety
+/// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by [`Embedded::make`] with an `F`.
+unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
+    closures::tell!(run::<I, F>, std::any::type_name::<F>);
+    // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
+    // the whole.
+    let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
+    // SAFETY: by the caller's promise it is an `F`.
+    let func = unsafe { &*(&raw const *work.func).cast::<F>() };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(func)) {
+        guarded(move || panic::handle(&*payload));
+    }
+    // If it is the last reference, the user's closure is dropped here and must not unwind either.
+    if let Some(last) = Arc::into_inner(work) {
+        guarded(|| drop(last));
+    }
+}
+
+impl<I> Embedded<I> {
+    /// An idle item, which `item` makes with the function it is given, and its closure.
+    pub(crate) fn make<F>(item: impl FnOnce(WorkFn) -> I, func: F) -> Arc<Self>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Arc::new(Self { item: item(run::<I, F>), func: Box::new(func) })
+    }
+
+    /// A pointer with one strong reference for the run.
+    pub(crate) fn lend(this: &Arc<Self>) -> NonNull<Self> {
+        let raw = Arc::into_raw(Arc::clone(this)).cast_mut();
+        // SAFETY: an `Arc` is not null.
+        unsafe { NonNull::new_unchecked(raw) }
+    }
+
+    /// Takes back what `lend` gave.
+    ///
+    /// # Safety
+    /// `raw` must come from `lend`, and no run may take it over.
+    pub(crate) unsafe fn take_back(raw: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Arc::from_raw(raw.as_ptr()) });
+    }
+}
+
+impl<I> Embedded<I> {
+    /// Lets go of the reference lent for a run that will not happen.
+    fn forget_run(this: &Arc<Self>, was_pending: bool) -> bool {
+        if was_pending {
+            // SAFETY: whoever took the item from its queue or timer owns what was lent for its run.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(this)) };
+        }
+        was_pending
+    }
+
+    fn forget_enabled(this: &Arc<Self>, enabled: Enabled) -> bool {
+        Self::forget_run(this, enabled.was_pending);
+        enabled.is_enabled
+    }
+
+    /// Whether queueing was done by this call, or is dropped as the kernel drops it; takes back what
+    /// was lent if there will be no run.
+    ///
+    /// # Safety
+    /// `lent` must come from [`lend`](Self::lend) and have been offered for the queueing.
+    pub(crate) unsafe fn settle(lent: NonNull<Self>, queueing: Queueing) -> bool {
+        if queueing != Queueing::Queued {
+            // SAFETY: not queued by this call, so no run takes this reference over.
+            unsafe { Self::take_back(lent) };
+        }
+        queueing != Queueing::Not
+    }
+}
+
+/// A queue refused the item when its timer expired.
+///
+/// # Safety
+/// As [`Refused`](crate::engine::delayed::Refused) says.
+unsafe fn refused(item: NonNull<DelayedItem>) {
+    let lent = item.cast::<Embedded<DelayedItem>>();
+    // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
+    guarded(|| unsafe { Embedded::take_back(lent) });
+}
+
+/// What an item is doing; see [`Work::busy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
+    pub pending: bool,
+    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
+    pub running: bool,
+}
+
+impl Busy {
+    /// Neither pending nor running.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
+    }
+}
+
+fn runtime() -> Option<&'static Runtime> {
+    Runtime::global().ok()
+}
+
+/// The same methods for both kinds of items.
+macro_rules! embedded_item {
+    ($name:ident, $target:ident, |$self:ident| $item:expr, $work:expr) => {
+        impl $name {
+            /// Takes it off its queue, and disarms its timer if it has one: `true`, it was pending
+            /// and will not run. Does not wait for a run in progress.
+            ///
+            /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
+            #[doc(alias = "cancel_work")]
+            #[doc(alias = "cancel_delayed_work")]
+            pub fn cancel(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::cancel(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// As [`cancel`](Self::cancel), and waits for a run in progress: afterwards the item is
+            /// idle. `true`: it was *pending*; whether it was running is not told. While this waits,
+            /// nobody can queue the item, the item itself included; so one that queues itself again
+            /// and again comes to an end.
+            ///
+            /// Called from a work function it counts as blocking at once; from the item's own, it is
+            /// reported and does not wait.
+            ///
+            /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
+            #[doc(alias = "cancel_work_sync")]
+            #[doc(alias = "cancel_delayed_work_sync")]
+            pub fn cancel_sync(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::cancel_sync(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// [Cancels](Self::cancel) it, and refuses to be queued until [`enable`](Self::enable)
+            /// has been called as often as this.
+            ///
+            /// KERNEL: `disable_work`, `disable_delayed_work` — same; nests up to 65535 deep.
+            #[doc(alias = "disable_work")]
+            #[doc(alias = "disable_delayed_work")]
+            pub fn disable(&self) -> bool {
+                let $self = self;
+                let taken = runtime().is_some_and(|r| grab::disable(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// As [`disable`](Self::disable), and waits for a run in progress.
+            ///
+            /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
+            #[doc(alias = "disable_work_sync")]
+            #[doc(alias = "disable_delayed_work_sync")]
+            pub fn disable_sync(&self) -> bool {
+                let $self = self;
+                let taken =
+                    runtime().is_some_and(|r| grab::disable_sync(r, Target::$target($item)));
+                Embedded::forget_run(&self.0, taken)
+            }
+
+            /// Takes one [`disable`](Self::disable) back: `true`, it can be queued again. Queues
+            /// nothing: what was refused meanwhile is lost. One call too many is said once, and takes
+            /// the item off its queue.
+            ///
+            /// KERNEL: `enable_work`, `enable_delayed_work` — same.
+            #[doc(alias = "enable_work")]
+            #[doc(alias = "enable_delayed_work")]
+            pub fn enable(&self) -> bool {
+                let $self = self;
+                let Some(runtime) = runtime() else { return false };
+                Embedded::forget_enabled(&self.0, grab::enable(runtime, $work))
+            }
+
+            /// Whether it is pending and whether it is running, as of now.
+            ///
+            /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
+            #[must_use]
+            #[doc(alias = "work_busy")]
+            pub fn busy(&self) -> Busy {
+                let $self = self;
+                runtime().map(|runtime| flushing::busy(runtime, $work)).unwrap_or_default()
+            }
+
+            /// To compare with [`current_work`].
+            #[must_use]
+            pub fn id(&self) -> WorkId {
+                let $self = self;
+                WorkId::of($work)
+            }
+        }
+    };
+}
+
+embedded_item!(Work, Work, |this| &this.0.item, &this.0.item);
+embedded_item!(DelayedWork, Delayed, |this| &this.0.item, &this.0.item.item);
+
+impl Work {
+    /// An idle item. Panics of `func` go to the [panic handler](crate::set_panic_handler).
+    #[must_use]
+    #[doc(alias = "INIT_WORK")]
+    pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Embedded::make(WorkItem::new, func))
+    }
+
+    /// Whether it is queued and its function not yet entered.
+    #[must_use]
+    #[doc(alias = "work_pending")]
+    pub fn is_pending(&self) -> bool {
+        flushing::is_pending(&self.0.item)
+    }
+
+    /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that is
+    /// under way in another thread is waited for, too.
+    ///
+    /// Called from a work function it counts as blocking at once; from the item's own, it would wait
+    /// for itself: that is reported, and `false` returned.
+    ///
+    /// KERNEL: `flush_work` — differs: it does neither.
+    #[doc(alias = "flush_work")]
+    pub fn flush(&self) -> bool {
+        runtime().is_some_and(|r| flushing::flush_work(r, &self.0.item))
+    }
+
+    pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
+        if self.0.item.is_pending() && !fork::is_child() {
+            // Owning no reference for a run that is not ours is cheaper; the claim makes our stores
+            // visible.
+            if self.0.item.claim().is_pending() {
+                return false;
+            }
+            let lent = Embedded::lend(&self.0);
+            // SAFETY: valid; PENDING was won just now; the lent reference keeps it until its run.
+            return unsafe { Embedded::settle(lent, wq.queue_won(cpu, lent.cast())) };
+        }
+        let lent = Embedded::lend(&self.0);
+        // SAFETY: valid; the lent reference keeps it until its run.
+        unsafe { Embedded::settle(lent, wq.queue_item(cpu, lent.cast())) }
+    }
+}
+
+impl DelayedWork {
+    /// An idle item.
+    #[must_use]
+    #[doc(alias = "INIT_DELAYED_WORK")]
+    pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Embedded::make(|run| DelayedItem::new(run, refused), func))
+    }
+
+    /// An idle item whose timer never wakes an idle process: once it is due, it waits until something
+    /// else happens, another timer or an item of any queue, for however long that takes. Never early.
+    /// For housekeeping that is pointless while nothing else goes on.
+    ///
+    /// KERNEL: `INIT_DEFERRABLE_WORK` — same: there it waits for its CPU to be awake for another
+    /// reason, here for the process.
+    #[must_use]
+    #[doc(alias = "INIT_DEFERRABLE_WORK")]
+    pub fn deferrable(func: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Embedded::make(|run| DelayedItem::deferrable(run, refused), func))
+    }
+
+    /// Whether its timer is armed, or it is queued and its function not yet entered.
+    #[must_use]
+    #[doc(alias = "delayed_work_pending")]
+    pub fn is_pending(&self) -> bool {
+        flushing::is_pending(&self.0.item.item)
+    }
+
+    /// Queues it at once if its timer is armed, and waits until the last queueing has finished;
+    /// `false`: there was nothing to wait for.
+    ///
+    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself is reported and not
+    /// begun.
+    #[doc(alias = "flush_delayed_work")]
+    pub fn flush(&self) -> bool {
+        let this = NonNull::from(&*self.0).cast();
+        // SAFETY: valid; what was lent for its run keeps it until then.
+        runtime().is_some_and(|runtime| unsafe { flushing::flush_delayed(runtime, this) })
+    }
+
+    pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {
+        let lent = Embedded::lend(&self.0);
+        // SAFETY: valid; the lent reference keeps it until its run.
+        unsafe { Embedded::settle(lent, DelayedItem::queue(lent.cast(), wq, cpu, delay)) }
+    }
+
+    /// KERNEL: `mod_delayed_work_on` — same.
+    pub(crate) fn mod_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {
+        let was_pending = grab::grab(wq.runtime, Target::Delayed(&self.0.item));
+        let lent = if was_pending {
+            // What was lent for the run that will not happen now is for the one that will.
+            NonNull::from(&*self.0)
+        } else {
+            Embedded::lend(&self.0)
+        };
+        // SAFETY: valid; PENDING is ours; the lent reference keeps it until its run.
+        unsafe { Embedded::settle(lent, DelayedItem::queue_won(lent.cast(), wq, cpu, delay)) };
+        was_pending
+    }
+}
+
+/// Identifies an item; see [`current_work`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct WorkId(usize);
+
+impl WorkId {
+    pub(crate) fn of(item: &WorkItem) -> Self {
+        Self(std::ptr::from_ref(item).addr())
+    }
+}
+
+/// The item that the calling thread is running, if it is a worker running one. KERNEL:
+/// `current_work` — same.
+///
+/// ```
+/// let wq = cmwq::Workqueue::new("doc")?;
+/// assert_eq!(cmwq::current_work(), None);
+/// assert!(wq.queue(|| cmwq::current_work().is_some()).join().unwrap());
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+#[must_use]
+pub fn current_work() -> Option<WorkId> {
+    current::current_item().map(|item| WorkId(item.addr()))
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Work").field(&self.0.item.word()).finish()
+    }
+}
+
+impl fmt::Debug for DelayedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DelayedWork").field(&self.0.item.item.word()).finish()
+    }
+}

@@ -1,0 +1,458 @@
+//! The queue as users see it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::api::builder::{Builder, clamp_max_active};
+use crate::api::closure::{self, JoinHandle};
+use crate::api::rcu::RcuWork;
+use crate::api::work::{DelayedWork, Work};
+use crate::engine::attrs::{Attrs, Priority};
+use crate::engine::delayed::DelayedItem;
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::{Handle, Kind, Queueing, Wq};
+use crate::os::error::Error;
+use crate::os::notice;
+
+/// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
+///
+/// Clones are the same queue. When the last clone is dropped, the queue waits for its items and
+/// goes; dropped from inside one of its own items, it goes when that item and the others are done.
+///
+/// | made by | pool | starts an item when |
+/// |---|---|---|
+/// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned; idle CPUs help busy ones | some CPU has no *running* worker |
+/// | [`Builder::percpu`] | one per CPU, workers pinned | no other worker of that CPU *runs* |
+/// | [`Builder::bh`] | one context per CPU, no workers | the one before has finished, on each CPU |
+/// | [`Builder::unbound`] | one per pod | at once, up to `max_active` |
+/// | [`Builder::ordered`] | one | the one before has finished |
+///
+/// A worker *runs* until it blocks, in whatever way: a lock, a file, a page fault, a sleep. That is
+/// noticed within microseconds, and the next item starts on another worker.
+#[derive(Clone)]
+#[doc(alias = "workqueue_struct")]
+pub struct Workqueue {
+    handle: Handle,
+}
+
+impl Workqueue {
+    /// A managed queue with the default limit: what most programs want.
+    ///
+    /// # Errors
+    /// If the name is empty or the runtime's service thread cannot be created.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("checksums")?;
+    /// let sum = wq.queue(|| (1..=10).sum::<u32>());
+    /// assert_eq!(sum.join().unwrap(), 55);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn new(name: &str) -> Result<Self, Error> {
+        Self::builder(name).build()
+    }
+
+    /// Describes a queue before it is made. KERNEL: `alloc_workqueue` — same flags, by name.
+    #[doc(alias = "alloc_workqueue")]
+    pub fn builder(name: &str) -> Builder {
+        Builder::new(name)
+    }
+
+    /// The queue's name, at most 31 bytes.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Queues a closure. Never blocks for work to be done, never fails: without a thread to run it,
+    /// it waits.
+    ///
+    /// Items of one queue start in the order in which they were queued, as far as they go to the
+    /// same pool. On a per-CPU queue that is the calling CPU's.
+    ///
+    /// ```
+    /// # let wq = cmwq::Workqueue::new("doc")?;
+    /// let handle = wq.queue(|| std::fs::read_to_string("/proc/version").is_ok());
+    /// let _ = handle.join().unwrap();
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "queue_work")]
+    pub fn queue<F, T>(&self, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.queue_closure(None, func)
+    }
+
+    /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if
+    /// that one is not, or no longer, ours to use); on others it only chooses the pod.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("pinned").percpu().build()?;
+    /// assert_eq!(wq.queue_on(0, || 1).join().unwrap(), 1);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "queue_work_on")]
+    pub fn queue_on<F, T>(&self, cpu: usize, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.queue_closure(Some(cpu_number(cpu)), func)
+    }
+
+    fn queue_closure<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (item, handle) = closure::item(func);
+        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+        let queueing = unsafe { self.handle.queue_item(cpu, item) };
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        if queueing == Queueing::Refused {
+            // SAFETY: made above, and not queued.
+            unsafe { closure::refuse_item::<F, T>(item) };
+        }
+        handle
+    }
+
+    /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
+    /// after.
+    ///
+    /// The queue stays in being until then, also without other handles. With a zero delay it is
+    /// queued at once.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let wq = cmwq::Workqueue::new("doc")?;
+    /// let start = Instant::now();
+    /// let later = wq.queue_delayed(move || start.elapsed(), Duration::from_millis(5));
+    /// assert!(later.join().unwrap() >= Duration::from_millis(5));
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "queue_delayed_work")]
+    pub fn queue_delayed<F, T>(&self, func: F, delay: Duration) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.delay_closure(None, func, delay)
+    }
+
+    /// As [`queue_delayed`](Self::queue_delayed), for a CPU as in [`queue_on`](Self::queue_on).
+    #[doc(alias = "queue_delayed_work_on")]
+    pub fn queue_delayed_on<F, T>(&self, cpu: usize, func: F, delay: Duration) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.delay_closure(Some(cpu_number(cpu)), func, delay)
+    }
+
+    fn delay_closure<F, T>(&self, cpu: Option<u32>, func: F, delay: Duration) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (item, handle) = closure::delayed(func);
+        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+        let queueing = unsafe { DelayedItem::queue(item, &self.handle, cpu, delay) };
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        if queueing == Queueing::Refused {
+            // SAFETY: made above, and neither queued nor armed.
+            unsafe { closure::refuse_delayed::<F, T>(item) };
+        }
+        handle
+    }
+
+    /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is
+    /// [disabled](Work::disable).
+    ///
+    /// While the queue is being [drained](Self::drain), an item that comes from outside is dropped,
+    /// and `true` returned, as the kernel does; that is said once.
+    ///
+    /// All that was written before is visible to the run: to the one this call queued, or, if it was
+    /// pending, to the one it was pending for.
+    ///
+    /// KERNEL: `queue_work` — same.
+    pub fn queue_work(&self, work: &Work) -> bool {
+        work.queue_on(&self.handle, None)
+    }
+
+    /// As [`queue_work`](Self::queue_work), for a CPU as in [`queue_on`](Self::queue_on).
+    pub fn queue_work_on(&self, cpu: usize, work: &Work) -> bool {
+        work.queue_on(&self.handle, Some(cpu_number(cpu)))
+    }
+
+    /// Queues a reusable item when `delay` has passed. `false`: it was pending already, and its
+    /// delay is unchanged.
+    ///
+    /// KERNEL: `queue_delayed_work` — same.
+    pub fn queue_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
+        work.queue_on(&self.handle, None, delay)
+    }
+
+    /// As [`queue_delayed_work`](Self::queue_delayed_work), for a CPU as in
+    /// [`queue_on`](Self::queue_on).
+    pub fn queue_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
+        work.queue_on(&self.handle, Some(cpu_number(cpu)), delay)
+    }
+
+    /// Changes the delay of an item: `true`, it was pending, wherever, and is timed anew; `false`,
+    /// it was idle (or running) and is queued as by
+    /// [`queue_delayed_work`](Self::queue_delayed_work). A zero delay queues it at once. A
+    /// [disabled](DelayedWork::disable) item is only cancelled.
+    ///
+    /// KERNEL: `mod_delayed_work` — same.
+    pub fn mod_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
+        work.mod_on(&self.handle, None, delay)
+    }
+
+    /// As [`mod_delayed_work`](Self::mod_delayed_work), for a CPU as in
+    /// [`queue_on`](Self::queue_on).
+    pub fn mod_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
+        work.mod_on(&self.handle, Some(cpu_number(cpu)), delay)
+    }
+
+    /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already, and
+    /// readers that began since then may not be waited for.
+    ///
+    /// The queue stays in being until then, also without other handles. If it is being
+    /// [drained](Self::drain) when the grace period is over, the item is dropped, which is said once.
+    ///
+    /// KERNEL: `queue_rcu_work` — same.
+    pub fn queue_rcu_work(&self, work: &RcuWork) -> bool {
+        work.queue_on(&self.handle)
+    }
+
+    /// Queues a reusable item for a CPU of NUMA node `node`: the one the caller is on if it is of
+    /// that node, else the node's first. A node that does not exist, or has no CPU to use, stands
+    /// for any. On a per-CPU queue it is better not used, and said so once.
+    ///
+    /// KERNEL: `queue_work_node` — same.
+    pub fn queue_work_node(&self, node: u32, work: &Work) -> bool {
+        work.queue_on(&self.handle, self.cpu_of_node(node))
+    }
+
+    pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
+        if self.handle.spec.kind == Kind::Percpu {
+            notice::once(notice::Notice::Node, || {
+                format!(
+                    "queue_work_node on per-CPU workqueue '{}': meant for unbound ones",
+                    self.name()
+                )
+            });
+        }
+        self.handle.runtime.cpu_of_node(node)
+    }
+
+    /// [Enables](Work::enable) an item and, if that makes it ready to be queued, queues it. `true`:
+    /// it was enabled and queueing was tried.
+    ///
+    /// KERNEL: `enable_and_queue_work` — same.
+    pub fn enable_and_queue_work(&self, work: &Work) -> bool {
+        let is_enabled = work.enable();
+        if is_enabled {
+            self.queue_work(work);
+        }
+        is_enabled
+    }
+
+    /// Waits for an item's last queueing; see [`Work::flush`].
+    pub fn flush_work(&self, work: &Work) -> bool {
+        work.flush()
+    }
+
+    /// The attributes the queue has: those it was built with, or was given since. Of a per-CPU or
+    /// managed queue only the priority means anything.
+    #[must_use]
+    pub fn attrs(&self) -> Attrs {
+        self.handle.attrs()
+    }
+
+    /// Changes where and how the queue's workers run, while it is used. Unbound and ordered queues
+    /// only.
+    ///
+    /// What is queued from now on is served by the new workers; what was queued before is still
+    /// served by the old ones, as is an item that is queued again while it runs, for as long as that
+    /// goes on. Nothing is lost, `max_active` holds for both together, and an ordered queue keeps
+    /// its order: its new workers begin when the old ones have finished. Does not wait for that.
+    ///
+    /// KERNEL: `apply_workqueue_attrs` — same, except that an ordered queue stays ordered.
+    ///
+    /// # Errors
+    /// Nothing has changed if it fails. [`InvalidInput`](crate::ErrorKind::InvalidInput): another
+    /// kind of queue, or attributes that make no sense.
+    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may not
+    /// have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to try
+    /// that.
+    ///
+    /// ```
+    /// use cmwq::{Attrs, CpuSet};
+    /// let wq = cmwq::Workqueue::builder("movable").unbound().build()?;
+    /// wq.apply_attrs(&Attrs::new().cpumask(CpuSet::single(0)).nice(3))?;
+    /// assert_eq!(wq.attrs().nice, 3);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "apply_workqueue_attrs")]
+    pub fn apply_attrs(&self, attrs: &Attrs) -> Result<(), Error> {
+        let wq = &self.handle;
+        if !matches!(wq.spec.kind, Kind::Unbound | Kind::Ordered) {
+            return Err(Error::invalid(format!(
+                "workqueue '{}': attributes can be changed of unbound and ordered queues only",
+                wq.name
+            )));
+        }
+        check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())?;
+        wq.apply_attrs(attrs.clone());
+        Ok(())
+    }
+
+    /// Waits until everything that was queued before this call has finished. Not for what is queued
+    /// meanwhile, so it returns under continuous load; not for armed timers.
+    ///
+    /// Called from a work function of another queue it counts as blocking at once. From one of its
+    /// own items it would wait for itself: that is reported, and it returns at once.
+    ///
+    /// KERNEL: `flush_workqueue` — same, but for the last.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicU32, Ordering};
+    /// static DONE: AtomicU32 = AtomicU32::new(0);
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// for _ in 0..10 {
+    ///     drop(wq.queue(|| DONE.fetch_add(1, Ordering::Relaxed)));
+    /// }
+    /// wq.flush();
+    /// assert_eq!(DONE.load(Ordering::Relaxed), 10);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "flush_workqueue")]
+    pub fn flush(&self) {
+        self.handle.flush();
+    }
+
+    /// Waits until the queue is empty. Meanwhile only its own items may queue here: from anybody
+    /// else, reusable items are dropped and closures [refused](crate::JoinError::is_refused).
+    ///
+    /// Returns never if its items queue each other for ever; after 10 and every 100 flushes that is
+    /// said. Timers that are armed are not waited for; one that expires meanwhile finds the queue
+    /// closed. From one of the queue's own items it would wait for itself: that is reported, and it
+    /// returns at once.
+    ///
+    /// KERNEL: `drain_workqueue` — same.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let again = wq.clone();
+    /// drop(wq.queue(move || drop(again.queue(|| println!("after the first")))));
+    /// wq.drain();
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "drain_workqueue")]
+    pub fn drain(&self) {
+        self.handle.drain();
+    }
+
+    /// Changes how many items may be in execution at once, from 1 to 2048; what is out of range is
+    /// said and clamped. More may start at once, in order; of fewer, none is interrupted.
+    ///
+    /// KERNEL: `workqueue_set_max_active` — same, with an error instead of a warning.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for ordered and BH queues.
+    #[doc(alias = "workqueue_set_max_active")]
+    pub fn set_max_active(&self, max_active: u32) -> Result<(), Error> {
+        if !self.handle.has_limit() {
+            return Err(Error::invalid(format!(
+                "the limit of workqueue '{}' cannot be changed: an ordered queue runs one item at a time, a BH queue \
+                 has no limit",
+                self.name()
+            )));
+        }
+        self.handle.set_max_active(clamp_max_active(self.name(), max_active));
+        Ok(())
+    }
+
+    /// How many items may be in execution at once; see [`Builder::max_active`].
+    #[must_use]
+    pub fn max_active(&self) -> u32 {
+        self.handle.max_active()
+    }
+
+    /// How many items every NUMA node may have in execution whatever its part of `max_active`; see
+    /// [`set_min_active`](Self::set_min_active).
+    #[must_use]
+    pub fn min_active(&self) -> u32 {
+        self.handle.min_active()
+    }
+
+    /// Changes how many items every NUMA node may at least have in execution, whatever its part of
+    /// `max_active`: 8 by default, at most `max_active`. Items that wait for each other should not be
+    /// more than this.
+    ///
+    /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a queue that is neither unbound nor
+    /// managed: its limit is not split over nodes.
+    #[doc(alias = "workqueue_set_min_active")]
+    pub fn set_min_active(&self, min_active: u32) -> Result<(), Error> {
+        if !matches!(self.handle.spec.kind, Kind::Unbound | Kind::Managed) {
+            return Err(Error::invalid(format!(
+                "workqueue '{}' has no limits per node: min_active is for unbound and managed queues",
+                self.name()
+            )));
+        }
+        self.handle.set_min_active(min_active);
+        Ok(())
+    }
+}
+
+impl Workqueue {
+    pub(crate) fn wq(&self) -> &Wq {
+        &self.handle
+    }
+
+    #[inline]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn into_handle(self) -> Handle {
+        self.handle
+    }
+
+    #[inline]
+    pub(crate) fn of_handle(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+/// Whether workers may run like that. What a queue has without attributes is not asked for: a
+/// high-priority queue does without its niceness where that is refused.
+pub(crate) fn check_attrs(
+    runtime: &Runtime,
+    name: &str,
+    attrs: &Attrs,
+    default: Priority,
+) -> Result<(), Error> {
+    attrs.check(name)?;
+    let priority = attrs.priority();
+    if priority == default {
+        return Ok(());
+    }
+    let everywhere = runtime.machine.cpus.iter().copied().collect();
+    priority.probe(name, runtime.base_policy, &everywhere)
+}
+
+fn cpu_number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}
+
+impl fmt::Debug for Workqueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.handle, f)
+    }
+}

@@ -1,0 +1,218 @@
+//! The idle-class sentinel: a thread per CPU that runs exactly when nothing else on that CPU can.
+//!
+//! It is armed while work waits. When it gets the CPU, the CPU has just gone idle although work
+//! waits: it sends the pool's standby to verify, and parks. Rules, each paid for in measurements:
+//! it holds **no lock** (a preempted idle-class holder would stop the pool for as long as the CPU
+//! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
+//! may be wrong), and never spins.
+
+use crate::engine::crew::Crew;
+use crate::engine::pool::{Pool, PoolKind};
+use crate::os::notice::{self, Notice};
+use crate::os::sense;
+use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock, without};
+use crate::os::topo::CpuSet;
+
+/// All sentinels, by CPU number.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    cpus: Box<[Sentinel]>,
+    /// Serialises starting threads, moving them and publishing pools.
+    setup: Mutex<()>,
+    /// One of them found itself on another CPU.
+    is_one_astray: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Sentinel {
+    armed: Futex,
+    state: AtomicU32,
+    /// Its thread's number, once that is ready.
+    tid: AtomicU32,
+    /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
+    /// leaked: a pool is added a few times in a process's life.
+    pools: AtomicPtr<Vec<&'static Pool>>,
+}
+
+const OFF: u32 = 0;
+const ON: u32 = 1;
+const REFUSED: u32 = 2;
+const LEAVING: u32 = 3;
+
+const SENTINEL_STACK: usize = 64 << 10;
+
+impl Sentinels {
+    pub(crate) fn new(cpus: &CpuSet) -> Self {
+        let count = cpus.last().map_or(0, |last| last as usize + 1);
+        let new = |_| Sentinel {
+            armed: Futex::new(0),
+            state: AtomicU32::new(OFF),
+            tid: AtomicU32::new(0),
+            pools: AtomicPtr::new(std::ptr::null_mut()),
+        };
+        Self {
+            cpus: (0..count).map(new).collect(),
+            setup: Mutex::new(()),
+            is_one_astray: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets the CPU's sentinel run when the CPU has nothing else to do. One load if it is armed
+    /// already.
+    #[inline]
+    pub(crate) fn arm(&self, cpu: u32) {
+        let Some(sentinel) = self.cpus.get(cpu as usize) else { return };
+        // ORDERING: no pairing for the load: a stale value arms once more or is caught by the tick.
+        if sentinel.armed.word.load(Ordering::Relaxed) == 0
+            && sentinel.armed.word.swap(1, Ordering::Release) == 0
+        {
+            sentinel.armed.wake(1);
+        }
+    }
+
+    /// The CPU will never have a sentinel.
+    pub(crate) fn is_refused(&self, cpu: u32) -> bool {
+        let sentinel = self.cpus.get(cpu as usize);
+        // ORDERING: no pairing: a hint that comes true at some time.
+        sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
+    }
+
+    /// Whether one has found itself on another CPU since the last time this was asked. Whether it may
+    /// go back is for those to say who know which CPUs the process has: it may have been
+    /// sent away.
+    pub(crate) fn is_one_astray(&self) -> bool {
+        // ORDERING: no pairing: a hint; who is still astray says it again.
+        self.is_one_astray.load(Ordering::Relaxed)
+            && self.is_one_astray.swap(false, Ordering::Relaxed)
+    }
+
+    /// The process has these CPUs now: their sentinels belong there.
+    pub(crate) fn call_home(&self, allowed: &CpuSet) {
+        // A thread ends only after `stop`, which says so under this lock.
+        let _setup = lock(&self.setup);
+        for cpu in allowed.iter() {
+            let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
+            // ORDERING: no pairing: a number, and `state` is written under `setup`.
+            let tid = sentinel.tid.load(Ordering::Relaxed);
+            if tid != 0 && sentinel.state.load(Ordering::Relaxed) == ON {
+                // Refused, its CPU has left again.
+                let _ = sense::sched::pin(tid.cast_signed(), &CpuSet::single(cpu));
+            }
+        }
+    }
+
+    /// Lets all sentinels go, and starts no more.
+    pub(crate) fn stop(&self) {
+        let _setup = lock(&self.setup);
+        for sentinel in &self.cpus {
+            // ORDERING: no pairing of its own: ordered by `armed`.
+            sentinel.state.store(LEAVING, Ordering::Relaxed);
+            // ORDERING: Release pairs with the Acquire in `main`.
+            sentinel.armed.word.swap(1, Ordering::Release);
+            sentinel.armed.wake(1);
+        }
+    }
+
+    /// Makes sure that the CPUs of `pool` have sentinels that know it. Creates threads: not for hot
+    /// paths.
+    #[cold]
+    pub(crate) fn cover(&'static self, pool: &'static Pool) {
+        let _setup = lock(&self.setup);
+        if pool.is_away() {
+            return;
+        }
+        let cpus = match pool.kind {
+            PoolKind::Cpu(cpu) => CpuSet::single(cpu),
+            PoolKind::Managed => pool.spec().cpus.clone(),
+            PoolKind::Unbound | PoolKind::Bh(_) => return,
+        };
+        for cpu in cpus.iter() {
+            let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
+            if sentinel.knows(pool) {
+                continue;
+            }
+            sentinel.add(pool);
+            // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
+            if sentinel.state.load(Ordering::Relaxed) == OFF {
+                sentinel.start(cpu, &pool.runtime.crew, &self.is_one_astray);
+            }
+        }
+    }
+}
+
+impl Sentinel {
+    fn pools(&self) -> &[&'static Pool] {
+        // ORDERING: Acquire pairs with the Release in `add`.
+        let pools = self.pools.load(Ordering::Acquire);
+        // SAFETY: null or a leaked vector that is never changed.
+        unsafe { pools.as_ref() }.map_or(&[], Vec::as_slice)
+    }
+
+    fn knows(&self, pool: &'static Pool) -> bool {
+        self.pools().iter().any(|known| std::ptr::eq(*known, pool))
+    }
+
+    fn add(&self, pool: &'static Pool) {
+        let mut pools = self.pools().to_vec();
+        pools.push(pool);
+        // ORDERING: Release pairs with the Acquire in `pools`.
+        self.pools.store(Box::into_raw(Box::new(pools)), Ordering::Release);
+    }
+
+    fn start(&'static self, cpu: u32, crew: &'static Crew, astray: &'static AtomicBool) {
+        // ORDERING: no pairing: see `cover`.
+        self.state.store(ON, Ordering::Relaxed);
+        let started =
+            crew.spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, astray));
+        if let Err(error) = started {
+            self.refused(cpu, &error);
+        }
+    }
+
+    fn refused(&self, cpu: u32, error: &std::io::Error) {
+        self.state.store(REFUSED, Ordering::Relaxed);
+        notice::once(Notice::SentinelRefused, || {
+            format!(
+                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by the tick"
+            )
+        });
+    }
+
+    fn main(&self, cpu: u32, astray: &AtomicBool) {
+        let home = match sense::sched::pin_current(&CpuSet::single(cpu)) {
+            // It has left just now, and may return.
+            Err(error) if sense::sched::is_absent(&error) => Ok(()),
+            home => home,
+        };
+        if let Err(error) = home.and_then(|()| sense::sched::enter_idle_class()) {
+            self.refused(cpu, &error);
+            return;
+        }
+        // ORDERING: no pairing: a number.
+        self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
+        loop {
+            // ORDERING: Acquire pairs with the Release in `arm`, for the hints of the pools.
+            while self.armed.word.swap(0, Ordering::Acquire) == 0 {
+                self.armed.wait(0, None);
+            }
+            // ORDERING: no pairing of its own: ordered by `armed`.
+            if self.state.load(Ordering::Relaxed) == LEAVING {
+                return;
+            }
+            if sense::sched::current_cpu() != Some(cpu) {
+                // Its CPU has left, or somebody has sent it away. Of this one it knows nothing.
+                // ORDERING: no pairing: a hint.
+                astray.store(true, Ordering::Relaxed);
+                continue;
+            }
+            for pool in self.pools() {
+                if !without("taken.end") {
+                    pool.set_taken(false);
+                }
+                if pool.is_watched() {
+                    pool.alarm();
+                }
+            }
+        }
+    }
+}

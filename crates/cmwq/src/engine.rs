@@ -1,0 +1,32 @@
+//! Acts on what `cmwq-core` decides: queues, pools, workers, and the threads that serve them.
+
+pub(crate) mod attrs;
+pub(crate) mod away;
+pub(crate) mod bh;
+pub(crate) mod crew;
+pub(crate) mod current;
+pub(crate) mod delayed;
+pub(crate) mod draining;
+pub(crate) mod flushing;
+#[cfg_attr(any(loom, shuttle), path = "engine/fork_model.rs")]
+pub(crate) mod fork;
+pub(crate) mod freezing;
+pub(crate) mod grab;
+pub(crate) mod invoke;
+pub(crate) mod lengths;
+pub(crate) mod limit;
+pub(crate) mod link;
+pub(crate) mod params;
+pub(crate) mod plan;
+pub(crate) mod pods;
+pub(crate) mod pool;
+pub(crate) mod reclaim;
+pub(crate) mod rescuer;
+pub(crate) mod runtime;
+pub(crate) mod service;
+pub(crate) mod table;
+pub(crate) mod thread;
+pub(crate) mod timers;
+pub(crate) mod title;
+pub(crate) mod worker;
+pub(crate) mod wq;

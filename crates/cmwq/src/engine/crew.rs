@@ -1,0 +1,60 @@
+//! The threads of a runtime, counted, so that shutting it down can wait for the last of them.
+
+use std::io;
+
+use crate::os::countdown::Countdown;
+use crate::os::park::Event;
+use crate::os::sync;
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    aboard: Countdown,
+    all_gone: Event,
+}
+
+/// A thread's place; given up when it ends, however it does.
+struct Place(&'static Crew);
+
+impl Crew {
+    pub(crate) fn new() -> Self {
+        Self { aboard: Countdown::new(), all_gone: Event::new() }
+    }
+
+    /// Starts a thread. By whoever made the crew, before [`dismiss`](Self::dismiss), or by one of
+    /// its threads.
+    ///
+    /// # Errors
+    /// If the system has no thread to give.
+    pub(crate) fn spawn(
+        &'static self,
+        name: &str,
+        stack: usize,
+        main: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        self.aboard.add();
+        let place = Place(self);
+        sync::spawn(name, stack, move || {
+            main();
+            drop(place);
+        })
+    }
+
+    /// Waits until all threads are gone. They must know that they are to leave. Once only.
+    pub(crate) fn dismiss(&self) {
+        self.leave();
+        self.all_gone.wait(None);
+    }
+
+    fn leave(&self) {
+        if self.aboard.done() {
+            self.all_gone.set();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}

@@ -1,0 +1,260 @@
+//! What the calling thread is: a worker running an item, or not.
+
+use std::cell::Cell;
+use std::ptr;
+
+use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
+
+use crate::engine::bh;
+use crate::engine::pool::Pool;
+use crate::engine::reclaim;
+use crate::engine::runtime::Runtime;
+use crate::engine::thread::Thread;
+use crate::observe::inspect::Reason;
+use crate::observe::symbol;
+use crate::observe::trace;
+use crate::observe::watchdog::WaitFor;
+use crate::os::sync::Arc;
+
+/// The calling worker's view of itself. Lives on the worker's stack.
+pub(crate) struct Context {
+    pool: &'static Pool,
+    id: WorkerId,
+    thread: Arc<Thread>,
+    run: Cell<Option<Run>>,
+}
+
+#[derive(Clone, Copy)]
+struct Run {
+    seq: u64,
+    wq: WqKey,
+    item: *const WorkItem,
+    func: WorkFn,
+    /// Depth of nested blocking sections.
+    blocking: u32,
+}
+
+/// What a BH context runs. It is no worker: it has no task context, cannot be replaced while it waits,
+/// and its item is neither the current work nor a link of a chain that a drain lets through.
+#[derive(Clone, Copy)]
+pub(crate) struct BhRun {
+    pub(crate) runtime: &'static Runtime,
+    pub(crate) wq: WqKey,
+}
+
+crate::os::sync::thread_local! {
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    static BH: Cell<Option<BhRun>> = const { Cell::new(None) };
+}
+
+/// The calling thread runs an item of a BH queue, until [`leave_bh`].
+#[inline]
+pub(crate) fn enter_bh(run: BhRun) {
+    BH.with(|bh| bh.set(Some(run)));
+}
+
+#[inline]
+pub(crate) fn leave_bh() {
+    BH.with(|bh| bh.set(None));
+}
+
+/// Whether the calling thread runs an item of a BH queue, which must not wait for anything. KERNEL:
+/// `!in_task()` — same, as far as this crate's items go.
+pub(crate) fn in_bh() -> bool {
+    bh_run().is_some()
+}
+
+fn bh_run() -> Option<BhRun> {
+    BH.try_with(Cell::get).ok().flatten()
+}
+
+/// Makes `context` the calling thread's, until [`leave`].
+pub(crate) fn enter(context: &Context) {
+    CURRENT.with(|current| current.set(context));
+}
+
+pub(crate) fn leave() {
+    CURRENT.with(|current| current.set(ptr::null()));
+}
+
+/// Whether the calling thread is a worker, or a rescuer that visits.
+#[inline]
+pub(crate) fn is_worker() -> bool {
+    with(|_| ()).is_some()
+}
+
+/// Whether the calling thread is a worker or a rescuer that visits, or runs an item of a BH queue.
+/// May be asked when the thread's stack has gone.
+pub(crate) fn is_worker_or_bh() -> bool {
+    CURRENT.try_with(Cell::get).is_ok_and(|context| !context.is_null()) || in_bh()
+}
+
+fn with<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
+    let context = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: set by `enter` to a context on this thread's stack that outlives the matching
+    // `leave`.
+    unsafe { context.as_ref() }.map(f)
+}
+
+impl Context {
+    pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
+        Self { pool, id, thread, run: Cell::new(None) }
+    }
+
+    #[inline]
+    pub(crate) fn begin(&self, claim: &Claim, seq: u64) {
+        self.run.set(Some(Run {
+            seq,
+            wq: claim.wq,
+            item: claim.item,
+            func: claim.func,
+            blocking: 0,
+        }));
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.run.set(None);
+    }
+
+    /// Enters a blocking section: this worker does not run any more, whatever detectors see.
+    fn block(&self) {
+        let Some(mut run) = self.run.get() else { return };
+        run.blocking += 1;
+        self.run.set(Some(run));
+        if run.blocking > 1 {
+            return;
+        }
+        let mut guard = self.pool.lock();
+        let kick = guard.worker_blocked(self.pool, self.id, run.seq);
+        guard.mirror.decided(Reason::Blocked);
+        guard.show_belief(self.id);
+        let is_unbound = guard.core.is_unbound(self.id, run.seq);
+        let unbinds = guard.core.config().unbinds;
+        let kick = guard.replace_blocked(self.pool, kick);
+        self.pool.unlock(guard, kick);
+        if unbinds && !reclaim::current_is_rescuer() {
+            self.thread.note_blocked(run.seq);
+        }
+        if is_unbound {
+            self.pool.unbind(&self.thread, run.seq);
+        }
+    }
+
+    fn unblock(&self) {
+        // C may end a section that it did not begin.
+        let Some(mut run) = self.run.get().filter(|run| run.blocking > 0) else { return };
+        run.blocking -= 1;
+        self.run.set(Some(run));
+        if run.blocking == 0 {
+            trace::ready();
+            let mut guard = self.pool.lock_only();
+            guard.worker_resumed(self.pool, self.id, run.seq);
+            guard.settle_mirror();
+            guard.show_belief(self.id);
+        }
+    }
+}
+
+/// Tells `f` about the calling thread, if it is a worker that runs an item.
+pub(crate) fn with_running(f: impl FnOnce(&'static Runtime, &Thread)) {
+    with(|context| {
+        if context.run.get().is_some() {
+            f(context.pool.runtime, &context.thread);
+        }
+    });
+}
+
+/// The queue whose item the calling thread runs.
+pub(crate) fn current_wq() -> Option<WqKey> {
+    with(|context| context.run.get().map(|run| run.wq)).flatten()
+}
+
+/// The queue whose item the calling thread runs, and where its key means anything.
+pub(crate) fn current_queue() -> Option<(&'static Runtime, WqKey)> {
+    with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq))).flatten()
+}
+
+/// The item that the calling thread runs. Only its address means anything: the function may have
+/// freed it.
+pub(crate) fn current_item() -> Option<*const WorkItem> {
+    with(|context| context.run.get().map(|run| run.item)).flatten()
+}
+
+/// Whether the calling thread runs this item. An item at the same address with another function is
+/// another one.
+pub(crate) fn is_running(item: &WorkItem) -> bool {
+    let runs = |run: Run| ptr::eq(run.item, item) && ptr::fn_addr_eq(run.func, item.func());
+    with(|context| context.run.get().is_some_and(runs)).unwrap_or(false)
+}
+
+/// The item that the calling thread runs, for people.
+pub(crate) fn describe_item() -> String {
+    let run = with(|context| context.run.get()).flatten();
+    run.map_or_else(String::new, |run| {
+        let func = symbol::name_of(run.func as *const () as usize);
+        format!("item {:p}, {func}", run.item)
+    })
+}
+
+/// [`blocking`], for a wait that may have no end: the watchdog is told what the item waits for.
+pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
+    let _wait = with(|context| {
+        let run = context.run.get()?;
+        let Runtime { watchdog, service, .. } = context.pool.runtime;
+        let item = (run.wq, run.item as usize, run.func as *const () as usize);
+        Some(watchdog.begin_wait(service, item, what, Arc::clone(&context.thread)))
+    });
+    blocking(f)
+}
+
+/// The first half of [`blocking`], for callers that cannot pass a closure.
+pub(crate) fn begin_blocking() {
+    if with(Context::block).is_none()
+        && let Some(run) = bh_run()
+    {
+        bh::say_it_waits(run);
+    }
+}
+
+/// The second half, by the thread that did the first.
+pub(crate) fn end_blocking() {
+    with(Context::unblock);
+}
+
+/// Tells the pool that the calling worker is about to block, runs `f`, and tells it that the worker
+/// is back.
+///
+/// Workers that block are noticed anyway, within microseconds where the system allows; this makes
+/// it immediate and independent of what the system allows. Use it around waits that are known to be
+/// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
+/// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not block:
+/// that it does is said once, and nobody replaces it.
+///
+/// ```
+/// let wq = cmwq::Workqueue::new("io")?;
+/// let len = wq.queue(|| cmwq::blocking(|| std::fs::read("/proc/self/cmdline").map(|b| b.len())));
+/// assert!(len.join().unwrap().is_ok());
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
+    struct Section;
+    impl Drop for Section {
+        fn drop(&mut self) {
+            end_blocking();
+        }
+    }
+    begin_blocking();
+    let _section = Section;
+    f()
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("pool", &self.pool.id)
+            .field("id", &self.id)
+            .field("thread", &self.thread)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,288 @@
+//! Delayed items: an item with a timer that queues it.
+
+use std::cell::UnsafeCell;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use cmwq_core::{Timer, WorkFn, WorkItem};
+
+use crate::engine::fork;
+use crate::engine::runtime::Runtime;
+use crate::engine::service::Service;
+use crate::engine::wq::{Handle, Queueing, TimersHandle};
+
+/// `struct delayed_work`: the item first, so that its function may be given the item's address.
+///
+/// The layout is that of the C header, in which `timer`, `expires` and `refused` are members of the
+/// structure's `timer`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct DelayedItem {
+    pub(crate) item: WorkItem,
+    timer: UnsafeCell<Timer>,
+    /// When it expires, in jiffies: for readers in C. Written by the owner of PENDING.
+    expires: UnsafeCell<u64>,
+    /// What to do, if anything, with an item whose queue refuses it when its timer expires.
+    refused: Option<Refused>,
+    /// Where to queue when the timer expires. Written by the owner of PENDING before he arms the
+    /// timer, read by the one after.
+    route: UnsafeCell<Route>,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<DelayedItem>() == 96);
+    assert!(offset_of!(DelayedItem, timer) == 32);
+    assert!(offset_of!(DelayedItem, expires) == 64);
+    assert!(offset_of!(DelayedItem, refused) == 72);
+    assert!(offset_of!(DelayedItem, route) == 80);
+    assert!(offset_of!(Route, wq) == 0 && offset_of!(Route, cpu) == 8);
+};
+
+/// Lets go of an item that will not run. Called once, with PENDING given up.
+pub(crate) type Refused = unsafe fn(NonNull<DelayedItem>);
+
+/// Where a delayed item is going.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) wq: Handle,
+    pub(crate) cpu: Option<u32>,
+}
+
+/// As a [`Target`], while the timer is armed and counted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Route {
+    wq: Option<TimersHandle>,
+    cpu: u32,
+}
+
+/// The CPU of a route that leaves it open. KERNEL: `WORK_CPU_UNBOUND`, which is `NR_CPUS` — same.
+pub(crate) const CPU_UNBOUND: u32 = 8192;
+
+impl Route {
+    /// Of an item that was never armed.
+    const NOWHERE: Self = Self { wq: None, cpu: 0 };
+
+    fn parts(self) -> (TimersHandle, Option<u32>) {
+        let wq = self.wq.expect("an armed timer leads somewhere");
+        (wq, (self.cpu != CPU_UNBOUND).then_some(self.cpu))
+    }
+}
+
+// SAFETY: `timer` is governed by the wheel's lock, `route` by ownership of PENDING.
+unsafe impl Sync for DelayedItem {}
+// SAFETY: as above.
+unsafe impl Send for DelayedItem {}
+
+impl DelayedItem {
+    pub(crate) const TIMER_OFFSET: usize = offset_of!(Self, timer);
+
+    pub(crate) fn new(func: WorkFn, refused: Refused) -> Self {
+        Self::with_timer(Timer::new(), func, Some(refused))
+    }
+
+    /// Its timer never wakes an idle process.
+    pub(crate) fn deferrable(func: WorkFn, refused: Refused) -> Self {
+        Self::with_timer(Timer::deferrable(), func, Some(refused))
+    }
+
+    /// An item that nothing holds for the time until its run.
+    pub(crate) fn uncounted(func: WorkFn, is_deferrable: bool) -> Self {
+        let timer = if is_deferrable { Timer::deferrable() } else { Timer::new() };
+        Self::with_timer(timer, func, None)
+    }
+
+    fn with_timer(timer: Timer, func: WorkFn, refused: Option<Refused>) -> Self {
+        Self {
+            item: WorkItem::new(func),
+            timer: UnsafeCell::new(timer),
+            expires: UnsafeCell::new(0),
+            refused,
+            route: UnsafeCell::new(Route::NOWHERE),
+        }
+    }
+
+    /// Queues the item on `wq` after `delay`; 0 queues at once, without the timer.
+    ///
+    /// KERNEL: `queue_delayed_work_on` — same.
+    ///
+    /// # Safety
+    /// `this` must be valid with the provenance of the object that holds it, and stay where it is
+    /// until its function is entered, if the result is `Queued`.
+    pub(crate) unsafe fn queue(
+        this: NonNull<Self>,
+        wq: &Handle,
+        cpu: Option<u32>,
+        delay: Duration,
+    ) -> Queueing {
+        let item = this.cast::<WorkItem>();
+        // SAFETY: valid by the caller's promise.
+        let delayed = unsafe { this.as_ref() };
+        if delay.is_zero() {
+            // SAFETY: passed on to the caller.
+            return unsafe { wq.queue_item(cpu, item) };
+        }
+        if delayed.item.claim().is_pending() && !(fork::is_child() && delayed.take_over(wq.runtime))
+        {
+            return Queueing::Not;
+        }
+        // SAFETY: PENDING is ours now; the rest is passed on to the caller.
+        unsafe { Self::queue_won(this, wq, cpu, delay) }
+    }
+
+    /// As [`queue`](Self::queue), for whoever owns PENDING.
+    ///
+    /// KERNEL: `__queue_delayed_work`, after `clear_pending_if_disabled` — same.
+    ///
+    /// # Safety
+    /// As for [`queue`](Self::queue).
+    pub(crate) unsafe fn queue_won(
+        this: NonNull<Self>,
+        wq: &Handle,
+        cpu: Option<u32>,
+        delay: Duration,
+    ) -> Queueing {
+        // SAFETY: valid by the caller's promise.
+        let delayed = unsafe { this.as_ref() };
+        let word = delayed.item.word();
+        if delay.is_zero() || word.disable_depth() != 0 || wq.is_shut() {
+            // SAFETY: passed on to the caller.
+            return unsafe { wq.queue_won(cpu, this.cast()) };
+        }
+        let handle = wq.for_timer();
+        let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
+        // SAFETY: we own PENDING, hence `route`.
+        unsafe { *delayed.route.get() = route };
+        let timer = Self::timer(this);
+        // SAFETY: valid, not armed (we own PENDING), alive until it expires or is disarmed.
+        unsafe { wq.wq().runtime.service.arm(timer, delay, handle) };
+        Queueing::Queued
+    }
+
+    /// Claims an item that the process which this one is the child of had queued or armed.
+    #[cold]
+    fn take_over(&self, runtime: &Runtime) -> bool {
+        fork::take_over(runtime, &self.item) || self.is_inherited(runtime)
+    }
+
+    /// Whether that process had armed its timer. Then PENDING is anybody's: the caller's.
+    pub(crate) fn is_inherited(&self, runtime: &Runtime) -> bool {
+        // SAFETY: valid.
+        !self.item.word().is_queued() && unsafe { runtime.service.is_foreign(self.own_timer()) }
+    }
+
+    /// Notes for readers in C when the timer will expire.
+    ///
+    /// # Safety
+    /// Caller owns PENDING.
+    pub(crate) unsafe fn note_expires(&self, jiffies: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.expires.get() = jiffies };
+    }
+
+    /// Takes the item back from its timer, if that is armed: the caller owns PENDING then.
+    pub(crate) fn take_timer(&self, runtime: &Runtime) -> Option<Target> {
+        let target = || {
+            let (wq, cpu) = self.route().parts();
+            // SAFETY: under the lock, and counted until now.
+            Target { wq: unsafe { wq.exchange() }, cpu }
+        };
+        // SAFETY: valid; armed on the runtime's wheel if at all.
+        unsafe { runtime.service.disarm(self.own_timer(), target) }
+    }
+
+    /// As [`take_timer`](Self::take_timer), for an item that is not going to that queue.
+    pub(crate) fn cancel_timer(&self, runtime: &Runtime) -> bool {
+        // SAFETY: under the lock, and counted until now.
+        let last = || unsafe { self.route().parts().0.sub(1) };
+        // SAFETY: valid; armed on the runtime's wheel if at all.
+        let Some(last) = (unsafe { runtime.service.disarm(self.own_timer(), last) }) else {
+            return false;
+        };
+        // It may be the queue's last handle, and this the item that its end would wait for.
+        last.into_iter().for_each(Handle::drop_later);
+        true
+    }
+
+    /// Of a timer that the caller has just taken off the wheel, and with it PENDING.
+    fn route(&self) -> Route {
+        // SAFETY: whoever took the timer off owns PENDING.
+        unsafe { *self.route.get() }
+    }
+
+    fn own_timer(&self) -> NonNull<Timer> {
+        NonNull::from(&self.timer).cast()
+    }
+
+    /// Its time has come: queues the item where it was to go. The queue may be draining by now.
+    ///
+    /// # Safety
+    /// As for [`queue`](Self::queue), by the owner of PENDING.
+    pub(crate) unsafe fn go(this: NonNull<Self>, target: Target) {
+        let Target { wq, cpu } = target;
+        // SAFETY: valid until it is queued.
+        let refused = unsafe { this.as_ref() }.refused;
+        // SAFETY: valid, and PENDING is owned.
+        if unsafe { wq.queue_claimed(cpu, this.cast()) } == Queueing::Refused
+            && let Some(refused) = refused
+        {
+            // SAFETY: it will not run on behalf of this timer.
+            unsafe { refused(this) };
+        }
+        // The item may wait for another timer, and so for this thread.
+        wq.drop_later();
+    }
+
+    fn timer(this: NonNull<Self>) -> NonNull<Timer> {
+        // SAFETY: stays inside the object.
+        unsafe { this.byte_add(offset_of!(Self, timer)).cast() }
+    }
+}
+
+/// Timers of delayed items expired: queues the items, in this order. KERNEL:
+/// `delayed_work_timer_fn` — same, for several at once.
+///
+/// `items` is only scratch space.
+///
+/// # Safety
+/// Each timer must be a member of a valid [`DelayedItem`] that was armed, and was taken off the
+/// service's wheel just now.
+pub(crate) unsafe fn expired(
+    service: &Service,
+    timers: &[NonNull<Timer>],
+    items: &mut Vec<NonNull<WorkItem>>,
+) {
+    let item_of = |timer: &NonNull<Timer>| {
+        // SAFETY: a member of a delayed item by the caller's promise.
+        unsafe { timer.byte_sub(offset_of!(DelayedItem, timer)).cast::<DelayedItem>() }
+    };
+    // SAFETY: valid until it is queued; an expired timer's item is ours.
+    let route_of = |timer: &NonNull<Timer>| unsafe { item_of(timer).as_ref() }.route();
+    // A refused item that nothing holds may be gone when `refused` would look at it.
+    // SAFETY: as above.
+    let lets_go = |timer: &NonNull<Timer>| unsafe { item_of(timer).as_ref() }.refused.is_some();
+    let goes_with = |one: &NonNull<Timer>, next: &NonNull<Timer>| {
+        route_of(one) == route_of(next) && lets_go(one) == lets_go(next)
+    };
+    for run in timers.chunk_by(goes_with) {
+        let is_let_go = lets_go(&run[0]);
+        let (wq, cpu) = route_of(&run[0]).parts();
+        items.clear();
+        items.extend(run.iter().map(|timer| item_of(timer).cast::<WorkItem>()));
+        let refused = |item: NonNull<WorkItem>| {
+            if is_let_go {
+                let this = item.cast::<DelayedItem>();
+                // SAFETY: it will not run on behalf of this timer, and is valid until it is let go.
+                unsafe { this.as_ref().refused.inspect(|refused| refused(this)) };
+            }
+        };
+        // SAFETY: the timers are still counted; the items are valid, and PENDING is owned.
+        unsafe { wq.wq().queue_claimed_all(cpu, items, refused) };
+        // SAFETY: so many were counted.
+        let last = unsafe { service.forget_timers(wq, run.len() as u64) };
+        // The item may wait for another timer, and so for this thread.
+        last.into_iter().for_each(Handle::drop_later);
+    }
+}

@@ -1,0 +1,203 @@
+//! Waiting for one item, and what is wrong with some waits.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{FlushTarget, Kick, WorkItem};
+
+use crate::api::work::Busy;
+use crate::engine::current;
+use crate::engine::delayed::DelayedItem;
+use crate::engine::fork;
+use crate::engine::grab::Rest;
+use crate::engine::reclaim::current_is_mem_reclaim;
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::Wq;
+use crate::observe::watchdog::WaitFor;
+use crate::os::notice::{self, Notice};
+use crate::os::park::Event;
+use crate::os::sync::Arc;
+
+/// Who waits for an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flusher {
+    /// Whoever wants it done.
+    Flusher,
+    /// Whoever wants it not to run any more.
+    Canceller,
+}
+
+/// A barrier of `flush_work`, on the flusher's stack.
+#[repr(C)]
+struct Barrier {
+    item: WorkItem,
+    done: Arc<Event>,
+}
+
+unsafe extern "C" fn barrier_fn(item: *mut WorkItem) {
+    // SAFETY: the item of a barrier is its first member, and the flusher waits for `set`.
+    let done = unsafe { Arc::clone(&(*item.cast::<Barrier>()).done) };
+    done.set();
+}
+
+/// Whether this is what somebody who waits for an item has queued behind it.
+pub(crate) fn is_barrier(func: usize) -> bool {
+    func == barrier_fn as *const () as usize
+}
+
+/// What a look for something to wait for came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// The last queueing, which has run by now.
+    Done,
+    /// Nothing: the item is idle.
+    Idle,
+    /// Somebody owns PENDING who has not queued the item yet: between the two, or with a timer.
+    InTransit,
+    /// The item itself is the caller.
+    Itself,
+}
+
+/// Waits for the last queueing of `item`: `true` if it had to. KERNEL: `flush_work` — same; a wait
+/// of an item for itself is reported and not begun.
+pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> bool {
+    wait_for(runtime, item, by) == Found::Done
+}
+
+/// As [`flush_item`], for an item that never has a timer.
+///
+/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for. With
+/// interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was refused
+/// on its account and flushes would not find what he was refused for.
+pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
+    flush_whole(runtime, item, || ())
+}
+
+/// Calls `hurry` and waits, until nobody is on his way to the item's queue.
+fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut hurry: impl FnMut()) -> bool {
+    let mut rest = Rest::new();
+    loop {
+        hurry();
+        match wait_for(runtime, item, Flusher::Flusher) {
+            Found::InTransit => rest.rest(),
+            found => return found == Found::Done,
+        }
+    }
+}
+
+fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
+    if current::is_running(item) {
+        say_waits_for_itself(runtime, by);
+        return Found::Itself;
+    }
+    // Asked once, and not under the pool's lock: it takes the registry's.
+    let has_rescuer = by == Flusher::Flusher && current_is_mem_reclaim();
+    let done = Arc::new(Event::new());
+    let barrier = Barrier { item: WorkItem::new(barrier_fn), done: Arc::clone(&done) };
+    let target = NonNull::from(item);
+    loop {
+        let word = item.word();
+        if fork::is_child() && runtime.is_inherited(word) {
+            return Found::Idle;
+        }
+        let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
+            return if word.is_pending() { Found::InTransit } else { Found::Idle };
+        };
+        let mut guard = pool.lock();
+        let word = item.word();
+        if word.pool() != Some(pool.id) {
+            pool.unlock(guard, Kick::None);
+            continue;
+        }
+        let wq = has_rescuer.then(|| guard.core.wq_of(item)).flatten();
+        // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
+        let found = unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
+        pool.unlock(guard, Kick::None);
+        if found == FlushTarget::Idle {
+            return if word.is_pending() { Found::InTransit } else { Found::Idle };
+        }
+        if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
+            check_dependency(&wq);
+        }
+        let what = WaitFor::Item(target.as_ptr() as usize);
+        current::waiting_for(what, || done.wait(None));
+        return Found::Done;
+    }
+}
+
+/// An item of a queue that makes progress without threads to be had must not wait for one that does
+/// not. Said once.
+///
+/// KERNEL: `check_flush_dependency` — same; not when cancelling.
+pub(crate) fn check_dependency(target: &Wq) {
+    if target.spec.mem_reclaim || !current_is_mem_reclaim() {
+        return;
+    }
+    let Some(waiting) = current::current_wq().and_then(|key| target.runtime.wq_name(key)) else {
+        return;
+    };
+    notice::once(Notice::Dependency, || {
+        format!(
+            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which has no rescuer: where no \
+             thread can be had, both may wait for ever",
+            current::describe_item(),
+            target.name
+        )
+    });
+}
+
+/// Queues the item at once if its timer is armed, and waits for its last queueing. KERNEL:
+/// `flush_delayed_work` — same: a timer that is just coming is waited for, too.
+///
+/// # Safety
+/// As for [`DelayedItem::queue`].
+pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<DelayedItem>) -> bool {
+    // SAFETY: valid by the caller's promise.
+    let delayed = unsafe { this.as_ref() };
+    if fork::is_child() && delayed.is_inherited(runtime) {
+        delayed.item.release(delayed.item.word());
+        return false;
+    }
+    flush_whole(runtime, &delayed.item, || {
+        if let Some(target) = delayed.take_timer(runtime) {
+            // SAFETY: valid, and PENDING is owned.
+            unsafe { DelayedItem::go(this, target) };
+        }
+    })
+}
+
+/// Whether an item is pending in this process.
+pub(crate) fn is_pending(item: &WorkItem) -> bool {
+    let word = item.word();
+    let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
+    word.is_pending() && !(fork::is_child() && inherited())
+}
+
+/// Whether an item is pending, and whether the pool of its last queueing runs it. KERNEL:
+/// `work_busy` — same.
+pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
+    let word = item.word();
+    if fork::is_child() && runtime.is_inherited(word) {
+        return Busy::default();
+    }
+    let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
+        return Busy { pending: word.is_pending(), running: false };
+    };
+    let guard = pool.lock();
+    let (pending, running) = (item.is_pending(), guard.core.is_executing(item));
+    pool.unlock(guard, Kick::None);
+    Busy { pending, running }
+}
+
+#[cold]
+fn say_waits_for_itself(runtime: &'static Runtime, by: Flusher) {
+    let wq = current::current_wq().and_then(|key| runtime.wq_name(key)).unwrap_or_default();
+    let what = match by {
+        Flusher::Flusher => "is flushed",
+        Flusher::Canceller => "is cancelled or disabled, with waiting,",
+    };
+    notice::always(format!(
+        "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait for itself for \
+         ever; the call returns without waiting",
+        current::describe_item()
+    ));
+}

@@ -1,0 +1,118 @@
+//! Calling a work function, which has to return.
+//!
+//! One of C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel` of itself), or
+//! it lets an exception out. The worker cannot survive that: the first of these goes on to remove the
+//! frames of whoever called, which the language does not permit here, and an exception belongs to nobody.
+//! So the process ends, before any book or lock is lost sight of, with one line that names the function.
+//!
+//! Where the C library ends a thread without unwinding (musl; functions compiled without unwind tables), the
+//! frames are left as they are, and it shows only when the thread's own data ends: [`watch_thread`].
+
+use cmwq_core::{Claim, WorkFn, WorkItem};
+
+use crate::engine::runtime::Runtime;
+use crate::observe::symbol;
+use crate::os::notice;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use at_exit::{prepare, watch_thread};
+
+/// As [`cmwq_core::WorkFn`], by an ABI that admits that it may not return.
+type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
+
+/// Ends the process when it is dropped; forgotten where the function has returned.
+struct MustReturn<F: Fn() -> String>(F);
+
+/// Calls the function of a claimed item.
+///
+/// # Safety
+/// The claim must be the caller's, and not used before or afterwards.
+#[inline]
+pub(crate) unsafe fn call(runtime: &'static Runtime, claim: &Claim) {
+    let guard = MustReturn(|| {
+        let queue = runtime.wq_name(claim.wq).unwrap_or_default();
+        format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))
+    });
+    // SAFETY: the caller's promise.
+    unsafe { enter(claim.func, claim.item) };
+    std::mem::forget(guard);
+}
+
+/// # Safety
+/// As for the function itself; the caller has to be ready for its not returning.
+#[inline(always)]
+pub(crate) unsafe fn enter(func: WorkFn, item: *mut WorkItem) {
+    // SAFETY: the two types differ in nothing but whether the caller is ready for unwinding.
+    let func: Escaping = unsafe { std::mem::transmute(func) };
+    // SAFETY: the caller's promise.
+    unsafe { func(item) };
+}
+
+/// Calls `what`, which calls a foreign function that is to return; `who` names it.
+pub(crate) fn must_return<R>(who: impl Fn() -> String, what: impl FnOnce() -> R) -> R {
+    let guard = MustReturn(who);
+    let answer = what();
+    std::mem::forget(guard);
+    answer
+}
+
+impl<F: Fn() -> String> Drop for MustReturn<F> {
+    #[cold]
+    fn drop(&mut self) {
+        die(&(self.0)());
+    }
+}
+
+#[cold]
+fn die(who: &str) -> ! {
+    notice::last_word(&format!(
+        "{who} did not return: it ended its thread (pthread_exit, pthread_cancel) or let an exception \
+         out, which no work function may; the process ends"
+    ));
+    std::process::abort()
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod at_exit {
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::OnceLock;
+
+    use crate::engine::current;
+
+    /// The end of a thread, and not of the process: unlike data of Rust's, whose destructors `exit` calls.
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+
+    fn make_key() -> Option<libc::pthread_key_t> {
+        let mut key = 0;
+        // SAFETY: `key` is writable; the function lives as long as the process, as the library does.
+        let rc = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
+        (rc == 0).then_some(key)
+    }
+
+    unsafe extern "C" fn ended(_: *mut c_void) {
+        // A thread that leaves by itself is nobody's worker by then.
+        if current::is_worker_or_bh() {
+            super::die("a work function");
+        }
+    }
+
+    /// To be called before the first of our threads begins: a child that is forked while the key is being
+    /// made would wait for it for ever.
+    pub(crate) fn prepare() {
+        KEY.get_or_init(make_key);
+    }
+
+    /// If the calling thread, one of ours, ends inside of a function, that is found; not where there are no
+    /// keys left. Called once by each.
+    pub(crate) fn watch_thread() {
+        if let Some(key) = *KEY.get_or_init(make_key) {
+            // SAFETY: a key, and a value that is looked at by nobody, but must not be null.
+            unsafe { libc::pthread_setspecific(key, ptr::dangling()) };
+        }
+    }
+}
+
+/// The model's threads do not end.
+#[cfg(any(loom, shuttle))]
+pub(crate) fn watch_thread() {}

@@ -1,0 +1,114 @@
+//! A queue's ways into pools: a slot per CPU or pod with a pointer that can be replaced.
+//!
+//! Who reads a slot may go on with what he read while it is replaced: links live as long as their
+//! queue, and the pwq they name says under its pool's lock whether it still takes items.
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use cmwq_core::{PwqId, PwqRef};
+
+use crate::engine::pool::Pool;
+use crate::os::sync::{AtomicPtr, acquire, release};
+
+/// A queue's way into one pool.
+#[derive(Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) pool: &'static Pool,
+    pub(crate) pwq: PwqId,
+}
+
+impl Link {
+    pub(crate) fn at(&self) -> PwqRef {
+        PwqRef { pool: self.pool.id, pwq: self.pwq }
+    }
+}
+
+/// Where the way is found: empty until an item goes that way first.
+pub(crate) struct Slot<T = Link> {
+    way: AtomicPtr<T>,
+}
+
+impl<T> Slot<T> {
+    pub(crate) fn empty() -> Self {
+        Self { way: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The way, if there is one yet.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // ORDERING: Acquire pairs with the Release of `set`.
+        let way = self.way.load(acquire("slot_get"));
+        // SAFETY: null, or of a store that outlives the slot's borrow, by the promise to `set`.
+        unsafe { way.as_ref() }
+    }
+
+    /// Leads the way elsewhere. By one at a time.
+    ///
+    /// # Safety
+    /// `way` must come from a [`Store`] that lives as long as this slot is used.
+    pub(crate) unsafe fn set(&self, way: NonNull<T>) {
+        // ORDERING: Release pairs with the Acquire of `get`.
+        self.way.store(way.as_ptr(), release("slot_set"));
+    }
+}
+
+/// Everything a queue's slots ever led to. Lock: WQ.
+pub(crate) struct Store<T = Link>(Vec<NonNull<T>>);
+
+// SAFETY: it owns what it points at, and hands out nothing but shared access.
+unsafe impl<T: Send + Sync> Send for Store<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Store<T> {}
+
+impl<T> Store<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Keeps `thing`, at a place of its own.
+    pub(crate) fn keep(&mut self, thing: T) -> NonNull<T> {
+        let kept = NonNull::from(Box::leak(Box::new(thing)));
+        self.0.push(kept);
+        kept
+    }
+
+    fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<NonNull<T>> {
+        // SAFETY: made by `keep`, dropped with `self`.
+        self.0.iter().copied().find(|thing| is_it(unsafe { thing.as_ref() }))
+    }
+}
+
+impl Store<Link> {
+    /// The link, kept once however often it is asked for: changing back and forth takes no memory.
+    pub(crate) fn link(&mut self, link: Link) -> NonNull<Link> {
+        self.find(|known| known.at() == link.at()).unwrap_or_else(|| self.keep(link))
+    }
+}
+
+impl<T> Drop for Store<T> {
+    fn drop(&mut self) {
+        for thing in self.0.drain(..) {
+            // SAFETY: made by `keep` from a box, and nobody uses a slot any more.
+            drop(unsafe { Box::from_raw(thing.as_ptr()) });
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at().fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.get().is_some()).finish()
+    }
+}
+
+impl<T> fmt::Debug for Store<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.0.len()).finish()
+    }
+}

@@ -1,0 +1,156 @@
+//! Managed pods help each other: the board of [`cmwq_core::help`] for threads.
+//!
+//! The pods of a cache, or of a few small ones, share a line of memory, which they write when a pod
+//! has no CPU to spare any more, or has one again. Above it a summary says in which of these lines
+//! somebody is; it is written when a line's first pod comes. That nobody is left in a line is found
+//! out by who searches there: it takes the line out of the summary, and looks again. Where one line
+//! has all pods there is no summary.
+//!
+//! Lost calls: the order is that of [`cmwq_core::help::board`]. Each write is a read-modify-write,
+//! and each read that follows is ordered as by a full fence (`board_put`, `board_retire`,
+//! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or
+//! somebody who has just retired the line between them sees both.
+
+use cmwq_core::help::board::Entry;
+use cmwq_core::help::{Board, Layout, Set, Whereabouts, any};
+
+use crate::engine::pool::Pool;
+use crate::os::sync::{AtomicPtr, AtomicU64, Ordering, fenced_load, in_order};
+
+/// The managed pods of one priority.
+#[derive(Debug)]
+pub(crate) struct Pods {
+    layout: Layout,
+    words: Box<[Words]>,
+    summaries: Box<[Summary]>,
+    pools: Box<[AtomicPtr<Pool>]>,
+}
+
+/// One word of each set.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Words([AtomicU64; Set::COUNT]);
+
+/// 64 words of each set that has a summary.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Summary([AtomicU64; Set::SUMMED.len()]);
+
+impl Pods {
+    /// `is_open`: whether a pod has a CPU that managed queues use now.
+    pub(crate) fn new(pods: &[Whereabouts], is_open: impl Fn(usize) -> bool) -> Self {
+        let layout = Layout::new(pods);
+        let words = || Words(std::array::from_fn(|_| AtomicU64::new(0)));
+        let summary = || Summary(std::array::from_fn(|_| AtomicU64::new(0)));
+        let board = Self {
+            words: (0..layout.nr_words()).map(|_| words()).collect(),
+            summaries: (0..layout.nr_summaries()).map(|_| summary()).collect(),
+            pools: pods.iter().map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            layout,
+        };
+        (0..pods.len()).filter(|pod| is_open(*pod)).for_each(|pod| board.open(pod, true));
+        board
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// The pool of a pod, if it was used yet.
+    pub(crate) fn get(&self, pod: usize) -> Option<&'static Pool> {
+        // ORDERING: Acquire pairs with the Release in `add`.
+        let pool = self.pools[pod].load(Ordering::Acquire);
+        // SAFETY: null or a pool, and pools live for ever.
+        unsafe { pool.as_ref() }
+    }
+
+    pub(crate) fn add(&self, pod: usize, pool: &'static Pool) {
+        // ORDERING: Release pairs with the Acquire in `get`.
+        self.pools[pod].store(std::ptr::from_ref(pool).cast_mut(), Ordering::Release);
+    }
+
+    /// The pod may help from now on, or no longer. One whose pool was not made yet is idle then.
+    pub(crate) fn open(&self, pod: usize, is_open: bool) {
+        self.put(Set::Open, pod, is_open);
+        if self.get(pod).is_none() {
+            self.put(Set::Spare, pod, is_open);
+        }
+    }
+
+    /// Whether any pod has a CPU to spare, now or as soon as nobody else uses it.
+    #[inline]
+    pub(crate) fn any_spare(&self) -> bool {
+        any(self, Set::Spare) || any(self, Set::Reserve)
+    }
+
+    /// Whether any pod has more work than it may run, so that a CPU that some worker leaves
+    /// matters.
+    #[inline]
+    pub(crate) fn any_backlog(&self) -> bool {
+        any(self, Set::Backlog)
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, set: Set, pod: usize) -> bool {
+        let seat = self.layout.seat(pod);
+        // ORDERING: no pairing: a hint.
+        self.words[seat.word].0[set as usize].load(Ordering::Relaxed) & seat.mask() != 0
+    }
+
+    /// What a pod says of itself has changed.
+    pub(crate) fn post(&self, pod: usize, before: Entry, entry: Entry) {
+        entry.changes(before).for_each(|(set, is_in)| self.put(set, pod, is_in));
+    }
+
+    /// Puts a pod into a set that it is not in, or takes it out.
+    pub(crate) fn put(&self, set: Set, pod: usize, is_in: bool) {
+        let seat = self.layout.seat(pod);
+        let word = &self.words[seat.word].0[set as usize];
+        if !is_in {
+            word.fetch_and(!seat.mask(), in_order());
+            return;
+        }
+        // ORDERING: see the module header, here and below.
+        word.fetch_or(seat.mask(), in_order());
+        let Some((summary, bit)) = self.above(set, seat.word) else { return };
+        if summary.load(fenced_load("board_put")) & bit == 0 {
+            summary.fetch_or(bit, in_order());
+        }
+    }
+
+    /// The summary of a word, and its bit in it.
+    #[inline]
+    fn above(&self, set: Set, word: usize) -> Option<(&AtomicU64, u64)> {
+        let is_summed = self.words.len() > 1 && (set as usize) < Set::SUMMED.len();
+        is_summed.then(|| (&self.summaries[word / 64].0[set as usize], 1 << (word % 64)))
+    }
+}
+
+impl Board for Pods {
+    #[inline]
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline]
+    fn word(&self, set: Set, word: usize) -> u64 {
+        self.words[word].0[set as usize].load(fenced_load("board_look"))
+    }
+
+    #[inline]
+    fn summary(&self, set: Set, at: usize) -> u64 {
+        self.summaries[at].0[set as usize].load(fenced_load("board_look"))
+    }
+
+    #[cold]
+    fn retire(&self, set: Set, word: usize) -> u64 {
+        let Some((summary, bit)) = self.above(set, word) else { return 0 };
+        summary.fetch_and(!bit, in_order());
+        let bits = self.words[word].0[set as usize].load(fenced_load("board_retire"));
+        if bits != 0 {
+            // Whoever has come meanwhile may have found it still there.
+            summary.fetch_or(bit, in_order());
+        }
+        bits
+    }
+}

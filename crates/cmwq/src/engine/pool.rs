@@ -1,0 +1,768 @@
+//! A worker pool with its lock: the core's decisions on one side, threads on the other.
+//!
+//! Owns [`Locked`], the pool's lock domain (L): the core's [`PoolState`] and the handles of its
+//! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
+//! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
+//!
+//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that nothing is left in may
+//! be given to other queues, under its lock and as another kind of pool ([`Pool::renew`]).
+
+use std::fmt;
+use std::mem;
+use std::ptr;
+
+use cmwq_core::detect::alarms::{self, AfterFalse};
+use cmwq_core::help::Mark;
+use cmwq_core::help::board::Entry;
+use cmwq_core::{
+    Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
+    WorkerId, place,
+};
+
+use crate::detect::method::Detect;
+use crate::detect::ticking::Watched;
+use crate::engine::attrs::Priority;
+use crate::engine::pods::Pods;
+use crate::engine::reclaim;
+use crate::engine::runtime::Runtime;
+use crate::engine::thread::{Berth, Thread};
+use crate::engine::worker;
+use crate::observe::inspect;
+use crate::observe::inspect::{PoolMirror, Reason, Role};
+use crate::observe::trace::{self, Kind};
+use crate::os::clock;
+use crate::os::park;
+use crate::os::sense;
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
+    lock_plain, release,
+};
+use crate::os::topo::CpuSet;
+
+mod attach;
+mod helping;
+
+use attach::Attachment;
+
+/// What a pool is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PoolKind {
+    /// Pinned to one CPU; concurrency 1.
+    Cpu(u32),
+    /// Served by the BH context of one CPU; no workers, concurrency 0.
+    Bh(u32),
+    /// Serves a pod, every active item at once.
+    Unbound,
+    /// Serves a pod, as many running workers as the pod has CPUs.
+    Managed,
+}
+
+impl PoolKind {
+    /// What it is to the core.
+    pub(crate) const fn in_core(&self) -> place::PoolKind {
+        match self {
+            Self::Cpu(_) => place::PoolKind::Percpu,
+            Self::Bh(_) => place::PoolKind::Bh,
+            Self::Unbound => place::PoolKind::Unbound,
+            Self::Managed => place::PoolKind::Managed,
+        }
+    }
+}
+
+/// The constants of a pool.
+#[derive(Debug)]
+pub(crate) struct PoolSpec {
+    pub(crate) kind: PoolKind,
+    pub(crate) nice: i32,
+    /// The whole of what `nice` is a part of.
+    pub(crate) priority: Priority,
+    /// Where its workers may run.
+    pub(crate) cpus: CpuSet,
+    /// Where they begin to.
+    pub(crate) pod: CpuSet,
+    /// They were asked to stay there.
+    pub(crate) is_strict: bool,
+    /// The NUMA node of the pod, if one holds all of it.
+    pub(crate) node: Option<u32>,
+    pub(crate) concurrency: u32,
+    /// It is made while its CPU is not there.
+    pub(crate) is_away: bool,
+    /// It is made for a CPU that the administrator keeps free of others' work.
+    pub(crate) is_apart: bool,
+}
+
+/// Lock: L.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) core: PoolState,
+    pub(crate) threads: Vec<Option<Arc<Thread>>>,
+    /// Work waits that may not start now, and detectors know.
+    watched: bool,
+    /// Copy of what the inbox was told.
+    saturated: bool,
+    /// What emptying the inbox demands; acted on by whoever did it.
+    pending_kick: Kick,
+    /// What the board says of it.
+    entry: Entry,
+    /// A worker was called to be lent and has not come yet.
+    is_called: bool,
+    /// How far it had come by when, while its items are taken to be short.
+    mark: Mark,
+    /// Its CPU has gone.
+    is_away: bool,
+    /// The administrator keeps its CPU free: it serves who asks for it, and helps nobody.
+    is_apart: bool,
+    /// For names.
+    next_worker_number: u32,
+    /// When to look whether rescuers have to be called.
+    pub(crate) mayday: MaydayTimer,
+    /// The reader of traces that is told of activations.
+    traced_for: u32,
+    pub(crate) mirror: PoolMirror,
+}
+
+/// See the module header.
+pub(crate) struct Pool {
+    pub(crate) id: PoolId,
+    pub(crate) kind: PoolKind,
+    /// See [`spec`](Self::spec). Written under the registry's, the attach and the pool's lock.
+    spec: PlainMutex<Arc<PoolSpec>>,
+    pub(crate) runtime: &'static Runtime,
+    /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody
+    /// watching.
+    pub(crate) inbox: Inbox,
+    state: Mutex<Locked>,
+    /// Copy of `Locked::watched` for detectors. A hint.
+    watched: AtomicBool,
+    /// The worker to send a [`park::CHECK`], or null. Read by the sentinel, which takes no lock.
+    standby: AtomicPtr<Berth>,
+    /// False alarms come in quick succession: the sentinels wait for the tick.
+    pub(crate) is_calm: AtomicBool,
+    last_false_alarm: AtomicU64,
+    /// On the service's list of ticking pools.
+    is_ticking: AtomicBool,
+    /// The managed pods that help each other, and which of them this is.
+    pub(crate) pods: Option<(&'static Pods, usize)>,
+    /// Its items are so short that helping is not worth it, see [`help::pace`](cmwq_core::help::pace). Written under the lock.
+    has_short_items: AtomicBool,
+    attachment: Attachment,
+    /// Workers may leave the pod. Written while there are none.
+    may_stray: AtomicBool,
+    /// The only CPU of a pool that is for one.
+    lone_cpu: Option<u32>,
+    /// The service thread looks at it while it is watched.
+    pub(crate) has_tick: bool,
+}
+
+/// Who creates a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Creator {
+    /// The pool's manager.
+    Manager(WorkerId),
+    /// Somebody outside, because work waits and the pool has nobody to come for it.
+    First,
+    /// Somebody outside, so that a worker can be lent to another pod.
+    Spare,
+}
+
+/// What is left to do once the lock is dropped.
+#[must_use]
+#[derive(Debug)]
+pub(crate) enum Todo {
+    Nothing,
+    Wake(&'static Berth),
+    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not only a
+    /// lent worker is watched.
+    Watch {
+        begin: bool,
+        has_backlog: bool,
+    },
+    NeedFirst,
+    /// Look at this time whether rescuers have to be called.
+    Mayday(Nanos),
+}
+
+impl Pool {
+    pub(crate) fn new(
+        id: PoolId,
+        spec: PoolSpec,
+        pods: Option<(&'static Pods, usize)>,
+        runtime: &'static Runtime,
+    ) -> Box<Self> {
+        let mut config = PoolConfig::new(id, spec.concurrency);
+        config.idle_timeout = runtime.params.idle_timeout_ns;
+        config.idle_ratio = runtime.params.idle_ratio;
+        config.bh = matches!(spec.kind, PoolKind::Bh(_));
+        config.unbinds = pods.is_some();
+        let (is_away, is_apart) = (spec.is_away, spec.is_apart);
+        let may_stray = attach::may_stray(&spec);
+        let attachment = Attachment::new(&spec, runtime);
+        let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
+        let lone_cpu = spec.cpus.first().filter(|_| is_for_one);
+        let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
+        let has_tick = !config.bh && runtime.detect != Detect::Inline;
+        Box::new(Self {
+            id,
+            kind: spec.kind.clone(),
+            spec: PlainMutex::new(Arc::new(spec)),
+            runtime,
+            inbox: Inbox::new(),
+            state: Mutex::new(Locked {
+                core: PoolState::new(config),
+                threads: Vec::new(),
+                watched: false,
+                saturated: false,
+                pending_kick: Kick::None,
+                entry: if is_away || is_apart { Entry::default() } else { Entry::UNMADE },
+                is_called: false,
+                mark: Mark { at: 0, progress: 0 },
+                is_away,
+                is_apart,
+                next_worker_number: 0,
+                mayday: MaydayTimer::default(),
+                traced_for: 0,
+                mirror,
+            }),
+            watched: AtomicBool::new(false),
+            standby: AtomicPtr::new(ptr::null_mut()),
+            is_calm: AtomicBool::new(false),
+            last_false_alarm: AtomicU64::new(0),
+            is_ticking: AtomicBool::new(false),
+            pods,
+            has_short_items: AtomicBool::new(false),
+            attachment,
+            may_stray: AtomicBool::new(may_stray),
+            lone_cpu,
+            has_tick,
+        })
+    }
+
+    /// What its workers are like. An unbound pool that nothing is left in may be [renewed](Self::renew): then it is
+    /// another one, never while the caller is one of its workers, or has a pwq here.
+    pub(crate) fn spec(&self) -> Arc<PoolSpec> {
+        Arc::clone(&lock_plain(&self.spec))
+    }
+
+    /// The lock, with everything that was queued before in the core's lists. To be given back by
+    /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
+        let mut guard = self.lock_only();
+        if !self.inbox.is_empty() {
+            guard.empty_inbox(self);
+        }
+        guard
+    }
+
+    /// The lock alone: for a worker that has other work before what may be in the inbox.
+    #[inline]
+    pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
+        let mut guard = lock(&self.state);
+        if trace::wants_activations() {
+            guard.note_activations();
+        }
+        guard
+    }
+
+    /// The threads of its workers.
+    pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
+        self.lock_only().threads.iter().flatten().cloned().collect()
+    }
+
+    /// Work waits here that may not start now. A hint.
+    pub(crate) fn is_watched(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.
+        self.watched.load(acquire("is_watched"))
+    }
+
+    /// Sends the standby to verify. Lock-free: the sentinel's whole action.
+    pub(crate) fn alarm(&self) {
+        // ORDERING: Acquire pairs with the Release in `set_standby`; berths are never freed.
+        let standby = self.standby.load(acquire("alarm"));
+        // SAFETY: null or a berth, and berths live for ever.
+        if let Some(standby) = unsafe { standby.as_ref() } {
+            standby.parker.unpark(park::CHECK);
+        }
+    }
+
+    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox.
+    #[inline]
+    pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
+        let todo = guard.todo(self, kick);
+        let work_waits = guard.core.is_to_be_watched();
+        drop(guard);
+        self.act(todo);
+        // Models have no watchdog, and no time for it.
+        if work_waits && cfg!(not(any(loom, shuttle))) {
+            self.runtime.watchdog.work_waits(&self.runtime.service);
+        }
+    }
+
+    /// Acts on an outcome. Caller holds no core lock.
+    #[inline]
+    pub(crate) fn act(&'static self, todo: Todo) {
+        match todo {
+            Todo::Nothing => {}
+            Todo::Wake(berth) => berth.parker.unpark(park::WAKE),
+            Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
+            Todo::NeedFirst => self.create_worker(Creator::First),
+            Todo::Mayday(at) => self.runtime.service.mayday_at(at),
+        }
+    }
+
+    /// The rest of what finishing or cancelling an item may demand, but for the kick. Caller holds
+    /// no core lock.
+    #[inline]
+    pub(crate) fn act_effects(&'static self, effects: Effects) {
+        if effects.has_rest() {
+            self.act_rare(effects);
+        }
+    }
+
+    #[cold]
+    fn act_rare(&'static self, effects: Effects) {
+        // First: whoever removes the pwq to which the slot is going waits for it, under WQ.
+        Self::grant(self.runtime, effects.grant);
+        if let Some(wq) = effects.flush_done {
+            self.runtime.flush_pwq_done(wq);
+        }
+        if let Some(wq) = effects.retired {
+            self.runtime.release_retired(wq);
+        }
+    }
+
+    /// A pwq was given a slot of its node. Caller holds no core lock.
+    pub(crate) fn grant(runtime: &'static Runtime, mut grant: Option<PwqRef>) {
+        while let Some(to) = grant.take() {
+            let Some(pool) = runtime.pool(to.pool) else { return };
+            let mut guard = pool.lock();
+            let Effects { kick, grant: next, .. } = guard.core.grant(to.pwq);
+            pool.unlock(guard, kick);
+            grant = next;
+        }
+    }
+
+    #[inline(never)]
+    fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
+        if let PoolKind::Bh(cpu) = self.kind {
+            return self.runtime.bh.raise(cpu);
+        }
+        if self.runtime.detect.has_sentinel() {
+            self.arm_sentinel(begin);
+        }
+        if begin && self.runtime.detect != Detect::Inline {
+            self.runtime.service.start_ticking(self);
+        }
+        // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
+        if has_backlog && self.may_be_helped() {
+            self.runtime.call_for_help(self);
+        }
+    }
+
+    /// Arms the sentinel of the CPU this worker runs on, or those of all running workers' CPUs.
+    fn arm_sentinel(&'static self, begin: bool) {
+        // ORDERING: no pairing: a hint.
+        if self.is_calm.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.lone_cpu.is_none() && !begin {
+            if let Some(cpu) = sense::sched::current_cpu() {
+                self.runtime.sentinels.arm(cpu);
+            }
+            return;
+        }
+        self.arm_all_sentinels();
+    }
+
+    /// Arms the sentinels of the CPUs on which this pool's running workers entered their functions.
+    pub(crate) fn arm_all_sentinels(&'static self) {
+        if let Some(cpu) = self.lone_cpu {
+            return self.runtime.sentinels.arm(cpu);
+        }
+        let mut cpus = CpuSet::new();
+        let guard = self.lock_only();
+        for view in guard.core.workers().filter(|view| view.running) {
+            if let Some(thread) = guard.thread(view.id) {
+                cpus.insert(thread.cpu());
+            }
+        }
+        drop(guard);
+        for cpu in cpus.iter() {
+            self.runtime.sentinels.arm(cpu);
+        }
+    }
+
+    /// A sentinel ran although nobody was blocked.
+    pub(crate) fn false_alarm(&'static self) {
+        let now = clock::now();
+        // ORDERING: no pairing: hints.
+        let last = self.last_false_alarm.swap(now, Ordering::Relaxed);
+        match alarms::after_false(last, now) {
+            AfterFalse::Arm => self.arm_all_sentinels(),
+            AfterFalse::WaitForTick => {
+                self.is_calm.store(true, Ordering::Relaxed);
+                self.runtime.service.hurry();
+            }
+        }
+    }
+
+    // ---- creation
+
+    /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
+    /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
+    /// service tries again.
+    ///
+    /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
+    #[cold]
+    pub(crate) fn create_worker(&'static self, by: Creator) {
+        if reclaim::current_is_rescuer() {
+            return self.create_later();
+        }
+        let is_own = matches!(by, Creator::Manager(_));
+        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
+            self.runtime.service.create_for(self);
+            return;
+        }
+        let mut guard = self.lock_only();
+        let (is_wanted, by) = match by {
+            Creator::Manager(id) => (true, Some(id)),
+            Creator::First => (guard.core.may_create_from_outside(), None),
+            Creator::Spare => (guard.core.may_create_spare(clock::now()), None),
+        };
+        if !is_wanted {
+            return;
+        }
+        let id = guard.core.worker_new();
+        let name = self.worker_name(guard.next_worker_number);
+        let mirror = self.runtime.inspect.worker(Role::Worker(self.id.0), &name);
+        let thread = Arc::new(Thread::new(name, mirror));
+        guard.next_worker_number += 1;
+        guard.set_thread(id, Some(Arc::clone(&thread)));
+        let mayday = guard.mayday();
+        drop(guard);
+        self.act(mayday);
+
+        let spawned = worker::spawn(self, id, thread);
+
+        let mut guard = self.lock();
+        match &spawned {
+            Ok(()) => guard.mirror.created(),
+            Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
+        }
+        let kick = if spawned.is_ok() {
+            let kick = guard.core.worker_created(id, by, clock::now());
+            // If there was nobody to stand by, now there is.
+            guard.refresh_standby(self);
+            kick
+        } else {
+            guard.set_thread(id, None);
+            guard.core.create_failed(id, by, clock::now());
+            Kick::None
+        };
+        let is_closed = guard.core.is_closed();
+        // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
+        let cull = guard.core.cull_at();
+        self.unlock(guard, kick);
+        self.runtime.service.cull_at(cull);
+        if is_closed {
+            self.dismiss_idle();
+        }
+        if let Err(error) = spawned {
+            self.runtime.creation_failed(self, &error);
+        }
+    }
+
+    // ---- the end
+
+    /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
+    #[cold]
+    pub(crate) fn close(&self) {
+        self.lock_only().core.close();
+        self.dismiss_idle();
+    }
+
+    /// Sends the idle workers of a closed pool away, as far as those who work can do without them.
+    #[cold]
+    pub(crate) fn dismiss_idle(&self) {
+        loop {
+            let mut guard = self.lock_only();
+            let leaving = guard.core.dismiss_one();
+            let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+            drop(guard);
+            let Some(berth) = berth else { return };
+            berth.parker.unpark(park::WAKE);
+        }
+    }
+
+    /// `kworker/CPU:ID[H]` or `kworker/uPOOL:ID`, as the kernel names them.
+    fn worker_name(&self, number: u32) -> String {
+        let high = if self.spec().nice < 0 { "H" } else { "" };
+        match self.kind {
+            PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
+            PoolKind::Unbound | PoolKind::Managed => {
+                format!("kworker/u{}:{number}{high}", self.id.0)
+            }
+        }
+    }
+}
+
+impl Locked {
+    pub(crate) fn thread(&self, id: WorkerId) -> Option<&Arc<Thread>> {
+        self.threads.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn set_thread(&mut self, id: WorkerId, thread: Option<Arc<Thread>>) {
+        let index = id.0 as usize;
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, None);
+        }
+        self.threads[index] = thread;
+    }
+
+    /// Shows what was changed under the lock, for those who drop it without asking what to do.
+    pub(crate) fn settle_mirror(&mut self) {
+        self.mirror.settle(&mut self.core);
+    }
+
+    /// A worker is about to run what it claimed.
+    #[inline]
+    pub(crate) fn show_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
+        self.mirror.started(&thread.mirror, claim, || self.now(pool));
+    }
+
+    /// What time it is, to within a tick: while somebody watches, the service thread looks.
+    #[inline]
+    pub(crate) fn now(&self, pool: &Pool) -> Nanos {
+        if self.watched && pool.has_tick { clock::lately() } else { clock::coarse() }
+    }
+
+    /// Shows what the core believes of a worker now.
+    #[cold]
+    pub(crate) fn show_belief(&self, id: WorkerId) {
+        if let Some(thread) = self.thread(id) {
+            inspect::believe(&self.core, id, &thread.mirror);
+        }
+    }
+
+    /// Queues what is in the inbox. What that demands is in `pending_kick` until the next
+    /// [`todo`](Self::todo).
+    #[inline]
+    pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
+        for (pwq, item) in pool.inbox.take() {
+            // SAFETY: whoever pushed the item owned its PENDING and keeps it alive.
+            let kick = unsafe { self.core.enqueue(pwq, item) };
+            self.pending_kick = self.pending_kick.or(kick);
+        }
+    }
+
+    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped
+    /// by whoever may have changed the number of running workers, or watching.
+    #[inline]
+    pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
+        let saturated = self.watched && self.core.is_at_capacity() && !pool.may_be_helped();
+        if saturated != self.saturated {
+            self.turn_saturation(pool, saturated);
+        }
+    }
+
+    #[inline(never)]
+    fn turn_saturation(&mut self, pool: &Pool, saturated: bool) {
+        self.saturated = saturated;
+        if saturated {
+            pool.inbox.saturate();
+        } else {
+            pool.inbox.desaturate();
+            if !pool.inbox.is_empty() {
+                self.empty_inbox(pool);
+            }
+        }
+        if self.settle_board(pool) {
+            self.pending_kick = self.pending_kick.or(Kick::Watch);
+        }
+    }
+
+    /// Turns a decision into something that can be done without the lock. The last thing to do
+    /// under it.
+    #[inline]
+    pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.decide(pool, kick, false)
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, pool: &Pool, kick: Kick, is_claimer: bool) -> Todo {
+        debug_assert!(self.core.has_standby(), "(standby): those who work in {pool:p} work alone");
+        if trace::wants_activations() {
+            self.trace_activations(pool);
+        }
+        let has_posted = self.settle_board(pool);
+        self.settle_saturation(pool);
+        let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
+        if has_posted {
+            // Who posts a backlog looks for somebody to help.
+            kick = kick.or(Kick::Watch);
+        }
+        self.mirror.settle(&mut self.core);
+        match kick {
+            Kick::None => {
+                self.mirror.kicked_nobody(&self.core);
+                match self.mayday() {
+                    Todo::Nothing if is_claimer && self.watched => self.watch(pool, true),
+                    todo => todo,
+                }
+            }
+            Kick::Wake(id) => {
+                self.mirror.decided(Reason::WokeIdle);
+                self.thread(id).map_or(Todo::Nothing, |thread| Todo::Wake(thread.berth))
+            }
+            Kick::Watch => {
+                self.mirror.decided(Reason::AtCapacity);
+                let was_watched = self.watched;
+                let todo = self.watch(pool, is_claimer);
+                if !was_watched {
+                    self.settle_saturation(pool);
+                }
+                todo
+            }
+            Kick::NeedFirst => {
+                self.mirror.decided(Reason::NoWorker);
+                Todo::NeedFirst
+            }
+        }
+    }
+
+    /// As [`todo`](Self::todo), for a worker that has just claimed an item: it is watched from now
+    /// on, if anybody watches, since more may be queued without a word while it runs.
+    #[inline]
+    pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
+        self.decide(pool, kick, true)
+    }
+
+    /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed
+    /// an item, or is going idle, so that the standby may be another one now.
+    #[inline]
+    pub(crate) fn watch(&mut self, pool: &Pool, is_claimer: bool) -> Todo {
+        let begin = !self.watched;
+        if !begin && !is_claimer && !pool.may_be_helped() {
+            return Todo::Nothing;
+        }
+        if begin {
+            clock::look();
+            if pool.has_short_items() {
+                let now = self.mark_now();
+                self.set_short(pool, !self.mark.is_old(now), now);
+            }
+        }
+        self.watched = true;
+        self.refresh_standby(pool);
+        // ORDERING: Release pairs with the Acquire in `is_watched`.
+        pool.watched.store(true, release("watch"));
+        Todo::Watch { begin, has_backlog: self.core.work_waits() }
+    }
+
+    /// The idle workers changed while somebody watches.
+    pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
+        if self.watched {
+            let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.berth);
+            pool.set_standby(standby);
+        }
+    }
+
+    /// Nothing waits: detectors may rest. To be followed by [`todo`](Self::todo), for the inbox.
+    pub(crate) fn unwatch(&mut self, pool: &Pool) {
+        if self.watched {
+            self.watched = false;
+            // ORDERING: no pairing: detectors that miss it look once more for nothing.
+            pool.watched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on the core notes what becomes active. A reader may have come at any time, and what the first hold
+    /// of the lock after that makes active belongs to it.
+    #[cold]
+    fn note_activations(&mut self) {
+        // Session 0 comes before all readers: the first notes are for probes then.
+        let session = trace::session().max(1);
+        if self.traced_for != session {
+            self.traced_for = session;
+            self.core.note_activations();
+        }
+    }
+
+    /// What has become active under this hold of the lock.
+    #[cold]
+    fn trace_activations(&mut self, pool: &Pool) {
+        if self.traced_for != trace::session().max(1) {
+            // A reader came during this hold of the lock: what is noted, if anything, is from after an earlier one had gone.
+            return self.note_activations();
+        }
+        // There is room for more than one hold of the lock can bring but a large change of limits.
+        let mut moment = None;
+        let missed = self
+            .core
+            .take_activations(|activation| trace::activate_work(pool, activation, &mut moment));
+        trace::lose(missed);
+    }
+
+    /// As [`PoolState::worker_blocked`], traced.
+    pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+        let was_blocked = self.core.is_blocked(id, seq);
+        let kick = self.core.worker_blocked(id, seq);
+        if !was_blocked && self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerBlocked, pool, id);
+        }
+        kick
+    }
+
+    /// As [`PoolState::worker_resumed`], traced.
+    pub(crate) fn worker_resumed(&mut self, pool: &Pool, id: WorkerId, seq: u64) {
+        if self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerResumed, pool, id);
+        }
+        self.core.worker_resumed(id, seq);
+    }
+
+    #[inline]
+    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+        let tid = self.thread(id).map_or(0, |thread| thread.tid());
+        trace::worker_turned(kind, pool, tid);
+    }
+}
+
+impl Pool {
+    /// Caller holds the pool's lock.
+    fn set_standby(&self, standby: Option<&'static Berth>) {
+        let new = standby.map_or(ptr::null_mut(), |berth| ptr::from_ref(berth).cast_mut());
+        // ORDERING: no pairing for the load: written under the pool's lock only.
+        if self.standby.load(Ordering::Relaxed) == new {
+            return;
+        }
+        // ORDERING: Release pairs with the Acquire in `alarm`.
+        self.standby.store(new, release("set_standby"));
+    }
+}
+
+impl Watched for Pool {
+    fn is_watched(&self) -> bool {
+        self.is_watched()
+    }
+
+    fn is_listed(&self) -> &AtomicBool {
+        &self.is_ticking
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (guard, spec) = (self.lock_only(), self.spec());
+        f.debug_struct("Pool")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("nice", &spec.nice)
+            .field("cpus", &spec.cpus)
+            .field("workers", &guard.core.nr_workers())
+            .field("idle", &guard.core.nr_idle())
+            .field("running", &guard.core.nr_running())
+            .finish()
+    }
+}

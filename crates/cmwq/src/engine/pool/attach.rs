@@ -1,0 +1,367 @@
+//! Where a pool's workers are: pinning them, moving them when their CPU leaves or comes, letting
+//! them go when no queue needs them.
+//!
+//! Lock: attach ([`Pool::attach`]), outside of the pool's lock. It holds the CPUs on which the
+//! workers belong now. A thread pins itself and says who it is under it, and is pinned by others
+//! under it, so each thread ends up where it belongs and no number of an ended thread is used.
+
+use cmwq_core::{Kick, PwqConfig, PwqId};
+
+use super::{Locked, Pool, PoolKind, PoolSpec};
+use crate::engine::attrs::Sched;
+use crate::engine::runtime::Runtime;
+use crate::engine::thread::Thread;
+use crate::os::notice::{self, Notice};
+use crate::os::sense;
+use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock, lock_plain};
+use crate::os::topo::{self, CpuSet};
+
+/// No CPU in particular.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// See the module header.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    /// Lock: attach.
+    cpus: Mutex<Where>,
+    /// The CPU that every worker is pinned to, or `NOWHERE`. A hint for [`Pool::is_misplaced`].
+    pinned_to: AtomicU32,
+}
+
+/// Where a pool's workers may be.
+#[derive(Debug)]
+struct Where {
+    /// When they start an item.
+    bound: CpuSet,
+    /// When they wake up from a wait in one.
+    unbound: CpuSet,
+}
+
+impl Attachment {
+    /// Where the workers of a new pool belong.
+    pub(super) fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
+        let bound = Where::new(spec, runtime);
+        let is_bound = spec.kind != PoolKind::Unbound && !spec.is_away;
+        let pinned_to = AtomicU32::new(if is_bound { only(&bound.bound) } else { NOWHERE });
+        Self { cpus: Mutex::new(bound), pinned_to }
+    }
+}
+
+impl Where {
+    fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
+        let cpus = if spec.is_away { &runtime.placement.now().unbound } else { &spec.cpus };
+        let cpus = within_reach(spec, runtime, cpus);
+        let unbound = match spec.kind {
+            PoolKind::Managed if !spec.is_apart => {
+                within_reach(spec, runtime, &runtime.placement.now().managed)
+            }
+            _ => cpus.clone(),
+        };
+        Self { bound: cpus, unbound }
+    }
+}
+
+/// Where workers that are to be on `cpus` can be put: deadline threads only everywhere.
+fn within_reach(spec: &PoolSpec, runtime: &Runtime, cpus: &CpuSet) -> CpuSet {
+    match spec.priority.sched {
+        Sched::Deadline { .. } => runtime.machine.cpus.iter().copied().collect(),
+        _ => runtime.machine.real_cpus(cpus),
+    }
+}
+
+/// Whether workers of such a pool may be elsewhere than where they begin.
+pub(super) fn may_stray(spec: &PoolSpec) -> bool {
+    let is_deadline = matches!(spec.priority.sched, Sched::Deadline { .. });
+    spec.kind == PoolKind::Unbound && spec.pod != spec.cpus && !is_deadline
+}
+
+impl Where {
+    fn of(&self, thread: &Thread) -> &CpuSet {
+        if thread.is_unbound() { &self.unbound } else { &self.bound }
+    }
+}
+
+fn only(cpus: &CpuSet) -> u32 {
+    cpus.first().filter(|_| cpus.count() == 1).unwrap_or(NOWHERE)
+}
+
+impl Pool {
+    /// Puts the calling thread, a new worker, where it belongs. What is refused is said once and
+    /// done without.
+    pub(crate) fn attach(&self, thread: &Thread) {
+        let cpus = lock(&self.attachment.cpus);
+        thread.title.set_tid();
+        thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        let Err(error) = sense::sched::pin_current(&cpus.bound) else { return };
+        if sense::sched::is_absent(&error) {
+            // They leave just now, or have left unnoticed. Until somebody has looked it runs where the
+            // process may, and not where its creator was confined to.
+            let everywhere = self.runtime.machine.cpus.iter().copied().collect();
+            let _ = sense::sched::pin_current(&everywhere);
+            self.runtime.service.rescan_soon();
+            return;
+        }
+        // ORDERING (here and below): no pairing: a hint.
+        self.attachment.pinned_to.store(NOWHERE, Ordering::Relaxed);
+        notice::once(Notice::PinRefused, || {
+            format!(
+                "workers cannot be pinned to CPUs {} ({error}); they run where the system puts them",
+                cpus.bound
+            )
+        });
+    }
+
+    /// Where its workers belong now.
+    pub(crate) fn whereabouts(&self) -> CpuSet {
+        lock(&self.attachment.cpus).bound.clone()
+    }
+
+    /// The calling thread, a worker, ends.
+    pub(crate) fn detach(&self, thread: &Thread) {
+        let _cpus = lock(&self.attachment.cpus);
+        thread.title.forget_tid();
+        thread.mirror.set_tid(0);
+    }
+
+    /// Lets a worker that is blocked in run `seq` wake up wherever a CPU is idle, if the core says so
+    /// ([`PoolState::is_unbound`](cmwq_core::PoolState::is_unbound)). Caller holds no core lock.
+    pub(crate) fn unbind(&self, thread: &Thread, seq: u64) {
+        if thread.is_unbound() {
+            return;
+        }
+        // Who holds the lock may be waiting for a busy CPU, to which it has just moved: nobody who looks
+        // after others may wait for it.
+        let Ok(here) = self.attachment.cpus.try_lock() else { return };
+        let Some(tid) = thread.title.tid().filter(|_| thread.is_in_run(seq)) else { return };
+        thread.set_unbound(true);
+        // Refused, it wakes up on its pool's CPU, as it would have otherwise.
+        let _ = sense::sched::pin(tid, &here.unbound);
+    }
+
+    /// Brings the calling thread, a worker that was [unbound](Self::unbind), back when it wakes up from
+    /// idling. One that takes another item without having been idle stays where it is: moving it would
+    /// cost more than it is worth, and the item would wait meanwhile.
+    #[cold]
+    pub(crate) fn rebind(&self, thread: &Thread) {
+        let here = lock(&self.attachment.cpus);
+        thread.set_unbound(false);
+        // Refused, its CPU has left: that is noticed by `is_misplaced`.
+        let _ = sense::sched::pin_current(&here.bound);
+    }
+
+    /// Whether a worker that enters a function on `cpu` should be elsewhere.
+    #[inline]
+    pub(crate) fn is_misplaced(&self, cpu: u32) -> bool {
+        let pinned_to = self.attachment.pinned_to.load(Ordering::Relaxed);
+        pinned_to != cpu && pinned_to != NOWHERE
+    }
+
+    /// The CPUs that it is for, while they are there.
+    pub(crate) fn home(&self) -> CpuSet {
+        match self.pods {
+            // The only managed pod has every CPU that comes.
+            None if self.kind == PoolKind::Managed => {
+                self.runtime.machine.cpus.iter().copied().collect()
+            }
+            _ => self.spec().pod.clone(),
+        }
+    }
+
+    /// Its workers belong on `cpus` now. `is_away`: since its own CPU has gone.
+    ///
+    /// KERNEL: `unbind_worker`, `rebind_workers` — same order: a pool gives up managing before its
+    /// workers move away, and takes it up when they are back. What is queued stays.
+    pub(crate) fn move_to(
+        &'static self,
+        cpus: &CpuSet,
+        unbound: &CpuSet,
+        concurrency: u32,
+        is_away: bool,
+    ) {
+        if is_away {
+            self.manage(concurrency, is_away);
+        }
+        let mut here = lock(&self.attachment.cpus);
+        let spec = self.spec();
+        here.bound = within_reach(&spec, self.runtime, cpus);
+        here.unbound = within_reach(&spec, self.runtime, unbound);
+        let pinned_to = if is_away { NOWHERE } else { only(&here.bound) };
+        self.attachment.pinned_to.store(pinned_to, Ordering::Relaxed);
+        for thread in self.threads() {
+            let Some(tid) = thread.title.tid() else { continue };
+            // Refused, it stays where it is, and says so when it finds out.
+            let _ = sense::sched::pin(tid, here.of(&thread));
+        }
+        drop(here);
+        if !is_away {
+            self.manage(concurrency, is_away);
+        }
+    }
+
+    /// Puts the workers of an unbound pool back where they belong: the system lets a thread whose last
+    /// CPU leaves go anywhere, and does not bring it back. Not on a CPU that the process has no
+    /// more: nobody but a worker that is still busy may be there, and it may have been forbidden.
+    ///
+    /// KERNEL: `restore_unbound_workers_cpumask` — same.
+    pub(crate) fn restore(&self, allowed: &CpuSet) {
+        let mut here = lock(&self.attachment.cpus);
+        let spec = self.spec();
+        let left = spec.cpus.and(allowed);
+        let cpus = if left.is_empty() { allowed } else { &left };
+        here.bound = within_reach(&spec, self.runtime, cpus);
+        here.unbound = here.bound.clone();
+        for tid in self.threads().iter().filter_map(|thread| thread.title.tid()) {
+            // Refused while none of its CPUs is there.
+            let _ = sense::sched::pin(tid, &here.bound);
+        }
+    }
+
+    fn manage(&'static self, concurrency: u32, is_away: bool) {
+        let mut guard = self.lock();
+        guard.is_away = is_away;
+        let kick = guard.core.set_concurrency(concurrency);
+        guard.settle_place();
+        self.unlock(guard, kick);
+    }
+
+    /// Whether its CPU is to be kept free. To be followed by [`move_to`](Self::move_to).
+    pub(crate) fn keep_apart(&self, is_apart: bool) {
+        self.lock_only().is_apart = is_apart;
+    }
+
+    /// Whether its workers may help other pods. Caller holds no core lock.
+    pub(crate) fn may_lend(&self) -> bool {
+        let guard = self.lock_only();
+        !guard.is_away && !guard.is_apart
+    }
+
+    /// Its CPU is gone. Caller holds no core lock.
+    pub(crate) fn is_away(&self) -> bool {
+        self.lock_only().is_away
+    }
+
+    // ---- what queues lead here
+
+    /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's. `None`: the pool has been
+    /// [renewed](Self::renew), and is not what `spec` says any more.
+    pub(crate) fn add_pwq(
+        &self,
+        spec: &Arc<PoolSpec>,
+        config: PwqConfig,
+        plugged: bool,
+        cpu: Option<u32>,
+    ) -> Option<PwqId> {
+        let mut guard = self.lock_only();
+        // Two specs at the same address would have to live one after the other.
+        if !Arc::ptr_eq(&lock_plain(&self.spec), spec) {
+            return None;
+        }
+        let (wq, max_active) = (config.wq, config.max_active);
+        let Locked { core, mirror, .. } = &mut *guard;
+        let pwq = core.add_pwq(config);
+        mirror.add_pwq(core, wq, pwq, max_active, cpu);
+        guard.settle_place();
+        if plugged {
+            guard.core.plug_pwq(pwq);
+        }
+        Some(pwq)
+    }
+
+    /// Lets all workers go if no queue leads here any more. One that comes back to the pool finds it
+    /// as if it were new.
+    ///
+    /// KERNEL: `put_unbound_pool` — differs: the pool stays, for the ids in idle items' words, until other queues
+    /// [need it](Self::renew).
+    #[cold]
+    pub(crate) fn close_if_unused(&'static self) {
+        if self.kind != PoolKind::Unbound || self.runtime.is_usual(self) {
+            return;
+        }
+        let mut guard = self.lock();
+        let is_closed = guard.core.close_if_unused();
+        guard.settle_place();
+        self.unlock(guard, Kick::None);
+        if is_closed {
+            self.dismiss_idle();
+        }
+    }
+
+    /// Whether it could be [renewed](Self::renew) now.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.kind == PoolKind::Unbound && self.lock_only().core.is_vacant()
+    }
+
+    /// Makes it a pool for queues with other attributes, if nothing is left in it. Who looked for it by
+    /// what it was before finds that out when he [adds his pwq](Self::add_pwq). Caller holds the
+    /// registry's lock.
+    pub(crate) fn renew(&self, spec: PoolSpec) -> bool {
+        debug_assert_eq!(self.kind, spec.kind);
+        let mut here = lock(&self.attachment.cpus);
+        let mut guard = self.lock_only();
+        if !guard.core.renew() {
+            return false;
+        }
+        *here = Where::new(&spec, self.runtime);
+        let may_stray = may_stray(&spec);
+        // ORDERING: no pairing: workers are created later, under the lock.
+        self.may_stray.store(may_stray, Ordering::Relaxed);
+        guard.mirror.renew(self.id.0, &spec, may_stray);
+        *lock_plain(&self.spec) = Arc::new(spec);
+        true
+    }
+
+    // ---- pods that workers may leave
+
+    /// Brings the calling worker, which was woken, back into the pod if work waits and it is
+    /// elsewhere. From there the scheduler may move it again.
+    ///
+    /// KERNEL: the wake-up hint in `kick_pool` — differs: a process cannot give one, so the worker
+    /// moves by itself, even if no CPU of the pod is idle.
+    #[inline]
+    pub(crate) fn repatriate(&self) {
+        // ORDERING: no pairing: written while there are no workers.
+        if self.may_stray.load(Ordering::Relaxed)
+            && sense::sched::current_cpu().is_some_and(|cpu| !self.spec().pod.contains(cpu))
+        {
+            self.bring_home();
+        }
+    }
+
+    #[cold]
+    fn bring_home(&self) {
+        let mut guard = self.lock_only();
+        if !guard.core.count_repatriated() {
+            return;
+        }
+        guard.settle_mirror();
+        drop(guard);
+        self.go_to_pod();
+    }
+
+    /// The calling thread, a worker, is moved into the pod. From there the system may move it again.
+    pub(crate) fn go_to_pod(&self) {
+        let here = lock(&self.attachment.cpus);
+        let Ok(mask) = topo::affinity_of(0) else { return };
+        if is_to_be_put_back(&mask, &here.bound) {
+            self.runtime.service.rescan_soon();
+        }
+        let pod = self.spec().pod.and(&mask);
+        if !pod.is_empty() && sense::sched::pin_current(&pod).is_ok() {
+            let _ = sense::sched::pin_current(&mask);
+        }
+    }
+}
+
+/// Whether a worker with this mask, which belongs on `bound`, is to be put back by who looks which CPUs there are: somebody
+/// has moved it, or one of its CPUs has left. In the latter case what it sets here is without that CPU, which may be back
+/// before anybody has seen that it was away: then nobody else would ever widen the mask.
+fn is_to_be_put_back(mask: &CpuSet, bound: &CpuSet) -> bool {
+    mask != bound
+}
+
+impl Locked {
+    /// Shows where it stands.
+    fn settle_place(&self) {
+        self.mirror.set_place(&self.core, self.is_away, self.core.is_unused());
+    }
+}

@@ -1,0 +1,196 @@
+//! A managed pool and those of other pods: what it says on their [board](crate::engine::pods), and how others
+//! call it to help.
+
+use std::mem;
+
+use cmwq_core::Kick;
+use cmwq_core::help::board::Entry;
+use cmwq_core::help::{Facts, Mark, Set};
+
+use super::{Locked, Pool};
+use crate::engine::pods::Pods;
+use crate::os::clock;
+use crate::os::sync::{Ordering, without};
+
+impl Pool {
+    /// Another pod has a CPU to spare, and the items here are worth it.
+    #[inline]
+    pub(crate) fn may_be_helped(&self) -> bool {
+        self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
+    }
+
+    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    #[inline]
+    fn others_wait(&self) -> bool {
+        self.pods.is_some_and(|(pods, _)| pods.any_backlog())
+    }
+
+    /// Its items are too short for others to help. A hint.
+    #[inline]
+    pub(crate) fn has_short_items(&self) -> bool {
+        // ORDERING: no pairing: a hint; who decides by it under the lock has it exactly.
+        self.has_short_items.load(Ordering::Relaxed)
+    }
+
+    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no core lock.
+    pub(crate) fn look_at_pace(&'static self) {
+        if !self.has_short_items() {
+            return;
+        }
+        let mut guard = self.lock();
+        let now = guard.mark_now();
+        match guard.mark.was_short(now) {
+            None => {}
+            Some(is_short) => guard.set_short(self, is_short, now),
+        }
+        self.unlock(guard, Kick::None);
+    }
+
+    /// This pod has a CPU to spare, as the board says.
+    #[cold]
+    pub(crate) fn is_spare(&self) -> bool {
+        self.lock_only().entry.has(Set::Spare)
+    }
+
+    /// Work waits that it may not start. Whoever asks is about to help it.
+    pub(crate) fn has_backlog(&'static self) -> bool {
+        let guard = self.lock();
+        let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
+        self.unlock(guard, Kick::None);
+        has_backlog
+    }
+
+    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if not. A hint.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.pods.is_some_and(|(pods, pod)| pods.has(Set::Taken, pod)) && self.is_told_when_idle()
+    }
+
+    /// Somebody tells when its CPU is idle, if it has one of its own.
+    fn is_told_when_idle(&self) -> bool {
+        self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
+    }
+
+    #[inline]
+    pub(crate) fn set_taken(&self, is_taken: bool) {
+        let Some((pods, pod)) = self.pods else { return };
+        let is_taken = is_taken && self.is_told_when_idle();
+        if pods.has(Set::Taken, pod) != is_taken {
+            pods.put(Set::Taken, pod, is_taken);
+        }
+    }
+
+    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by the CPU's sentinel.
+    pub(crate) fn call_when_idle(&'static self) {
+        if self.is_watched() || without("taken.call") {
+            return;
+        }
+        let mut guard = self.lock();
+        let kick = match (guard.core.has_spare_cpu(), guard.core.standby()) {
+            (false, _) => Kick::None,
+            (true, Some(_)) => Kick::Watch,
+            (true, None) => guard.core.kick_to_lend(),
+        };
+        self.unlock(guard, kick);
+    }
+
+    /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
+    pub(crate) fn call_to_lend(&'static self) -> bool {
+        match self.try_to_call() {
+            // A new worker begins by waiting, for this.
+            Kick::NeedFirst => self.try_to_call() != Kick::None,
+            kick => kick != Kick::None,
+        }
+    }
+
+    fn try_to_call(&'static self) -> Kick {
+        let mut guard = self.lock();
+        let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
+        // Only who was woken will answer. A worker that is being created, by us or somebody else, will not.
+        guard.is_called |= matches!(kick, Kick::Wake(_));
+        self.unlock(guard, kick);
+        kick
+    }
+
+    /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
+    pub(crate) fn watch_for_others(&'static self) {
+        if self.is_watched() {
+            return;
+        }
+        let guard = self.lock();
+        let is_busy = guard.core.nr_running() > 0;
+        self.unlock(guard, if is_busy { Kick::Watch } else { Kick::None });
+    }
+}
+
+impl Locked {
+    /// Keeps the board of the pods. `true`: it says since now that there is a backlog here.
+    #[inline]
+    pub(super) fn settle_board(&mut self, pool: &Pool) -> bool {
+        let Some((pods, pod)) = pool.pods else { return false };
+        let is_at_capacity = self.core.is_at_capacity();
+        let facts = Facts {
+            work_waits: self.core.work_waits(),
+            is_at_capacity,
+            has_short_items: pool.has_short_items(),
+            is_saturated: self.saturated,
+            is_called: self.is_called,
+            is_closed: self.is_away || self.is_apart,
+            is_taken: !is_at_capacity && pool.is_taken(),
+            is_watched: self.watched,
+        };
+        let entry = facts.entry();
+        entry != self.entry && self.post(pods, pod, entry)
+    }
+
+    /// See [`settle_board`](Self::settle_board).
+    #[inline(never)]
+    fn post(&mut self, pods: &Pods, pod: usize, entry: Entry) -> bool {
+        let before = mem::replace(&mut self.entry, entry);
+        pods.post(pod, before, entry);
+        entry.has(Set::Backlog) && !before.has(Set::Backlog)
+    }
+
+    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
+    /// pod could use.
+    pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
+        let is_used = self.core.nr_running() > 0 || pool.is_taken();
+        self.core.work_waits() || (is_used && pool.others_wait())
+    }
+
+    /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
+    /// who looks for work in other pods.
+    pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
+        // First it says that it has a CPU to spare, then it looks who wants it.
+        if self.settle_board(pool) {
+            return kick.or(Kick::Watch);
+        }
+        // A pod that is taken is called by its CPU's sentinel.
+        if kick == Kick::None && !pool.is_taken() && pool.others_wait() {
+            return self.core.kick_to_lend();
+        }
+        kick
+    }
+
+    /// How far it has come by now.
+    pub(super) fn mark_now(&self) -> Mark {
+        Mark { at: clock::now(), progress: self.core.progress() }
+    }
+
+    /// A guest found its items short.
+    pub(crate) fn found_short(&mut self, pool: &Pool) {
+        let now = self.mark_now();
+        self.set_short(pool, true, now);
+    }
+
+    pub(super) fn set_short(&mut self, pool: &Pool, is_short: bool, now: Mark) {
+        self.mark = now;
+        // ORDERING: no pairing: written under the lock, a hint for all others.
+        pool.has_short_items.store(is_short, Ordering::Relaxed);
+    }
+
+    /// The worker that was called is here, or another one that will look around.
+    pub(crate) fn answer_call(&mut self) {
+        self.is_called = false;
+    }
+}

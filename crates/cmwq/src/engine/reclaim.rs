@@ -1,0 +1,60 @@
+//! What a function may ask about the forward progress it is part of.
+
+use std::cell::Cell;
+
+use cmwq_core::WqKey;
+
+use crate::engine::current;
+
+crate::os::sync::thread_local! {
+    static RESCUES: Cell<Option<WqKey>> = const { Cell::new(None) };
+}
+
+/// Makes the calling thread the rescuer of `wq`, for good.
+pub(crate) fn enter_rescuer(wq: WqKey) {
+    RESCUES.with(|rescues| rescues.set(Some(wq)));
+}
+
+/// It is none any more, because it was forked.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn leave_rescuer() {
+    RESCUES.with(|rescues| rescues.set(None));
+}
+
+/// The queue whose rescuer the calling thread is.
+pub(crate) fn rescued_wq() -> Option<WqKey> {
+    // A thread whose locals are gone runs no items any more.
+    RESCUES.try_with(Cell::get).unwrap_or(None)
+}
+
+/// Whether the calling thread is the rescuer of a [`mem_reclaim`](crate::Builder::mem_reclaim)
+/// queue: no worker could be had for the item that it runs. While it runs that item, no other item
+/// of the queue is rescued, on any CPU, so a function may want to do only what is necessary. Never
+/// blocks.
+///
+/// KERNEL: `current_is_workqueue_rescuer` — same.
+///
+/// ```
+/// let wq = cmwq::Workqueue::builder("writeback").mem_reclaim().build()?;
+/// // Threads can be had here, so a worker runs it.
+/// assert!(!wq.queue(cmwq::current_is_rescuer).join().unwrap());
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+#[must_use]
+#[doc(alias = "current_is_workqueue_rescuer")]
+pub fn current_is_rescuer() -> bool {
+    rescued_wq().is_some()
+}
+
+/// Whether the calling thread runs an item of a [`mem_reclaim`](crate::Builder::mem_reclaim) queue,
+/// be it as a worker or as its rescuer. Such an item must not wait for items of other kinds of
+/// queues: those may never start. Takes a lock for a moment; outside of items it is `false`, as it
+/// is for [legacy](crate::Builder::legacy) queues.
+///
+/// KERNEL: `current_is_workqueue_mem_reclaim` — same.
+#[must_use]
+#[doc(alias = "current_is_workqueue_mem_reclaim")]
+pub fn current_is_mem_reclaim() -> bool {
+    let Some((runtime, key)) = current::current_queue() else { return false };
+    runtime.wq(key).is_some_and(|wq| wq.spec.mem_reclaim && !wq.spec.legacy)
+}

@@ -1,0 +1,291 @@
+//! The rescuer: the thread that a `mem_reclaim` queue has in reserve, for when no worker can be had.
+//!
+//! It is made with the queue, so that nothing has to be made when it is needed, and sleeps until it
+//! is called. A pool with work that nobody comes for asks the service thread to look again in 10 ms
+//! ([`Locked::mayday`]); if nobody has come by then, the service calls the rescuers of the pwqs
+//! whose items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is called
+//! goes to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
+//!
+//! Lock: maydays ([`Maydays`]), inside of a pool's.
+//!
+//! A rescuer never creates a worker, not even if its item queues something that needs one: that may
+//! take long, and the worker would inherit its priority. The service does it ([`Pool::create_later`]).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+
+use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue, WqKey};
+
+use crate::engine::current::{self, Context};
+use crate::engine::invoke;
+use crate::engine::plan::NEVER;
+use crate::engine::pool::{Locked, Pool, Todo};
+use crate::engine::reclaim;
+use crate::engine::runtime::Runtime;
+use crate::engine::thread::Thread;
+use crate::engine::worker::Worker;
+use crate::engine::wq::Wq;
+use crate::observe::inspect::{Reason, Role};
+use crate::observe::trace;
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park::{self, Event};
+use crate::os::sense;
+use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::os::topo::CpuSet;
+
+/// Nice level of rescuers. KERNEL: `RESCUER_NICE_LEVEL` — same.
+const RESCUER_NICE: i32 = -20;
+
+/// See the module header.
+pub(crate) struct Rescuer {
+    wq: WqKey,
+    runtime: &'static Runtime,
+    thread: Arc<Thread>,
+    maydays: Mutex<Maydays>,
+    gone: Event,
+}
+
+/// Lock: maydays.
+#[derive(Debug, Default)]
+struct Maydays {
+    /// The pwqs that called, in their order. Each once: see the core's invariant *(called)*.
+    called: VecDeque<PwqRef>,
+    is_stopping: bool,
+}
+
+/// What a rescuer between two visits does next.
+enum Next {
+    Rescue(PwqRef),
+    Sleep,
+    Leave,
+}
+
+impl Rescuer {
+    /// Gives `wq` its rescuer, before anybody else knows the queue.
+    ///
+    /// # Errors
+    /// If the system has no thread to give.
+    pub(crate) fn start(wq: &Wq) -> io::Result<()> {
+        let name = format!("kworker/R-{}", wq.name);
+        let name = sense::sched::fitting_name(&name);
+        let rescuer = Arc::new(Self {
+            wq: wq.key,
+            runtime: wq.runtime,
+            thread: Arc::new(Thread::new(
+                name.to_owned(),
+                wq.runtime.inspect.worker(Role::Rescuer(wq.key), name),
+            )),
+            maydays: Mutex::new(Maydays::default()),
+            gone: Event::new(),
+        });
+        let main = Arc::clone(&rescuer);
+        wq.runtime.crew.spawn(name, wq.runtime.params.stack_size, move || main.main())?;
+        let is_first = wq.rescuer.set(rescuer).is_ok();
+        debug_assert!(is_first, "a queue has one rescuer");
+        Ok(())
+    }
+
+    /// Calls it for `at`. KERNEL: `send_mayday` — same; the pwq is not pinned, because a queue lets
+    /// its rescuer go before it leaves its pools.
+    fn call(&self, at: PwqRef) {
+        let mut maydays = lock(&self.maydays);
+        if maydays.is_stopping {
+            return;
+        }
+        maydays.called.push_back(at);
+        drop(maydays);
+        self.thread.berth.parker.unpark(park::WAKE);
+    }
+
+    /// Lets it go, and waits until it has. The queue must have nothing in flight.
+    pub(crate) fn stop(&self) {
+        let mut maydays = lock(&self.maydays);
+        maydays.is_stopping = true;
+        maydays.called.clear();
+        drop(maydays);
+        self.thread.berth.parker.unpark(park::WAKE);
+        current::blocking(|| self.gone.wait(None));
+    }
+
+    pub(crate) fn thread(&self) -> &Arc<Thread> {
+        &self.thread
+    }
+
+    // ---- the thread
+
+    fn main(&self) {
+        self.prepare();
+        invoke::watch_thread();
+        loop {
+            match self.next() {
+                Next::Rescue(at) => self.rescue(at),
+                Next::Sleep => drop(self.thread.berth.parker.park(None)),
+                Next::Leave => break,
+            }
+        }
+        self.gone.set();
+    }
+
+    fn prepare(&self) {
+        reclaim::enter_rescuer(self.wq);
+        self.thread.title.set_tid();
+        self.thread.note_stack();
+        self.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
+            notice::once(Notice::Nice, || {
+                format!(
+                    "nice {RESCUER_NICE} refused ({error}); rescuers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)"
+                )
+            });
+        }
+        self.go_to(&self.everywhere());
+    }
+
+    fn next(&self) -> Next {
+        let mut maydays = lock(&self.maydays);
+        match maydays.called.pop_front() {
+            Some(at) => Next::Rescue(at),
+            None if maydays.is_stopping => Next::Leave,
+            None => Next::Sleep,
+        }
+    }
+
+    fn is_called(&self) -> bool {
+        !lock(&self.maydays).called.is_empty()
+    }
+
+    /// Answers a call. Away from the pool's CPUs first, then the next call: a rescuer that is
+    /// nowhere needed may run anywhere.
+    fn rescue(&self, at: PwqRef) {
+        let Some(pool) = self.runtime.pool(at.pool) else { return };
+        self.go_to(&pool.whereabouts());
+        let is_called_again = self.visit(pool, at.pwq);
+        self.go_to(&self.everywhere());
+        if is_called_again {
+            self.call(at);
+        }
+    }
+
+    /// KERNEL: `rescuer_thread`, one pwq — same. `true`: it has to come again.
+    fn visit(&self, pool: &'static Pool, pwq: PwqId) -> bool {
+        let mut guard = pool.lock();
+        let Some(mut visit) = guard.core.rescue_begin(pwq, self.wq) else {
+            pool.unlock(guard, Kick::None);
+            return false;
+        };
+        let id = visit.worker();
+        let worker = Worker::new(pool, id, Arc::clone(&self.thread));
+        let context = Context::new(pool, id, Arc::clone(&self.thread));
+        current::enter(&context);
+        self.thread.set_guest(Some((pool.id, id)));
+        self.thread.mirror.serve(pool.id.0, false);
+        let is_called_again = loop {
+            match guard.core.rescue_next(&mut visit, self.is_called()) {
+                Rescue::Run(claim) => guard = run_item(guard, &worker, &context, &claim),
+                Rescue::CallAgain => break true,
+                Rescue::Leave => break false,
+            }
+        };
+        self.thread.set_guest(None);
+        let kick = guard.core.rescue_end(visit);
+        let has_drained = guard.core.has_drained(pwq);
+        self.thread.mirror.rest();
+        pool.unlock(guard, kick);
+        current::leave();
+        if has_drained {
+            // Who wanted to remove it left that to us, who may have been in its way.
+            self.runtime.release_retired(self.wq);
+        }
+        is_called_again
+    }
+
+    fn everywhere(&self) -> CpuSet {
+        self.runtime.machine.cpus.iter().copied().collect()
+    }
+
+    fn go_to(&self, cpus: &CpuSet) {
+        if let Err(error) = sense::sched::pin_current(cpus) {
+            notice::once(Notice::PinRefused, || {
+                format!(
+                    "rescuers cannot be moved to CPUs {cpus:?} ({error}); they run where the system puts them"
+                )
+            });
+        }
+    }
+}
+
+/// One item, from its claim to the books behind it.
+fn run_item(
+    guard: MutexGuard<'static, Locked>,
+    worker: &Worker,
+    context: &Context,
+    claim: &Claim,
+) -> MutexGuard<'static, Locked> {
+    let pool = worker.pool;
+    guard.show_start(pool, &worker.thread, claim);
+    pool.unlock(guard, claim.kick);
+    worker.call(context, claim, claim.seq);
+    let mut guard = pool.lock();
+    let effects = guard.core.finish(worker.id);
+    pool.unlock(guard, effects.kick);
+    pool.act_effects(effects);
+    pool.lock()
+}
+
+impl Locked {
+    /// Nobody was kicked. If that is because nobody is there, and some queue here has a rescuer:
+    /// when to look whether it has to be called.
+    #[inline]
+    pub(crate) fn mayday(&mut self) -> Todo {
+        if !self.core.needs_rescuer() {
+            return Todo::Nothing;
+        }
+        self.mayday.arm(clock::now).map_or(Todo::Nothing, Todo::Mayday)
+    }
+}
+
+impl Pool {
+    /// Leaves the creation of a worker to the service.
+    #[cold]
+    pub(crate) fn create_later(&self) {
+        let at = self.lock_only().core.postpone_creation(clock::now());
+        self.runtime.service.retry_at(at);
+    }
+
+    /// Calls rescuers, if it is time to. Returns when to look again.
+    pub(crate) fn send_maydays(&'static self, now: Nanos) -> Nanos {
+        let mut guard = self.lock();
+        let due_at = guard.mayday.due_at().unwrap_or(NEVER);
+        if due_at > now {
+            self.unlock(guard, Kick::None);
+            return due_at;
+        }
+        let mut calls = Vec::new();
+        let is_needed = guard.core.mayday(|at, wq| calls.push((at, wq)));
+        let next = guard.mayday.after(is_needed, now).unwrap_or(NEVER);
+        if !calls.is_empty() {
+            guard.mirror.decided(Reason::Mayday);
+        }
+        self.unlock(guard, Kick::None);
+        for (at, wq) in calls {
+            // A queue that is gone meanwhile had nothing that waits any more.
+            let Some(wq) = self.runtime.wq(wq) else { continue };
+            if let Some(rescuer) = wq.rescuer.get() {
+                trace::mayday(self, &wq);
+                rescuer.call(at);
+            }
+        }
+        next
+    }
+}
+
+impl fmt::Debug for Rescuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rescuer")
+            .field("wq", &self.wq)
+            .field("thread", &self.thread.title.base())
+            .finish_non_exhaustive()
+    }
+}

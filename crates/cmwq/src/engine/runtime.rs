@@ -1,0 +1,706 @@
+//! The process's pools, and the way from a queue's wishes to them.
+//!
+//! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model
+//! checker make their own.
+
+use std::io;
+use std::path::Path;
+
+use cmwq_core::{PoolId, WorkWord, WqKey, place};
+
+use crate::api::closure;
+use crate::detect::hog::Hogs;
+use crate::detect::method::Detect;
+use crate::detect::sentinel::Sentinels;
+use crate::engine::attrs::{Attrs, Priority};
+use crate::engine::bh::BhContexts;
+use crate::engine::crew::Crew;
+use crate::engine::params::Params;
+use crate::engine::pods::Pods;
+use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
+use crate::engine::service::{self, Service};
+use crate::engine::table::PoolTable;
+use crate::engine::wq::{Kind, Queueing, Spec, Wq};
+use crate::observe::inspect::Inspect;
+use crate::observe::watchdog::Watchdog;
+use crate::os::clock;
+use crate::os::error::Error;
+use crate::os::notice::{self, Notice};
+use crate::os::park::Event;
+use crate::os::sense::{self, policy::Policy};
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+
+#[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
+mod global;
+mod helping;
+pub(crate) mod placement;
+mod pretending;
+mod shutdown;
+mod sysfs;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use global::{leave_behind, lock_making};
+use placement::{Known, Placement};
+
+/// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
+pub(crate) const HIGHPRI_NICE: i32 = -20;
+
+/// The queue that takes other queues down.
+const REAPER: Spec =
+    Spec { max_active: cmwq_core::consts::WQ_MAX_ACTIVE, ..Spec::of(Kind::Unbound) };
+
+/// What the process may use, as far as that does not change; for the rest see [`placement`].
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// The CPUs that may be ours now or later, ascending.
+    pub(crate) cpus: Vec<u32>,
+    /// Those that were at the start.
+    pub(crate) allowed: CpuSet,
+    /// Somebody had confined the process when it started, and not by a cpuset: its CPUs are never
+    /// others than these.
+    start_mask: Option<CpuSet>,
+    /// What was known of `cpus` at the start.
+    known: Known,
+    /// Index into `cpus` by CPU number.
+    index: Vec<Option<usize>>,
+    /// What the cgroup grants of them.
+    pub(crate) quota: Option<f64>,
+    /// The pods of unbound queues at the start: the default scope's.
+    pub(crate) pods: Vec<Pod>,
+    /// The pods of managed queues: one per CPU, or one in all under a quota.
+    pub(crate) managed_pods: Vec<Pod>,
+    /// The CPUs that there are, if the others are only pretended.
+    pretends: Option<CpuSet>,
+}
+
+/// See the module header.
+pub(crate) struct Runtime {
+    pub(crate) params: Params,
+    pub(crate) detect: Detect,
+    pub(crate) machine: Machine,
+    pub(crate) service: Service,
+    pub(crate) sentinels: Sentinels,
+    pub(crate) bh: BhContexts,
+    pub(crate) hogs: Hogs,
+    pub(crate) watchdog: Watchdog,
+    /// What other processes may see.
+    pub(crate) inspect: Inspect,
+    pub(crate) crew: Crew,
+    pub(crate) placement: Placement,
+    /// How the process's threads are scheduled if nothing else is asked for.
+    pub(crate) base_policy: Policy,
+    pools: PoolTable,
+    /// The managed pods of normal and of high priority.
+    managed: [Pods; 2],
+    registry: Mutex<Registry>,
+    /// See [`freeze`](crate::freeze).
+    pub(crate) is_frozen: AtomicBool,
+    /// See [`shutdown`](crate::shutdown).
+    is_shut: AtomicBool,
+    /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
+    turn: AtomicUsize,
+    /// Threads that could not be had.
+    pub(crate) nr_creation_failures: AtomicU64,
+    /// See [`metrics`](crate::observe::metrics).
+    #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+    pub(crate) totals: Mutex<crate::observe::metrics::Totals>,
+    /// Tests make thread creation fail.
+    #[cfg(test)]
+    no_threads: AtomicBool,
+}
+
+/// Lock: registry.
+#[derive(Debug, Default)]
+struct Registry {
+    pools: Vec<(PoolKey, &'static Pool)>,
+    wqs: Vec<Option<Arc<Wq>>>,
+    free_keys: Vec<u32>,
+    /// The managed pods of priorities that queues were given as attributes.
+    boards: Vec<(Priority, &'static Pods)>,
+    /// See [`Runtime::destroy_later`].
+    reaper: Option<Arc<Wq>>,
+    /// Whom the end of the last queue is to be told.
+    all_gone: Option<Arc<Event>>,
+    /// Pools made from now on are closed.
+    is_closing: bool,
+}
+
+/// What tells pools apart. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
+/// whole mask only where the workers may leave the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolKey {
+    kind: Kind,
+    priority: Priority,
+    place: PoolPlace,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PoolPlace {
+    /// CPU index or index of the managed pod.
+    Slot(usize),
+    /// Workers of `pod` that may run on `cpus`: the pod, if they are confined to it.
+    Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
+}
+
+/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq there.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) pool: &'static Pool,
+    pub(crate) spec: Arc<PoolSpec>,
+}
+
+impl Found {
+    /// Of a pool in which the caller has a pwq, or under the registry's lock.
+    pub(crate) fn now(pool: &'static Pool) -> Self {
+        Self { pool, spec: pool.spec() }
+    }
+}
+
+impl Registry {
+    /// The managed pods of a priority, if there are several.
+    fn board(&mut self, runtime: &'static Runtime, priority: Priority) -> Option<&'static Pods> {
+        if runtime.machine.managed_pods.len() == 1 {
+            return None;
+        }
+        if priority == Priority::default() || priority == Priority::nice(HIGHPRI_NICE) {
+            return Some(&runtime.managed[usize::from(priority.nice < 0)]);
+        }
+        if let Some((_, board)) = self.boards.iter().find(|(known, _)| *known == priority) {
+            return Some(board);
+        }
+        let managed = &runtime.placement.now().managed;
+        let board = Box::leak(Box::new(runtime.machine.board(managed)));
+        self.boards.push((priority, board));
+        Some(board)
+    }
+
+    /// Whether there are queues, but for the reaper.
+    fn has_queues(&self) -> bool {
+        // Not by looking at all of them: there may be millions, and each asks this when it goes.
+        let nr_queues = self.wqs.len() - self.free_keys.len();
+        let is_registered = |reaper: &Arc<Wq>| {
+            let known = self.wqs[reaper.key.0 as usize].as_ref();
+            known.is_some_and(|known| Arc::ptr_eq(known, reaper))
+        };
+        nr_queues > usize::from(self.reaper.as_ref().is_some_and(is_registered))
+    }
+}
+
+impl Machine {
+    fn read(params: &Params) -> Self {
+        let sys = topo::SYS_ROOT.as_ref();
+        let allowed = topo::allowed_cpus();
+        if let Some(nr_cpus) = params.debug_pretend_cpus {
+            return Self::pretended(nr_cpus, allowed);
+        }
+        let start_mask = placement::confines(&allowed).then(|| allowed.clone());
+        let possible = match &start_mask {
+            Some(mask) => mask.clone(),
+            None => topo::present_cpus(sys).unwrap_or_default().or(&allowed),
+        };
+        let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref()).map(|quota| quota.cpus);
+        Self { start_mask, ..Self::below(sys, &possible, allowed, quota, params) }
+    }
+
+    /// The machine that sysfs below `sys` tells of.
+    fn below(
+        sys: &Path,
+        possible: &CpuSet,
+        allowed: CpuSet,
+        quota: Option<f64>,
+        params: &Params,
+    ) -> Self {
+        let known = Known::read(sys, possible);
+        let within = known.topology.within(&allowed);
+        let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
+        let managed = topo::pods(AffinityScope::Cpu, &known.topology, 1);
+        Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
+    }
+
+    /// A machine of those CPUs, all of which may be used. `pods` also say what shares a cache.
+    #[cfg(test)]
+    pub(crate) fn new(
+        possible: &CpuSet,
+        quota: Option<f64>,
+        pods: Vec<Pod>,
+        managed_pods: Vec<Pod>,
+    ) -> Self {
+        Self::with(possible, possible.clone(), quota, pods, managed_pods)
+    }
+
+    fn with(
+        possible: &CpuSet,
+        allowed: CpuSet,
+        quota: Option<f64>,
+        mut pods: Vec<Pod>,
+        mut managed_pods: Vec<Pod>,
+    ) -> Self {
+        let cpus: Vec<u32> = possible.iter().collect();
+        let known = Known::of_pods(&pods);
+        let granted = place::granted(allowed.count() as u32, quota) as usize;
+        if pods.is_empty() || granted < allowed.count() {
+            // A quota is for all CPUs together, so one pod has to manage it.
+            pods = vec![Pod { cpus: allowed.clone(), node: None }];
+            managed_pods = vec![Pod { cpus: possible.clone(), node: None }];
+        }
+        let last = cpus.last().map_or(0, |last| *last);
+        let index = (0..=last).map(|cpu| cpus.iter().position(|c| *c == cpu)).collect();
+        Self {
+            cpus,
+            allowed,
+            start_mask: None,
+            known,
+            index,
+            quota,
+            pods,
+            managed_pods,
+            pretends: None,
+        }
+    }
+
+    /// CPUs' worth of time that the process might use at the start.
+    pub(crate) fn granted(&self) -> u32 {
+        self.granted_of(&self.allowed)
+    }
+
+    fn granted_of(&self, cpus: &CpuSet) -> u32 {
+        place::granted(cpus.count() as u32, self.quota)
+    }
+
+    /// The index of a CPU that may be ours.
+    #[inline]
+    fn index_of(&self, cpu: u32) -> Option<usize> {
+        self.index.get(cpu as usize).copied().flatten()
+    }
+}
+
+impl Runtime {
+    /// Makes a runtime and starts its service. Runtimes live for ever.
+    pub(crate) fn start(
+        params: Params,
+        machine: Machine,
+        first_pool: u32,
+        inspect: Inspect,
+    ) -> io::Result<&'static Self> {
+        let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
+        runtime.show_placement();
+        if cfg!(not(any(loom, shuttle))) && sense::is_alone() {
+            sense::reserve();
+        }
+        Service::start(runtime)?;
+        Ok(runtime)
+    }
+
+    /// A runtime without threads.
+    pub(crate) fn assemble(
+        params: Params,
+        machine: Machine,
+        first_pool: u32,
+        inspect: Inspect,
+    ) -> Box<Self> {
+        let detect = match params.detect.unwrap_or_else(Detect::choose) {
+            detect if machine.is_pretended() && detect.has_sentinel() => Detect::Tick,
+            detect => detect,
+        };
+        let placement = Placement::new(&machine, &params);
+        let hogs = Hogs::new(&params);
+        let cpus = machine.cpus.iter().copied().collect();
+        let watchdog = Watchdog::new(&params, &cpus);
+        let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
+        let managed = [(); 2].map(|()| machine.board(&placement.now().managed));
+        Box::new(Self {
+            params,
+            detect,
+            machine,
+            service: Service::new(),
+            sentinels,
+            bh,
+            hogs,
+            watchdog,
+            inspect,
+            crew: Crew::new(),
+            pools: PoolTable::new(first_pool),
+            managed,
+            placement,
+            base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
+            registry: Mutex::new(Registry::default()),
+            is_frozen: AtomicBool::new(false),
+            is_shut: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
+            nr_creation_failures: AtomicU64::new(0),
+            #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+            totals: Mutex::default(),
+            #[cfg(test)]
+            no_threads: AtomicBool::new(false),
+        })
+    }
+
+    // ---- pools
+
+    #[inline]
+    pub(crate) fn pool(&'static self, id: PoolId) -> Option<&'static Pool> {
+        self.pools.get(id)
+    }
+
+    pub(crate) fn pools(&'static self) -> impl Iterator<Item = &'static Pool> {
+        self.pools.iter()
+    }
+
+    /// How many ways into pools a queue of this kind has.
+    pub(crate) fn nr_slots(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.len(),
+            Kind::Managed => self.machine.managed_pods.len(),
+            Kind::Ordered => 1,
+        }
+    }
+
+    /// Which of them leads to where `cpu`, or the calling thread, is.
+    #[inline]
+    pub(crate) fn slot(&self, kind: Kind, cpu: Option<u32>) -> usize {
+        let index = match cpu {
+            None => self.here(),
+            Some(cpu) => self.machine.index_of(cpu).unwrap_or_else(|| self.here_instead_of(cpu)),
+        };
+        match kind {
+            Kind::Unbound => index,
+            // Who names a CPU means its pool, whether it is here or not.
+            Kind::Percpu | Kind::Bh if cpu.is_some() => index,
+            Kind::Percpu | Kind::Bh => self.placement.home(index),
+            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone is
+            // used by who names it.
+            Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
+                Some(_) => self.placement.home(index),
+                None => self.placement.managed_home(index),
+            },
+            Kind::Managed | Kind::Ordered => 0,
+        }
+    }
+
+    /// The CPU whose turn it is, for items that are queued for none. KERNEL: `debug_force_rr_cpu` —
+    /// same.
+    #[cold]
+    pub(crate) fn cpu_in_turn(&self) -> Option<u32> {
+        let cpus = self.usable_cpus();
+        // ORDERING: no pairing: any turn will do.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        cpus.get(turn.checked_rem(cpus.len())?).copied()
+    }
+
+    /// The index of the CPU that the calling thread is on, or of some CPU if it is not ours.
+    #[inline]
+    fn here(&self) -> usize {
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        self.machine.index_of(cpu).unwrap_or_else(|| cpu as usize % self.machine.cpus.len())
+    }
+
+    /// KERNEL: `queue_work_on` warns of a CPU that cannot be — same, and takes the current one.
+    #[cold]
+    fn here_instead_of(&self, cpu: u32) -> usize {
+        notice::once(Notice::Cpu, || {
+            format!(
+                "items were queued for CPU {cpu}, which this process does not have; the current one is taken"
+            )
+        });
+        self.here()
+    }
+
+    /// The pool behind a slot of queues with default attributes.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
+        let key = self.key_for(spec, spec.default_priority(), slot);
+        self.pool_by_key(key).expect("pools of a machine are fewer than there may be").pool
+    }
+
+    /// The key of a per-CPU or managed pool, or of an unbound one of default attributes.
+    pub(crate) fn key_for(&self, spec: Spec, priority: Priority, slot: usize) -> PoolKey {
+        match spec.kind {
+            Kind::Percpu | Kind::Bh | Kind::Managed => {
+                PoolKey { kind: spec.kind, priority, place: PoolPlace::Slot(slot) }
+            }
+            Kind::Unbound | Kind::Ordered => {
+                let attrs = Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() };
+                self.layout(spec.kind, &attrs).key(self.machine.cpus[slot])
+            }
+        }
+    }
+
+    /// The pool with this key, made on first use with its first worker. `None`: there are too many.
+    pub(crate) fn pool_by_key(&'static self, key: PoolKey) -> Option<Found> {
+        let mut registry = lock(&self.registry);
+        if let Some((_, pool)) = registry.pools.iter().find(|(known, _)| *known == key) {
+            return Some(Found::now(pool));
+        }
+        if let Some(pool) = self.renew_one(&mut registry, &key) {
+            let found = Found::now(pool);
+            drop(registry);
+            pool.create_worker(Creator::Spare);
+            return Some(found);
+        }
+        if self.pools.is_full() {
+            return None;
+        }
+        let spec = self.pool_spec(&key);
+        let pods = match key.place {
+            PoolPlace::Slot(place) if key.kind == Kind::Managed => {
+                registry.board(self, key.priority).map(|pods| (pods, place))
+            }
+            _ => None,
+        };
+        let is_to_spare = !spec.is_away && !spec.is_apart;
+        let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
+        if let Some((pods, place)) = pods {
+            debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
+            pods.add(place, pool);
+        }
+        let found = Found::now(pool);
+        let is_bh = key.kind == Kind::Bh;
+        registry.pools.push((key, pool));
+        let is_closing = registry.is_closing;
+        drop(registry);
+        if is_closing {
+            pool.close();
+        } else if is_bh {
+            self.bh.cover(pool);
+        } else {
+            pool.create_worker(Creator::Spare);
+        }
+        Some(found)
+    }
+
+    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made, so that
+    /// there are as many as were ever needed at the same time. In a library that is shut down none is
+    /// vacant.
+    fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
+        if key.kind != Kind::Unbound {
+            return None;
+        }
+        let vacant = registry.pools.iter_mut().filter(|(_, pool)| pool.is_vacant());
+        let mut renewed = vacant.filter(|(_, pool)| pool.renew(self.pool_spec(key)));
+        let (known, pool) = renewed.next()?;
+        *known = key.clone();
+        Some(pool)
+    }
+
+    fn pool_spec(&self, key: &PoolKey) -> PoolSpec {
+        let (machine, now) = (&self.machine, self.placement.now());
+        let priority = key.priority;
+        let at = |kind, cpus: CpuSet| PoolSpec {
+            kind,
+            nice: priority.nice,
+            priority,
+            node: now.node_of(&cpus),
+            pod: cpus.clone(),
+            is_strict: false,
+            cpus,
+            concurrency: place::concurrency(place::PoolKind::Unbound, 1, u32::MAX),
+            is_away: false,
+            is_apart: false,
+        };
+        match &key.place {
+            PoolPlace::Pod { pod, cpus, strict } => {
+                let (node, is_strict) = (now.node_of(pod), *strict);
+                PoolSpec {
+                    pod: pod.clone(),
+                    is_strict,
+                    node,
+                    ..at(PoolKind::Unbound, cpus.clone())
+                }
+            }
+            PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
+                let (pod, is_only) =
+                    (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
+                let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
+                let is_away = cpus.is_empty();
+                let granted = machine.granted_of(&now.allowed);
+                let concurrency =
+                    place::concurrency(place::PoolKind::Managed, cpus.count() as u32, granted);
+                let cpus = if is_away { pod.cpus.clone() } else { cpus };
+                let is_apart = !cpus.intersects(&now.managed);
+                let node = now.node_of(&pod.cpus);
+                PoolSpec { concurrency, is_away, is_apart, node, ..at(PoolKind::Managed, cpus) }
+            }
+            PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
+                let cpu = machine.cpus[*slot];
+                let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
+                PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
+            }
+            PoolPlace::Slot(slot) => {
+                let cpu = machine.cpus[*slot];
+                let is_away = !now.allowed.contains(cpu);
+                let concurrency =
+                    place::concurrency(place::PoolKind::Percpu, u32::from(!is_away), u32::MAX);
+                PoolSpec { concurrency, is_away, ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu)) }
+            }
+        }
+    }
+
+    /// The CPU whose items go the way of a slot, if it is one's.
+    pub(crate) fn cpu_of_slot(&self, kind: Kind, slot: usize) -> Option<u32> {
+        match kind {
+            Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.get(slot).copied(),
+            Kind::Managed => {
+                let cpus = &self.machine.managed_pods.get(slot)?.cpus;
+                cpus.first().filter(|_| cpus.count() == 1)
+            }
+            Kind::Ordered => None,
+        }
+    }
+
+    /// A CPU of a node: the caller's, or the node's first. `None`: there is none.
+    pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
+        let here = sense::sched::current_cpu();
+        let now = self.placement.now();
+        let is_there = |pod: &&Pod| now.node_of(&pod.cpus) == Some(node);
+        let pods = self.machine.managed_pods.iter().filter(is_there);
+        let cpus = || pods.clone().flat_map(|pod| pod.cpus.iter());
+        here.filter(|here| cpus().any(|cpu| cpu == *here)).or_else(|| cpus().min())
+    }
+
+    /// The CPUs that items may run on.
+    pub(crate) fn usable_cpus(&self) -> Vec<u32> {
+        self.placement.now().allowed.iter().collect()
+    }
+
+    /// Whether queues without attributes of their own may lead to this unbound pool.
+    pub(crate) fn is_usual(&self, pool: &Pool) -> bool {
+        let spec = pool.spec();
+        let priority = spec.priority;
+        (priority.is_base() || priority == Priority::nice(HIGHPRI_NICE))
+            && !spec.is_strict
+            && self.placement.now().is_usual(&spec.pod, &spec.cpus)
+    }
+
+    /// No thread could be had. Said once; tried again later by the service.
+    pub(crate) fn creation_failed(&self, pool: &'static Pool, error: &io::Error) {
+        // ORDERING: no pairing: a counter.
+        self.nr_creation_failures.fetch_add(1, Ordering::Relaxed);
+        service::say_creation_failed(error);
+        let retry = pool.lock_only().core.create_retry_at();
+        self.service.retry_at(retry.unwrap_or_else(clock::now));
+    }
+
+    /// Where the ids of its pools end.
+    pub(crate) fn end_of_pools(&self) -> u32 {
+        self.pools.end()
+    }
+
+    /// Whether an item was queued by a process that this one is the child of.
+    pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
+        word.is_pending() && word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
+    }
+
+    // ---- workqueues
+
+    /// Registers a queue.
+    ///
+    /// # Errors
+    /// If the runtime was shut down.
+    pub(crate) fn new_wq(&'static self, name: &str, spec: Spec) -> Result<Arc<Wq>, Error> {
+        let mut registry = lock(&self.registry);
+        // ORDERING: no pairing: see `close_down`.
+        if self.is_shut.load(Ordering::Relaxed) {
+            return Err(Error::unavailable(format!(
+                "workqueue '{name}' cannot be made: the process has shut the library down"
+            )));
+        }
+        Ok(self.register(&mut registry, name, spec))
+    }
+
+    fn register(&'static self, registry: &mut Registry, name: &str, spec: Spec) -> Arc<Wq> {
+        let key = registry.free_keys.pop().unwrap_or_else(|| {
+            registry.wqs.push(None);
+            u32::try_from(registry.wqs.len() - 1).expect("more than 2^32 workqueues")
+        });
+        let wq = Arc::new(Wq::new(WqKey(key), name, spec, self));
+        registry.wqs[key as usize] = Some(Arc::clone(&wq));
+        self.show_queues(registry);
+        wq
+    }
+
+    fn show_queues(&self, registry: &Registry) {
+        let count = registry.wqs.len() - registry.free_keys.len();
+        // ORDERING: no pairing: a count.
+        self.inspect.header(|header| header.nr_queues.store(count as u64, Ordering::Relaxed));
+    }
+
+    pub(crate) fn forget_wq(&self, key: WqKey) {
+        let mut registry = lock(&self.registry);
+        let wq = registry.wqs[key.0 as usize].take();
+        registry.free_keys.push(key.0);
+        self.show_queues(&registry);
+        let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };
+        drop(registry);
+        drop(wq);
+        if let Some(all_gone) = all_gone {
+            all_gone.set();
+        }
+    }
+
+    /// All queues, as of now.
+    pub(crate) fn wqs(&self) -> Vec<Arc<Wq>> {
+        lock(&self.registry).wqs.iter().flatten().cloned().collect()
+    }
+
+    /// A retired pwq of the queue has drained.
+    #[cold]
+    pub(crate) fn release_retired(&self, key: WqKey) {
+        if let Some(wq) = self.wq(key) {
+            wq.release_retired();
+        }
+    }
+
+    pub(crate) fn wq(&self, key: WqKey) -> Option<Arc<Wq>> {
+        lock(&self.registry).wqs.get(key.0 as usize)?.clone()
+    }
+
+    pub(crate) fn wq_name(&self, key: WqKey) -> Option<String> {
+        self.wq(key).map(|wq| wq.name.to_string())
+    }
+
+    /// Takes a queue down whose last handle was dropped by one of the workers.
+    #[cold]
+    pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
+        let (item, handle) = closure::item(move || {
+            wq.destroy();
+            self.forget_wq(wq.key);
+        });
+        drop(handle);
+        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+        let queued = unsafe { self.reaper().queue_item(None, item) };
+        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end of
+        // the process.
+        debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
+    }
+
+    #[cold]
+    pub(crate) fn flush_pwq_done(&self, key: WqKey) {
+        if let Some(wq) = self.wq(key) {
+            wq.flush_pwq_done();
+        }
+    }
+
+    // ---- tests
+
+    /// Whether tests want thread creation to fail.
+    #[cfg(test)]
+    pub(crate) fn fault_no_threads(&self) -> bool {
+        // ORDERING: no pairing: a switch of tests.
+        self.no_threads.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_fault_no_threads(&self, fail: bool) {
+        self.no_threads.store(fail, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("detect", &self.detect)
+            .field("machine", &self.machine)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
+
+use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
+
+use super::{Machine, PoolKey, PoolPlace, Runtime};
+use crate::engine::attrs::Priority;
+use crate::engine::pods::Pods;
+use crate::engine::pool::Pool;
+use crate::engine::wq::Kind;
+use crate::os::topo::CpuSet;
+
+impl Machine {
+    /// The board of the managed pods, of which those with one of `cpus` may be used.
+    pub(super) fn board(&self, cpus: &CpuSet) -> Pods {
+        let whereabouts: Vec<_> =
+            self.managed_pods.iter().map(|pod| self.whereabouts(&pod.cpus)).collect();
+        let has_several = self.managed_pods.len() > 1;
+        Pods::new(&whereabouts, |pod| has_several && self.managed_pods[pod].cpus.intersects(cpus))
+    }
+
+    /// What is not known counts as a cache of its own, beside the others that are not known.
+    fn whereabouts(&self, pod: &CpuSet) -> Whereabouts {
+        let first = pod.first().unwrap_or(0);
+        let cpu = self.known.topology.cpu(first);
+        Whereabouts {
+            node: cpu.and_then(|cpu| cpu.node).unwrap_or(u32::MAX),
+            cache: cpu.map_or(first, |cpu| cpu.llc),
+        }
+    }
+}
+
+impl Runtime {
+    /// A managed pool of another pod that has more work than it may run.
+    pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
+        let (pods, me) = pool.pods?;
+        let may_have_work = |pod: &usize| {
+            pods.has(Set::Backlog, *pod)
+                || pods.get(*pod).is_some_and(|pool| !pool.inbox.is_empty())
+        };
+        let others = help::to_help(pods, me).filter(may_have_work);
+        others.filter_map(|pod| pods.get(pod)).find(|pool| pool.has_backlog())
+    }
+
+    /// Work waits in `pool` at capacity: calls a worker of another pod that has a CPU to spare.
+    #[cold]
+    pub(crate) fn call_for_help(&'static self, pool: &'static Pool) {
+        let Some((pods, me)) = pool.pods else { return };
+        for call in help::to_call(pods, me) {
+            let (Call::Now(pod) | Call::WhenIdle(pod)) = call;
+            let Some(other) = self.managed_pool(pods, pod, pool.spec().priority) else { return };
+            if other.is_taken() {
+                other.call_when_idle();
+            } else if other.call_to_lend() {
+                return;
+            }
+        }
+    }
+
+    /// The pool of a pod, made on first use. `None`: there are too many pools.
+    fn managed_pool(
+        &'static self,
+        pods: &Pods,
+        pod: usize,
+        priority: Priority,
+    ) -> Option<&'static Pool> {
+        pods.get(pod).or_else(|| {
+            let place = PoolPlace::Slot(pod);
+            let key = PoolKey { kind: Kind::Managed, priority, place };
+            self.pool_by_key(key).map(|found| found.pool)
+        })
+    }
+
+    /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs; of
+    /// some pods, others each `turn`.
+    pub(crate) fn watch_other_pods(&self, pool: &'static Pool, turn: usize) {
+        let Some((pods, me)) = pool.pods else { return };
+        let others = help::to_watch(pods, me, turn).filter_map(|pod| pods.get(pod));
+        others.for_each(Pool::watch_for_others);
+    }
+
+    /// A CPU for an item that is better not run on that of `pool`, whose usual place that is.
+    /// `turn`: which of them, if none is idle.
+    pub(crate) fn cpu_instead(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
+        let (pods, me) = pool.pods?;
+        let cpu = |pod: usize| self.machine.managed_pods.get(pod)?.cpus.first();
+        match help::instead_of(pods, me, turn) {
+            Instead::Pod(pod) => cpu(pod),
+            Instead::Home(taken) => {
+                // Whether it still is.
+                if let Some(cpu) = taken.and_then(cpu) {
+                    self.sentinels.arm(cpu);
+                }
+                None
+            }
+        }
+    }
+}

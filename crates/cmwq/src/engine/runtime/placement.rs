@@ -1,0 +1,458 @@
+//! Which CPUs the process has now, and which pools follow from that.
+//!
+//! CPUs leave (hot-unplug, a narrower cpuset) and come back while the process runs. Pools of a CPU
+//! stay when it leaves: what is queued there is served by workers that may run anywhere. Unbound
+//! queues are led to other pools.
+//!
+//! How it is noticed without waking an idle process: by a worker that finds itself on a CPU that is
+//! not its own, and by the service thread when it is awake anyway. The truth is the mask of the
+//! service thread, which allowed itself every CPU when it started, so that the kernel tells what
+//! the cpuset leaves of that. A program that confines its other threads confines no worker.
+//!
+//! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are innermost.
+
+use cmwq_core::place;
+
+use super::{Machine, PoolKey, PoolPlace, Runtime};
+use crate::detect::method::Detect;
+use crate::engine::attrs::Attrs;
+use crate::engine::params::Params;
+use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::wq::Kind;
+use crate::observe::inspect::Places;
+use crate::os::error::Error;
+use crate::os::notice::{self, Notice};
+use crate::os::park::Event;
+use crate::os::sense;
+use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+
+mod homes;
+mod known;
+
+use homes::Homes;
+pub(super) use known::Known;
+
+/// What holds now. Replaced as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The CPUs that the process has; never none.
+    pub(crate) allowed: CpuSet,
+    /// The part of them that unbound queues use; never none.
+    pub(crate) unbound: CpuSet,
+    /// The part of them that managed queues use unasked; never none.
+    pub(crate) managed: CpuSet,
+    /// What unbound queues were asked to use.
+    requested: Option<CpuSet>,
+    /// For queues that name no scope.
+    pub(crate) scope: AffinityScope,
+    /// Of all CPUs that may be ours.
+    known: Arc<Known>,
+    /// The pods of queues without attributes of their own.
+    usual: Vec<CpuSet>,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    changing: Mutex<()>,
+    now: Mutex<Arc<Placed>>,
+    /// What others are told: what held when all pools and queues last followed it.
+    shown: Mutex<Arc<Placed>>,
+    homes: Homes,
+    /// The thread whose mask tells the truth; 0 if it may not set it.
+    witness: AtomicU32,
+    /// It has set it.
+    is_witnessed: Event,
+    /// The CPUs that were on when somebody looked last, at first those of the start.
+    was_on: Mutex<CpuSet>,
+    shard_size: u32,
+}
+
+/// The pools to which the slots of one unbound or ordered queue lead.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    kind: Kind,
+    attrs: Attrs,
+    /// All CPUs that the queue may use.
+    effective: CpuSet,
+    /// Which CPUs share workers, and which of these may run them: at least one.
+    pods: Vec<(CpuSet, CpuSet)>,
+}
+
+/// Whether the calling thread's mask, `allowed`, is narrower than what its cpuset would allow.
+pub(crate) fn confines(allowed: &CpuSet) -> bool {
+    let sys = topo::SYS_ROOT.as_ref();
+    let Some(present) = topo::present_cpus(sys).or_else(|| topo::possible_cpus(sys)) else {
+        return false;
+    };
+    if topo::online_cpus(sys).is_some_and(|online| online.is_subset(allowed)) {
+        return false;
+    }
+    // Asked by a thread that ends at once: the caller's own mask must stay what it is, down to
+    // whether it was ever set.
+    let widest = sense::thread::ask("cmwq/probe", move || {
+        sense::sched::pin_current(&present).ok()?;
+        topo::affinity_of(0).ok()
+    });
+    widest.ok().flatten().is_some_and(|widest| !widest.is_subset(allowed))
+}
+
+impl Placement {
+    pub(super) fn new(machine: &Machine, params: &Params) -> Self {
+        let requested = params.unbound_cpus.clone().filter(|cpus| leaves_some(cpus, machine));
+        let mut now = Placed {
+            allowed: machine.allowed.clone(),
+            unbound: unbound_of(&machine.allowed, requested.as_ref(), &machine.known.isolated),
+            managed: unbound_of(&machine.allowed, None, &machine.known.isolated),
+            requested,
+            scope: params.default_affinity_scope,
+            known: Arc::new(machine.known.clone()),
+            usual: Vec::new(),
+        };
+        now.usual = now.usual_pods(machine, params.cache_shard_size);
+        let now = Arc::new(now);
+        Self {
+            changing: Mutex::new(()),
+            homes: Homes::new(machine, &now),
+            shown: Mutex::new(Arc::clone(&now)),
+            now: Mutex::new(now),
+            witness: AtomicU32::new(0),
+            is_witnessed: Event::new(),
+            was_on: Mutex::new(machine.known.seen().clone()),
+            shard_size: params.cache_shard_size,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Arc<Placed> {
+        Arc::clone(&lock(&self.now))
+    }
+
+    /// What others are told of it: what pools and queues follow already.
+    pub(crate) fn shown(&self) -> Arc<Placed> {
+        Arc::clone(&lock(&self.shown))
+    }
+
+    /// Called by the service thread when it starts: from now on its mask tells what the process
+    /// has.
+    pub(crate) fn bear_witness(&self, machine: &Machine) {
+        let widest = machine.cpus.iter().copied().collect();
+        if !machine.is_pretended() && sense::sched::pin_current(&widest).is_ok() {
+            let tid = sense::sched::gettid().unsigned_abs();
+            // ORDERING: ordered by `is_witnessed`.
+            self.witness.store(tid, Ordering::Relaxed);
+        }
+        self.is_witnessed.set();
+    }
+
+    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when it
+    /// was set; so what has come since is added, unless somebody has confined it.
+    fn mask_of(&self, witness: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
+        let mask = topo::affinity_of(witness).ok()?;
+        let Some(on) = topo::online_cpus(topo::SYS_ROOT.as_ref()) else { return Some(mask) };
+        let on = on.and(possible);
+        let mut was_on = lock(&self.was_on);
+        let has_come = on.and_not(&was_on).and_not(&mask);
+        if has_come.is_empty() || !was_on.and(&on).is_subset(&mask) {
+            *was_on = on;
+            return Some(mask);
+        }
+        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is tried
+        // again the next time.
+        let _ = sense::sched::pin(witness, &mask.or(&has_come));
+        let mask = topo::affinity_of(witness).ok()?;
+        *was_on = on.and_not(&has_come).or(&has_come.and(&mask));
+        Some(mask)
+    }
+
+    /// The index of a CPU that is here: this one, or one that stands for it.
+    #[inline]
+    pub(crate) fn home(&self, index: usize) -> usize {
+        self.homes.of(index)
+    }
+
+    /// The same, of one that managed queues use unasked.
+    #[inline]
+    pub(crate) fn managed_home(&self, index: usize) -> usize {
+        self.homes.managed(index)
+    }
+
+    /// Whether managed queues use the CPU with this index unasked.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn is_managed(&self, index: usize) -> bool {
+        self.managed_home(index) == index
+    }
+}
+
+impl Placed {
+    /// The CPUs that unbound queues were asked to use, if anybody asked.
+    pub(crate) fn requested(&self) -> Option<&CpuSet> {
+        self.requested.as_ref()
+    }
+
+    /// The CPUs that the administrator keeps free of unbound work.
+    pub(crate) fn isolated(&self) -> &CpuSet {
+        &self.known.isolated
+    }
+
+    /// Whether queues without attributes of their own may lead to a pool of these CPUs.
+    pub(super) fn is_usual(&self, pod: &CpuSet, cpus: &CpuSet) -> bool {
+        *cpus == self.unbound && (*pod == self.unbound || self.usual.contains(pod))
+    }
+
+    fn usual_pods(&self, machine: &Machine, shard_size: u32) -> Vec<CpuSet> {
+        let layout = self.layout(machine, shard_size, Kind::Unbound, &Attrs::new());
+        layout.pods.into_iter().map(|(_, usable)| usable).collect()
+    }
+
+    /// The pools of an unbound or ordered queue.
+    fn layout(&self, machine: &Machine, shard_size: u32, kind: Kind, attrs: &Attrs) -> Layout {
+        let effective = match &attrs.cpumask {
+            Some(mask) if mask.intersects(&self.unbound) => mask.and(&self.unbound),
+            _ => self.unbound.clone(),
+        };
+        let has_quota = (machine.granted_of(&self.allowed) as usize) < self.allowed.count();
+        let scope = attrs.affinity_scope.unwrap_or(self.scope);
+        let pods = if kind == Kind::Ordered || (has_quota && attrs.affinity_scope.is_none()) {
+            vec![(effective.clone(), effective.clone())]
+        } else {
+            let topology = self.known.topology.within(&self.allowed);
+            let pods = topo::pods(scope, &topology, shard_size);
+            let usable = |pod: Pod| (pod.cpus.and(&effective), pod.cpus);
+            let pods = pods.into_iter().map(usable).filter(|(usable, _)| !usable.is_empty());
+            pods.map(|(usable, pod)| (pod, usable)).collect()
+        };
+        Layout { kind, attrs: attrs.clone(), effective, pods }
+    }
+
+    /// The NUMA node that holds all of `cpus`, if one does.
+    pub(crate) fn node_of(&self, cpus: &CpuSet) -> Option<u32> {
+        self.known.topology.node_of(cpus)
+    }
+}
+
+/// KERNEL: `unbound_cpus` that leave no CPU are ignored with a warning — same.
+fn leaves_some(cpus: &CpuSet, machine: &Machine) -> bool {
+    let leaves = cpus.intersects(&machine.allowed);
+    if !leaves {
+        notice::once(Notice::UnboundCpus, || {
+            format!(
+                "CMWQ_PARAMS: unbound_cpus={cpus} leaves none of this process's CPUs {}; it is ignored",
+                machine.allowed
+            )
+        });
+    }
+    leaves
+}
+
+/// KERNEL: `wq_unbound_cpumask` — same; falls back to all if nothing is left.
+fn unbound_of(allowed: &CpuSet, requested: Option<&CpuSet>, isolated: &CpuSet) -> CpuSet {
+    let wanted = requested.map_or_else(|| allowed.clone(), |requested| allowed.and(requested));
+    let wanted = if wanted.is_empty() { allowed.clone() } else { wanted };
+    let housekeeping = wanted.and_not(isolated);
+    if housekeeping.is_empty() { wanted } else { housekeeping }
+}
+
+impl Runtime {
+    /// Looks which CPUs the process has, and acts on it if they are others than before, or more is
+    /// known of them. `repin`: puts the workers where they belong even if not, since one was found
+    /// elsewhere.
+    pub(crate) fn rescan(&'static self, repin: bool) {
+        self.placement.is_witnessed.wait(None);
+        // ORDERING: ordered by `is_witnessed`.
+        let witness = self.placement.witness.load(Ordering::Relaxed);
+        if witness == 0 {
+            return;
+        }
+        let possible: CpuSet = self.machine.cpus.iter().copied().collect();
+        let Some(mask) = self.placement.mask_of(witness as libc::pid_t, &possible) else { return };
+        let mut allowed = mask.and(&possible);
+        if let Some(start) =
+            self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
+        {
+            allowed = allowed.and(start);
+        }
+        if allowed.is_empty() {
+            return;
+        }
+        let now = self.placement.now();
+        if repin || allowed != now.allowed || now.known.renewed(&allowed).is_some() {
+            self.allow(&allowed);
+        }
+    }
+
+    /// The process has these CPUs now.
+    pub(crate) fn allow(&'static self, allowed: &CpuSet) {
+        let _changing = lock(&self.placement.changing);
+        let mut placed = Placed::clone(&self.placement.now());
+        placed.allowed = allowed.clone();
+        if let Some(known) = placed.known.renewed(allowed) {
+            placed.known = Arc::new(known);
+        }
+        self.place(placed);
+    }
+
+    /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.
+    pub(crate) fn set_default_scope(&'static self, scope: AffinityScope) {
+        let _changing = lock(&self.placement.changing);
+        let mut placed = Placed::clone(&self.placement.now());
+        placed.scope = scope;
+        self.place(placed);
+    }
+
+    /// The CPUs for unbound queues. KERNEL: `workqueue_set_unbound_cpumask` — same.
+    ///
+    /// # Errors
+    /// If the process has none of them, or the administrator keeps all of them free.
+    pub(crate) fn set_unbound_cpumask(&'static self, cpus: &CpuSet) -> Result<(), Error> {
+        let _changing = lock(&self.placement.changing);
+        let mut placed = Placed::clone(&self.placement.now());
+        if !cpus.and_not(placed.isolated()).intersects(&placed.allowed) {
+            return Err(Error::invalid(format!(
+                "none of the CPUs {cpus} can be used for unbound work here, only {}",
+                unbound_of(&placed.allowed, None, placed.isolated())
+            )));
+        }
+        placed.requested = Some(cpus.clone());
+        self.place(placed);
+        Ok(())
+    }
+
+    /// Makes `placed` hold. Under `changing`.
+    fn place(&'static self, mut placed: Placed) {
+        placed.unbound =
+            unbound_of(&placed.allowed, placed.requested.as_ref(), &placed.known.isolated);
+        placed.managed = unbound_of(&placed.allowed, None, &placed.known.isolated);
+        placed.usual = placed.usual_pods(&self.machine, self.placement.shard_size);
+        let placed = Arc::new(placed);
+        let (pools, wqs) = {
+            // Who makes a pool finds either what was before, and the pool is in our list, or what
+            // holds now.
+            let registry = lock(&self.registry);
+            let before = std::mem::replace(&mut *lock(&self.placement.now), Arc::clone(&placed));
+            self.placement.homes.set(&self.machine, &placed);
+            for board in self.managed.iter().chain(registry.boards.iter().map(|(_, board)| *board))
+            {
+                self.open_pods(board, &before.managed, &placed.managed);
+            }
+            let pools: Vec<_> = registry.pools.iter().map(|(_, pool)| *pool).collect();
+            let wqs: Vec<_> = registry.wqs.iter().flatten().cloned().collect();
+            (pools, wqs)
+        };
+        for pool in &pools {
+            self.place_pool(pool, &placed);
+        }
+        self.sentinels.call_home(&placed.allowed);
+        for wq in wqs {
+            wq.follow_placement();
+        }
+        // Those that were kept for queues to come, which will go elsewhere now.
+        pools.into_iter().for_each(Pool::close_if_unused);
+        // Who sees it can rely on it.
+        self.show_placed(&placed);
+        *lock(&self.placement.shown) = placed;
+    }
+
+    /// Shows CPUs and pods as they are now.
+    pub(crate) fn show_placement(&self) {
+        self.show_placed(&self.placement.now());
+        self.inspect.header(|header| {
+            let word = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+            let detect = Detect::ALL.iter().position(|known| *known == self.detect);
+            word(&header.detect, detect.unwrap_or_default() as u64);
+            word(&header.hog_thresh_ns, self.hogs.thresh_ns);
+            if let Some(quota) = self.machine.quota {
+                word(&header.quota_milli, (quota * 1000.0) as u64);
+            }
+        });
+    }
+
+    fn show_placed(&self, placed: &Placed) {
+        let topology = placed.known.topology.within(&placed.allowed);
+        let pods = |scope| (scope, topo::pods(scope, &topology, self.placement.shard_size));
+        self.inspect.place(|| Places {
+            possible: self.machine.cpus.iter().copied().collect(),
+            allowed: placed.allowed.clone(),
+            unbound: placed.unbound.clone(),
+            requested: placed.requested.clone(),
+            isolated: placed.isolated().clone(),
+            default_scope: placed.scope,
+            pods: AffinityScope::ALL.map(pods).into(),
+        });
+    }
+
+    /// Pods may help as long as they have a CPU that managed queues use.
+    fn open_pods(&self, board: &crate::engine::pods::Pods, before: &CpuSet, after: &CpuSet) {
+        if board.len() == 1 {
+            return;
+        }
+        for (place, pod) in self.machine.managed_pods.iter().enumerate() {
+            let (was, is) = (pod.cpus.intersects(before), pod.cpus.intersects(after));
+            if was != is {
+                board.open(place, is);
+            }
+        }
+    }
+
+    /// KERNEL: `workqueue_offline_cpu`, `workqueue_online_cpu` — same for per-CPU pools.
+    fn place_pool(&self, pool: &'static Pool, placed: &Placed) {
+        let home = pool.home().and(match (&pool.kind, pool.pods) {
+            (PoolKind::Managed, None) => &placed.managed,
+            _ => &placed.allowed,
+        });
+        let is_away = home.is_empty();
+        match pool.kind {
+            // The system moves a BH context when its CPU goes.
+            PoolKind::Bh(_) if is_away => return,
+            PoolKind::Bh(cpu) => return self.bh.call_home(cpu),
+            PoolKind::Unbound => return pool.restore(&placed.allowed),
+            PoolKind::Cpu(_) => {}
+            PoolKind::Managed => pool.keep_apart(!home.intersects(&placed.managed)),
+        }
+        let granted = self.machine.granted_of(&placed.allowed);
+        let concurrency = place::concurrency(pool.kind.in_core(), home.count() as u32, granted);
+        let cpus = if is_away { &placed.unbound } else { &home };
+        let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&placed.managed);
+        let unbound = if may_unbind { &placed.managed } else { cpus };
+        pool.move_to(cpus, unbound, concurrency, is_away);
+    }
+
+    /// The pools of an unbound or ordered queue as things stand.
+    pub(crate) fn layout(&self, kind: Kind, attrs: &Attrs) -> Layout {
+        self.placement.now().layout(&self.machine, self.placement.shard_size, kind, attrs)
+    }
+
+    /// `(node, CPUs)` of each pod of a queue: what its limit is split by.
+    pub(crate) fn spread(&self, layout: &Layout) -> Vec<(Option<u32>, u32)> {
+        let now = self.placement.now();
+        let node = |pod| now.node_of(pod);
+        layout.pods.iter().map(|(_, usable)| (node(usable), usable.count() as u32)).collect()
+    }
+
+    /// As [`spread`](Self::spread), of a managed queue.
+    pub(crate) fn managed_spread(&self) -> Vec<(Option<u32>, u32)> {
+        let now = self.placement.now();
+        let pods = self.machine.managed_pods.iter().map(|pod| &pod.cpus);
+        pods.map(|pod| (now.node_of(pod), pod.and(&now.managed).count() as u32)).collect()
+    }
+}
+
+impl Layout {
+    /// The key of the pool for items of the CPU with number `cpu`.
+    pub(crate) fn key(&self, cpu: u32) -> PoolKey {
+        let pod = self.pods.iter().find(|(pod, _)| pod.contains(cpu));
+        // KERNEL: `wq_calc_pod_cpumask` — same: a CPU outside of all pods has the whole mask.
+        let pod = match (self.kind, pod) {
+            (Kind::Ordered, _) | (_, None) => self.effective.clone(),
+            (_, Some((_, usable))) => usable.clone(),
+        };
+        let strict = self.attrs.affinity_strict && self.kind != Kind::Ordered;
+        let cpus = if strict { pod.clone() } else { self.effective.clone() };
+        let place = PoolPlace::Pod { pod, cpus, strict };
+        // Ordered queues have the workers of unbound ones with the same pod.
+        PoolKey { kind: Kind::Unbound, priority: self.attrs.priority(), place }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

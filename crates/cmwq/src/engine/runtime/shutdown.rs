@@ -1,0 +1,93 @@
+//! The end of a runtime.
+
+use std::time::Instant;
+
+use super::{REAPER, Runtime};
+use crate::engine::grab::Rest;
+use crate::engine::wq::{SHUT, Wq};
+#[cfg(all(test, shuttle))]
+use crate::os::park::Event;
+use crate::os::sync::{Arc, Ordering, lock};
+
+impl Runtime {
+    /// Waits until all queues are gone, those that armed timers keep included, and takes the runtime down: when this
+    /// returns, its threads have left. Its memory stays: an idle item may name one of its pools.
+    ///
+    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside of a work function.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn shutdown(&'static self) {
+        self.wait_for_queues();
+        self.dismiss_threads();
+    }
+
+    /// Lets nothing in any more, waits until all queues are idle, and sends all threads away. Some
+    /// are not idle at the deadline: their names; it may be called again.
+    pub(crate) fn close_down(&'static self, deadline: Option<Instant>) -> Result<(), Vec<String>> {
+        // ORDERING: no pairing: who makes a queue at the same time may make it or not; under the
+        // registry's lock it is either closed below or knows.
+        self.is_shut.store(true, Ordering::Relaxed);
+        self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
+        let wqs = self.wqs();
+        wqs.iter().for_each(|wq| wq.close(SHUT));
+        self.service.discard_timers();
+        let mut rest = Rest::new();
+        loop {
+            let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();
+            if busy.is_empty() {
+                break;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(busy.into_iter().map(|wq| wq.name.to_string()).collect());
+            }
+            rest.rest();
+        }
+        for rescuer in wqs.iter().filter_map(|wq| wq.rescuer.get()) {
+            rescuer.stop();
+        }
+        let is_first = !std::mem::replace(&mut lock(&self.registry).is_closing, true);
+        if is_first {
+            self.dismiss_threads();
+        }
+        Ok(())
+    }
+
+    fn dismiss_threads(&'static self) {
+        // A thread that still acts on what it saw earlier may make a pool; it will be a closed one.
+        lock(&self.registry).is_closing = true;
+        self.service.stop();
+        self.watchdog.stop();
+        self.sentinels.stop();
+        self.bh.stop();
+        for pool in self.pools() {
+            pool.close();
+        }
+        self.crew.dismiss();
+    }
+
+    #[cfg(all(test, shuttle))]
+    fn wait_for_queues(&'static self) {
+        let mut registry = lock(&self.registry);
+        let all_gone = registry.has_queues().then(|| Arc::new(Event::new()));
+        registry.all_gone.clone_from(&all_gone);
+        drop(registry);
+        if let Some(all_gone) = all_gone {
+            all_gone.wait(None);
+        }
+        let reaper = lock(&self.registry).reaper.clone();
+        if let Some(reaper) = reaper {
+            reaper.destroy();
+            self.forget_wq(reaper.key);
+        }
+    }
+
+    /// The queue that takes down queues whose last handle was dropped where one cannot wait.
+    pub(super) fn reaper(&'static self) -> Arc<Wq> {
+        let mut registry = lock(&self.registry);
+        if let Some(reaper) = &registry.reaper {
+            return Arc::clone(reaper);
+        }
+        let reaper = self.register(&mut registry, "reaper", REAPER);
+        registry.reaper = Some(Arc::clone(&reaper));
+        reaper
+    }
+}

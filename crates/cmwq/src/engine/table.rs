@@ -1,0 +1,90 @@
+//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only while no pool is
+//! vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
+//!
+//! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
+
+use cmwq_core::PoolId;
+
+use crate::engine::pool::Pool;
+use crate::os::published::Published;
+use crate::os::sync::{AtomicU32, Ordering};
+
+#[cfg(not(any(loom, shuttle)))]
+const CHUNK: usize = 256;
+/// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
+#[cfg(not(any(loom, shuttle)))]
+const CHUNKS: usize = 256;
+// A model makes a table for each execution, and has a few pools.
+#[cfg(any(loom, shuttle))]
+const CHUNK: usize = 2;
+#[cfg(any(loom, shuttle))]
+const CHUNKS: usize = 4;
+
+pub(crate) type PoolTable = Table<Pool>;
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    /// The first id.
+    first: u32,
+    chunks: [Published<Chunk<T>>; CHUNKS],
+    len: AtomicU32,
+}
+
+type Chunk<T> = [Published<T>; CHUNK];
+
+impl<T> Table<T> {
+    /// An empty table whose ids begin with `first`.
+    pub(crate) fn new(first: u32) -> Self {
+        Self {
+            first,
+            chunks: std::array::from_fn(|_| Published::nothing()),
+            len: AtomicU32::new(0),
+        }
+    }
+
+    /// The entry with this id.
+    #[inline]
+    pub(crate) fn get(&self, id: PoolId) -> Option<&T> {
+        let index = id.0.wrapping_sub(self.first) as usize;
+        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK].get()
+    }
+
+    /// Whether there is room for no more.
+    pub(crate) fn is_full(&self) -> bool {
+        // ORDERING: no pairing: asked under the lock that calls of `push` hold.
+        self.len.load(Ordering::Relaxed) as usize >= CHUNK * CHUNKS
+    }
+
+    /// Adds what `make` makes for the next id. Calls must not overlap.
+    pub(crate) fn push(&self, make: impl FnOnce(PoolId) -> Box<T>) -> &T {
+        // ORDERING: no pairing: calls do not overlap.
+        let index = self.len.load(Ordering::Relaxed) as usize;
+        assert!(index < CHUNK * CHUNKS, "more than {} worker pools", CHUNK * CHUNKS);
+        let slot = &self.chunks[index / CHUNK];
+        let fresh = || Box::new(std::array::from_fn(|_| Published::nothing()));
+        let chunk = slot.get().unwrap_or_else(|| slot.publish(fresh()));
+        let entry = chunk[index % CHUNK].publish(make(PoolId(self.first + index as u32)));
+        // ORDERING: no pairing: a count; each entry is published by itself.
+        self.len.store(index as u32 + 1, Ordering::Relaxed);
+        entry
+    }
+
+    /// All entries.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed over.
+        let len = self.len.load(Ordering::Relaxed);
+        (0..len).filter_map(|index| self.get(PoolId(self.first + index)))
+    }
+
+    /// The ids that entries have or had in an earlier table end here.
+    pub(crate) fn end(&self) -> u32 {
+        // ORDERING: no pairing: see `push`.
+        self.first + self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is the id of an earlier table, which ends where this one begins.
+    pub(crate) fn is_earlier(&self, id: PoolId) -> bool {
+        id.0 < self.first
+    }
+}

@@ -1,0 +1,307 @@
+//! A worker's thread as others see it: how to wake it, and how to tell what it is doing.
+
+use std::fmt;
+
+use cmwq_core::detect::evidence::{self, Seen, Used};
+use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
+
+use crate::detect::hog::HogMarks;
+use crate::detect::meter::Meter;
+use crate::engine::title::Title;
+use crate::observe::inspect::WorkerMirror;
+use crate::os::clock;
+use crate::os::park::Parker;
+use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
+
+/// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the
+/// sentinel) may hold one longer than its owner lives: at worst the next owner wakes for nothing.
+#[derive(Debug)]
+pub(crate) struct Berth {
+    pub(crate) parker: Parker,
+}
+
+static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
+
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) type BerthsGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Berth>>;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_berths() -> BerthsGuard {
+    crate::os::sync::lock_plain(&FREE_BERTHS)
+}
+
+impl Berth {
+    pub(crate) fn take() -> &'static Self {
+        let free = FREE_BERTHS.lock().ok().and_then(|mut free| free.pop());
+        free.unwrap_or_else(|| Box::leak(Box::new(Self { parker: Parker::new() })))
+    }
+}
+
+/// The ways to look at a thread, opened by the thread itself when it starts.
+#[derive(Debug, Default)]
+pub(crate) struct Senses {
+    pub(crate) switches: Option<SwitchRecords>,
+    pub(crate) stat: Option<StatFile>,
+    pub(crate) clock: Option<CpuClock>,
+    pub(crate) tid: libc::pid_t,
+}
+
+/// See the module header.
+pub(crate) struct Thread {
+    pub(crate) berth: &'static Berth,
+    pub(crate) title: Title,
+    pub(crate) meter: Meter,
+    pub(crate) mirror: WorkerMirror,
+    senses: OnceLock<Senses>,
+    /// The run whose function the thread is in; 0 outside functions. What happens outside them
+    /// (waiting for a pool's lock, say) is not blocking in the sense of concurrency management.
+    run: AtomicU64,
+    /// The CPU on which that function was entered.
+    cpu: AtomicU32,
+    /// The thread's CPU time when it was last looked at, and when that was.
+    looked_at: AtomicU64,
+    looked_when: AtomicU64,
+    /// Looks in a row that found its CPU time standing still, for when nothing better than it can
+    /// be had.
+    still: AtomicU32,
+    hog: HogMarks,
+    /// Its CPU time when it was first found blocked in this run; 0: it was not.
+    blocked_at: AtomicU64,
+    /// Its CPU time when an item of which that was known ended, or when it began itself.
+    ended_at: AtomicU64,
+    /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
+    is_unbound: AtomicBool,
+    /// Which guest of which pool a lent worker is, or `AT_HOME`.
+    guest: AtomicU64,
+    /// Where its stack is; empty: not known.
+    stack: [AtomicU64; 2],
+}
+
+const AT_HOME: u64 = u64::MAX;
+
+impl Thread {
+    pub(crate) fn new(title: String, mirror: WorkerMirror) -> Self {
+        Self {
+            berth: Berth::take(),
+            title: Title::new(title),
+            meter: Meter::new(mirror.record()),
+            mirror,
+            senses: OnceLock::new(),
+            run: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            looked_at: AtomicU64::new(0),
+            looked_when: AtomicU64::new(0),
+            still: AtomicU32::new(0),
+            hog: HogMarks::default(),
+            blocked_at: AtomicU64::new(0),
+            ended_at: AtomicU64::new(0),
+            is_unbound: AtomicBool::new(false),
+            guest: AtomicU64::new(AT_HOME),
+            stack: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    pub(crate) fn set_senses(&self, senses: Senses) {
+        // ORDERING: no pairing: a hint, see below.
+        self.ended_at.store(sense::current_cpu_time(), Ordering::Relaxed);
+        let _ = self.senses.set(senses);
+    }
+
+    /// The thread's id, once it has begun; 0 before.
+    pub(crate) fn tid(&self) -> libc::pid_t {
+        self.senses.get().map_or(0, |senses| senses.tid)
+    }
+
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`, `is_unbound`, `guest`, `stack`): no
+    // pairing: hints for detectors. What a detector concludes is applied under the pool's lock, with the run's number.
+
+    #[inline]
+    pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
+        self.cpu.store(cpu, Ordering::Relaxed);
+        self.run.store(seq, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn leave_function(&self) {
+        self.run.store(0, Ordering::Relaxed);
+    }
+
+    /// The thread was found blocked in run `seq`.
+    pub(crate) fn note_blocked(&self, seq: u64) {
+        if self.blocked_at.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let clock = self.senses.get().and_then(|senses| senses.clock);
+        if let Some(now) = clock.and_then(CpuClock::now_ns)
+            && self.is_in_run(seq)
+        {
+            self.blocked_at.store(now.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// It was found blocked in the run that has just ended.
+    #[inline]
+    pub(crate) fn was_blocked(&self) -> bool {
+        self.blocked_at.load(Ordering::Relaxed) != 0
+    }
+
+    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was found blocked
+    /// in it. What came before includes runs since `ended_at` in which it was not found blocked.
+    pub(crate) fn take_waited(&self) -> Option<Waited> {
+        let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
+        if blocked == 0 {
+            return None;
+        }
+        let now = self.senses.get()?.clock?.now_ns()?;
+        let ended = self.ended_at.swap(now, Ordering::Relaxed);
+        let (before, after) = (blocked.saturating_sub(ended), now.saturating_sub(blocked));
+        Some(Waited { before, after })
+    }
+
+    #[inline]
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.is_unbound.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unbound(&self, is_unbound: bool) {
+        self.is_unbound.store(is_unbound, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_in_run(&self, seq: u64) -> bool {
+        self.run.load(Ordering::Relaxed) == seq
+    }
+
+    pub(crate) fn cpu(&self) -> u32 {
+        self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the thread, in run `seq`, is blocked. `patient`: the caller comes back at
+    /// intervals, so the cheap look at the CPU time may spare the dearer one at the state.
+    pub(crate) fn look(&self, seq: u64, patient: bool) -> Seen {
+        if !self.is_in_run(seq) {
+            return Seen::Unknown;
+        }
+        let Some(senses) = self.senses.get() else { return Seen::Unknown };
+        let seen = evidence::look(&mut View { thread: self, senses }, patient);
+        if seen == Seen::Blocked {
+            self.hog.slept();
+        }
+        if self.is_in_run(seq) { seen } else { Seen::Unknown }
+    }
+
+    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To be
+    /// asked at intervals, by one thread.
+    pub(crate) fn hogs(&self, seq: u64, thresh: Nanos) -> bool {
+        let Some(senses) = self.senses.get().filter(|_| self.is_in_run(seq)) else { return false };
+        let Some(cpu) = senses.clock.and_then(CpuClock::now_ns) else { return false };
+        let now = clock::now();
+        let seen = Evidence { seq, cpu, now };
+        self.hog.judge(seen, thresh, || sense::nr_sleeps(senses.tid)) && self.is_in_run(seq)
+    }
+
+    /// Notes where the calling thread's stack is, which is this one's.
+    pub(crate) fn note_stack(&self) {
+        let stack = sense::sched::stack();
+        self.stack[0].store(stack.start, Ordering::Relaxed);
+        self.stack[1].store(stack.end, Ordering::Relaxed);
+    }
+
+    #[cfg_attr(not(feature = "stacks"), allow(dead_code, reason = "nobody else wants to know"))]
+    pub(crate) fn stack(&self) -> std::ops::Range<u64> {
+        self.stack[0].load(Ordering::Relaxed)..self.stack[1].load(Ordering::Relaxed)
+    }
+
+    /// See [`Meter::pending`].
+    pub(crate) fn pending_time(&self, pwq: PwqId) -> u64 {
+        self.clock_at_home().map_or(0, |clock| self.meter.pending(pwq, clock))
+    }
+
+    /// See [`Meter::forget`].
+    pub(crate) fn forget_pwq(&self, pwq: PwqId, core: &mut PoolState) {
+        if let Some(clock) = self.clock_at_home() {
+            self.meter.forget(pwq, clock, core);
+        }
+    }
+
+    /// The thread's clock, unless it serves another pool's pwqs.
+    fn clock_at_home(&self) -> Option<CpuClock> {
+        self.senses.get()?.clock.filter(|_| self.guest().is_none())
+    }
+
+    /// The thread serves that pool as that guest, or is at home again.
+    pub(crate) fn set_guest(&self, guest: Option<(PoolId, WorkerId)>) {
+        let packed = guest.map_or(AT_HOME, |(pool, id)| u64::from(pool.0) << 32 | u64::from(id.0));
+        self.guest.store(packed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn guest(&self) -> Option<(PoolId, WorkerId)> {
+        let packed = self.guest.load(Ordering::Relaxed);
+        (packed != AT_HOME).then_some((PoolId((packed >> 32) as u32), WorkerId(packed as u32)))
+    }
+
+    /// Whether a thread that was seen blocked in run `seq` has come back.
+    pub(crate) fn is_back(&self, seq: u64) -> bool {
+        let Some(senses) = self.senses.get() else { return false };
+        let mut view = View { thread: self, senses };
+        self.is_in_run(seq) && evidence::is_back(&mut view) && self.is_in_run(seq)
+    }
+}
+
+/// A thread, as a look from outside finds it.
+struct View<'a> {
+    thread: &'a Thread,
+    senses: &'a Senses,
+}
+
+impl evidence::Senses for View<'_> {
+    fn switched(&mut self) -> Option<evidence::Switch> {
+        Some(match self.senses.switches.as_ref()?.last() {
+            Switch::Blocked => evidence::Switch::Blocked,
+            Switch::Running | Switch::Preempted => evidence::Switch::Runnable,
+            Switch::None => evidence::Switch::None,
+        })
+    }
+
+    fn used(&mut self) -> Option<Used> {
+        let cpu_now = self.senses.clock?.now_ns()?;
+        let (now, thread) = (clock::now(), self.thread);
+        let used = cpu_now.saturating_sub(thread.looked_at.swap(cpu_now, Ordering::Relaxed));
+        let passed = now.saturating_sub(thread.looked_when.swap(now, Ordering::Relaxed));
+        if used != 0 {
+            thread.still.store(0, Ordering::Relaxed);
+        }
+        Some(Used::of(used, passed))
+    }
+
+    fn is_blocked(&mut self) -> Option<bool> {
+        Some(self.senses.stat.as_ref()?.state().ok()?.is_blocked())
+    }
+
+    fn stood_still(&mut self) -> u32 {
+        self.thread.still.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let _ = self.berth.parker.take();
+        // A model checker's words must not outlive the execution they were made in.
+        if cfg!(not(any(loom, shuttle)))
+            && let Ok(mut free) = FREE_BERTHS.lock()
+        {
+            free.push(self.berth);
+        }
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread")
+            .field("run", &self.run.load(Ordering::Relaxed))
+            .field("cpu", &self.cpu())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! The armed timers: a wheel of those that are reasons to wake up, and one of those that are not.
+//!
+//! Deferrable timers expire when the service thread is awake anyway: for another timer, or because a
+//! worker that is about to sleep [says so](Timers::deferred_at). Nothing wakes for them alone.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Nanos, Timer, Wheel};
+
+use crate::engine::plan::NEVER;
+
+/// See the module header. Lock: timers.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    prompt: Wheel,
+    /// Made with the first timer that goes there.
+    deferrable: Option<Wheel>,
+    tag: u32,
+}
+
+/// What arming demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Armed {
+    /// That the wheel is looked at by then.
+    Prompt(Nanos),
+    /// Nothing; [`Timers::deferred_at`] may have changed.
+    Deferred,
+}
+
+impl Timers {
+    /// No timers. `tag`: see [`Wheel::tagged`].
+    pub(crate) fn new(now: Nanos, tag: u32) -> Self {
+        Self { prompt: Wheel::tagged(now, tag), deferrable: None, tag }
+    }
+
+    /// Arms a timer.
+    ///
+    /// # Safety
+    /// As for [`Wheel::arm`].
+    pub(crate) unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) -> Armed {
+        // SAFETY: valid by the caller's promise, which is passed on.
+        unsafe {
+            if timer.as_ref().is_deferrable() {
+                let tag = self.tag;
+                let wheel = self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag));
+                wheel.arm(timer, at);
+                Armed::Deferred
+            } else {
+                Armed::Prompt(self.prompt.arm(timer, at))
+            }
+        }
+    }
+
+    /// Disarms a timer; `false`: it was not armed.
+    ///
+    /// # Safety
+    /// As for [`Wheel::cancel`].
+    pub(crate) unsafe fn cancel(&mut self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: valid by the caller's promise, which is passed on.
+        unsafe {
+            if timer.as_ref().is_deferrable() {
+                self.deferrable.as_mut().is_some_and(|wheel| wheel.cancel(timer))
+            } else {
+                self.prompt.cancel(timer)
+            }
+        }
+    }
+
+    /// Whether another process's wheel has the timer; not any more.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    pub(crate) unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { self.prompt.forget_foreign(timer) }
+    }
+
+    /// See [`Wheel::has_at`].
+    pub(crate) fn has_at(&self, timer: usize) -> bool {
+        self.prompt.has_at(timer)
+            || self.deferrable.as_ref().is_some_and(|wheel| wheel.has_at(timer))
+    }
+
+    /// Takes the next timer that is due; see [`Wheel::expire_some`].
+    pub(crate) fn expire_some(&mut self, now: Nanos, budget: &mut usize) -> Option<NonNull<Timer>> {
+        let prompt = self.prompt.expire_some(now, budget);
+        prompt.or_else(|| self.deferrable.as_mut()?.expire_some(now, budget))
+    }
+
+    /// When the timers are a reason to be awake.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        self.prompt.next_deadline()
+    }
+
+    /// From when on there is something to do for deferrable timers, for who is awake anyway.
+    pub(crate) fn deferred_at(&self) -> Nanos {
+        self.deferrable.as_ref().and_then(Wheel::next_deadline).unwrap_or(NEVER)
+    }
+}

@@ -1,0 +1,168 @@
+//! The name a worker's thread shows in `ps -L` and `top -H`.
+//!
+//! The kernel composes `kworker/0:1+desc` when somebody reads it. A process must set the name, a
+//! system call, so here the worker only notes what it is doing, and the service thread sets the
+//! names that have become wrong, a little later: `kworker/0:1+desc` for a worker that runs an item
+//! of queue `desc`, `kworker/0:1-desc` for one that did last and is idle. Short items and short
+//! naps of a busy worker cost nothing.
+
+use std::fs;
+
+use cmwq_core::WqKey;
+
+use crate::engine::current;
+use crate::engine::runtime::Runtime;
+use crate::os::sense;
+use crate::os::sync::{AtomicU32, Ordering, PlainMutex};
+
+/// No queue.
+const NONE: u32 = u32::MAX;
+/// A queue that is gone.
+const GONE: u32 = u32::MAX - 1;
+/// What the item says it is, in place of its queue.
+const SAID: u32 = u32::MAX - 2;
+
+/// Longest description, in bytes. KERNEL: `WORKER_DESC_LEN` less the terminating null — same.
+const MAX_DESC: usize = 31;
+
+/// One worker's title.
+#[derive(Debug)]
+pub(crate) struct Title {
+    base: String,
+    tid: AtomicU32,
+    /// The queue whose item the worker runs, or `NONE`.
+    doing: AtomicU32,
+    /// The queue that the name shows behind a `+`, or `NONE`.
+    shown: AtomicU32,
+    /// What the last item said that said anything; counts while `doing` or `shown` is `SAID`.
+    said: PlainMutex<String>,
+}
+
+impl Title {
+    pub(crate) fn new(base: String) -> Self {
+        let none = || AtomicU32::new(NONE);
+        Self {
+            base,
+            tid: AtomicU32::new(0),
+            doing: none(),
+            shown: none(),
+            said: PlainMutex::default(),
+        }
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    // ORDERING (all accesses here): no pairing: a title is for people.
+
+    /// Called once by the thread itself.
+    pub(crate) fn set_tid(&self) {
+        self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
+    }
+
+    /// The kernel's number of the thread, between [`set_tid`](Self::set_tid) and
+    /// [`forget_tid`](Self::forget_tid).
+    pub(crate) fn tid(&self) -> Option<libc::pid_t> {
+        libc::pid_t::try_from(self.tid.load(Ordering::Relaxed)).ok().filter(|tid| *tid != 0)
+    }
+
+    /// Called by the thread itself when it ends.
+    pub(crate) fn forget_tid(&self) {
+        self.tid.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that an item of `wq` is about to run, or none. `true`: the name is wrong now.
+    #[inline]
+    pub(crate) fn note(&self, wq: Option<WqKey>) -> bool {
+        let doing = wq.map_or(NONE, |wq| wq.0);
+        self.doing.store(doing, Ordering::Relaxed);
+        self.shown.load(Ordering::Relaxed) != doing
+    }
+
+    /// The item that the worker runs says what it is. The next item's [`note`](Self::note) ends it.
+    fn say(&self, desc: &str) {
+        if let Ok(mut said) = self.said.lock() {
+            desc.clone_into(&mut said);
+        }
+        self.doing.store(SAID, Ordering::Relaxed);
+        if self.shown.load(Ordering::Relaxed) == SAID {
+            // It shows another text.
+            self.shown.store(GONE, Ordering::Relaxed);
+        }
+    }
+
+    /// The queue is gone: its name, if shown, is out of date.
+    pub(crate) fn forget(&self, wq: WqKey) {
+        if self.shown.load(Ordering::Relaxed) == wq.0 {
+            self.shown.store(GONE, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the name if it is wrong. By the service thread.
+    pub(crate) fn settle(&self, runtime: &'static Runtime) {
+        let doing = self.doing.load(Ordering::Relaxed);
+        let shown = self.shown.swap(doing, Ordering::Relaxed);
+        let tid = self.tid.load(Ordering::Relaxed);
+        if doing == shown || tid == 0 {
+            return;
+        }
+        let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
+        let desc = self.desc_of(what, runtime).unwrap_or_default();
+        // Without /proc the name stays as it is.
+        let _ = fs::write(
+            format!("/proc/self/task/{tid}/comm"),
+            sense::sched::fitting_name(&format!("{}{sign}{desc}", self.base)),
+        );
+    }
+
+    fn desc_of(&self, what: u32, runtime: &'static Runtime) -> Option<String> {
+        match what {
+            SAID => self.said(),
+            wq => runtime.wq_name(WqKey(wq)),
+        }
+    }
+
+    fn said(&self) -> Option<String> {
+        self.said.lock().map(|said| said.clone()).ok()
+    }
+
+    /// What the item that runs has said that it does, if it has.
+    pub(crate) fn desc(&self) -> Option<String> {
+        (self.doing.load(Ordering::Relaxed) == SAID).then(|| self.said()).flatten()
+    }
+
+    /// The name as it ought to be now, in full. KERNEL: `wq_worker_comm` — same.
+    pub(crate) fn comm(&self, runtime: &'static Runtime) -> String {
+        let doing = self.doing.load(Ordering::Relaxed);
+        let shown = self.shown.load(Ordering::Relaxed);
+        let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
+        match self.desc_of(what, runtime) {
+            Some(desc) => format!("{}{sign}{desc}", self.base),
+            None => self.base.clone(),
+        }
+    }
+}
+
+/// Says what the running item is doing: shown behind the worker's name, `kworker/0:1+desc`, in place of the queue's
+/// name, until the worker starts its next item. At most 31 bytes are kept, of which Linux shows what fits the 15 of a
+/// thread's name. Outside of a work function, and in items of BH queues, it does nothing.
+///
+/// The name is changed by another thread, a few milliseconds later. May be called at any rate; takes a lock that
+/// nobody holds for long.
+///
+/// KERNEL: `set_worker_desc` — same, with a string in place of a format.
+///
+/// ```
+/// let wq = cmwq::Workqueue::new("flush")?;
+/// wq.queue(|| cmwq::set_worker_desc("flush-8:0")).join().unwrap();
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+pub fn set_worker_desc(desc: &str) {
+    let end = (0..=MAX_DESC.min(desc.len())).rev().find(|&end| desc.is_char_boundary(end));
+    let desc = &desc[..end.unwrap_or(0)];
+    current::with_running(|runtime, thread| {
+        thread.title.say(desc);
+        runtime.service.settle_titles_soon();
+    });
+}

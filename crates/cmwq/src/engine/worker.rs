@@ -1,0 +1,379 @@
+//! The worker thread: a short loop over what the core says.
+//!
+//! It owns no decision. Between two lock holds it does exactly one of: run a function, create a
+//! worker, sleep, leave. The life of an item here: [`Worker::run`] → `PoolState::next` claims it →
+//! unlock → wake whom the claim says → the function → lock → `PoolState::finish` → `next` under the
+//! same hold.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use cmwq_core::help::Visit;
+use cmwq_core::{Claim, Kick, Next, WorkerId};
+
+use crate::detect::method::Detect;
+use crate::detect::verify;
+use crate::engine::attrs::{Priority, Sched};
+use crate::engine::current::{self, Context};
+use crate::engine::invoke;
+use crate::engine::lengths::Lengths;
+use crate::engine::pool::{Creator, Locked, Pool};
+use crate::engine::thread::{Senses, Thread};
+use crate::observe::inspect::Reason;
+use crate::observe::trace::{self, Kind};
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::sense::{self, CpuClock, StatFile, SwitchRecords};
+use crate::os::sync::{Arc, MutexGuard, without};
+
+/// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
+pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
+    #[cfg(test)]
+    if pool.runtime.fault_no_threads() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let name = thread.title.base().to_owned();
+    let stack = pool.runtime.params.stack_size;
+    #[cfg(shuttle)]
+    let berth = thread.berth;
+    let spawned =
+        pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
+    // Models have no berths that were another thread's before, so they always play what may happen
+    // with one: a wake-up that comes late, and to the wrong thread.
+    #[cfg(shuttle)]
+    berth.parker.unpark(park::WAKE);
+    spawned
+}
+
+/// A worker, or a rescuer during a visit, as seen by itself.
+pub(crate) struct Worker {
+    pub(crate) pool: &'static Pool,
+    pub(crate) id: WorkerId,
+    pub(crate) thread: Arc<Thread>,
+    lengths: Lengths,
+}
+
+impl Worker {
+    pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
+        Self { pool, id, thread, lengths: Lengths::default() }
+    }
+
+    fn main(self) {
+        self.prepare();
+        invoke::watch_thread();
+        let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
+        current::enter(&context);
+        // A late wake-up for the thread that had this berth before is no reason to begin.
+        loop {
+            self.thread.berth.parker.park(None);
+            if self.pool.lock_only().core.is_created(self.id) || without("worker.is_created") {
+                break;
+            }
+        }
+        self.thread.meter.begin();
+        trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
+        self.pool.repatriate();
+        self.run(&context);
+        current::leave();
+    }
+
+    /// Puts the thread where and how its pool wants it. What is refused is said once and done
+    /// without.
+    fn prepare(&self) {
+        let (spec, runtime) = (self.pool.spec(), self.pool.runtime);
+        self.pool.attach(&self.thread);
+        self.thread.note_stack();
+        if let Err(error) = spec.priority.assume(runtime.base_policy) {
+            say_refused(spec.priority, &error);
+        }
+        self.thread.set_senses(open_senses(self.pool.runtime.detect));
+    }
+
+    fn run(&self, context: &Context) {
+        let mut guard = self.pool.lock();
+        loop {
+            match guard.core.next(self.id, clock::now) {
+                Next::Run(claim) => guard = self.run_item(guard, context, claim),
+                Next::Manage => {
+                    self.thread.mirror.rest();
+                    self.pool.unlock(guard, Kick::None);
+                    self.pool.create_worker(Creator::Manager(self.id));
+                    guard = self.pool.lock();
+                }
+                Next::Sleep { watch } => {
+                    self.sleep(guard, context, watch);
+                    guard = self.pool.lock();
+                }
+                Next::Exit => {
+                    self.thread.meter.settle(&mut guard.core);
+                    self.thread.mirror.rest();
+                    guard.set_thread(self.id, None);
+                    guard.refresh_standby(self.pool);
+                    self.pool.unlock(guard, Kick::None);
+                    trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
+                    self.pool.detach(&self.thread);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One item, from its claim to the books behind it.
+    #[inline]
+    fn run_item(
+        &self,
+        mut guard: MutexGuard<'static, Locked>,
+        context: &Context,
+        claim: Claim,
+    ) -> MutexGuard<'static, Locked> {
+        self.thread.meter.turn_to(&mut guard.core, claim.pwq);
+        guard.show_start(self.pool, &self.thread, &claim);
+        let todo = guard.claimed(self.pool, claim.kick);
+        drop(guard);
+        self.pool.act(todo);
+        self.call_watched(context, &claim, claim.seq);
+        let mut guard = self.pool.lock_only();
+        let effects = guard.core.finish(self.id);
+        if effects.has_rest() {
+            drop(guard);
+            self.pool.act_effects(effects);
+            guard = self.pool.lock_only();
+        }
+        // What is in the inbox is younger than what is on the worklist.
+        if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
+            guard.empty_inbox(self.pool);
+        }
+        guard
+    }
+
+    /// The same, and the worker's own pool learns whether the item has waited.
+    #[inline]
+    fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
+        let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
+        self.call(context, claim, seq);
+        if sleeps.is_some() || self.thread.was_blocked() {
+            self.learn(sleeps);
+        }
+    }
+
+    /// `sleeps`: how often the thread had slept before, if the pool believed that the item waits.
+    #[cold]
+    fn learn(&self, sleeps: Option<u64>) {
+        let waited = self.thread.take_waited();
+        let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
+        let mut guard = self.pool.lock_only();
+        match waited {
+            Some(waited) => guard.core.item_waited(waited),
+            None if has_slept => {}
+            None => guard.core.item_did_not_wait(),
+        }
+    }
+
+    /// Calls the function. The item must not be touched afterwards.
+    #[inline]
+    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+        if self.thread.title.note(Some(claim.wq)) {
+            self.pool.runtime.service.settle_titles_soon();
+        }
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
+            self.pool.runtime.service.rescan_soon();
+        }
+        let begin = self.lengths.begin();
+        context.begin(claim, seq);
+        self.thread.enter_function(seq, cpu);
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe {
+            if trace::wants_runs() {
+                trace::run(self.pool, claim);
+            } else {
+                invoke::call(self.pool.runtime, claim);
+                trace::has_run(self.pool, claim);
+            }
+        }
+        self.thread.leave_function();
+        context.end();
+        if let Some(begin) = begin {
+            self.lengths.end(begin, claim.wq, self.pool.runtime);
+        }
+    }
+
+    /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
+    fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
+        self.thread.mirror.rest();
+        guard.mirror.settle_ring();
+        // The newest idle worker stands by: it is the one that would be woken.
+        let has_to_watch = guard.has_to_watch(self.pool);
+        if has_to_watch {
+            guard.refresh_standby(self.pool);
+        } else {
+            guard.unwatch(self.pool);
+        }
+        guard.answer_call();
+        let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
+        self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
+        self.pool.runtime.service.cull_at(cull);
+        if !watch && self.pool.pods.is_some() && self.lend(context) {
+            return;
+        }
+        if self.thread.title.note(None) {
+            self.pool.runtime.service.settle_titles_soon();
+        }
+        self.pool.runtime.service.wake_for_deferred();
+        if is_closed {
+            self.pool.dismiss_idle();
+        }
+        let tokens = self.thread.berth.parker.park(None);
+        if tokens & park::CHECK != 0 {
+            verify::on_alarm(self.pool, self.id);
+        }
+        if self.pool.pods.is_some() {
+            self.lengths.slept();
+        }
+        if self.thread.is_unbound() {
+            self.pool.rebind(&self.thread);
+        }
+        self.pool.repatriate();
+    }
+
+    /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
+    /// do.
+    fn lend(&self, context: &Context) -> bool {
+        // Of a pod that is taken, its CPU's sentinel calls it.
+        if self.pool.is_taken() {
+            return false;
+        }
+        let Some(busy) = self.pool.runtime.pool_to_help(self.pool) else { return false };
+        if !self.pool.may_lend() {
+            return false;
+        }
+        self.pool.create_worker(Creator::Spare);
+        let mut home = self.pool.lock();
+        let lent = home.core.lend(self.id);
+        if lent.is_some() {
+            home.mirror.decided(Reason::Lent);
+            self.thread.meter.settle(&mut home.core);
+        }
+        // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
+        self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
+        let Some(seq) = lent else { return false };
+        if self.thread.is_unbound() {
+            self.pool.rebind(&self.thread);
+        }
+        self.serve(context, busy, seq);
+        let mut home = self.pool.lock();
+        home.core.lend_end(self.id);
+        self.pool.unlock(home, Kick::None);
+        true
+    }
+
+    /// Runs items of another pool as its guest, until there are none or this worker's own pool has
+    /// work, or they are so short that it is not worth it.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
+        let (mut visit, mut is_wanted) = (Visit::begin(clock::now()), false);
+        let mut guard = busy.lock();
+        let guest = guard.core.guest_enter();
+        self.thread.set_guest(Some((busy.id, guest)));
+        self.thread.mirror.serve(busy.id.0, false);
+        while let Some(claim) = guard.core.guest_next(guest) {
+            self.thread.meter.turn_to(&mut guard.core, claim.pwq);
+            guard.show_start(busy, &self.thread, &claim);
+            busy.unlock(guard, claim.kick);
+            self.call_watched(context, &claim, seq);
+            let mut home = self.pool.lock();
+            seq = home.core.lend_again(self.id);
+            // Work of its own comes first, and so does the limit: another may have replaced it
+            // while it was blocked.
+            is_wanted =
+                home.core.work_waits() || home.core.is_over_capacity() || self.pool.is_taken();
+            self.pool.unlock(home, Kick::None);
+            // As at home, an item ends in the lock hold in which the next one begins.
+            guard = busy.lock();
+            let effects = guard.core.finish(guest);
+            if effects.has_rest() {
+                busy.unlock(guard, Kick::None);
+                busy.act_effects(effects);
+                guard = busy.lock();
+            }
+            visit.count(clock::now);
+            // Only the tick can find later that they are worth it.
+            let is_short = visit.is_short() && busy.has_tick;
+            if (is_wanted || is_short) && guard.core.guest_may_leave(guest) {
+                break;
+            }
+        }
+        self.thread.meter.settle(&mut guard.core);
+        self.thread.set_guest(None);
+        self.thread.mirror.serve(self.pool.id.0, true);
+        let is_short =
+            !is_wanted && busy.has_tick && visit.was_short(clock::now(), guard.core.work_waits());
+        if is_short {
+            guard.found_short(busy);
+        }
+        let kick = guard.core.guest_leave(guest);
+        busy.unlock(guard, kick);
+        if is_short {
+            busy.runtime.service.hurry();
+        }
+    }
+}
+
+#[cold]
+fn say_refused(priority: Priority, error: &io::Error) {
+    match priority.sched {
+        Sched::Normal => notice::once(Notice::Nice, || {
+            format!(
+                "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                priority.nice
+            )
+        }),
+        sched => notice::once(Notice::Sched, || {
+            format!("scheduling policy {sched:?} refused ({error}); some workers do without it")
+        }),
+    }
+}
+
+/// Opens what this thread is to be looked at with. Each may be refused; the detectors do with what
+/// is there.
+fn open_senses(detect: Detect) -> Senses {
+    let mut senses = Senses::default();
+    if cfg!(any(loom, shuttle)) {
+        return senses;
+    }
+    if detect == Detect::Perf {
+        match SwitchRecords::open_current_thread() {
+            Ok(switches) => senses.switches = Some(switches),
+            Err(refusal) => notice::once(Notice::PerfBudget, || {
+                format!(
+                    "no switch records for some workers ({refusal}); they are watched by the tick"
+                )
+            }),
+        }
+    }
+    senses.clock = CpuClock::of_current_thread().ok();
+    senses.tid = sense::sched::gettid();
+    match StatFile::open(sense::sched::gettid()) {
+        Ok(stat) => senses.stat = Some(stat),
+        Err(error) => notice::once(Notice::ProcMissing, || {
+            format!(
+                "thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual"
+            )
+        }),
+    }
+    senses
+}
+
+/// Calls something of the user's that must not unwind into the worker.
+pub(crate) fn guarded(what: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
+        // A payload may panic when it is dropped; what that panics with is leaked, or there would
+        // be no end to it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    }
+}
+
+/// How long a management loop may rest between two looks at a condition that somebody else changes.
+pub(crate) const SHORT_REST: Duration = Duration::from_millis(1);

@@ -1,0 +1,126 @@
+//! Waiting for what was queued before: flushes of whole queues.
+
+use cmwq_core::{FlushState, Kick, PwqRef, Start};
+
+use super::{State, Wq};
+use crate::engine::current;
+use crate::engine::flushing;
+use crate::observe::watchdog::WaitFor;
+use crate::os::park::Event;
+use crate::os::sync::{Arc, lock};
+
+/// What a queue needs to be flushed, made with the first flush that finds anything. Lock: WQ.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    books: FlushState<u64>,
+    /// Those that wait, by number.
+    flushers: Vec<(u64, Arc<Event>)>,
+    next: u64,
+}
+
+impl Flushes {
+    fn enter(&mut self, done: &Arc<Event>) -> u64 {
+        let me = self.next;
+        self.next += 1;
+        self.flushers.push((me, Arc::clone(done)));
+        me
+    }
+
+    fn leave(&mut self, me: u64) {
+        self.flushers.retain(|(id, _)| *id != me);
+    }
+
+    /// Of the flusher for whom the pwqs report.
+    fn first(&self) -> Option<Arc<Event>> {
+        let first = self.books.first()?;
+        let known = self.flushers.iter().find(|(id, _)| *id == first);
+        known.map(|(_, event)| Arc::clone(event))
+    }
+}
+
+impl State {
+    /// The colour of what is queued now.
+    pub(super) fn work_color(&self) -> u8 {
+        self.flushes.as_ref().map_or(0, |flushes| flushes.books.work_color())
+    }
+}
+
+impl Wq {
+    /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
+    pub(crate) fn flush(&self) {
+        if self.says_waits_for_itself("flushed") {
+            return;
+        }
+        flushing::check_dependency(self);
+        let done = Arc::new(Event::new());
+        let mut state = lock(&self.state);
+        let State { flushes, links, .. } = &mut *state;
+        if flushes.is_none() && links.is_empty() {
+            // Nothing is queued, and nobody waits.
+            return;
+        }
+        let flushes = flushes.get_or_insert_default();
+        let me = flushes.enter(&done);
+        let books = &mut flushes.books;
+        let start = books.start(me, &mut |flush, color| self.prep_pwqs(links, flush, color));
+        if start == Start::Done {
+            flushes.leave(me);
+            return;
+        }
+        drop(state);
+        current::waiting_for(WaitFor::Queue(self.key), || done.wait(None));
+        self.hand_over(me);
+    }
+
+    /// The woken flusher leaves; the first one takes care of the others.
+    fn hand_over(&self, me: u64) {
+        let mut state = lock(&self.state);
+        let State { flushes, links, .. } = &mut *state;
+        let Some(flushes) = flushes else { return };
+        let Flushes { books, flushers, .. } = &mut **flushes;
+        flushers.retain(|(id, _)| *id != me);
+        if !books.is_first(me) {
+            return;
+        }
+        let mut finished = Vec::new();
+        books.cascade(&mut |flush, color| self.prep_pwqs(links, flush, color), |flusher| {
+            finished.push(flusher)
+        });
+        let events: Vec<_> =
+            flushers.iter().filter(|(id, _)| finished.contains(id)).cloned().collect();
+        drop(state);
+        for (_, event) in events {
+            event.set();
+        }
+    }
+
+    /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
+    fn prep_pwqs(&self, links: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
+        // Without a colour to flush only that of new items changes, and a flush may be counting.
+        if flush.is_some() {
+            self.pwqs_to_flush.restart();
+        }
+        for at in links {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
+            let mut guard = pool.lock();
+            if guard.core.flush_prep(at.pwq, flush, color) {
+                self.pwqs_to_flush.add();
+            }
+            pool.unlock(guard, Kick::None);
+        }
+        flush.is_some() && !self.pwqs_to_flush.done()
+    }
+
+    /// One pwq has nothing of the flushed colour left.
+    pub(crate) fn flush_pwq_done(&self) {
+        if !self.pwqs_to_flush.done() {
+            return;
+        }
+        let state = lock(&self.state);
+        let event = state.flushes.as_ref().and_then(|flushes| flushes.first());
+        drop(state);
+        if let Some(event) = event {
+            event.set();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What keeps a queue in being, and finds it again after a fork.
+
+use std::fmt;
+use std::ptr;
+
+use cmwq_core::WqKey;
+
+use super::{DESTROYING, Wq};
+use crate::engine::current;
+use crate::engine::fork;
+use crate::engine::reclaim;
+use crate::engine::rescuer::Rescuer;
+use crate::engine::runtime::Runtime;
+#[cfg(not(any(loom, shuttle)))]
+use crate::os::sync::PlainGuard;
+use crate::os::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, PlainMutex, acquire, lock_plain, release,
+};
+
+/// What keeps a queue in being: the last one to go drains the queue and takes it down.
+#[derive(Clone)]
+pub(crate) struct Handle(pub(super) Arc<Owner>);
+
+pub(crate) struct Owner {
+    wq: Arc<Wq>,
+    /// In a child of the process that made `wq`: the queue that it has instead. One that a parent,
+    /// itself a child, had is leaked.
+    heir: AtomicPtr<Arc<Wq>>,
+    /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
+    pub(super) nr_timers: AtomicU64,
+    /// The thread that drops it has more to do than to wait.
+    is_hurried: bool,
+    /// Taken down already, by [`Handle::destroy`].
+    is_destroyed: AtomicBool,
+}
+
+/// Held while a child makes itself a queue.
+static HEIRS: PlainMutex<()> = PlainMutex::new(());
+
+/// See `fork`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
+    lock_plain(&HEIRS)
+}
+
+impl Handle {
+    pub(crate) fn new(wq: Arc<Wq>) -> Self {
+        let (heir, nr_timers) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(0));
+        let is_destroyed = AtomicBool::new(false);
+        Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed }))
+    }
+
+    /// The queue.
+    ///
+    /// # Panics
+    /// In a child that uses the library for the first time, if its service thread or the queue's
+    /// rescuer cannot be created.
+    #[inline]
+    pub(crate) fn wq(&self) -> &Wq {
+        self.0.wq()
+    }
+
+    /// Makes the queue in a child that has none yet: [`wq`](Self::wq) does not panic afterwards.
+    ///
+    /// # Errors
+    /// If its service thread or the queue's rescuer cannot be created.
+    #[inline]
+    pub(crate) fn make_ready(&self) -> Result<(), crate::Error> {
+        self.0.try_wq().map(drop)
+    }
+
+    /// The queue, for looking at it: does not keep it from being taken down.
+    pub(crate) fn shared(&self) -> Arc<Wq> {
+        let owner = &self.0;
+        let own = owner.own();
+        own.unwrap_or_else(|| {
+            owner.wq();
+            owner.own().expect("a child has its own queue once it was asked for")
+        })
+    }
+
+    /// Takes the queue down now, though there may be other handles: armed timers have one, and find
+    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue goes
+    /// with its last handle.
+    pub(crate) fn destroy(&self) -> bool {
+        if is_inside(self.key) || current::in_bh() {
+            self.close(DESTROYING);
+            return false;
+        }
+        self.wq().destroy();
+        // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
+        self.0.is_destroyed.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Drops it without waiting: if it is the last one, others take the queue down.
+    pub(crate) fn drop_later(self) {
+        if let Some(mut owner) = Arc::into_inner(self.0) {
+            owner.is_hurried = true;
+        }
+    }
+}
+
+impl Owner {
+    #[inline]
+    pub(super) fn wq(&self) -> &Wq {
+        self.try_wq().unwrap_or_else(|error| self.say_there_is_none(&error))
+    }
+
+    #[inline]
+    fn try_wq(&self) -> Result<&Wq, crate::Error> {
+        if self.wq.generation == fork::generation() { Ok(&self.wq) } else { self.heir() }
+    }
+
+    #[cold]
+    fn say_there_is_none(&self, error: &crate::Error) -> ! {
+        panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
+    }
+
+    /// What a child has already, if it has.
+    fn known_heir(&self) -> Option<&Arc<Wq>> {
+        // ORDERING: Acquire pairs with the Release in `heir`.
+        let heir = self.heir.load(acquire("heir"));
+        // SAFETY: null or leaked by `heir`.
+        unsafe { heir.as_ref() }.filter(|wq| wq.generation == fork::generation())
+    }
+
+    #[cold]
+    fn heir(&self) -> Result<&Wq, crate::Error> {
+        if let Some(wq) = self.known_heir() {
+            return Ok(wq);
+        }
+        let _heirs = lock_plain(&HEIRS);
+        if let Some(wq) = self.known_heir() {
+            return Ok(wq);
+        }
+        let wq = Box::leak(Box::new(self.make_heir()?));
+        // ORDERING: Release pairs with the Acquire in `known_heir`.
+        self.heir.store(ptr::from_mut(wq), release("heir"));
+        Ok(wq)
+    }
+
+    fn make_heir(&self) -> Result<Arc<Wq>, crate::Error> {
+        let wq = Runtime::global()?.new_wq(&self.wq.name, self.wq.spec)?;
+        self.wq.bequeath(&wq);
+        if wq.spec.mem_reclaim {
+            Rescuer::start(&wq).map_err(|error| {
+                crate::Error::thread("cannot create the queue's rescuer", error)
+            })?;
+        }
+        Ok(wq)
+    }
+
+    /// The queue of this process, if it has one.
+    fn own(&self) -> Option<Arc<Wq>> {
+        if self.wq.generation == fork::generation() {
+            return Some(Arc::clone(&self.wq));
+        }
+        // The parent's queue is the parent's to take down.
+        self.known_heir().cloned()
+    }
+}
+
+impl Wq {
+    /// Gives what was set after it was made to the queue that a child has in its place. What some
+    /// thread was just changing when the process was forked is lost.
+    fn bequeath(&self, heir: &Self) {
+        let Ok(state) = self.state.try_lock() else { return };
+        let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
+        let attrs = state.attrs_set();
+        drop(state);
+        if let Some(attrs) = attrs {
+            heir.set_first_attrs(attrs);
+        }
+        heir.set_max_active(max_active);
+        heir.set_min_active(min_active);
+        if self.is_in_sysfs() {
+            // A queue that the child made may have the name already; then this one cannot be found by it.
+            let _ = heir.runtime.enter_sysfs(heir);
+        }
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Wq;
+
+    #[inline]
+    fn deref(&self) -> &Wq {
+        self.wq()
+    }
+}
+
+/// Whether the caller is one of the queue's items, or its rescuer.
+fn is_inside(key: WqKey) -> bool {
+    current::current_wq() == Some(key) || reclaim::rescued_wq() == Some(key)
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let Some(wq) = self.own() else { return };
+        // ORDERING: see `Handle::destroy`.
+        if self.is_destroyed.load(Ordering::Relaxed) {
+            return wq.runtime.forget_wq(wq.key);
+        }
+        if self.is_hurried || is_inside(wq.key) || current::in_bh() {
+            // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
+            // somebody else does.
+            wq.runtime.destroy_later(wq);
+        } else {
+            wq.destroy();
+            wq.runtime.forget_wq(wq.key);
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.wq(), f)
+    }
+}

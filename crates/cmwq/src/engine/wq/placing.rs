@@ -1,0 +1,360 @@
+//! Which pools a queue's slots lead to: making links, replacing them, removing what was replaced.
+//!
+//! A change publishes the new link first and then retires the old pwq under its pool's lock. Who
+//! queues meanwhile either gets in before that, and is served there, or is refused there, and finds
+//! the new link. Only unbound and ordered queues have links that change; their pools are never
+//! saturated, so the way into a pool without its lock (its inbox) never leads to a retired pwq.
+//!
+//! Ordered queues: all but the oldest pwq are plugged, and `State::links` is oldest first, so
+//! whoever removes the oldest unplugs the next. Order holds because an item that got into an older
+//! pwq was queued before, as far as anybody can tell, and those behind it wait.
+
+use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
+
+use super::{Kind, Spec, State, Wq};
+use crate::engine::attrs::Attrs;
+use crate::engine::limit::NodeCpus;
+use crate::engine::link::{Link, Slot, Store};
+use crate::engine::pool::{Pool, Todo};
+use crate::engine::runtime::Found;
+use crate::engine::runtime::placement::Layout;
+use crate::observe::inspect::QueueSettings;
+use crate::os::sync::{Arc, lock};
+
+/// What a queue needs for its links, made with the first one. Lock: WQ.
+#[derive(Debug)]
+pub(super) struct Placing {
+    /// If others than the default ones.
+    attrs: Option<Attrs>,
+    store: Store,
+    /// Replaced pwqs that have not drained yet; they are in `State::links` too.
+    retired: Vec<PwqRef>,
+    /// Counters of pwqs that were removed.
+    removed: PwqStats,
+}
+
+/// What is left to do once WQ is dropped.
+#[derive(Debug, Default)]
+struct After {
+    todos: Vec<(&'static Pool, Todo)>,
+    unused: Vec<&'static Pool>,
+}
+
+impl Placing {
+    fn new() -> Self {
+        Self { attrs: None, store: Store::new(), retired: Vec::new(), removed: PwqStats::default() }
+    }
+}
+
+impl State {
+    fn placing(&mut self) -> &mut Placing {
+        self.placing.get_or_insert_with(|| Box::new(Placing::new()))
+    }
+
+    /// Attributes that are not the default ones.
+    pub(super) fn attrs_set(&self) -> Option<Attrs> {
+        self.placing.as_ref()?.attrs.clone()
+    }
+
+    /// Counters of pwqs that were removed.
+    pub(super) fn removed(&self) -> PwqStats {
+        self.placing.as_ref().map_or_else(PwqStats::default, |placing| placing.removed)
+    }
+
+    pub(super) fn count_removed(&mut self, stats: PwqStats) {
+        self.placing().removed += stats;
+    }
+
+    fn is_retired(&self, at: PwqRef) -> bool {
+        self.placing.as_ref().is_some_and(|placing| placing.retired.contains(&at))
+    }
+}
+
+impl Wq {
+    /// Whether its links can be replaced.
+    #[inline]
+    pub(super) fn is_replaceable(&self) -> bool {
+        matches!(self.spec.kind, Kind::Unbound | Kind::Ordered)
+    }
+
+    /// Whether items that go this way are to ask for it again. `pool` is the link's, locked.
+    ///
+    /// An ordered queue looks at its slot, too. The id of a pwq that is gone may have come to a new one
+    /// of the same queue, to which the slot does not lead yet: what took the old link there would be
+    /// behind items that are queued after it.
+    #[inline]
+    pub(super) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
+        let leads_here = || {
+            let slot = self.slots.get().and_then(|slots| slots.first());
+            slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, link))
+        };
+        self.is_replaceable()
+            && (!pool.accepts(link.pwq, self.key)
+                || self.spec.kind == Kind::Ordered && !leads_here())
+    }
+
+    /// Its attributes.
+    pub(crate) fn attrs(&self) -> Attrs {
+        self.attrs_in(&lock(&self.state))
+    }
+
+    fn attrs_in(&self, state: &State) -> Attrs {
+        let placing = state.placing.as_ref();
+        placing.and_then(|placing| placing.attrs.clone()).unwrap_or_else(|| self.default_attrs())
+    }
+
+    pub(crate) fn default_attrs(&self) -> Attrs {
+        default_attrs(&self.spec)
+    }
+
+    /// Shows limits and attributes. Under WQ.
+    pub(crate) fn show_settings(&self, state: &State) {
+        let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
+        let attrs = &self.attrs_in(state);
+        let settings = QueueSettings { max_active, min_active, attrs };
+        self.mirror.settle(&self.runtime.inspect, &settings);
+    }
+
+    /// The attributes of a queue that nothing was queued on yet.
+    pub(crate) fn set_first_attrs(&self, attrs: Attrs) {
+        let mut state = lock(&self.state);
+        state.placing().attrs = Some(attrs);
+        self.show_settings(&state);
+    }
+
+    // ---- links
+
+    #[cold]
+    pub(super) fn make_link<'a>(&'a self, slots: &'a [Slot], index: usize) -> &'a Link {
+        let mut state = lock(&self.state);
+        if let Some(link) = slots[index].get() {
+            return link;
+        }
+        loop {
+            let found = match self.layout(&state) {
+                Some(layout) => self.pool_behind(&layout, index),
+                None => self.bound_pool(&state, index),
+            };
+            let found = found.or_else(|| self.pool_in_use(&state));
+            let found = found.expect("there are fewer pools than there may be");
+            if self.lead(&mut state, (index, &slots[index]), &found) {
+                break;
+            }
+        }
+        slots[index].get().expect("it leads somewhere now")
+    }
+
+    /// Where an unbound or ordered queue leads.
+    fn layout(&self, state: &State) -> Option<Layout> {
+        let kind = self.spec.kind;
+        self.is_replaceable().then(|| self.runtime.layout(kind, &self.attrs_in(state)))
+    }
+
+    fn pool_behind(&self, layout: &Layout, index: usize) -> Option<Found> {
+        self.runtime.pool_by_key(layout.key(self.runtime.machine.cpus[index]))
+    }
+
+    fn bound_pool(&self, state: &State, index: usize) -> Option<Found> {
+        let priority = self.attrs_in(state).priority();
+        self.runtime.pool_by_key(self.runtime.key_for(self.spec, priority, index))
+    }
+
+    /// Where the queue leads already: better than nowhere, if there may be no more pools.
+    fn pool_in_use(&self, state: &State) -> Option<Found> {
+        let in_use = state.links.iter().rev().find(|at| !state.is_retired(**at))?;
+        self.runtime.pool(in_use.pool).map(Found::now)
+    }
+
+    /// Leads a slot to `pool`, by a pwq of its own: the CPUs of a pod share workers, and behind
+    /// `max_active` each has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
+    ///
+    /// `false`: the pool is another one's meanwhile, and has to be looked for again.
+    fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), found: &Found) -> bool {
+        let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
+        let Some(pwq) = self.add_pwq(state, found, cpu) else { return false };
+        let link = state.placing().store.link(Link { pool: found.pool, pwq });
+        // SAFETY: the store is dropped with the queue, as the slots are.
+        unsafe { slot.set(link) };
+        true
+    }
+
+    fn add_pwq(&self, state: &mut State, found: &Found, cpu: Option<u32>) -> Option<PwqId> {
+        let pool = found.pool;
+        let (spread, is_frozen) = (self.spread(state), self.is_frozen());
+        let counts = |node| self.runtime.inspect.node(self.key, node);
+        // Not its node when it was made: nobody knew that of a CPU that had never been on.
+        let of = self.runtime.placement.now().node_of(&pool.home());
+        let (max_active, node) = state.limits.of(of, is_frozen, &spread, counts);
+        let config = PwqConfig {
+            wq: self.key,
+            max_active,
+            node: node.map(|node| node as Arc<dyn NodeSlots>),
+            cpu_intensive: self.spec.cpu_intensive,
+            rescuer: self.spec.mem_reclaim,
+            work_color: state.work_color(),
+        };
+        let is_second = self.spec.kind == Kind::Ordered && !state.links.is_empty();
+        let pwq = pool.add_pwq(&found.spec, config, is_second, cpu)?;
+        state.links.push(PwqRef { pool: pool.id, pwq });
+        Some(pwq)
+    }
+
+    /// The CPUs over which `max_active` is split, if it is.
+    pub(crate) fn spread(&self, state: &State) -> Vec<NodeCpus> {
+        match self.layout(state) {
+            _ if !state.limits.is_split() => Vec::new(),
+            Some(layout) => self.runtime.spread(&layout),
+            None => self.runtime.managed_spread(),
+        }
+    }
+
+    // ---- changes
+
+    /// Changes the attributes of an unbound or ordered queue. KERNEL: `apply_workqueue_attrs` —
+    /// same.
+    pub(crate) fn apply_attrs(&self, attrs: Attrs) {
+        debug_assert!(self.is_replaceable());
+        self.change(|state| state.placing().attrs = Some(attrs));
+    }
+
+    /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all.
+    pub(crate) fn update_attrs(&self, what: impl FnOnce(&mut Attrs)) {
+        debug_assert!(self.is_replaceable());
+        self.change(|state| {
+            let mut attrs = self.attrs_in(state);
+            what(&mut attrs);
+            state.placing().attrs = Some(attrs);
+        });
+    }
+
+    /// The process's CPUs, the default scope or the CPUs of unbound queues have changed. KERNEL:
+    /// `wq_update_unbound_numa`, `workqueue_apply_unbound_cpumask` — same.
+    pub(crate) fn follow_placement(&self) {
+        self.change(|_| ());
+    }
+
+    fn change(&self, what: impl FnOnce(&mut State)) {
+        let mut after = After::default();
+        let mut state = lock(&self.state);
+        what(&mut state);
+        self.show_settings(&state);
+        // Without any pwq there is nothing to replace, or the queue was destroyed.
+        if !state.links.is_empty()
+            && let Some(layout) = self.layout(&state)
+        {
+            self.relink(&mut state, &layout, &mut after);
+        }
+        drop(state);
+        self.act(after);
+        // The CPUs over which it is split have changed, too.
+        self.adjust_max_active();
+    }
+
+    /// Leads every slot in use where it should lead now. A pool that cannot be made is done without:
+    /// the slot stays as it is.
+    fn relink(&self, state: &mut State, layout: &Layout, after: &mut After) {
+        let Some(slots) = self.slots.get() else { return };
+        let led = |slot: &Slot| slot.get().map(|link| (link.pool, link.at()));
+        let changes: Vec<_> = slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| {
+                let (old, _) = led(slot)?;
+                let found = self.pool_behind(layout, index)?;
+                (!std::ptr::eq(found.pool, old)).then_some(((index, slot), found))
+            })
+            .collect();
+        if changes.is_empty() {
+            return;
+        }
+        let links = state.links.clone();
+        let before: Vec<_> = links.into_iter().filter(|at| !state.is_retired(*at)).collect();
+        for (slot, mut found) in changes {
+            while !self.lead(state, slot, &found) {
+                let Some(again) = self.pool_behind(layout, slot.0) else { break };
+                found = again;
+            }
+        }
+        for at in before {
+            if !slots.iter().any(|slot| led(slot).is_some_and(|(_, to)| to == at)) {
+                self.retire(state, at, after);
+            }
+        }
+        self.unplug_oldest(state, after);
+    }
+
+    fn retire(&self, state: &mut State, at: PwqRef, after: &mut After) {
+        let Some(pool) = self.runtime.pool(at.pool) else { return };
+        let mut guard = pool.lock();
+        let is_idle = guard.core.retire_pwq(at.pwq);
+        guard.mirror.retire_pwq(at.pwq);
+        after.todos.push((pool, guard.todo(pool, Kick::None)));
+        drop(guard);
+        state.placing().retired.push(at);
+        if is_idle {
+            self.remove_retired(state, at, after);
+        }
+    }
+
+    fn remove_retired(&self, state: &mut State, at: PwqRef, after: &mut After) {
+        let Some(stats) = self.remove_pwq(at) else { return };
+        state.count_removed(stats);
+        self.mirror.settle_retired(&state.removed());
+        state.links.retain(|other| *other != at);
+        state.placing().retired.retain(|other| *other != at);
+        after.unused.extend(self.runtime.pool(at.pool));
+    }
+
+    /// The oldest pwq of an ordered queue may start items.
+    fn unplug_oldest(&self, state: &State, after: &mut After) {
+        let oldest = state.links.first().filter(|_| self.spec.kind == Kind::Ordered);
+        let Some(at) = oldest else { return };
+        let Some(pool) = self.runtime.pool(at.pool) else { return };
+        let mut guard = pool.lock();
+        let kick = guard.core.unplug_pwq(at.pwq);
+        after.todos.push((pool, guard.todo(pool, kick)));
+    }
+
+    /// Some replaced pwq has drained. KERNEL: `pwq_release_workfn` — same.
+    #[cold]
+    pub(crate) fn release_retired(&self) {
+        let mut after = After::default();
+        let mut state = lock(&self.state);
+        let retired = state.placing.as_ref().map(|placing| placing.retired.clone());
+        for at in retired.unwrap_or_default() {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
+            let guard = pool.lock();
+            let is_idle = guard.core.pwq_load(at.pwq).is_some_and(|load| !load.2);
+            pool.unlock(guard, Kick::None);
+            if is_idle {
+                self.remove_retired(&mut state, at, &mut after);
+            }
+        }
+        self.unplug_oldest(&state, &mut after);
+        drop(state);
+        self.act(after);
+    }
+
+    /// The queue is leaving all pools.
+    pub(super) fn forget_retired(state: &mut State) {
+        if let Some(placing) = &mut state.placing {
+            placing.retired.clear();
+        }
+    }
+
+    fn act(&self, after: After) {
+        for (pool, todo) in after.todos {
+            pool.act(todo);
+        }
+        self.runtime.watchdog.work_waits(&self.runtime.service);
+        for pool in after.unused {
+            pool.close_if_unused();
+        }
+    }
+}
+
+/// Those of a queue that was given none.
+pub(super) fn default_attrs(spec: &Spec) -> Attrs {
+    let priority = spec.default_priority();
+    Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() }
+}

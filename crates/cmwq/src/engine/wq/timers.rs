@@ -1,0 +1,168 @@
+//! What the timers of delayed items have to do with their queue: they keep it in being, and when
+//! they expire their items are queued together.
+//!
+//! Arming and cancelling a timer take the timers' lock anyway, so under it the armed timers of a
+//! queue are counted by plain arithmetic, and all of them together hold one reference. One atomic
+//! operation for each would be a seventh of what arming costs.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Kick, WorkItem};
+
+use super::handle::Owner;
+use super::{Handle, Link, Queueing, Wq};
+use crate::os::sync::{Arc, Ordering};
+
+/// A [`Handle`] of which armed timers share one reference. Valid while it is counted.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimersHandle(NonNull<Owner>);
+
+impl Handle {
+    /// As a pointer, which keeps its reference until [`from_raw`](Self::from_raw).
+    pub(crate) fn into_raw(self) -> NonNull<()> {
+        // SAFETY: an `Arc` is not null.
+        unsafe { NonNull::new_unchecked(Arc::into_raw(self.0).cast_mut().cast()) }
+    }
+
+    /// # Safety
+    /// `raw` must come from [`into_raw`](Self::into_raw), and its reference be taken over once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Arc::from_raw(raw.as_ptr().cast_const().cast()) })
+    }
+
+    /// For a timer that is going to be armed and [counted](TimersHandle::add).
+    pub(crate) fn for_timer(&self) -> TimersHandle {
+        let owner = Arc::as_ptr(&self.0).cast_mut();
+        // SAFETY: an `Arc` is not null.
+        TimersHandle(unsafe { NonNull::new_unchecked(owner) })
+    }
+
+    /// How many timers are armed.
+    #[cfg(all(test, loom))]
+    pub(crate) fn nr_timers(&self) -> u64 {
+        self.0.nr_timers.load(Ordering::Relaxed)
+    }
+
+    /// How many references there are, that of the timers included.
+    #[cfg(all(test, loom))]
+    pub(crate) fn nr_references(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+}
+
+impl TimersHandle {
+    /// One more timer is armed.
+    ///
+    /// # Safety
+    /// Caller holds the timers' lock, and a handle of the queue or a counted timer.
+    pub(crate) unsafe fn add(self) {
+        // SAFETY: kept in being by the caller.
+        let nr_timers = unsafe { &self.0.as_ref().nr_timers };
+        // ORDERING (here and below): no pairing: only under the timers' lock.
+        let before = nr_timers.load(Ordering::Relaxed);
+        nr_timers.store(before + 1, Ordering::Relaxed);
+        if before == 0 {
+            // SAFETY: it comes from an `Arc`, of which the caller has a reference.
+            unsafe { Arc::increment_strong_count(self.0.as_ptr()) };
+        }
+    }
+
+    /// `count` timers have come or were cancelled. The last one leaves a handle, to be dropped
+    /// without the lock.
+    ///
+    /// # Safety
+    /// Caller holds the timers' lock; that many were added and not taken away yet.
+    #[must_use]
+    pub(crate) unsafe fn sub(self, count: u64) -> Option<Handle> {
+        // SAFETY: kept in being by what is counted.
+        let nr_timers = unsafe { &self.0.as_ref().nr_timers };
+        let left = nr_timers.load(Ordering::Relaxed) - count;
+        nr_timers.store(left, Ordering::Relaxed);
+        // SAFETY: the reference that the first one took.
+        (left == 0).then(|| Handle(unsafe { Arc::from_raw(self.0.as_ptr()) }))
+    }
+
+    /// As [`sub`](Self::sub) for one timer, with a handle in any case.
+    ///
+    /// # Safety
+    /// As for `sub`.
+    pub(crate) unsafe fn exchange(self) -> Handle {
+        // SAFETY: passed on to the caller.
+        unsafe { self.sub(1) }.unwrap_or_else(|| {
+            // SAFETY: it comes from an `Arc`, of which the other timers have a reference.
+            Handle(unsafe {
+                Arc::increment_strong_count(self.0.as_ptr());
+                Arc::from_raw(self.0.as_ptr())
+            })
+        })
+    }
+
+    /// The queue.
+    ///
+    /// # Safety
+    /// The timer must be counted until the reference is last used.
+    pub(crate) unsafe fn wq<'a>(self) -> &'a Wq {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.as_ref() }.wq()
+    }
+}
+
+impl Wq {
+    /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
+    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and with
+    /// one wake-up: each by itself would preempt the caller, where it shares the CPU with the worker
+    /// that it wakes.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item), for each item.
+    pub(crate) unsafe fn queue_claimed_all(
+        &self,
+        cpu: Option<u32>,
+        items: &[NonNull<WorkItem>],
+        mut refused: impl FnMut(NonNull<WorkItem>),
+    ) {
+        if !self.lets_in() {
+            // Also no link is made: the queue may have been taken down.
+            for &item in items {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
+                    refused(item);
+                }
+            }
+            return;
+        }
+        let link = self.link(cpu);
+        let Link { pool, pwq } = *link;
+        // Not only under the lock: this brings the items into the cache.
+        let is_at_home = |item: &NonNull<WorkItem>| {
+            // SAFETY: valid by the caller's promise.
+            let last = unsafe { item.as_ref() }.word().pool();
+            last.is_none_or(|last| last == pool.id)
+        };
+        for run in items.chunk_by(|one, next| is_at_home(one) == is_at_home(next)) {
+            if is_at_home(&run[0]) {
+                let (mut guard, mut kick) = (pool.lock(), Kick::None);
+                let is_replaced = self.is_replaced(link, &guard.core);
+                if !is_replaced {
+                    for &item in run {
+                        // SAFETY: PENDING is owned by the caller.
+                        kick = kick.or(unsafe { guard.core.enqueue(pwq, item) });
+                    }
+                }
+                pool.unlock(guard, kick);
+                if !is_replaced {
+                    continue;
+                }
+            }
+            for &item in run {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
+                    refused(item);
+                }
+            }
+        }
+    }
+}

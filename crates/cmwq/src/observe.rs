@@ -1,0 +1,17 @@
+//! Makes the engine visible: mapping, trace, dumps, stalls, and the socket through which others change settings.
+
+#[cfg_attr(any(loom, shuttle), path = "observe/control_model.rs")]
+pub mod control;
+pub mod doctor;
+pub mod inspect;
+#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+pub mod metrics;
+pub(crate) mod show;
+#[cfg_attr(any(not(feature = "stacks"), any(loom, shuttle)), path = "observe/stacks_none.rs")]
+pub(crate) mod stacks;
+pub(crate) mod symbol;
+#[cfg(not(any(loom, shuttle)))]
+pub mod sysfs;
+#[doc(hidden)]
+pub mod trace;
+pub mod watchdog;

@@ -1,0 +1,507 @@
+//! What is where in the mapping.
+//!
+//! Everything is made of 64-bit words in the machine's byte order. Page 0 is the header; behind it are tables of
+//! records of one size each, whose places the header tells. A record begins with the count of
+//! [`record`](super::record) and its *life*: 0 while it is free, and another number for each thing that it was given to.
+//!
+//! | word | header |
+//! |---|---|
+//! | 0 | [`MAGIC`] |
+//! | 1 | [`VERSION`]: another one means that nothing else can be understood |
+//! | 2 | length of the mapping in bytes |
+//! | 3… | [`Header`], whose words keep their places within a version; new ones come behind |
+//! | 64… | for each table, in the order of [`TABLES`]: [`TABLE_WORDS`] words, see [`TableWords`] |
+//!
+//! Within a version records may grow at their ends: a reader takes what it knows. Tables do not get more records
+//! within a version, and lie behind each other: a reader refuses what is larger, and tables that overlap.
+//!
+//! All counts are of one writer at a time (the pool's lock, or the thread that the record is about), stored
+//! without ordering; words that belong together are written between two steps of the record's count.
+
+use std::mem::offset_of;
+use std::ptr;
+
+use cmwq_core::PwqCounts;
+
+use crate::os::sync::AtomicU64;
+
+/// `cmwq-map`, as a little-endian number.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"cmwq-map");
+/// Of the layout.
+pub(crate) const VERSION: u64 = 1;
+/// No mask, node, CPU, pool, …
+pub(crate) const NONE: u64 = u64::MAX;
+/// Words of the header page.
+pub(crate) const HEADER_WORDS: usize = 512;
+/// Where the tables' words begin.
+pub(crate) const TABLES_AT: usize = 64;
+/// Words for each table.
+pub(crate) const TABLE_WORDS: usize = 8;
+/// How many decisions a pool remembers.
+pub(crate) const RING: usize = 15;
+/// Words of a decision.
+pub(crate) const DECISION_WORDS: usize = 4;
+/// Words of a set of CPUs, behind its number of words.
+pub(crate) const MASK_WORDS: usize = 64;
+
+/// Defines words that a writer shares and a copy of them.
+macro_rules! words {
+    ($(#[$doc:meta])* $shared:ident, $copy:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[repr(C, align(64))]
+        #[derive(Debug)]
+        pub(crate) struct $shared {
+            $($(#[$field_doc])* pub(crate) $field: AtomicU64,)*
+        }
+
+        #[doc = concat!("A copy of [`", stringify!($shared), "`].")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $copy {
+            $($(#[$field_doc])* pub(crate) $field: u64,)*
+        }
+
+        impl $copy {
+            /// How many words there are.
+            pub(crate) const WORDS: usize = [$(stringify!($field)),*].len();
+
+            /// Missing words are 0.
+            pub(crate) fn from_words(words: &[u64]) -> Self {
+                let mut words = words.iter().copied();
+                $(let $field = words.next().unwrap_or_default();)*
+                Self { $($field),* }
+            }
+        }
+
+        const _: () = assert!($copy::WORDS * 8 <= size_of::<$shared>());
+    };
+}
+
+words! {
+    /// The header. Constant unless it says otherwise.
+    Header, HeaderWords {
+        magic,
+        version,
+        /// Of the whole mapping.
+        bytes,
+        /// The process, in its own PID namespace.
+        pid,
+        /// Another one for each mapping.
+        nonce,
+        /// `CLOCK_MONOTONIC` when it was made, in ns. All times in the mapping are of this clock.
+        born_ns,
+        /// The time of day when it was made, in ns since 1970.
+        born_unix_ns,
+        /// 0 until everything above is there.
+        is_ready,
+        nr_tables,
+        /// How blocking is noticed: the place of it in [`crate::Detect`].
+        detect,
+        /// The place in [`AffinityScope::ALL`](crate::AffinityScope::ALL). Changes.
+        default_scope,
+        /// Masks: CPUs that may be the process's, those that are, those for unbound queues, those asked for.
+        possible,
+        /// Changes.
+        allowed,
+        /// Changes.
+        unbound,
+        /// Changes.
+        requested,
+        isolated,
+        /// Queues of the process are [frozen](crate::freeze). Changes.
+        is_frozen,
+        /// CPU time, in ns, after which an item is CPU-intensive.
+        hog_thresh_ns,
+        /// CPUs' worth of time of the cgroup's quota, in thousandths.
+        quota_milli,
+        /// The process has shut the library down.
+        is_shut,
+        /// Workqueues that there are, with or without a record. Changes.
+        nr_queues,
+        /// Where names of functions begin, in bytes from the beginning: see [`super::functions`].
+        functions,
+        /// How many bytes those are.
+        functions_bytes,
+    }
+}
+
+words! {
+    /// A table, as the header tells.
+    TableHeader, TableWords {
+        /// Which: a place in [`TABLES`].
+        kind,
+        /// Of the first record, in bytes from the beginning.
+        offset,
+        /// Words from one record to the next.
+        stride,
+        /// Records that there is room for.
+        capacity,
+        /// Records that were ever used: those behind are zero.
+        used,
+        /// Records in use now.
+        live,
+        /// Things that there was no room for, now.
+        missed,
+    }
+}
+
+words! {
+    /// A worker pool.
+    PoolRecord, PoolWords {
+        seq,
+        life,
+        id,
+        /// See [`PoolKind`](super::PoolKind).
+        kind,
+        /// Of a per-CPU or BH pool.
+        cpu,
+        /// A signed number.
+        nice,
+        /// Policy and, of real-time ones, priority: see [`super::Sched`].
+        sched,
+        /// Mask: where its workers may run.
+        cpus,
+        /// Mask: where they begin to.
+        pod,
+        node,
+        /// How many may run at once. Changes.
+        concurrency,
+        /// `POOL_…`. Changes.
+        flags,
+        /// Pwqs that lead here.
+        refs,
+        /// Workers, idle and running ones: 21 bits each, from the top.
+        counts,
+        /// Items on the worklist wait for a worker: 1, else 0.
+        work_waits,
+        /// When an item was last started.
+        progress_ns,
+        created,
+        culled,
+        /// Creations that failed.
+        failed,
+        /// `errno` of the last failure.
+        errno,
+    }
+}
+
+/// The pool's CPU, or its pod's last one, has gone.
+pub(crate) const POOL_AWAY: u64 = 1 << 0;
+/// Workers may leave the pod.
+pub(crate) const POOL_STRAY: u64 = 1 << 1;
+/// No queue leads there.
+pub(crate) const POOL_UNUSED: u64 = 1 << 2;
+/// Workers were asked to stay in the pod.
+pub(crate) const POOL_STRICT: u64 = 1 << 3;
+
+/// See [`PoolRecord`].
+pub(crate) const fn pack_counts(workers: u32, idle: u32, running: u32) -> u64 {
+    (workers as u64) << 42 | (idle as u64 & COUNT) << 21 | (running as u64 & COUNT)
+}
+
+/// Undoes [`pack_counts`].
+pub(crate) const fn unpack_counts(counts: u64) -> (u32, u32, u32) {
+    ((counts >> 42) as u32, (counts >> 21 & COUNT) as u32, (counts & COUNT) as u32)
+}
+
+const COUNT: u64 = (1 << 21) - 1;
+
+words! {
+    /// A worker, a rescuer or a BH context.
+    WorkerRecord, WorkerWords {
+        // What changes with each item comes first, in one line of the cache.
+        seq,
+        life,
+        /// The function of the item that it runs, or 0.
+        func,
+        /// The item.
+        work,
+        /// The key of its queue.
+        queue,
+        /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`. Of an item that was started
+        /// while the pool was watched: the tick before that.
+        since_ns,
+        /// Items started.
+        runs,
+        /// The pool that is served: the worker's own, or one that it is lent to or visits.
+        pool,
+        /// `WORKER_…`, and what is believed of it: see [`pack_belief`]. Changes.
+        flags,
+        tid,
+        /// The pool it belongs to, or `NONE`.
+        home,
+        /// Whose the CPU time since then is: pool and pwq as in [`pwq_id`], or `NONE`.
+        meter_pwq,
+        /// The thread's CPU time up to which all is settled, in ns.
+        meter_settled,
+        /// Of a rescuer: its queue's key. Of a BH context: its CPU.
+        of,
+        /// The name, as in `ps -L`, without what is behind `+`.
+        title0,
+        title1,
+    }
+}
+
+/// Of a `WQ_MEM_RECLAIM` queue.
+pub(crate) const WORKER_RESCUER: u64 = 1 << 0;
+/// A BH context.
+pub(crate) const WORKER_BH: u64 = 1 << 1;
+/// Serves another pool than its own.
+pub(crate) const WORKER_LENT: u64 = 1 << 4;
+/// Believed blocked, in the run whose number is above [`BELIEF_SHIFT`].
+const WORKER_BLOCKED: u64 = 1 << 2;
+/// Seen to hog the CPU in that run.
+const WORKER_HOG: u64 = 1 << 3;
+/// Where the run's number begins.
+const BELIEF_SHIFT: u32 = 8;
+/// Flags that do not end with a run.
+const LASTING: u64 = WORKER_RESCUER | WORKER_BH | WORKER_LENT;
+
+/// What is believed of a worker in the run of this number, into its flags. The next run need not take it back.
+pub(crate) const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
+    let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
+    flags & LASTING | run << BELIEF_SHIFT | blocked | if is_hog { WORKER_HOG } else { 0 }
+}
+
+/// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes [`pack_belief`].
+pub(crate) const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
+    let is_of_run = flags >> BELIEF_SHIFT == run & (u64::MAX >> BELIEF_SHIFT);
+    (is_of_run && flags & WORKER_BLOCKED != 0, is_of_run && flags & WORKER_HOG != 0)
+}
+
+words! {
+    /// A workqueue.
+    QueueRecord, QueueWords {
+        seq,
+        life,
+        key,
+        name0,
+        name1,
+        name2,
+        name3,
+        /// See [`QueueKind`](super::QueueKind).
+        kind,
+        /// The kernel's `WQ_…` bits.
+        flags,
+        max_active,
+        min_active,
+        /// For all pwqs together, or `NONE`.
+        total,
+        nice,
+        sched,
+        /// Mask, or `NONE` for all.
+        cpumask,
+        /// As `default_scope`, or `NONE` for the default one.
+        scope,
+        strict,
+        /// Counters of pwqs that are gone.
+        started,
+        completed,
+        cpu_time,
+        cpu_intensive,
+        cm_wakeup,
+        repatriated,
+        mayday,
+        rescued,
+        cancelled,
+    }
+}
+
+words! {
+    /// Where a queue meets a pool.
+    PwqRecord, PwqWords {
+        seq,
+        life,
+        started,
+        completed,
+        /// Items admitted and not finished. These three are the core's own counters, see [`PwqRecord::counts`].
+        active,
+        cancelled,
+        cm_wakeup,
+        /// Settled, in µs.
+        cpu_time,
+        cpu_intensive,
+        repatriated,
+        mayday,
+        rescued,
+        /// The queue's key.
+        queue,
+        /// Pool and pwq: see [`pwq_id`].
+        id,
+        /// The CPU that this way is for; `NONE`: for all.
+        cpu,
+        max_active,
+        /// Replaced by another one.
+        retired,
+        /// Others wait behind `max_active`: 1, else 0.
+        has_inactive,
+    }
+}
+
+impl PwqRecord {
+    /// Where the core counts.
+    #[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "no mapping in models"))]
+    pub(crate) fn counts(&'static self) -> &'static PwqCounts {
+        const { assert!(size_of::<PwqCounts>() == PwqCounts::WORDS * 8) };
+        let first = ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, started)).cast();
+        // SAFETY: the three words from there on are atomics of 64 bits, as are the counts, and live for ever. Models have
+        // other atomics, and no mapping.
+        unsafe { &*first }
+    }
+}
+
+words! {
+    /// A node's share of a queue's `max_active`.
+    NodeRecord, NodeWords {
+        seq,
+        life,
+        nr,
+        max,
+        nr_waiting,
+        /// The queue's key.
+        queue,
+        /// `NONE`: no node holds the pods.
+        node,
+    }
+}
+
+words! {
+    /// A pod of an affinity scope.
+    PodRecord, PodWords {
+        seq,
+        life,
+        /// As `default_scope`.
+        scope,
+        /// Which of the scope's.
+        index,
+        cpus,
+        node,
+    }
+}
+
+/// A set of CPUs, never changed.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct MaskRecord {
+    pub(crate) seq: AtomicU64,
+    pub(crate) life: AtomicU64,
+    pub(crate) len: AtomicU64,
+    pub(crate) words: [AtomicU64; MASK_WORDS],
+}
+
+/// The last decisions of the pool whose record has the same place.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct RingRecord {
+    pub(crate) seq: AtomicU64,
+    pub(crate) life: AtomicU64,
+    /// How many decisions there were, repeats not counted.
+    pub(crate) next: AtomicU64,
+    /// Each: the [`Reason`](super::Reason), how often in a row, when first, when last.
+    pub(crate) words: [AtomicU64; RING * DECISION_WORDS],
+}
+
+/// The tables in their order, and how many records of each there is room for.
+pub(crate) const TABLES: [(&str, usize, usize); 8] = [
+    ("pools", size_of::<PoolRecord>(), 4096),
+    ("rings", size_of::<RingRecord>(), 4096),
+    ("workers", size_of::<WorkerRecord>(), 16_384),
+    ("queues", size_of::<QueueRecord>(), 16_384),
+    ("pwqs", size_of::<PwqRecord>(), 65_536),
+    ("nodes", size_of::<NodeRecord>(), 16_384),
+    ("pods", size_of::<PodRecord>(), 8192),
+    ("masks", size_of::<MaskRecord>(), 8192),
+];
+
+/// LIMIT: within a version, records do not become longer than so many times what they are now.
+pub(crate) const MAX_GROWTH: usize = 2;
+/// LIMIT: bytes of a mapping. What a reader believes is no longer than the tables and names of a whole one.
+pub(crate) const MAX_BYTES: u64 = {
+    let (mut bytes, mut kind) = (HEADER_WORDS * 8 + super::functions::MOST_WORDS * 8, 0);
+    while kind < TABLES.len() {
+        let (_, size, capacity) = TABLES[kind];
+        bytes += (size * MAX_GROWTH * capacity).next_multiple_of(4096);
+        kind += 1;
+    }
+    bytes as u64
+};
+
+/// Places in [`TABLES`].
+pub(crate) mod table {
+    pub(crate) const POOLS: usize = 0;
+    pub(crate) const RINGS: usize = 1;
+    pub(crate) const WORKERS: usize = 2;
+    pub(crate) const QUEUES: usize = 3;
+    pub(crate) const PWQS: usize = 4;
+    pub(crate) const NODES: usize = 5;
+    pub(crate) const PODS: usize = 6;
+    pub(crate) const MASKS: usize = 7;
+}
+
+/// Where each table begins, and where the mapping ends, in bytes.
+pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
+    let mut at = HEADER_WORDS * 8;
+    let offsets = TABLES.map(|(_, size, capacity)| {
+        let here = at;
+        at = (at + size * capacity).next_multiple_of(4096);
+        here
+    });
+    (offsets, at)
+}
+
+/// A pwq, in one word.
+pub(crate) const fn pwq_id(pool: u32, pwq: u32) -> u64 {
+    (pool as u64) << 32 | pwq as u64
+}
+
+/// Text in words, cut to fit.
+pub(crate) fn pack_text<const WORDS: usize>(text: &str) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(text.as_bytes().chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_ne_bytes(eight);
+    }
+    words
+}
+
+/// Undoes [`pack_text`].
+pub(crate) fn unpack_text(words: &[u64]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What all records begin with.
+pub(crate) trait Record: 'static {
+    /// See [`super::record`].
+    fn seq(&self) -> &AtomicU64;
+    /// See the module header.
+    fn life(&self) -> &AtomicU64;
+}
+
+macro_rules! records {
+    ($($record:ident)*) => {
+        $(impl Record for $record {
+            fn seq(&self) -> &AtomicU64 {
+                &self.seq
+            }
+
+            fn life(&self) -> &AtomicU64 {
+                &self.life
+            }
+        })*
+    };
+}
+
+records!(PoolRecord WorkerRecord QueueRecord PwqRecord NodeRecord PodRecord MaskRecord RingRecord);
+
+// Both sides count on these.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<Header>() <= TABLES_AT * 8);
+    assert!(size_of::<TableHeader>() == TABLE_WORDS * 8);
+    assert!(TABLES_AT + TABLES.len() * TABLE_WORDS <= HEADER_WORDS);
+    assert!(size_of::<WorkerRecord>() == 128);
+    assert!(offset_of!(PwqRecord, completed) == offset_of!(PwqRecord, started) + 8);
+    assert!(offset_of!(PwqRecord, active) == offset_of!(PwqRecord, started) + 16);
+};

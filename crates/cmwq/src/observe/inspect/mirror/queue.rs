@@ -1,0 +1,150 @@
+//! A queue's record, and those of its nodes.
+
+use cmwq_core::{PwqStats, WqKey};
+
+use super::{Inspect, flags_word, or_none, sched_word, scope_word, set, set_stats, signed};
+use crate::engine::attrs::Attrs;
+use crate::engine::wq::{Kind, Spec};
+use crate::observe::inspect::layout::{NONE, NodeRecord, QueueRecord, pack_text};
+use crate::observe::inspect::slots::Slot;
+use crate::os::sync::AtomicU64;
+
+/// A queue's record, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct QueueMirror(Option<Box<Slot<QueueRecord>>>);
+
+/// What changes of a queue.
+#[derive(Debug)]
+pub(crate) struct QueueSettings<'a> {
+    pub(crate) max_active: u32,
+    pub(crate) min_active: u32,
+    pub(crate) attrs: &'a Attrs,
+}
+
+impl Inspect {
+    pub(crate) fn queue(
+        &self,
+        key: WqKey,
+        name: &str,
+        spec: &Spec,
+        settings: &QueueSettings<'_>,
+    ) -> QueueMirror {
+        let Some(map) = self.map else { return QueueMirror::default() };
+        let [name0, name1, name2, name3] = pack_text(name);
+        let kind = match spec.kind {
+            Kind::Percpu => 0,
+            Kind::Bh => 1,
+            Kind::Unbound => 2,
+            Kind::Managed => 3,
+            Kind::Ordered => 4,
+        };
+        let cpumask = settings.attrs.cpumask.as_ref().map_or(NONE, |cpus| map.mask(cpus));
+        let slot = map.queues.take(|record| {
+            let words = [
+                (&record.key, u64::from(key.0)),
+                (&record.name0, name0),
+                (&record.name1, name1),
+                (&record.name2, name2),
+                (&record.name3, name3),
+                (&record.kind, kind),
+                (&record.flags, flags_word(spec)),
+                (&record.total, or_none(spec.total)),
+            ];
+            words.into_iter().for_each(|(word, value)| set(word, value));
+            fill(record, settings, cpumask);
+            set_stats(record, &PwqStats::default());
+        });
+        // There may be millions without one, which the header's count of queues tells.
+        QueueMirror(slot.index().is_some().then(|| Box::new(slot)))
+    }
+
+    /// The counts of a node of a queue, in its record if there is room.
+    pub(crate) fn node(&self, key: WqKey, node: Option<u32>) -> NodeCounts {
+        let slot = self.map.map(|map| {
+            map.nodes.take(|record| {
+                let words = [
+                    (&record.nr, 0),
+                    (&record.max, 0),
+                    (&record.nr_waiting, 0),
+                    (&record.queue, u64::from(key.0)),
+                    (&record.node, or_none(node)),
+                ];
+                words.into_iter().for_each(|(word, value)| set(word, value));
+            })
+        });
+        match slot.filter(|slot| slot.record().is_some()) {
+            Some(slot) => NodeCounts::Shown(slot),
+            None => NodeCounts::default(),
+        }
+    }
+}
+
+fn fill(record: &QueueRecord, settings: &QueueSettings<'_>, cpumask: u64) {
+    let QueueSettings { max_active, min_active, attrs } = settings;
+    let words = [
+        (&record.max_active, u64::from(*max_active)),
+        (&record.min_active, u64::from(*min_active)),
+        (&record.nice, signed(attrs.nice)),
+        (&record.sched, sched_word(attrs.sched)),
+        (&record.cpumask, cpumask),
+        (&record.scope, attrs.affinity_scope.map_or(NONE, scope_word)),
+        (&record.strict, attrs.affinity_strict.into()),
+    ];
+    words.into_iter().for_each(|(word, value)| set(word, value));
+}
+
+impl QueueMirror {
+    /// Limits or attributes have changed. Under WQ.
+    pub(crate) fn settle(&self, inspect: &Inspect, settings: &QueueSettings<'_>) {
+        let Some(slot) = &self.0 else { return };
+        let cpumask = settings.attrs.cpumask.as_ref().map_or(NONE, |cpus| inspect.mask(cpus));
+        slot.change(|record| fill(record, settings, cpumask));
+    }
+
+    /// Counters of pwqs that are gone. Under WQ.
+    pub(crate) fn settle_retired(&self, stats: &PwqStats) {
+        if let Some(slot) = &self.0 {
+            slot.change(|record| set_stats(record, stats));
+        }
+    }
+}
+
+/// How many items of a queue a node has admitted, may, and how many pwqs wait for a place.
+#[derive(Debug)]
+pub(crate) enum NodeCounts {
+    /// In the mapping.
+    Shown(Slot<NodeRecord>),
+    /// There is none, or no room.
+    Own([AtomicU64; 3]),
+}
+
+impl Default for NodeCounts {
+    fn default() -> Self {
+        Self::Own(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl NodeCounts {
+    #[inline]
+    fn pick(&self, shown: impl FnOnce(&NodeRecord) -> &AtomicU64, own: usize) -> &AtomicU64 {
+        match self {
+            Self::Shown(slot) => shown(slot.record().expect("it is shown")),
+            Self::Own(words) => &words[own],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn nr(&self) -> &AtomicU64 {
+        self.pick(|record| &record.nr, 0)
+    }
+
+    #[inline]
+    pub(crate) fn max(&self) -> &AtomicU64 {
+        self.pick(|record| &record.max, 1)
+    }
+
+    #[inline]
+    pub(crate) fn nr_waiting(&self) -> &AtomicU64 {
+        self.pick(|record| &record.nr_waiting, 2)
+    }
+}

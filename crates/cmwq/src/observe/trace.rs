@@ -1,0 +1,326 @@
+//! Trace events: what happens to items and workers, for `cmwq trace`, `CMWQ_TRACE`, the `tracing` crate
+//! (feature `tracing`) and USDT probes (feature `usdt`).
+//!
+//! Compiled in and off: each hook here is one load of a static and a branch that is not taken. Switched on,
+//! by a reader in this process or another, a hook writes an event of six words into a ring of its own
+//! thread: no lock, no allocation, no system call, whatever the reader does. Hooks under a core lock write
+//! only if the thread has its ring already; whoever is going to take such a lock calls `ready` before.
+//!
+//! Here are the hooks. `control` has the switch and the file, `local` the thread's ring, `ring` the
+//! protocol; `session` and `file` are the reader's side, which the command uses, too.
+//!
+//! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and more.
+
+#[cfg(not(any(loom, shuttle)))]
+mod control;
+#[cfg(not(any(loom, shuttle)))]
+mod destination;
+mod event;
+#[cfg(not(any(loom, shuttle)))]
+pub mod file;
+#[cfg(not(any(loom, shuttle)))]
+mod flusher;
+#[cfg(not(any(loom, shuttle)))]
+mod layout;
+#[cfg(not(any(loom, shuttle)))]
+mod local;
+#[cfg(not(any(loom, shuttle)))]
+mod map;
+mod outside;
+#[cfg_attr(not(loom), allow(dead_code, reason = "what only one of the builds uses"))]
+pub(crate) mod ring;
+#[cfg(not(any(loom, shuttle)))]
+mod session;
+#[cfg_attr(any(loom, shuttle), path = "trace/sink_model.rs")]
+mod sink;
+#[cfg(not(any(loom, shuttle)))]
+mod stamp;
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Activation, Claim, WorkItem};
+
+pub(crate) use event::Moment;
+pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
+#[cfg(not(any(loom, shuttle)))]
+pub use session::{Round, Session, Tick};
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use sink::{
+    FlusherGuard, RingsGuard, finish, leave_behind, lock_flusher, lock_rings, open,
+};
+
+#[cfg(feature = "tracing")]
+pub(crate) use outside::queued;
+
+use outside::probe;
+
+use crate::engine::invoke;
+use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::wq::Wq;
+use crate::observe::symbol::closures;
+
+/// Whether events of the kind are wanted.
+#[inline(always)]
+pub(crate) fn is_on(kind: Kind) -> bool {
+    sink::mask() & kind.bit() != 0
+}
+
+/// Sees to it that the calling thread may write under core locks, if anything is traced. Caller holds none.
+#[inline(always)]
+pub(crate) fn ready() {
+    if sink::mask() != 0 {
+        get_ready();
+    }
+}
+
+#[cold]
+fn get_ready() {
+    sink::ready();
+}
+
+/// Whether runs are traced at all.
+#[inline(always)]
+pub(crate) fn wants_runs() -> bool {
+    const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
+    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(loom, shuttle))))
+        || sink::mask() & RUNS != 0
+}
+
+/// Calls the function of a claimed item, and tells of it.
+///
+/// # Safety
+/// The claim must be the caller's, and not used before or afterwards.
+#[cold]
+pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
+    #[cfg(feature = "tracing")]
+    let _span = outside::executing(pool, claim);
+    execute_start(pool, claim);
+    // SAFETY: the caller's promise.
+    unsafe { invoke::call(pool.runtime, claim) };
+    execute_end(pool, claim);
+}
+
+/// A function has returned that was called while no runs were traced: whoever has begun to look since then knows of it, and
+/// is told of its end.
+#[inline(always)]
+pub(crate) fn has_run(pool: &'static Pool, claim: &Claim) {
+    if is_on(Kind::ExecuteEnd) {
+        end_untraced(pool, claim);
+    }
+}
+
+#[cold]
+fn end_untraced(pool: &'static Pool, claim: &Claim) {
+    tell_names(pool, claim);
+    emit_execute(Kind::ExecuteEnd, pool, claim);
+}
+
+/// Number of the reader, while there is one.
+#[inline]
+pub(crate) fn session() -> u32 {
+    sink::session()
+}
+
+/// Writes an event, now. Of what was switched on; the caller has looked.
+#[inline(never)]
+fn record(event: &Event) {
+    if let Some(moment) = sink::moment() {
+        sink::record(event, moment);
+    }
+}
+
+/// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item yet.
+#[inline(always)]
+pub(crate) fn queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
+    probe!(
+        workqueue_queue_work,
+        item.as_ptr(),
+        // SAFETY: nobody can start the item yet, so it is valid.
+        unsafe { item.as_ref() }.func() as usize,
+        wq.name.as_ptr(),
+        wq.name.len(),
+        cpu.map_or(-1, i64::from),
+        pool.id.0
+    );
+    if is_on(Kind::QueueWork) {
+        emit_queue_work(wq, pool, item, cpu);
+    }
+}
+
+#[cold]
+fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
+    // SAFETY: nobody can start the item yet, so it is valid.
+    let func = unsafe { item.as_ref() }.func();
+    if wq.is_new_to(session()) {
+        sink::tell_name(wq.key.0, &wq.name);
+    }
+    sink::name_function(func as usize, closures::name);
+    record(&Event {
+        pool: pool.id.0,
+        wq: wq.key.0,
+        requested_cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(ANY_CPU),
+        work: item.addr().get() as u64,
+        func: func as usize as u64,
+        pool_cpu: cpu_of(pool),
+        ..Event::new(Kind::QueueWork)
+    });
+}
+
+/// Whether the moments at which items become active have to be noted.
+#[inline(always)]
+pub(crate) fn wants_activations() -> bool {
+    // A probe does not know whether anybody looks.
+    cfg!(all(feature = "usdt", not(any(loom, shuttle)))) || is_on(Kind::ActivateWork)
+}
+
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once it has been looked up.
+#[cold]
+pub(crate) fn activate_work(
+    pool: &Pool,
+    activation: &Activation,
+    moment: &mut Option<Option<Moment>>,
+) {
+    probe!(
+        workqueue_activate_work,
+        activation.addr,
+        activation.func as usize,
+        activation.wq.0,
+        pool.id.0
+    );
+    if !is_on(Kind::ActivateWork) {
+        return;
+    }
+    let Some(moment) = *moment.get_or_insert_with(sink::moment) else { return };
+    let event = Event {
+        pool: pool.id.0,
+        wq: activation.wq.0,
+        work: activation.addr as u64,
+        func: activation.func as usize as u64,
+        pool_cpu: cpu_of(pool),
+        ..Event::new(Kind::ActivateWork)
+    };
+    sink::record(&event, moment);
+}
+
+/// So many events could not be kept.
+#[inline]
+pub(crate) fn lose(count: u64) {
+    if count > 0 {
+        sink::lose(count);
+    }
+}
+
+/// KERNEL: `workqueue_execute_start` — same.
+#[inline(always)]
+fn execute_start(pool: &'static Pool, claim: &Claim) {
+    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
+    if is_on(Kind::ExecuteStart) {
+        emit_execute(Kind::ExecuteStart, pool, claim);
+    }
+}
+
+/// KERNEL: `workqueue_execute_end` — same.
+#[inline(always)]
+fn execute_end(pool: &'static Pool, claim: &Claim) {
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
+    if is_on(Kind::ExecuteEnd) {
+        emit_execute(Kind::ExecuteEnd, pool, claim);
+    }
+}
+
+/// What was queued before the reader came has told nobody its queue's name, or what its function is for.
+#[cold]
+fn tell_names(pool: &'static Pool, claim: &Claim) {
+    sink::ready();
+    sink::name_queue(claim.wq.0, |session| {
+        let wq = pool.runtime.wq(claim.wq)?;
+        wq.is_new_to(session).then(|| wq.name.to_string())
+    });
+    sink::name_function(claim.func as usize, closures::name);
+}
+
+#[cold]
+fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
+    if kind == Kind::ExecuteStart {
+        tell_names(pool, claim);
+    }
+    record(&Event {
+        pool: pool.id.0,
+        wq: claim.wq.0,
+        work: claim.item.addr() as u64,
+        func: claim.func as usize as u64,
+        pool_cpu: cpu_of(pool),
+        ..Event::new(kind)
+    });
+}
+
+/// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.
+#[cfg_attr(
+    not(feature = "usdt"),
+    allow(clippy::if_same_then_else, reason = "without probes there is nothing in either")
+)]
+#[inline(always)]
+pub(crate) fn worker_turned(kind: Kind, pool: &Pool, tid: i32) {
+    if kind == Kind::WorkerBlocked {
+        probe!(worker_blocked, tid, pool.id.0);
+    } else {
+        probe!(worker_resumed, tid, pool.id.0);
+    }
+    if is_on(kind) {
+        emit_worker(kind, pool, tid);
+    }
+}
+
+/// Something about worker `tid` of the pool. Caller holds no core lock.
+#[inline(always)]
+pub(crate) fn worker(kind: Kind, pool: &Pool, tid: i32) {
+    match kind {
+        Kind::WorkerCreated => probe!(worker_created, tid, pool.id.0),
+        Kind::WorkerCulled => probe!(worker_culled, tid, pool.id.0),
+        _ => probe!(cpu_hog, tid, pool.id.0),
+    }
+    #[cfg(feature = "tracing")]
+    outside::told(kind.name(), pool.id.0, tid);
+    ready();
+    if is_on(kind) {
+        emit_worker(kind, pool, tid);
+    }
+}
+
+#[cold]
+fn emit_worker(kind: Kind, pool: &Pool, tid: i32) {
+    record(&Event {
+        pool: pool.id.0,
+        tid: u32::try_from(tid).unwrap_or_default(),
+        pool_cpu: cpu_of(pool),
+        ..Event::new(kind)
+    });
+}
+
+/// The rescuer of the queue is called to the pool.
+#[inline(always)]
+pub(crate) fn mayday(pool: &Pool, wq: &Wq) {
+    probe!(mayday, wq.name.as_ptr(), wq.name.len(), pool.id.0);
+    if is_on(Kind::Mayday) {
+        emit_mayday(pool, wq);
+    }
+}
+
+#[cold]
+fn emit_mayday(pool: &Pool, wq: &Wq) {
+    sink::ready();
+    if wq.is_new_to(session()) {
+        sink::tell_name(wq.key.0, &wq.name);
+    }
+    let event =
+        Event { pool: pool.id.0, wq: wq.key.0, pool_cpu: cpu_of(pool), ..Event::new(Kind::Mayday) };
+    record(&event);
+}
+
+fn cpu_of(pool: &Pool) -> i32 {
+    match pool.kind {
+        PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => cpu as i32,
+        PoolKind::Unbound | PoolKind::Managed => -1,
+    }
+}

@@ -1,0 +1,121 @@
+//! Memory that is shared with other processes: mappings of the memfd.
+
+use std::io;
+use std::mem::{align_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+use super::event::WORDS;
+use super::layout::{Control, RingHead};
+use super::ring::Memory;
+use crate::os::sync::{AtomicU64, Ordering};
+
+/// A shared mapping of a part of a file, unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Map {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: plain memory; what is read and written there is atomic.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Maps `len` bytes of the file from `offset` on, which the file must have and keep.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, wherever there is room.
+        let at = unsafe {
+            libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), offset)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
+        Ok(Self { at, len })
+    }
+
+    /// Its beginning as a `T`, which must consist of atomics only.
+    fn head<T>(&self) -> &T {
+        assert!(size_of::<T>() <= self.len && align_of::<T>() <= 64);
+        // SAFETY: mapped, aligned to a page, large enough; any bytes are a value of an atomic.
+        unsafe { self.at.cast().as_ref() }
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        self.head()
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; borrows of it have ended.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A ring.
+#[derive(Debug)]
+pub(crate) struct RingMap {
+    map: Map,
+    /// Bytes before the first event.
+    page: usize,
+    events: u64,
+}
+
+impl RingMap {
+    /// A ring of `events`, a power of two, that fills `map` from `page` on.
+    pub(crate) fn new(map: Map, page: usize, events: u64) -> Self {
+        assert!(
+            events.is_power_of_two() && page >= size_of::<RingHead>() && page.is_multiple_of(64)
+        );
+        assert!(map.len >= super::layout::ring_bytes(page, events));
+        Self { map, page, events }
+    }
+
+    pub(crate) fn ring(&self) -> &RingHead {
+        self.map.head()
+    }
+
+    #[inline]
+    fn words(&self, at: u64) -> &[AtomicU64; WORDS] {
+        let offset = self.page + (at & (self.events - 1)) as usize * size_of::<[u64; WORDS]>();
+        // SAFETY: inside of the mapping: see `new`.
+        unsafe { self.map.at.add(offset).cast().as_ref() }
+    }
+}
+
+impl Memory for RingMap {
+    fn head(&self) -> &AtomicU64 {
+        &self.ring().head
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        &self.ring().tail
+    }
+
+    fn capacity(&self) -> u64 {
+        self.events
+    }
+
+    // ORDERING (both): no pairing of their own: see `ring`.
+
+    #[inline]
+    fn write(&self, at: u64, words: &[u64; WORDS]) {
+        for (place, word) in self.words(at).iter().zip(words) {
+            place.store(*word, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn read(&self, at: u64) -> [u64; WORDS] {
+        let places = self.words(at);
+        std::array::from_fn(|index| places[index].load(Ordering::Relaxed))
+    }
+}

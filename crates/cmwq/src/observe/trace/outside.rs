@@ -1,0 +1,70 @@
+//! The same events for others: the `tracing` crate (feature `tracing`) and USDT probes (feature `usdt`).
+//!
+//! A probe is an instruction that does nothing, and a note in the binary that says where it is and where its
+//! arguments are; it may be anywhere. A subscriber of `tracing` is the program's code: it is called without any of this
+//! library's locks, so blocked and resumed workers and activations, which are found under such, are not told.
+
+#[cfg(feature = "tracing")]
+use cmwq_core::{Claim, WorkFn, WorkItem};
+
+#[cfg(feature = "tracing")]
+use crate::engine::pool::Pool;
+#[cfg(feature = "tracing")]
+use crate::engine::wq::Wq;
+
+/// A USDT probe of this library, with its arguments as numbers.
+macro_rules! probe {
+    ($name:ident $(, $argument:expr)*) => {{
+        // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of their own.
+        #[cfg(all(feature = "usdt", not(any(loom, shuttle))))]
+        #[allow(unused_unsafe)]
+        {
+            ::probe::probe!(cmwq, $name $(, $argument)*);
+        }
+    }};
+}
+
+pub(super) use probe;
+
+/// An item was queued. Caller holds no core lock; the item may be gone.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
+    tracing::trace!(
+        target: "cmwq",
+        queue = &*wq.name,
+        work = ?item,
+        function = ?(func as *const ()),
+        "queue_work"
+    );
+}
+
+/// An item's function is called while the result lives.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(super) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::span::EnteredSpan> {
+    tracing::enabled!(target: "cmwq", tracing::Level::TRACE).then(|| span(pool, claim))
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn span(pool: &'static Pool, claim: &Claim) -> tracing::span::EnteredSpan {
+    let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
+    tracing::trace_span!(
+        target: "cmwq",
+        parent: None,
+        "execute",
+        queue = &*queue,
+        work = ?claim.item,
+        function = ?(claim.func as *const ()),
+        pool = pool.id.0,
+    )
+    .entered()
+}
+
+/// Something that workers do. Caller holds no core lock.
+#[cfg(feature = "tracing")]
+#[cold]
+pub(super) fn told(name: &'static str, pool: u32, tid: i32) {
+    tracing::trace!(target: "cmwq", pool, worker = tid, "{name}");
+}

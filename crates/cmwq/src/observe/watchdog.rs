@@ -1,0 +1,259 @@
+//! The stall watchdog: it says so when work waits and nothing happens.
+//!
+//! A thread of its own looks at intervals, and only while work waits: so it finds stalls that are the
+//! service thread's, too, and an idle process is not woken. What is a stall, and when it is reported, is
+//! decided by [`cmwq_core::Watchdog`]. Three kinds of things can stand still:
+//!
+//! - a pool with waiting work that starts none, as in the kernel: all its workers hog CPUs, or none can
+//!   be created, or they get no CPU;
+//! - a queue at `max_active` of which no item starts or ends;
+//! - items that wait for each other in a circle: two ordered queues that flush each other. In the kernel
+//!   this is left to lockdep and the hung-task detector.
+//!
+//! A stall is reported once per threshold ([`set_thresh`], 30 s) with the items in the way, their
+//! functions, and their stacks: on standard error, followed by [`show_all_workqueues`]; or to a handler
+//! ([`set_handler`]). [`set_panic_on_stall`] ends the process. Known long waits may [`touch`] it.
+//!
+//! The stacks come from the threads themselves, which are sent a real-time signal. A system call in
+//! which such a thread is goes on, but for those that a signal always ends (`signal(7)`: sleeps,
+//! `poll`, waits with a time limit), which fail with `EINTR`. Only threads that a report is about are
+//! asked. The parameter `watchdog_signal` names another signal, or 0 for none.
+//!
+//! *Kernel*: `wq_watchdog_*`, `CONFIG_WQ_WATCHDOG`.
+//!
+//! [`show_all_workqueues`]: crate::show_all_workqueues
+
+use std::time::Duration;
+
+use cmwq_core::{Nanos, PanicPolicy, WqKey};
+
+use crate::engine::params::Params;
+use crate::engine::pool::Pool;
+use crate::engine::runtime::Runtime;
+use crate::engine::service::Service;
+use crate::engine::thread::Thread;
+use crate::os::clock;
+use crate::os::error::Error;
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::os::topo::CpuSet;
+
+mod alarm;
+mod describe;
+mod dump;
+mod handler;
+mod look;
+mod stall;
+mod waits;
+
+pub use dump::dump_on_signal;
+pub use handler::{clear_handler, set_handler};
+pub use stall::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
+
+#[cfg(all(test, loom))]
+pub(crate) use alarm::Alarm as ModelledAlarm;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use dump::from_params as dump_as_params_say;
+pub(crate) use dump::parse_signal;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use handler::{HandlerGuard, lock_handler};
+pub(crate) use waits::WaitFor;
+
+use alarm::Alarm;
+use waits::{Waiting, Waits};
+
+/// A runtime's watchdog, as others see it.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    alarm: Alarm,
+    /// In ns; 0: off.
+    thresh: AtomicU64,
+    on_stall: AtomicU32,
+    on_stall_time: AtomicU64,
+    /// When it was last touched, by anybody and by CPU number.
+    touched: AtomicU64,
+    touched_on: Box<[AtomicU64]>,
+    waits: Waits,
+    has_to_dump: AtomicBool,
+    is_started: AtomicBool,
+    is_stopping: AtomicBool,
+}
+
+// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is seen.
+impl Watchdog {
+    pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
+        let this = Self {
+            alarm: Alarm::new(),
+            thresh: AtomicU64::new(params.watchdog_thresh_ns),
+            on_stall: AtomicU32::new(params.panic_on_stall),
+            on_stall_time: AtomicU64::new(params.panic_on_stall_time_ns),
+            touched: AtomicU64::new(0),
+            touched_on: (0..=cpus.last().unwrap_or(0)).map(|_| AtomicU64::new(0)).collect(),
+            waits: Waits::default(),
+            has_to_dump: AtomicBool::new(false),
+            is_started: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+        };
+        if params.watchdog_thresh_ns != 0 && cfg!(not(any(loom, shuttle))) {
+            this.alarm.unset();
+        }
+        this
+    }
+
+    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so under
+    /// one that the watchdog takes.
+    #[inline]
+    pub(crate) fn work_waits(&self, service: &Service) {
+        if self.alarm.is_unset() {
+            self.set_alarm(service);
+        }
+    }
+
+    #[cold]
+    fn set_alarm(&self, service: &Service) {
+        let thresh = self.thresh.load(Ordering::Relaxed);
+        if thresh != 0 {
+            self.alarm.set(clock::now() + cmwq_core::Watchdog::<()>::interval(thresh));
+            self.start(service);
+        }
+    }
+
+    /// Sees to it that there is a thread.
+    fn start(&self, service: &Service) {
+        if !self.is_started.swap(true, Ordering::Relaxed) {
+            service.start_watchdog();
+        }
+    }
+
+    /// An item begins to wait, until what is returned is dropped.
+    pub(crate) fn begin_wait(
+        &self,
+        service: &Service,
+        item: (WqKey, usize, usize),
+        what: WaitFor,
+        thread: Arc<Thread>,
+    ) -> impl Drop + '_ + use<'_> {
+        let waiting: Waiting<'_> = self.waits.begin(item, what, thread);
+        self.work_waits(service);
+        waiting
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.alarm.wake();
+    }
+
+    /// The parameters as they are now.
+    pub(crate) fn as_params(&self, read: &Params) -> Params {
+        let policy = self.policy();
+        Params {
+            watchdog_thresh_ns: self.thresh.load(Ordering::Relaxed),
+            panic_on_stall: policy.on_stall,
+            panic_on_stall_time_ns: policy.on_stall_time,
+            ..read.clone()
+        }
+    }
+
+    fn policy(&self) -> PanicPolicy {
+        PanicPolicy {
+            on_stall: self.on_stall.load(Ordering::Relaxed),
+            on_stall_time: self.on_stall_time.load(Ordering::Relaxed),
+        }
+    }
+
+    /// KERNEL: `wq_watchdog_touch` — same.
+    fn touch(&self, cpu: Option<usize>) {
+        let now = clock::now();
+        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu)) {
+            touched.store(now, Ordering::Relaxed);
+        }
+        // Not each time: it may be called often, and on many CPUs.
+        let interval = cmwq_core::Watchdog::<()>::interval(self.thresh.load(Ordering::Relaxed));
+        if now.saturating_sub(self.touched.load(Ordering::Relaxed)) > interval / 4 {
+            self.touched.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// When it was last touched on account of a pool, or of everything.
+    fn touched_for(&self, pool: Option<&Pool>) -> Nanos {
+        let spec = pool.map(Pool::spec);
+        let cpus = spec.as_ref().map(|spec| &spec.cpus);
+        let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
+        let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
+        on_cpu.unwrap_or(&self.touched).load(Ordering::Relaxed)
+    }
+}
+
+/// The threshold in force; zero: the watchdog is off. Of a process that has not used the library yet,
+/// zero.
+///
+/// KERNEL: the parameter `watchdog_thresh` — same, in any unit.
+#[must_use]
+pub fn thresh() -> Duration {
+    let thresh =
+        Runtime::existing().map_or(0, |runtime| runtime.watchdog.thresh.load(Ordering::Relaxed));
+    Duration::from_nanos(thresh)
+}
+
+/// Reports what stands still for `thresh`, from now on; zero turns the watchdog off. Every stall begins
+/// anew. The same as the parameter `watchdog_thresh`, which takes seconds.
+///
+/// # Errors
+/// If the library was not in use and its service thread cannot be created.
+///
+/// KERNEL: the parameter `watchdog_thresh`, when written — same.
+pub fn set_thresh(thresh: Duration) -> Result<(), Error> {
+    let runtime = Runtime::global()?;
+    let watchdog = &runtime.watchdog;
+    let thresh = u64::try_from(thresh.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
+    watchdog.thresh.store(thresh, Ordering::Relaxed);
+    if thresh == 0 {
+        watchdog.alarm.turn_off();
+    } else {
+        // There may be something that waits already.
+        watchdog.alarm.unset();
+        watchdog.set_alarm(&runtime.service);
+    }
+    Ok(())
+}
+
+/// LIMIT: no threshold is longer: 31 years.
+const MOST_NS: Nanos = 1_000_000_000_000_000_000;
+
+/// Ends the process by `abort` at the `reports`-th report of stalls, or at a stall that has lasted for
+/// `time`; 0 for never. The report comes first. The same as the parameters `panic_on_stall` and
+/// `panic_on_stall_time`, which takes seconds.
+///
+/// # Errors
+/// If the library was not in use and its service thread cannot be created.
+///
+/// KERNEL: the parameters `panic_on_stall`, `panic_on_stall_time` — same.
+pub fn set_panic_on_stall(reports: u32, time: Duration) -> Result<(), Error> {
+    let watchdog = &Runtime::global()?.watchdog;
+    let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    watchdog.on_stall.store(reports, Ordering::Relaxed);
+    watchdog.on_stall_time.store(time, Ordering::Relaxed);
+    Ok(())
+}
+
+/// One of the parameters that can be set at any time.
+pub(crate) fn set_param(name: &str, to: &Params) -> Result<(), Error> {
+    let now = Runtime::global()?.watchdog.policy();
+    let time = Duration::from_nanos;
+    match name {
+        "panic_on_stall" => set_panic_on_stall(to.panic_on_stall, time(now.on_stall_time)),
+        "panic_on_stall_time" => set_panic_on_stall(now.on_stall, time(to.panic_on_stall_time_ns)),
+        _ => set_thresh(time(to.watchdog_thresh_ns)),
+    }
+}
+
+/// Begins every stall anew, as if something had happened: for who knows that a long wait is in order. With
+/// a CPU those of its per-CPU pools and what belongs to no CPU, else only the latter. Costs two atomic
+/// loads and sometimes a store; may be called by a signal handler.
+///
+/// KERNEL: `wq_watchdog_touch` — same.
+#[doc(alias = "wq_watchdog_touch")]
+pub fn touch(cpu: Option<usize>) {
+    if let Some(runtime) = Runtime::existing() {
+        runtime.watchdog.touch(cpu);
+    }
+}

@@ -1,0 +1,78 @@
+//! When the watchdog looks: not at all, until somebody leaves work waiting.
+//!
+//! | who leaves work waiting | the watchdog |
+//! |---|---|
+//! | 1. under a lock: work waits | 1. unset the alarm |
+//! | 2. after it: is the alarm unset? set it | 2. under that lock: does work wait? |
+//! | | 3. it does: set the alarm |
+//!
+//! One of the two finds what the other did: if the watchdog had the lock first, the other sees the
+//! alarm unset. What may be seen is that it is set although it just rang; then the watchdog has yet to
+//! look.
+
+use cmwq_core::Nanos;
+
+use crate::engine::plan::{NEVER, Plan};
+use crate::os::sync::{AtomicU64, Ordering};
+
+/// The watchdog is off.
+const OFF: Nanos = 0;
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    plan: Plan,
+    /// When it rings; `NEVER`: unset.
+    at: AtomicU64,
+}
+
+// ORDERING (all accesses of `at`): no pairing of their own: ordered by the locks under which work waits,
+// see the module header; and by `plan`, for what the thread sleeps on.
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self { plan: Plan::new(), at: AtomicU64::new(OFF) }
+    }
+
+    /// Whether it ought to be set by who leaves work waiting. To be asked after the lock was dropped.
+    #[inline]
+    pub(crate) fn is_unset(&self) -> bool {
+        self.at.load(Ordering::Relaxed) == NEVER
+    }
+
+    /// Sets it for `at`, or sooner if it is.
+    pub(crate) fn set(&self, at: Nanos) {
+        self.plan.lower(&self.at, at);
+    }
+
+    /// Whether it has rung. If so, it is unset.
+    pub(crate) fn rings(&self, now: Nanos) -> bool {
+        let at = self.at.load(Ordering::Relaxed);
+        let rings = at != OFF && at <= now;
+        if rings {
+            self.unset();
+        }
+        rings
+    }
+
+    /// Unsets it, also if it was off.
+    pub(crate) fn unset(&self) {
+        self.at.store(NEVER, Ordering::Relaxed);
+    }
+
+    pub(crate) fn turn_off(&self) {
+        self.at.store(OFF, Ordering::Relaxed);
+    }
+
+    /// Sleeps until it rings, or until somebody calls [`wake`](Self::wake). By the watchdog.
+    pub(crate) fn sleep(&self) {
+        self.plan.sleep(|| match self.at.load(Ordering::Relaxed) {
+            OFF => NEVER,
+            at => at,
+        });
+    }
+
+    /// Wakes the watchdog. May be called by a signal handler.
+    pub(crate) fn wake(&self) {
+        self.plan.wake();
+    }
+}

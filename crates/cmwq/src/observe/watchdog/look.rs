@@ -1,0 +1,167 @@
+//! The watchdog's thread: looks at what waits, and tells of what stands still.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cmwq_core::{Kick, Nanos, PoolId, WorkerId, WqKey};
+
+use super::describe::Describer;
+use super::waits::{self, Wait};
+use super::{dump, handler};
+use crate::engine::pool::Pool;
+use crate::engine::runtime::Runtime;
+use crate::observe::show;
+use crate::os::clock;
+use crate::os::notice;
+use crate::os::sync::Ordering;
+
+/// Symbols are looked up in large tables.
+const STACK: usize = 2 << 20;
+
+/// What can stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    Pool(PoolId),
+    Queue(WqKey),
+    /// By the first of its waits.
+    Circle(u64),
+}
+
+/// When a worker was first seen in which run.
+pub(super) type Runs = HashMap<(PoolId, WorkerId), (u64, Nanos)>;
+
+/// What stands still, and for how long.
+pub(super) enum Still {
+    Pool(&'static Pool, Nanos),
+    Queue(WqKey, Nanos),
+    Circle(Vec<Wait>, Nanos),
+}
+
+impl super::Watchdog {
+    /// Starts the thread. By the service thread.
+    pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
+        let watcher =
+            Watcher { runtime, dog: cmwq_core::Watchdog::new(1), looked_at: 0, runs: Runs::new() };
+        runtime.crew.spawn("cmwq/watchdog", STACK, move || watcher.run())
+    }
+}
+
+/// The thread's own state.
+struct Watcher {
+    runtime: &'static Runtime,
+    dog: cmwq_core::Watchdog<Spot>,
+    looked_at: Nanos,
+    runs: Runs,
+}
+
+impl Watcher {
+    fn run(mut self) {
+        let watchdog = &self.runtime.watchdog;
+        // ORDERING (here and below): no pairing: see `Watchdog`.
+        while !watchdog.is_stopping.load(Ordering::Relaxed) {
+            dump::dump_if_asked(self.runtime);
+            let now = clock::now();
+            if watchdog.alarm.rings(now) {
+                self.look(now);
+            }
+            watchdog.alarm.sleep();
+        }
+    }
+
+    fn look(&mut self, now: Nanos) {
+        let watchdog = &self.runtime.watchdog;
+        let thresh = watchdog.thresh.load(Ordering::Relaxed);
+        if thresh == 0 {
+            watchdog.alarm.turn_off();
+            return;
+        }
+        if thresh != self.dog.thresh() {
+            self.dog.set_thresh(thresh);
+        }
+        self.dog.begin(now);
+        let mut still = Vec::new();
+        let parked = self.look_at_pools(now, &mut still);
+        self.look_at_queues(parked, &mut still);
+        self.look_at_waits(&mut still);
+        self.looked_at = now;
+        let nr = self.dog.nr_reports();
+        let looked = self.dog.end(watchdog.policy());
+        let mut next = looked.next;
+        if !still.is_empty() {
+            self.tell(&still, nr, now);
+            next = self.dog.told(clock::now());
+        }
+        if looked.has_to_panic {
+            abort(self.dog.nr_reports());
+        }
+        if let Some(next) = next {
+            watchdog.alarm.set(next);
+        }
+    }
+
+    /// Returns the queues with items that wait for a slot.
+    fn look_at_pools(&mut self, now: Nanos, still: &mut Vec<Still>) -> BTreeSet<WqKey> {
+        let mut parked = BTreeSet::new();
+        let mut runs = Runs::new();
+        for pool in self.runtime.pools() {
+            let mut guard = pool.lock();
+            let waits = guard.core.work_waits();
+            let progress = guard.core.progress();
+            parked.extend(guard.core.parked().iter().map(|at| at.wq));
+            for view in guard.core.workers().filter(|view| view.wq.is_some()) {
+                let at = (pool.id, view.id);
+                let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
+                runs.insert(at, known.copied().unwrap_or((view.seq, now)));
+            }
+            pool.unlock(guard, Kick::None);
+            if waits {
+                let excused = self.is_excused(Some(pool));
+                let found = self.dog.see(Spot::Pool(pool.id), progress, excused);
+                still.extend(found.map(|time| Still::Pool(pool, time)));
+            }
+        }
+        self.runs = runs;
+        parked
+    }
+
+    fn look_at_queues(&mut self, parked: BTreeSet<WqKey>, still: &mut Vec<Still>) {
+        for key in parked {
+            let Some(wq) = self.runtime.wq(key).filter(|wq| !wq.is_frozen()) else { continue };
+            let excused = self.is_excused(None);
+            let found = self.dog.see(Spot::Queue(key), wq.progress(), excused);
+            still.extend(found.map(|time| Still::Queue(key, time)));
+        }
+    }
+
+    fn look_at_waits(&mut self, still: &mut Vec<Still>) {
+        let waits = self.runtime.watchdog.waits.all();
+        for circle in waits::circles(&waits) {
+            let circle: Vec<_> = circle.into_iter().map(|at| waits[at].clone()).collect();
+            let spot = Spot::Circle(circle[0].id);
+            let found = self.dog.see(spot, 0, self.is_excused(None));
+            still.extend(found.map(|time| Still::Circle(circle, time)));
+        }
+    }
+
+    /// Whether the watchdog was touched since the last look.
+    fn is_excused(&self, pool: Option<&Pool>) -> bool {
+        self.runtime.watchdog.touched_for(pool) > self.looked_at
+    }
+
+    fn tell(&self, still: &[Still], nr: u32, now: Nanos) {
+        let mut describer = Describer::new(self.runtime, &self.runs, now);
+        let mut is_written = false;
+        for still in still {
+            is_written |= handler::tell(&describer.describe(still), nr);
+        }
+        if is_written && let Some(report) = show::report() {
+            notice::say(&format!("what queues and pools are doing:\n{report}"));
+        }
+    }
+}
+
+fn abort(nr: u32) -> ! {
+    notice::say(&format!(
+        "the watchdog ends the process after {nr} reports (panic_on_stall, panic_on_stall_time)"
+    ));
+    std::process::abort();
+}

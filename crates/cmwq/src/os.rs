@@ -1,0 +1,17 @@
+//! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the environment,
+//! and the primitives that are made of them. Knows of no room.
+
+pub(crate) mod clock;
+pub(crate) mod countdown;
+pub(crate) mod environment;
+pub(crate) mod error;
+#[doc(hidden)]
+pub mod foreign;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) mod loaded;
+pub(crate) mod notice;
+pub(crate) mod park;
+pub(crate) mod published;
+pub(crate) mod sense;
+pub(crate) mod sync;
+pub(crate) mod topo;

@@ -1,0 +1,45 @@
+//! The real thing: the standard library and the system.
+
+use std::io;
+use std::time::Duration;
+
+use crate::os::sense::futex::{self, WaitResult};
+use crate::os::sense::thread;
+
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
+};
+pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::thread::{sleep, yield_now};
+pub(crate) use std::thread_local;
+
+/// A word that one can sleep on.
+#[derive(Debug)]
+pub(crate) struct Futex {
+    pub(crate) word: AtomicU32,
+}
+
+impl Futex {
+    pub(crate) fn new(value: u32) -> Self {
+        Self { word: AtomicU32::new(value) }
+    }
+
+    /// Sleeps while the word is `expected`; may wake for no reason. `false`: the time was up.
+    pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool {
+        !matches!(futex::wait(&self.word, expected, timeout), WaitResult::TimedOut)
+    }
+
+    /// Wakes up to `n` sleepers.
+    pub(crate) fn wake(&self, n: u32) {
+        futex::wake(&self.word, n);
+    }
+}
+
+/// Starts a detached thread.
+pub(crate) fn spawn(
+    name: &str,
+    stack: usize,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    thread::start(name, Some(stack), main).map(drop)
+}
