@@ -32,7 +32,7 @@ fn ps_lists_a_process_with_what_it_has() {
     let output = cmwq(&["ps", "--json"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let processes = document["processes"].as_array().unwrap();
-    let it = processes.iter().find(|process| process["pid"].to_string() == victim.pid());
+    let it = processes.iter().find(|process| process["pid"].as_u64() == victim.pid().parse().ok());
     let it = it.unwrap_or_else(|| panic!("{} is not in {document}", victim.pid()));
     assert!(it["command"].as_str().unwrap().contains(&name), "{it}");
     assert!(it["workqueues"].as_u64() >= Some(1) && it["workers"].as_u64() >= Some(1), "{it}");
