@@ -139,7 +139,7 @@ fn breaks<'a>(released: &'a str, now: &str) -> Vec<&'a str> {
     let mut is_binary = false;
     let relied_on = released.lines().filter(|line| {
         if line.starts_with('[') {
-            is_binary = ["[symbols]", "[structs]", "[constants]", "[declarations]"].contains(&line);
+            is_binary = ["[symbols]", "[structs]", "[constants]", "[declarations]"].contains(line);
         }
         is_binary && !line.is_empty()
     });
