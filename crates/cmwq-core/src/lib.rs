@@ -72,6 +72,7 @@ pub use pool::{
     PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
     Waiting, WaitingItems,
 };
+pub use pool::{LIMIT_RETRY_NS, may_add_worker};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqStats, PwqWaiting};

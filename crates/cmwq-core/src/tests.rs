@@ -17,6 +17,7 @@ mod evidence;
 mod flush;
 mod footprint;
 mod guest;
+mod headcount;
 mod help;
 mod hog;
 mod hog_watch;

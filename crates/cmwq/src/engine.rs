@@ -13,6 +13,7 @@ pub(crate) mod flushing;
 pub(crate) mod fork;
 pub(crate) mod freezing;
 pub(crate) mod grab;
+pub(crate) mod headcount;
 pub(crate) mod histogram;
 pub(crate) mod invoke;
 pub(crate) mod lengths;

@@ -89,6 +89,17 @@ impl Config {
         self.param("idle_timeout", timeout.as_secs_f64())
     }
 
+    /// How many workers there may be, of all queues together (`max_workers`): any number by default, which 0 stands for.
+    ///
+    /// Items that block need a worker each. Where there are as many as there may be, items wait until a worker is free, though
+    /// CPUs may be idle, and that is said once. Pools let idle workers go that others need more, down to one each. Two
+    /// rules keep it from standing still: a pool may always have one worker, so a process with `n` pools may have up to `n` more than
+    /// this; and queues with a [rescuer](crate::Builder::mem_reclaim), whose thread does not count, go on. Items that wait for items of
+    /// other queues may otherwise wait for ever.
+    pub fn max_workers(self, max: u32) -> Self {
+        self.param("max_workers", max)
+    }
+
     /// How large the stacks of threads are that run functions (`stack_size`), in bytes, rounded up to whole KiB: 2 MiB by
     /// default, from 64 KiB to 1 GiB.
     pub fn stack_size(self, bytes: usize) -> Self {

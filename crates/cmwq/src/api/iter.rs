@@ -105,7 +105,10 @@ pub trait IteratorOn: Iterator + Sized {
                 }
                 room -= 1;
                 let ticket = Ticket::new(0, &send);
-                scope.queue(move || ticket.answer(func(item)));
+                scope.queue(move || {
+                    func(item);
+                    ticket.answer(());
+                });
             }
         });
     }

@@ -15,6 +15,7 @@ use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::bh::BhContexts;
 use crate::engine::crew::Crew;
+use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
@@ -83,6 +84,7 @@ pub(crate) struct Runtime {
     pub(crate) sentinels: Sentinels,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
+    pub(crate) headcount: Headcount,
     pub(crate) watchdog: Watchdog,
     /// What other processes may see.
     pub(crate) inspect: Inspect,
@@ -305,6 +307,7 @@ impl Runtime {
         };
         let placement = Placement::new(&machine, &params);
         let hogs = Hogs::new(&params);
+        let headcount = Headcount::new(params.max_workers);
         let cpus = machine.cpus.iter().copied().collect();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
@@ -317,6 +320,7 @@ impl Runtime {
             sentinels,
             bh,
             hogs,
+            headcount,
             watchdog,
             inspect,
             crew: Crew::new(),

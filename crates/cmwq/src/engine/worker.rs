@@ -116,6 +116,7 @@ impl Worker {
                     self.pool.unlock(guard, Kick::None);
                     trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
                     self.pool.detach(&self.thread);
+                    self.pool.runtime.headcount.leave();
                     return;
                 }
             }

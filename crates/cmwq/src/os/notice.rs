@@ -18,6 +18,7 @@ use crate::os::sense::stderr;
 pub(crate) enum Notice {
     Nice,
     ThreadCreation,
+    MaxWorkers,
     SentinelRefused,
     ProcMissing,
     PerfBudget,

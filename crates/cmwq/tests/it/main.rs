@@ -35,6 +35,7 @@ mod kinds;
 mod legacy;
 mod limits;
 mod matrix;
+mod max_workers;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod names;

@@ -41,6 +41,7 @@ const ALL: &[&[Scene]] = &[
     crate::inspect::SCENES,
     crate::limits::SCENES,
     crate::matrix::SCENES,
+    crate::max_workers::SCENES,
     #[cfg(feature = "metrics")]
     crate::metrics::SCENES,
     crate::names::SCENES,
