@@ -137,6 +137,7 @@ impl Params {
         let bad = |accepted: &str| {
             format!("{name}={value}: {name} takes {accepted}; the default is kept")
         };
+        let number = |accepted| value.parse::<u32>().map_err(|_| bad(accepted));
         match name {
             "default_affinity_scope" => {
                 let scope = AffinityScope::parse_setting(value).ok().flatten();
@@ -158,8 +159,7 @@ impl Params {
                 self.cpu_intensive_thresh_us = Some(thresh);
             }
             "cpu_intensive_warning_thresh" => {
-                self.cpu_intensive_warning_thresh =
-                    value.parse().map_err(|_| bad("a number, 0 for never"))?;
+                self.cpu_intensive_warning_thresh = number("a number, 0 for never")?;
             }
             "unbound_cpus" => {
                 let cpus: CpuSet = value.parse().map_err(|_| bad("a list of CPUs, as 0-3,8"))?;
@@ -180,13 +180,8 @@ impl Params {
                 self.idle_timeout_ns =
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0 to 1e9"))?;
             }
-            "idle_ratio" => {
-                let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
-                self.idle_ratio = ratio.clamp(1, 1 << 16);
-            }
-            "max_workers" => {
-                self.max_workers = value.parse().map_err(|_| bad("a number, 0 for any"))?;
-            }
+            "idle_ratio" => self.idle_ratio = number("a number from 1")?.clamp(1, 1 << 16),
+            "max_workers" => self.max_workers = number("a number, 0 for any")?,
             "stack_size" => {
                 let kib: usize = value.parse().map_err(|_| bad("KiB"))?;
                 if !(64..=1 << 20).contains(&kib) {
