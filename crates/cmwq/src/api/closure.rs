@@ -133,6 +133,8 @@ impl<I: Item, F, T> Closure<I, F, T> {
     /// # Safety
     /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called once.
     unsafe fn drop_func(whole: NonNull<u8>) {
+        #[cfg(feature = "tracing")]
+        drop(crate::observe::trace::callers::leave(whole.as_ptr().cast()));
         let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
         let func = unsafe { run.take_func() };
@@ -184,6 +186,8 @@ unsafe extern "C" fn run<I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
 /// # Safety
 /// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
 unsafe fn refuse<I: Item, F, T>(item: NonNull<Closure<I, F, T>>) {
+    #[cfg(feature = "tracing")]
+    drop(crate::observe::trace::callers::leave(item.as_ptr().cast()));
     let run = Run(item);
     // SAFETY: the first and only time: this is in the run's place.
     let func = unsafe { run.take_func() };

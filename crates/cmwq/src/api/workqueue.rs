@@ -12,6 +12,8 @@ use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::delayed::DelayedItem;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Handle, Kind, Queueing, Wq};
+#[cfg(feature = "tracing")]
+use crate::observe::trace;
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::sync::Arc;
@@ -139,6 +141,8 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (item, handle) = closure::item(func);
+        #[cfg(feature = "tracing")]
+        trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queueing = unsafe { self.handle.queue_item(cpu, item) };
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
@@ -188,6 +192,8 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (item, handle) = closure::delayed(func);
+        #[cfg(feature = "tracing")]
+        trace::callers::enter(item.as_ptr().cast());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queueing = unsafe { DelayedItem::queue(item, &self.handle, cpu, delay) };
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");

@@ -12,6 +12,8 @@
 //! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and more.
 
 #[cfg(not(any(loom, shuttle)))]
+#[cfg(feature = "tracing")]
+pub(crate) mod callers;
 mod control;
 #[cfg(not(any(loom, shuttle)))]
 mod destination;
