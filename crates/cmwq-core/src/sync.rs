@@ -8,11 +8,17 @@
 //! model needs, or that no model tests, cannot stay unnoticed.
 
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::AtomicU64;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::AtomicU64;
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use shuttle::sync::atomic::AtomicU64;
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 /// A number that only a heuristic looks at, so no model has to try all the values it may have.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
@@ -38,6 +44,9 @@ pub const ORDERING_SITES: &[&str] = &[
     "inbox_push.fence",
     "inbox_take.acquire",
     "inbox_desaturate.fence",
+    "limit_wait.fence",
+    "limit_put.fence",
+    "limit_hand_over.lock",
 ];
 
 /// Whether the mutation test takes `what` of `site` away.
@@ -75,6 +84,15 @@ pub(crate) fn release(site: &'static str) -> Ordering {
     if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
 }
 
+/// Whether the mutation test does without a hold of a lock that looks as if it could be saved.
+#[inline(always)]
+pub(crate) fn without(site: &'static str) -> bool {
+    match site.split_once('.') {
+        Some((site, what)) => is_weakened(site, what),
+        None => false,
+    }
+}
+
 /// A full fence.
 #[inline(always)]
 pub(crate) fn seq_cst_fence(site: &'static str) {
@@ -87,6 +105,12 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
 #[inline(always)]
 pub(crate) fn release_in_order(site: &'static str) -> Ordering {
     if cfg!(loom) { release(site) } else { Ordering::SeqCst }
+}
+
+/// The same, of one that guards no data.
+#[inline(always)]
+pub(crate) fn in_order() -> Ordering {
+    if cfg!(loom) { Ordering::Relaxed } else { Ordering::SeqCst }
 }
 
 /// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:

@@ -108,7 +108,9 @@ pub(crate) fn down_to_item(stack: &[Place]) -> &[Place] {
 /// Where the library calls items' functions.
 fn is_call(place: &Place) -> bool {
     let name = place.function.as_str();
-    ["cmwq::engine::worker::Worker::", "cmwq::engine::bh::run"].iter().any(|start| name.starts_with(start))
+    ["cmwq::engine::worker::Worker::", "cmwq::engine::bh::run"]
+        .iter()
+        .any(|start| name.starts_with(start))
         || !place.has_path()
             && place.is_in_library_file()
             && place.file.as_ref().is_some_and(|file| file.ends_with("/worker.rs"))

@@ -10,7 +10,6 @@ mod closure;
 mod countdown;
 mod event;
 mod flushing;
-mod limit;
 mod link;
 mod mutation;
 mod parker;
