@@ -50,7 +50,7 @@ pub struct Timer {
 }
 
 // The C header says the same, and so makes timers without calling us.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<Timer>() == 32 && align_of::<Timer>() == 8);
     assert!(offset_of!(Timer, entry) == 0);

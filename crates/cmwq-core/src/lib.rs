@@ -21,7 +21,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 extern crate alloc;
-#[cfg(any(test, loom))]
+#[cfg(any(test, cmwq_loom))]
 extern crate std;
 
 mod active;
@@ -48,9 +48,9 @@ pub mod word;
 pub mod work;
 mod worker;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 mod models;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub use active::{NodeSlots, NodeState};

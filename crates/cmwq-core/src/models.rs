@@ -1,7 +1,7 @@
 //! Loom models: every interleaving of two or three threads, and every value the memory model lets
 //! them read.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p cmwq-core --lib --release`
+//! `RUSTFLAGS="--cfg cmwq_loom" cargo test --manifest-path models/Cargo.toml -p cmwq-core-models --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
 //! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting. `mutation` takes each ordering away in turn and

@@ -27,7 +27,7 @@ pub struct WorkItem {
     func: WorkFn,
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<WorkItem>() == 32 && align_of::<WorkItem>() == 8);
     assert!(offset_of!(WorkItem, data) == 0);
@@ -43,7 +43,7 @@ unsafe impl Send for WorkItem {}
 
 impl WorkItem {
     /// An idle item (`INIT_WORK`).
-    #[cfg(not(loom))]
+    #[cfg(not(cmwq_loom))]
     #[must_use]
     pub const fn new(func: WorkFn) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl WorkItem {
     }
 
     /// An idle item; loom's atomics cannot be made in a constant.
-    #[cfg(loom)]
+    #[cfg(cmwq_loom)]
     #[must_use]
     pub fn new(func: WorkFn) -> Self {
         Self {

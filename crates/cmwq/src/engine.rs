@@ -8,7 +8,7 @@ pub(crate) mod current;
 pub(crate) mod delayed;
 pub(crate) mod draining;
 pub(crate) mod flushing;
-#[cfg_attr(any(loom, shuttle), path = "engine/fork_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "engine/fork_model.rs")]
 pub(crate) mod fork;
 pub(crate) mod freezing;
 pub(crate) mod grab;

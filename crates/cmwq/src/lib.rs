@@ -62,15 +62,15 @@
 //! its exporters, such as Prometheus.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
-#![cfg_attr(any(loom, shuttle), allow(dead_code))]
+#![cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code))]
 
 mod api;
 mod detect;
 mod engine;
-#[cfg(all(any(test, fuzzing), not(any(loom, shuttle))))]
+#[cfg(all(any(test, fuzzing), not(any(cmwq_loom, cmwq_shuttle))))]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, any(cmwq_loom, cmwq_shuttle)))]
 mod models;
 mod observe;
 mod os;
@@ -107,12 +107,12 @@ pub use observe::control;
 pub use observe::doctor;
 pub use observe::doctor::{Diagnosis, diagnose};
 pub use observe::inspect;
-#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+#[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub use observe::metrics;
 pub use observe::show::{
     Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
 };
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use observe::sysfs;
 #[doc(hidden)]
 pub use observe::trace;

@@ -7,7 +7,7 @@ pub(crate) mod environment;
 pub(crate) mod error;
 #[doc(hidden)]
 pub mod foreign;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
 pub(crate) mod notice;
 pub(crate) mod park;

@@ -22,7 +22,7 @@ mod handle;
 mod join_error;
 mod memory;
 mod state;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub use handle::JoinHandle;
@@ -77,7 +77,7 @@ impl Shape {
     /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing of the user's is left.
     #[inline]
     unsafe fn free(&self, whole: NonNull<u8>) {
-        if cfg!(any(loom, shuttle)) {
+        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
             // SAFETY: the caller's promise.
             unsafe { (self.drop)(whole) };
         }
@@ -108,7 +108,7 @@ impl<I, F, T> Closure<I, F, T> {
     /// A closure of which nothing is anybody else's yet.
     #[inline]
     fn make(item: I, func: F) -> NonNull<Self> {
-        const { assert!(!needs_drop::<I>() || cfg!(any(loom, shuttle)), "see `Shape::free`") };
+        const { assert!(!needs_drop::<I>() || cfg!(any(cmwq_loom, cmwq_shuttle)), "see `Shape::free`") };
         let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
         let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
         let whole = memory::take(Layout::new::<Self>()).cast::<Self>();

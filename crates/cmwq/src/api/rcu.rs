@@ -29,7 +29,7 @@ use crate::os::sync::Arc;
 
 pub(crate) use readers::synchronize;
 pub use readers::{RcuReadGuard, rcu_read_lock};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use readers::{ReadersGuard, leave_behind, lock_readers};
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 
@@ -79,7 +79,7 @@ pub(crate) struct RcuItem {
 }
 
 // As in the C header.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<RcuItem>() == 64);
     assert!(offset_of!(RcuItem, head) == 32);

@@ -44,7 +44,7 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     let deadline = Instant::now().checked_add(timeout);
     runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
     control::stop();
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     crate::observe::trace::finish();
     Ok(())
 }

@@ -116,7 +116,7 @@ impl Meter {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use cmwq_core::{PoolConfig, PoolId, PwqConfig, WqKey};
 

@@ -222,7 +222,7 @@ impl Priority {
     /// # Errors
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied).
     pub(crate) fn probe(self, name: &str, base: Policy, everywhere: &CpuSet) -> Result<(), Error> {
-        if self.is_base() || cfg!(any(loom, shuttle)) {
+        if self.is_base() || cfg!(any(cmwq_loom, cmwq_shuttle)) {
             return Ok(());
         }
         let everywhere = everywhere.clone();

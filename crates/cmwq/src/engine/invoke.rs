@@ -14,7 +14,7 @@ use crate::engine::runtime::Runtime;
 use crate::observe::symbol;
 use crate::os::notice;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use at_exit::{prepare, watch_thread};
 
 /// As [`cmwq_core::WorkFn`], by an ABI that admits that it may not return.
@@ -72,7 +72,7 @@ fn die(who: &str) -> ! {
     std::process::abort()
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod at_exit {
     use std::ffi::c_void;
     use std::ptr;
@@ -114,5 +114,5 @@ mod at_exit {
 }
 
 /// The model's threads do not end.
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 pub(crate) fn watch_thread() {}

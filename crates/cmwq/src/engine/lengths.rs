@@ -28,7 +28,7 @@ impl Lengths {
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
         // Models have no CPU time.
-        if sleeps % EVERY == 1 && cfg!(not(any(loom, shuttle))) {
+        if sleeps % EVERY == 1 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             self.is_due.set(true);
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct NodeLimit {
 }
 
 impl NodeLimit {
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, cmwq_loom))]
     pub(crate) fn new(max: u32) -> Self {
         Self::shown(max, NodeCounts::default())
     }

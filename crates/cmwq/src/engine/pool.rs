@@ -294,7 +294,7 @@ impl Pool {
         drop(guard);
         self.act(todo);
         // Models have no watchdog, and no time for it.
-        if work_waits && cfg!(not(any(loom, shuttle))) {
+        if work_waits && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             self.runtime.watchdog.work_waits(&self.runtime.service);
         }
     }

@@ -31,7 +31,7 @@ use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
 
-#[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
 mod global;
 mod helping;
 pub(crate) mod placement;
@@ -39,7 +39,7 @@ mod pretending;
 mod shutdown;
 mod sysfs;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use global::{leave_behind, lock_making};
 use placement::{Known, Placement};
 
@@ -103,7 +103,7 @@ pub(crate) struct Runtime {
     /// Threads that could not be had.
     pub(crate) nr_creation_failures: AtomicU64,
     /// See [`metrics`](crate::observe::metrics).
-    #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+    #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) totals: Mutex<crate::observe::metrics::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
@@ -285,7 +285,7 @@ impl Runtime {
     ) -> io::Result<&'static Self> {
         let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
         runtime.show_placement();
-        if cfg!(not(any(loom, shuttle))) && sense::is_alone() {
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
             sense::reserve();
         }
         Service::start(runtime)?;
@@ -329,7 +329,7 @@ impl Runtime {
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
-            #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+            #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
             totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
@@ -407,7 +407,7 @@ impl Runtime {
     }
 
     /// The pool behind a slot of queues with default attributes.
-    #[cfg(all(test, shuttle))]
+    #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
         let key = self.key_for(spec, spec.default_priority(), slot);
         self.pool_by_key(key).expect("pools of a machine are fewer than there may be").pool

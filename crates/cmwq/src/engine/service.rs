@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_to_rescan(&self) -> bool {
         self.rescan_at.load(Ordering::Relaxed) != NEVER
     }
@@ -323,7 +323,7 @@ impl Loop {
     }
 
     fn run(mut self) {
-        if cfg!(not(any(loom, shuttle))) {
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);

@@ -9,15 +9,15 @@ use crate::engine::pool::Pool;
 use crate::os::published::Published;
 use crate::os::sync::{AtomicU32, Ordering};
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const CHUNK: usize = 256;
 /// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const CHUNKS: usize = 256;
 // A model makes a table for each execution, and has a few pools.
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 const CHUNK: usize = 2;
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 const CHUNKS: usize = 4;
 
 pub(crate) type PoolTable = Table<Pool>;

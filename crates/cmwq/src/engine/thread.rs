@@ -25,10 +25,10 @@ pub(crate) struct Berth {
 static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type BerthsGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Berth>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_berths() -> BerthsGuard {
     crate::os::sync::lock_plain(&FREE_BERTHS)
 }
@@ -289,7 +289,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let _ = self.berth.parker.take();
         // A model checker's words must not outlive the execution they were made in.
-        if cfg!(not(any(loom, shuttle)))
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle)))
             && let Ok(mut free) = FREE_BERTHS.lock()
         {
             free.push(self.berth);

@@ -36,13 +36,13 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     }
     let name = thread.title.base().to_owned();
     let stack = pool.runtime.params.stack_size;
-    #[cfg(shuttle)]
+    #[cfg(cmwq_shuttle)]
     let berth = thread.berth;
     let spawned =
         pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
     // Models have no berths that were another thread's before, so they always play what may happen
     // with one: a wake-up that comes late, and to the wrong thread.
-    #[cfg(shuttle)]
+    #[cfg(cmwq_shuttle)]
     berth.parker.unpark(park::WAKE);
     spawned
 }
@@ -340,7 +340,7 @@ fn say_refused(priority: Priority, error: &io::Error) {
 /// is there.
 fn open_senses(detect: Detect) -> Senses {
     let mut senses = Senses::default();
-    if cfg!(any(loom, shuttle)) {
+    if cfg!(any(cmwq_loom, cmwq_shuttle)) {
         return senses;
     }
     if detect == Detect::Perf {

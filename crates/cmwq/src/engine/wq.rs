@@ -33,7 +33,7 @@ mod timers;
 
 use flush::Flushes;
 pub(crate) use handle::Handle;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handle::lock_heirs;
 use placing::{Placing, default_attrs};
 pub(crate) use timers::TimersHandle;
@@ -127,7 +127,7 @@ pub(crate) struct Wq {
 
 // Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the allocator adds:
 // `cmwq-bench idle`.
-#[cfg(all(target_pointer_width = "64", not(any(loom, shuttle))))]
+#[cfg(all(target_pointer_width = "64", not(any(cmwq_loom, cmwq_shuttle))))]
 const _: () = assert!(size_of::<Wq>() <= 272);
 
 /// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.

@@ -1,6 +1,6 @@
 //! Loom models: every interleaving of two or three threads, and every value the memory model lets them read.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p cmwq --lib --release loom`
+//! `RUSTFLAGS="--cfg cmwq_loom" cargo test --manifest-path models/Cargo.toml -p cmwq-models --release loom`
 //!
 //! One module for each protocol; `mutation` takes each ordering away in turn and expects some model to notice. The
 //! orderings of queueing itself are modelled in `cmwq-core`.

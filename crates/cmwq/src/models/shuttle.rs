@@ -1,6 +1,6 @@
 //! Shuttle models: the whole driver on two CPUs, in random interleavings of all its steps.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p cmwq --lib --release shuttle`
+//! `RUSTFLAGS="--cfg cmwq_shuttle" cargo test --manifest-path models/Cargo.toml -p cmwq-models --release shuttle`
 //!
 //! Each scenario runs under two schedulers, many times: at random, and by priorities that change in
 //! a few places (PCT), which finds what takes a few unlucky preemptions. `CMWQ_SHUTTLE_ITERS=N`

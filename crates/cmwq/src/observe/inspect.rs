@@ -26,24 +26,24 @@
 mod functions;
 pub(crate) mod layout;
 mod map;
-#[cfg_attr(any(loom, shuttle), path = "inspect/memfd_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "inspect/memfd_model.rs")]
 mod memfd;
 mod mirror;
 mod names;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod reader;
 pub(crate) mod record;
 mod slots;
 
 pub(crate) use layout::WorkerRecord;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use memfd::leave_behind;
 pub(crate) use mirror::{
     Inspect, NodeCounts, Places, PoolMirror, QueueMirror, QueueSettings, Role, WorkerMirror,
     believe,
 };
 pub use names::{PoolKind, QueueKind, Reason};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use reader::{
     Activity, Decision, Link, MissingRecords, Node, OpenError, Pod, Pool, Queue, ReadError,
     Snapshot, Target, Worker,

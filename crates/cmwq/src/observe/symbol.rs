@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 
 #[cfg_attr(
     any(
-        loom,
-        shuttle,
+        cmwq_loom,
+        cmwq_shuttle,
         miri,
         not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
     ),

@@ -11,29 +11,29 @@
 //!
 //! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and more.
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod control;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod destination;
 mod event;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub mod file;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod flusher;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod layout;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod local;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod map;
 mod outside;
-#[cfg_attr(not(loom), allow(dead_code, reason = "what only one of the builds uses"))]
+#[cfg_attr(not(cmwq_loom), allow(dead_code, reason = "what only one of the builds uses"))]
 pub(crate) mod ring;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod session;
-#[cfg_attr(any(loom, shuttle), path = "trace/sink_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "trace/sink_model.rs")]
 mod sink;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod stamp;
 
 use std::ptr::NonNull;
@@ -42,10 +42,10 @@ use cmwq_core::{Activation, Claim, WorkItem};
 
 pub(crate) use event::Moment;
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use session::{Round, Session, Tick};
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use sink::{
     FlusherGuard, RingsGuard, finish, leave_behind, lock_flusher, lock_rings, open,
 };
@@ -83,7 +83,7 @@ fn get_ready() {
 #[inline(always)]
 pub(crate) fn wants_runs() -> bool {
     const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
-    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(loom, shuttle))))
+    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(cmwq_loom, cmwq_shuttle))))
         || sink::mask() & RUNS != 0
 }
 
@@ -171,7 +171,7 @@ fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u3
 #[inline(always)]
 pub(crate) fn wants_activations() -> bool {
     // A probe does not know whether anybody looks.
-    cfg!(all(feature = "usdt", not(any(loom, shuttle)))) || is_on(Kind::ActivateWork)
+    cfg!(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle)))) || is_on(Kind::ActivateWork)
 }
 
 /// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once it has been looked up.

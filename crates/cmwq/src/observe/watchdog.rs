@@ -49,12 +49,12 @@ pub use dump::dump_on_signal;
 pub use handler::{clear_handler, set_handler};
 pub use stall::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 pub(crate) use alarm::Alarm as ModelledAlarm;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use dump::from_params as dump_as_params_say;
 pub(crate) use dump::parse_signal;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handler::{HandlerGuard, lock_handler};
 pub(crate) use waits::WaitFor;
 
@@ -93,7 +93,7 @@ impl Watchdog {
             is_started: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         };
-        if params.watchdog_thresh_ns != 0 && cfg!(not(any(loom, shuttle))) {
+        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             this.alarm.unset();
         }
         this

@@ -9,10 +9,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod file;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use file::{open_memory_file, seals_of};
 
 /// Whether a terminal may obey it, or show nothing at all for it, or another order of what is beside it.

@@ -76,10 +76,10 @@ impl fmt::Display for Said {
 }
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type TextsGuard = std::sync::MutexGuard<'static, Vec<Said>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_texts() -> TextsGuard {
     TEXTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -9,14 +9,14 @@
 //! threads are one thread to them.
 
 mod order;
-#[cfg_attr(any(loom, shuttle), path = "sync/model.rs")]
-#[cfg_attr(not(any(loom, shuttle)), path = "sync/threads.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sync/model.rs")]
+#[cfg_attr(not(any(cmwq_loom, cmwq_shuttle)), path = "sync/threads.rs")]
 mod primitives;
 
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock};
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{
     acq_rel, acquire, acquire_fence, fenced_load, in_order, release, release_fence, seq_cst_fence,

@@ -40,7 +40,7 @@ impl Class {
     /// The number of the class that memory of this layout is kept in. Threads of a model share their thread-locals.
     #[inline]
     const fn index_of(layout: Layout) -> Option<usize> {
-        if layout.align() > 16 || layout.size() == 0 || cfg!(any(loom, shuttle)) {
+        if layout.align() > 16 || layout.size() == 0 || cfg!(any(cmwq_loom, cmwq_shuttle)) {
             return None;
         }
         let mut index = 0;
@@ -231,7 +231,7 @@ impl Depot {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use std::collections::HashSet;
     use std::sync::mpsc;

@@ -58,16 +58,16 @@ impl Waiter {
 }
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type ReadersGuard = crate::os::sync::PlainGuard<'static, Readers>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_readers() -> ReadersGuard {
     crate::os::sync::lock_plain(&READERS)
 }
 
 /// In a child: of the readers there is only the forking thread, and what waited is the parent's.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
     let depth = DEPTH.try_with(Cell::get).unwrap_or_default();
     std::mem::forget(readers.epochs.leave_behind(u64::from(depth)));

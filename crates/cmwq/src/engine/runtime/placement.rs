@@ -178,7 +178,7 @@ impl Placement {
     }
 
     /// Whether managed queues use the CPU with this index unasked.
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_managed(&self, index: usize) -> bool {
         self.managed_home(index) == index
     }
@@ -454,5 +454,5 @@ impl Layout {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;

@@ -11,7 +11,7 @@ use crate::engine::fork;
 use crate::engine::reclaim;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, PlainMutex, acquire, lock_plain, release,
@@ -38,7 +38,7 @@ pub(crate) struct Owner {
 static HEIRS: PlainMutex<()> = PlainMutex::new(());
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
     lock_plain(&HEIRS)
 }

@@ -41,13 +41,13 @@ impl Handle {
     }
 
     /// How many timers are armed.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, cmwq_loom))]
     pub(crate) fn nr_timers(&self) -> u64 {
         self.0.nr_timers.load(Ordering::Relaxed)
     }
 
     /// How many references there are, that of the timers included.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, cmwq_loom))]
     pub(crate) fn nr_references(&self) -> usize {
         Arc::strong_count(&self.0)
     }

@@ -339,7 +339,7 @@ words! {
 
 impl PwqRecord {
     /// Where the core counts.
-    #[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "no mapping in models"))]
+    #[cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code, reason = "no mapping in models"))]
     pub(crate) fn counts(&'static self) -> &'static PwqCounts {
         const { assert!(size_of::<PwqCounts>() == PwqCounts::WORDS * 8) };
         let first = ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, started)).cast();
@@ -496,7 +496,7 @@ macro_rules! records {
 records!(PoolRecord WorkerRecord QueueRecord PwqRecord NodeRecord PodRecord MaskRecord RingRecord);
 
 // Both sides count on these.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<Header>() <= TABLES_AT * 8);
     assert!(size_of::<TableHeader>() == TABLE_WORDS * 8);

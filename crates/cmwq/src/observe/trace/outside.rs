@@ -16,7 +16,7 @@ use crate::engine::wq::Wq;
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {{
         // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of their own.
-        #[cfg(all(feature = "usdt", not(any(loom, shuttle))))]
+        #[cfg(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle))))]
         #[allow(unused_unsafe)]
         {
             ::probe::probe!(cmwq, $name $(, $argument)*);

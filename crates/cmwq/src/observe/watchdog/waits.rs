@@ -128,7 +128,7 @@ fn way_back(came_from: &[Option<usize>], start: usize) -> Vec<usize> {
     way
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use super::*;
     use crate::observe::inspect::WorkerMirror;

@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(parse(b""), None);
     }
 
-    #[cfg(not(any(loom, shuttle, miri)))]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle, miri)))]
     #[test]
     fn sleeping_counts() {
         use super::nr_sleeps;
