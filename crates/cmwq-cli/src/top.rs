@@ -1,8 +1,10 @@
-//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did not grow.
+//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did
+//! not grow.
 //!
-//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two of
-//! them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`] lets keys change what is
-//! seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around them, and all that touches the terminal.
+//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two
+//! of them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`]
+//! lets keys change what is seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around
+//! them, and all that touches the terminal.
 
 mod about;
 mod events;

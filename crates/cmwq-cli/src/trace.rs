@@ -1,8 +1,9 @@
 //! `cmwq trace`: what a process's workqueues do, event by event.
 //!
-//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
-//! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
-//! does not grow with the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
+//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that
+//! `CMWQ_TRACE` made. Both feed [`merge`], which puts the rings' events in order and says when they
+//! were; [`chrome`] and [`text`] write them down as they come, in memory that does not grow with
+//! the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
 
 mod begun;
 mod chrome;
@@ -45,7 +46,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds)]
     duration: Option<Duration>,
 
-    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is given]
+    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is
+    /// given]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

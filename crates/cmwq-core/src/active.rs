@@ -16,9 +16,9 @@ use crate::ids::PwqRef;
 pub trait NodeSlots: Send + Sync + fmt::Debug {
     /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned.
     fn try_get(&self, who: PwqRef) -> bool;
-    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one, or it
-    /// has kept fewer than its turn since it gave one back; and the limit is not
-    /// exceeded. `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
+    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
+    /// or it has kept fewer than its turn since it gave one back; and the limit is not exceeded.
+    /// `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         let _ = (is_waiting, kept);
         false
@@ -80,18 +80,20 @@ impl NodeState {
         Self::keeps(self.nr, self.max, is_alone, kept)
     }
 
-    /// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there are. `is_alone`: nobody else waits.
+    /// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there
+    /// are. `is_alone`: nobody else waits.
     #[must_use]
     pub const fn keeps(nr: u32, max: u32, is_alone: bool, kept: u32) -> bool {
         (is_alone || kept < Self::turn(max)) && nr <= max
     }
 
-    /// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a 64th of
-    /// them all. Handing one over costs two pools' locks. Who waits does so until some pwq has had its turn: at
-    /// worst, until 1.6 % more of what is active has finished for each pwq that waits.
+    /// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits:
+    /// a 64th of them all. Handing one over costs two pools' locks. Who waits does so until some
+    /// pwq has had its turn: at worst, until 1.6 % more of what is active has finished for each pwq
+    /// that waits.
     ///
-    /// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does here where
-    /// there are fewer than 64.
+    /// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does
+    /// here where there are fewer than 64.
     const fn turn(max: u32) -> u32 {
         max / 64
     }

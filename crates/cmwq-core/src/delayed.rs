@@ -271,8 +271,8 @@ impl Wheel {
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
     }
 
-    /// Whether there is an armed timer at this address, where there may be anything. Walks the whole wheel:
-    /// for debugging.
+    /// Whether there is an armed timer at this address, where there may be anything. Walks the
+    /// whole wheel: for debugging.
     #[must_use]
     pub fn has_at(&self, timer: usize) -> bool {
         let wanted = timer + offset_of!(Timer, entry);

@@ -166,8 +166,8 @@ impl WorkItem {
     }
 
     /// Takes an item away from pools that do not exist in this process: its memory is a copy of the
-    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as of
-    /// an item that was never queued.
+    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as
+    /// of an item that was never queued.
     ///
     /// # Safety
     /// `seen` must be a word that only such pools have written, and nobody may walk their lists.

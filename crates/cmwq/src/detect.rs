@@ -1,4 +1,5 @@
-//! Who is blocked, and who computes: evidence about threads. What it means is decided by `cmwq-core`.
+//! Who is blocked, and who computes: evidence about threads. What it means is decided by
+//! `cmwq-core`.
 
 pub(crate) mod hog;
 pub(crate) mod meter;

@@ -27,39 +27,41 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
-//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them from outside of
-//!   the process.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`], [`show_all_workqueues`]: what queues and
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and
 //!   workers do.
+//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
+//!   from outside of the process.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
+//!   [`show_all_workqueues`]: what queues and workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
-//! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel; `docs/compat.md`
-//!   in the repository has every name of its interface.
+//! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel;
+//!   `docs/compat.md` in the repository has every name of its interface.
 //!
 //! # What it does to a process
 //!
 //! Threads are created as items need them and leave when they have been idle for 300 s; a process
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
-//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences the notices about what
-//! is degraded; a program with privileges of its own (set-user-ID, file capabilities) reads no variable. A function that does not
-//! return, because C code in it ends the thread or a C++ exception leaves it, ends the process with a word. After `fork` the
-//! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
-//! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
+//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences
+//! the notices about what is degraded; a program with privileges of its own (set-user-ID, file
+//! capabilities) reads no variable. A function that does not return, because C code in it ends the
+//! thread or a C++ exception leaves it, ends the process with a word. After `fork` the child has
+//! fresh pools behind the same handles, and the parent's items stay the parent's. The process may
+//! end at any time; [`shutdown`] is for those who want to leave nothing running.
 //!
 //! # Features
 //!
-//! `stacks` (on): reports of [stalls](watchdog) have the stacks of the items in the way. Without it the library
-//! depends on nothing but `libc`.
+//! `stacks` (on): reports of [stalls](watchdog) have the stacks of the items in the way. Without it
+//! the library depends on nothing but `libc`.
 //!
-//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
-//! queued; see [`set_grace_periods`].
+//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first
+//! [`RcuWork`] is queued; see [`set_grace_periods`].
 //!
-//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the `metrics` crate and
-//! its exporters, such as Prometheus.
+//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the
+//! `metrics` crate and its exporters, such as Prometheus.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code))]

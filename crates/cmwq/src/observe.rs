@@ -1,4 +1,5 @@
-//! Makes the engine visible: mapping, trace, dumps, stalls, and the socket through which others change settings.
+//! Makes the engine visible: mapping, trace, dumps, stalls, and the socket through which others
+//! change settings.
 
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "observe/control_model.rs")]
 pub mod control;

@@ -1,5 +1,5 @@
-//! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the environment,
-//! and the primitives that are made of them. Knows of no room.
+//! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the
+//! environment, and the primitives that are made of them. Knows of no room.
 
 pub(crate) mod clock;
 pub(crate) mod countdown;

@@ -1,5 +1,6 @@
-//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A change of it is
-//! seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it anew.
+//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A
+//! change of it is seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it
+//! anew.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -10,7 +11,8 @@ use crate::support::{compiler, crate_dir, include_dir, run, scratch, succeed};
 use crate::symbols::{exported, listed};
 
 const HEAD: &str = "\
-# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the headers and the library.
+# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the \
+headers and the library.
 # Lines that go or change break programs that are compiled already.
 ";
 

@@ -300,8 +300,8 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
-    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the same as
-    /// before, because nobody asked for it.
+    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the
+    /// same as before, because nobody asked for it.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         for index in 0..self.queues[queue].links.len() {
             let link = self.queues[queue].links[index];

@@ -221,8 +221,8 @@ impl RcuWork {
     /// for a run in progress; `false`: there was nothing to wait for.
     ///
     /// Called from a work function it counts as blocking at once. Called inside of
-    /// [`rcu_read_lock`], or from the item's own function, it would wait for itself: that is reported,
-    /// and `false` returned. Inside of another read-side section it never returns.
+    /// [`rcu_read_lock`], or from the item's own function, it would wait for itself: that is
+    /// reported, and `false` returned. Inside of another read-side section it never returns.
     ///
     /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
     #[doc(alias = "flush_rcu_work")]

@@ -23,15 +23,18 @@ pub(crate) fn lock_early() -> EarlyGuard {
     EARLY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`, and against what
-/// that says. Parameters are read when the library is first used; from then on only `default_affinity_scope`,
-/// `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and `panic_on_stall_time` can be set.
+/// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`,
+/// and against what that says. Parameters are read when the library is first used; from then on
+/// only `default_affinity_scope`, `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and
+/// `panic_on_stall_time` can be set.
 ///
-/// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be changed.
+/// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be
+/// changed.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no such parameter, or not such a value; the message has
-/// what there is. [`Unavailable`](crate::ErrorKind::Unavailable): it cannot be changed any more.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no such parameter, or not such a value; the
+/// message has what there is. [`Unavailable`](crate::ErrorKind::Unavailable): it cannot be changed
+/// any more.
 ///
 /// ```standalone_crate
 /// cmwq::set_param("idle_timeout", "5")?;

@@ -19,9 +19,9 @@ pub struct Stats {
     /// Items whose function has returned.
     pub completed: u64,
     /// CPU time that the items used. Exact, to the microsecond, as far as workers served this queue
-    /// alone; where they also served others, divided as a sample per scheduler tick would, and then it
-    /// may be corrected downwards by up to a tick. Includes items that still run, except those lent to
-    /// another CPU and those of BH queues, which follow later.
+    /// alone; where they also served others, divided as a sample per scheduler tick would, and then
+    /// it may be corrected downwards by up to a tick. Includes items that still run, except those
+    /// lent to another CPU and those of BH queues, which follow later.
     pub cpu_time: Duration,
     /// Items that hogged the CPU and were taken out of concurrency management.
     pub cpu_intensive: u64,
@@ -86,8 +86,9 @@ impl fmt::Display for Stats {
 }
 
 impl Workqueue {
-    /// What this queue's items have done so far. Takes the locks of the pools that it uses, one after
-    /// the other: for people and tools, not for hot paths. The counters are not of one instant.
+    /// What this queue's items have done so far. Takes the locks of the pools that it uses, one
+    /// after the other: for people and tools, not for hot paths. The counters are not of one
+    /// instant.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("counted")?;
@@ -101,8 +102,8 @@ impl Workqueue {
     }
 
     /// Whether items that were queued for `cpu`, or from here, wait because as many as `max_active`
-    /// allows are in execution. A hint, out of date when it is returned; an item that waits for a CPU or
-    /// a worker only is no congestion.
+    /// allows are in execution. A hint, out of date when it is returned; an item that waits for a
+    /// CPU or a worker only is no congestion.
     ///
     /// KERNEL: `workqueue_congested` — same.
     #[must_use]
@@ -146,7 +147,8 @@ mod tests {
         let text = Stats { cpu_time: Duration::from_micros(17_400), ..Stats::new(sum) }.to_string();
         assert_eq!(
             text,
-            "started 0 completed 0 cpu_time 0.017s cpu_intensive 0 cm_wakeup 0 repatriated 0 mayday 0 rescued 0 \
+            "started 0 completed 0 cpu_time 0.017s cpu_intensive 0 cm_wakeup 0 repatriated 0 \
+             mayday 0 rescued 0 \
              cancelled 0"
         );
     }

@@ -39,8 +39,8 @@ fn first_bogomips(mut cpuinfo: impl std::io::Read) -> Option<u64> {
 /// A [`hogs::HogWatch`] in a thread's record, looked at by the service thread.
 #[derive(Debug, Default)]
 pub(crate) struct HogMarks {
-    // ORDERING (all accesses): no pairing: the service thread's own notes. `run` is reset by others; one
-    // that is missed is made up for by the count of sleeps.
+    // ORDERING (all accesses): no pairing: the service thread's own notes. `run` is reset by
+    // others; one that is missed is made up for by the count of sleeps.
     run: AtomicU64,
     since: AtomicU64,
     since_when: AtomicU64,
@@ -93,7 +93,8 @@ pub(crate) struct Hogs {
 #[derive(Debug)]
 struct Entry {
     func: usize,
-    /// All closures of one kind, and all reusable items, share a function: their queues tell them apart.
+    /// All closures of one kind, and all reusable items, share a function: their queues tell them
+    /// apart.
     queue: String,
     count: u64,
 }
@@ -116,7 +117,8 @@ impl Hogs {
             && hogs::is_reported(count, self.warning_thresh)
         {
             notice::always(format!(
-                "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times (consider an unbound or \
+                "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times \
+                 (consider an unbound or \
                  managed queue)",
                 symbol::name_of(addr),
                 self.thresh_ns / 1_000

@@ -1,11 +1,11 @@
 //! Whose CPU time it was.
 //!
-//! A worker's CPU time goes to the pwq whose items it runs. Asking for it is a system call, which is a
-//! lot beside an empty item, so a worker asks only when it turns to another pwq, and only if the coarse
-//! clock has moved since it last asked: at most once per tick, as the kernel samples. Until then the
-//! time is *pending*; whoever wants to know adds it, since a thread's clock can be read from outside,
-//! and stands still while the thread is idle. A worker that serves one queue only is measured exactly,
-//! and never asks.
+//! A worker's CPU time goes to the pwq whose items it runs. Asking for it is a system call, which
+//! is a lot beside an empty item, so a worker asks only when it turns to another pwq, and only if
+//! the coarse clock has moved since it last asked: at most once per tick, as the kernel samples.
+//! Until then the time is *pending*; whoever wants to know adds it, since a thread's clock can be
+//! read from outside, and stands still while the thread is idle. A worker that serves one queue
+//! only is measured exactly, and never asks.
 //!
 //! *Owns* the notes of one thread, under the lock of the pool that the thread serves: those who may
 //! change them are the thread, and whoever removes the pwq.

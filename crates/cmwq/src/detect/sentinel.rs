@@ -77,9 +77,9 @@ impl Sentinels {
         sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
-    /// Whether one has found itself on another CPU since the last time this was asked. Whether it may
-    /// go back is for those to say who know which CPUs the process has: it may have been
-    /// sent away.
+    /// Whether one has found itself on another CPU since the last time this was asked. Whether it
+    /// may go back is for those to say who know which CPUs the process has: it may have been sent
+    /// away.
     pub(crate) fn is_one_astray(&self) -> bool {
         // ORDERING: no pairing: a hint; who is still astray says it again.
         self.is_one_astray.load(Ordering::Relaxed)
@@ -173,7 +173,8 @@ impl Sentinel {
         self.state.store(REFUSED, Ordering::Relaxed);
         notice::once(Notice::SentinelRefused, || {
             format!(
-                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by the tick"
+                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by \
+                 the tick"
             )
         });
     }

@@ -65,9 +65,9 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher
 
 /// As [`flush_item`], for an item that never has a timer.
 ///
-/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for. With
-/// interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was refused
-/// on its account and flushes would not find what he was refused for.
+/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for.
+/// With interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was
+/// refused on its account and flushes would not find what he was refused for.
 pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
@@ -137,7 +137,8 @@ pub(crate) fn check_dependency(target: &Wq) {
     };
     notice::once(Notice::Dependency, || {
         format!(
-            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which has no rescuer: where no \
+            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which \
+             has no rescuer: where no \
              thread can be had, both may wait for ever",
             current::describe_item(),
             target.name
@@ -196,7 +197,8 @@ fn say_waits_for_itself(runtime: &'static Runtime, by: Flusher) {
         Flusher::Canceller => "is cancelled or disabled, with waiting,",
     };
     notice::always(format!(
-        "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait for itself for \
+        "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait \
+         for itself for \
          ever; the call returns without waiting",
         current::describe_item()
     ));

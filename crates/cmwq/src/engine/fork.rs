@@ -3,16 +3,17 @@
 //! A child has a copy of everything and none of the threads. So the runtime it inherits is left as
 //! it is, never to be touched again, and the next use of the library makes a fresh one:
 //!
-//! - A [generation](generation) counts the forks that this process is the child of. Handles of queues
-//!   compare it with that of their queue and make themselves a new one ([`Handle`](crate::engine::wq::Handle)).
+//! - A [generation](generation) counts the forks that this process is the child of. Handles of
+//!   queues compare it with that of their queue and make themselves a new one
+//!   ([`Handle`](crate::engine::wq::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
 //!   queued by the parent. It does not run here; queued again, it is [taken over](take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
 //!   does not find one locked by a thread that it does not have.
-//! - Locks of Rust's library cannot be held so, and are done without: those of [threads](sense::thread)
-//!   and of standard error.
+//! - Locks of Rust's library cannot be held so, and are done without: those of
+//!   [threads](sense::thread) and of standard error.
 
 use std::cell::RefCell;
 

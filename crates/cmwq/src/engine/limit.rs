@@ -142,8 +142,8 @@ fn splits(kind: Kind) -> bool {
 /// What a queue allows itself. Lock: WQ.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// `max_active` is for the whole system, split over nodes; else for each pwq: per-CPU and ordered
-    /// queues.
+    /// `max_active` is for the whole system, split over nodes; else for each pwq: per-CPU and
+    /// ordered queues.
     is_split: bool,
     max_active: u32,
     min_active: u32,
@@ -190,8 +190,8 @@ impl Limits {
         self.min_active = min_active.min(self.max_active);
     }
 
-    /// The limit of a new pwq whose pod is on `node`: its own, and the one it shares. A frozen queue
-    /// admits nothing. `counts` makes those of a new node.
+    /// The limit of a new pwq whose pod is on `node`: its own, and the one it shares. A frozen
+    /// queue admits nothing. `counts` makes those of a new node.
     pub(crate) fn of(
         &mut self,
         node: Option<u32>,

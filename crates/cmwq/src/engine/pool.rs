@@ -4,8 +4,9 @@
 //! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
 //! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
 //!
-//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that nothing is left in may
-//! be given to other queues, under its lock and as another kind of pool ([`Pool::renew`]).
+//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that
+//! nothing is left in may be given to other queues, under its lock and as another kind of pool
+//! ([`Pool::renew`]).
 
 use std::fmt;
 use std::mem;
@@ -143,7 +144,8 @@ pub(crate) struct Pool {
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
-    /// Its items are so short that helping is not worth it, see [`help::pace`](cmwq_core::help::pace). Written under the lock.
+    /// Its items are so short that helping is not worth it, see
+    /// [`help::pace`](cmwq_core::help::pace). Written under the lock.
     has_short_items: AtomicBool,
     attachment: Attachment,
     /// Workers may leave the pod. Written while there are none.
@@ -171,8 +173,8 @@ pub(crate) enum Creator {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Berth),
-    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not only a
-    /// lent worker is watched.
+    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
+    /// only a lent worker is watched.
     Watch {
         begin: bool,
         has_backlog: bool,
@@ -237,8 +239,9 @@ impl Pool {
         })
     }
 
-    /// What its workers are like. An unbound pool that nothing is left in may be [renewed](Self::renew): then it is
-    /// another one, never while the caller is one of its workers, or has a pwq here.
+    /// What its workers are like. An unbound pool that nothing is left in may be
+    /// [renewed](Self::renew): then it is another one, never while the caller is one of its
+    /// workers, or has a pwq here.
     pub(crate) fn spec(&self) -> Arc<PoolSpec> {
         Arc::clone(&lock_plain(&self.spec))
     }
@@ -354,7 +357,8 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
+        // Two pods that watch workers they lent each other must not call each other for nothing,
+        // for ever.
         if has_backlog && self.may_be_helped() {
             self.runtime.call_for_help(self);
         }
@@ -677,8 +681,8 @@ impl Locked {
         }
     }
 
-    /// From now on the core notes what becomes active. A reader may have come at any time, and what the first hold
-    /// of the lock after that makes active belongs to it.
+    /// From now on the core notes what becomes active. A reader may have come at any time, and what
+    /// the first hold of the lock after that makes active belongs to it.
     #[cold]
     fn note_activations(&mut self) {
         // Session 0 comes before all readers: the first notes are for probes then.
@@ -693,7 +697,8 @@ impl Locked {
     #[cold]
     fn trace_activations(&mut self, pool: &Pool) {
         if self.traced_for != trace::session().max(1) {
-            // A reader came during this hold of the lock: what is noted, if anything, is from after an earlier one had gone.
+            // A reader came during this hold of the lock: what is noted, if anything, is from after
+            // an earlier one had gone.
             return self.note_activations();
         }
         // There is room for more than one hold of the lock can bring but a large change of limits.

@@ -143,7 +143,8 @@ enum PoolPlace {
     Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
 }
 
-/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq there.
+/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq
+/// there.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) pool: &'static Pool,
@@ -368,8 +369,8 @@ impl Runtime {
             // Who names a CPU means its pool, whether it is here or not.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
             Kind::Percpu | Kind::Bh => self.placement.home(index),
-            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone is
-            // used by who names it.
+            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone
+            // is used by who names it.
             Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
                 Some(_) => self.placement.home(index),
                 None => self.placement.managed_home(index),
@@ -400,7 +401,8 @@ impl Runtime {
     fn here_instead_of(&self, cpu: u32) -> usize {
         notice::once(Notice::Cpu, || {
             format!(
-                "items were queued for CPU {cpu}, which this process does not have; the current one is taken"
+                "items were queued for CPU {cpu}, which this process does not have; the current \
+                 one is taken"
             )
         });
         self.here()
@@ -469,9 +471,9 @@ impl Runtime {
         Some(found)
     }
 
-    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made, so that
-    /// there are as many as were ever needed at the same time. In a library that is shut down none is
-    /// vacant.
+    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made,
+    /// so that there are as many as were ever needed at the same time. In a library that is shut
+    /// down none is vacant.
     fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
         if key.kind != Kind::Unbound {
             return None;
@@ -669,8 +671,8 @@ impl Runtime {
         drop(handle);
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queued = unsafe { self.reaper().queue_item(None, item) };
-        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end of
-        // the process.
+        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
+        // of the process.
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
     }
 

@@ -1,8 +1,8 @@
 //! The service thread: whatever must happen at a time rather than on an event.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when there is none of
-//! these: a process whose queues are idle wakes nobody.
+//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when
+//! there is none of these: a process whose queues are idle wakes nobody.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -511,7 +511,8 @@ impl Loop {
             self.watchdog_due = now + CREATE_COOLDOWN_NS;
             notice::once(Notice::Watchdog, || {
                 format!(
-                    "the watchdog has no thread ({error}); stalls are not reported until it gets one"
+                    "the watchdog has no thread ({error}); stalls are not reported until it gets \
+                     one"
                 )
             });
         }
@@ -544,7 +545,8 @@ impl Loop {
 pub(crate) fn say_creation_failed(error: &std::io::Error) {
     notice::once(Notice::ThreadCreation, || {
         format!(
-            "a worker could not be created ({error}); the existing ones carry on and creation is tried again \
+            "a worker could not be created ({error}); the existing ones carry on and creation is \
+             tried again \
              (raise RLIMIT_NPROC or the pids limit of the cgroup)"
         )
     });

@@ -1,5 +1,5 @@
-//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only while no pool is
-//! vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
+//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only
+//! while no pool is vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
 //!
 //! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
 
@@ -72,7 +72,8 @@ impl<T> Table<T> {
 
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed over.
+        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed
+        // over.
         let len = self.len.load(Ordering::Relaxed);
         (0..len).filter_map(|index| self.get(PoolId(self.first + index)))
     }

@@ -115,8 +115,9 @@ impl Thread {
         self.senses.get().map_or(0, |senses| senses.tid)
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`, `is_unbound`, `guest`, `stack`): no
-    // pairing: hints for detectors. What a detector concludes is applied under the pool's lock, with the run's number.
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`,
+    // `is_unbound`, `guest`, `stack`): no pairing: hints for detectors. What a detector concludes
+    // is applied under the pool's lock, with the run's number.
 
     #[inline]
     pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
@@ -148,8 +149,9 @@ impl Thread {
         self.blocked_at.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was found blocked
-    /// in it. What came before includes runs since `ended_at` in which it was not found blocked.
+    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was
+    /// found blocked in it. What came before includes runs since `ended_at` in which it was not
+    /// found blocked.
     pub(crate) fn take_waited(&self) -> Option<Waited> {
         let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
         if blocked == 0 {
@@ -192,8 +194,8 @@ impl Thread {
         if self.is_in_run(seq) { seen } else { Seen::Unknown }
     }
 
-    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To be
-    /// asked at intervals, by one thread.
+    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To
+    /// be asked at intervals, by one thread.
     pub(crate) fn hogs(&self, seq: u64, thresh: Nanos) -> bool {
         let Some(senses) = self.senses.get().filter(|_| self.is_in_run(seq)) else { return false };
         let Some(cpu) = senses.clock.and_then(CpuClock::now_ns) else { return false };

@@ -326,7 +326,8 @@ fn say_refused(priority: Priority, error: &io::Error) {
     match priority.sched {
         Sched::Normal => notice::once(Notice::Nice, || {
             format!(
-                "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                "nice {} refused ({error}); high-priority workers run at normal priority (grant \
+                 CAP_SYS_NICE or raise RLIMIT_NICE)",
                 priority.nice
             )
         }),
@@ -359,7 +360,8 @@ fn open_senses(detect: Detect) -> Senses {
         Ok(stat) => senses.stat = Some(stat),
         Err(error) => notice::once(Notice::ProcMissing, || {
             format!(
-                "thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual"
+                "thread states cannot be read ({error}); blocked workers are told by their CPU \
+                 time, later than usual"
             )
         }),
     }

@@ -14,8 +14,8 @@ use std::mem::MaybeUninit;
 )]
 pub(crate) mod closures;
 
-/// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own functions are known to it if the
-/// program was linked with `-rdynamic`.
+/// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own
+/// functions are known to it if the program was linked with `-rdynamic`.
 pub(crate) fn known(func: usize) -> Option<String> {
     if let Some(name) = closures::name(func) {
         return Some(name.to_owned());

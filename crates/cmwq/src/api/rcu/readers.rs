@@ -174,7 +174,8 @@ pub(super) fn says_waits_for_itself() -> bool {
     let is_reader = DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false);
     if is_reader {
         notice::always(
-            "a grace period is waited for inside of rcu_read_lock, which would wait for that section for ever; the call \
+            "a grace period is waited for inside of rcu_read_lock, which would wait for that \
+             section for ever; the call \
              returns without waiting"
                 .to_owned(),
         );

@@ -9,7 +9,8 @@
 //! service thread, which allowed itself every CPU when it started, so that the kernel tells what
 //! the cpuset leaves of that. A program that confines its other threads confines no worker.
 //!
-//! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are innermost.
+//! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are
+//! innermost.
 
 use cmwq_core::place;
 
@@ -145,8 +146,8 @@ impl Placement {
         self.is_witnessed.set();
     }
 
-    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when it
-    /// was set; so what has come since is added, unless somebody has confined it.
+    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when
+    /// it was set; so what has come since is added, unless somebody has confined it.
     fn mask_of(&self, witness: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
         let mask = topo::affinity_of(witness).ok()?;
         let Some(on) = topo::online_cpus(topo::SYS_ROOT.as_ref()) else { return Some(mask) };
@@ -157,8 +158,8 @@ impl Placement {
             *was_on = on;
             return Some(mask);
         }
-        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is tried
-        // again the next time.
+        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is
+        // tried again the next time.
         let _ = sense::sched::pin(witness, &mask.or(&has_come));
         let mask = topo::affinity_of(witness).ok()?;
         *was_on = on.and_not(&has_come).or(&has_come.and(&mask));
@@ -237,7 +238,8 @@ fn leaves_some(cpus: &CpuSet, machine: &Machine) -> bool {
     if !leaves {
         notice::once(Notice::UnboundCpus, || {
             format!(
-                "CMWQ_PARAMS: unbound_cpus={cpus} leaves none of this process's CPUs {}; it is ignored",
+                "CMWQ_PARAMS: unbound_cpus={cpus} leaves none of this process's CPUs {}; it is \
+                 ignored",
                 machine.allowed
             )
         });

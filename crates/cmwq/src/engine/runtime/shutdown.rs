@@ -10,10 +10,12 @@ use crate::os::park::Event;
 use crate::os::sync::{Arc, Ordering, lock};
 
 impl Runtime {
-    /// Waits until all queues are gone, those that armed timers keep included, and takes the runtime down: when this
-    /// returns, its threads have left. Its memory stays: an idle item may name one of its pools.
+    /// Waits until all queues are gone, those that armed timers keep included, and takes the
+    /// runtime down: when this returns, its threads have left. Its memory stays: an idle item may
+    /// name one of its pools.
     ///
-    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside of a work function.
+    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside
+    /// of a work function.
     #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn shutdown(&'static self) {
         self.wait_for_queues();

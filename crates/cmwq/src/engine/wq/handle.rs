@@ -80,8 +80,8 @@ impl Handle {
     }
 
     /// Takes the queue down now, though there may be other handles: armed timers have one, and find
-    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue goes
-    /// with its last handle.
+    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue
+    /// goes with its last handle.
     pub(crate) fn destroy(&self) -> bool {
         if is_inside(self.key) || current::in_bh() {
             self.close(DESTROYING);
@@ -175,7 +175,8 @@ impl Wq {
         heir.set_max_active(max_active);
         heir.set_min_active(min_active);
         if self.is_in_sysfs() {
-            // A queue that the child made may have the name already; then this one cannot be found by it.
+            // A queue that the child made may have the name already; then this one cannot be found
+            // by it.
             let _ = heir.runtime.enter_sysfs(heir);
         }
     }

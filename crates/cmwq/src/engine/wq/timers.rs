@@ -112,9 +112,9 @@ impl TimersHandle {
 
 impl Wq {
     /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and with
-    /// one wake-up: each by itself would preempt the caller, where it shares the CPU with the worker
-    /// that it wakes.
+    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and
+    /// with one wake-up: each by itself would preempt the caller, where it shares the CPU with the
+    /// worker that it wakes.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.

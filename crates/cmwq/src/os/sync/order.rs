@@ -83,8 +83,8 @@ fn is_weakened(site: &str, what: &str) -> bool {
     weakened.split_once('.') == Some((site, what))
 }
 
-/// Whether the mutation test does without `site`: a hold of a lock that looks as if it could be saved, or under shuttle a step of a
-/// protocol.
+/// Whether the mutation test does without `site`: a hold of a lock that looks as if it could be
+/// saved, or under shuttle a step of a protocol.
 #[inline(always)]
 pub(crate) fn without(site: &'static str) -> bool {
     site.split_once('.').is_some_and(|(site, what)| is_weakened(site, what))
@@ -125,12 +125,14 @@ pub(crate) fn in_order() -> Ordering {
     if cfg!(cmwq_loom) { Ordering::Relaxed } else { Ordering::SeqCst }
 }
 
-/// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:
-/// if another thread writes what is loaded, has a [`seq_cst_fence`] and reads what was written, one of them sees the other.
+/// The order of a load as with a full fence before it, which follows a read-modify-write by the
+/// same thread that has the order above: if another thread writes what is loaded, has a
+/// [`seq_cst_fence`] and reads what was written, one of them sees the other.
 ///
-/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the other's write, it precedes the
-/// fence in S, and if the other's read misses ours, the fence precedes our write: a circle. It spares processors whose
-/// read-modify-writes are full fences another one. loom knows S of fences only, so in models there is one.
+/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the
+/// other's write, it precedes the fence in S, and if the other's read misses ours, the fence
+/// precedes our write: a circle. It spares processors whose read-modify-writes are full fences
+/// another one. loom knows S of fences only, so in models there is one.
 #[inline(always)]
 pub(crate) fn fenced_load(site: &'static str) -> Ordering {
     if cfg!(cmwq_loom) {
