@@ -2,8 +2,6 @@
 //! `cmwq-core`.
 
 pub(crate) mod hog;
-pub(crate) mod meter;
 pub(crate) mod method;
 pub(crate) mod sentinel;
 pub(crate) mod ticking;
-pub(crate) mod verify;

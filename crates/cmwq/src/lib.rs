@@ -81,28 +81,27 @@ pub use api::builder::Builder;
 pub use api::closure::{JoinError, JoinHandle};
 pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::legacy;
+pub use api::observing::show_one_workqueue;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
-pub use api::panic::set_panic_handler;
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
     unbound_cpumask,
 };
 #[doc(hidden)]
 pub use api::raw;
-pub use api::rcu::{
-    GracePeriods, RcuFunc, RcuHead, RcuReadGuard, RcuWork, rcu_read_lock, set_grace_periods,
-};
+pub use api::rcu::{GracePeriods, RcuFunc, RcuHead, RcuWork, set_grace_periods};
 pub use api::scope::{Scope, ScopedJoinHandle};
 pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
-pub use api::stats::Stats;
 pub use api::system;
-pub use api::work::{Busy, DelayedWork, Work, WorkId, current_work};
+pub use api::work::{DelayedWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
 pub use engine::attrs::{Attrs, Sched};
 pub use engine::current::blocking;
+pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
+pub use engine::readers::{RcuReadGuard, rcu_read_lock};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use engine::title::set_worker_desc;
 pub use observe::control;
@@ -111,9 +110,8 @@ pub use observe::doctor::{Diagnosis, diagnose};
 pub use observe::inspect;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub use observe::metrics;
-pub use observe::show::{
-    Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
-};
+pub use observe::show::{Report, report, show_all_workqueues, show_freezable_workqueues};
+pub use observe::stats::Stats;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use observe::sysfs;
 #[doc(hidden)]
@@ -124,4 +122,5 @@ pub use os::error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use os::foreign;
 pub use os::notice::notices;
+pub use os::panic::set_panic_handler;
 pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};

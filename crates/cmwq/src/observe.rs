@@ -4,6 +4,7 @@
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "observe/control_model.rs")]
 pub mod control;
 pub mod doctor;
+pub(crate) mod hooks;
 pub mod inspect;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub mod metrics;
@@ -13,6 +14,7 @@ pub(crate) mod show;
     path = "observe/stacks_none.rs"
 )]
 pub(crate) mod stacks;
+pub(crate) mod stats;
 pub(crate) mod symbol;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub mod sysfs;

@@ -3,6 +3,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod countdown;
+pub(crate) mod crew;
 pub(crate) mod environment;
 pub(crate) mod error;
 #[doc(hidden)]
@@ -10,6 +11,7 @@ pub mod foreign;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
 pub(crate) mod notice;
+pub(crate) mod panic;
 pub(crate) mod park;
 pub(crate) mod published;
 pub(crate) mod sense;

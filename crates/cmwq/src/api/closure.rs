@@ -15,10 +15,10 @@ use std::task::Waker;
 
 use cmwq_core::WorkItem;
 
-use crate::api::panic;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::worker::guarded;
 use crate::observe::symbol::closures;
+use crate::os::panic;
 
 mod handle;
 mod join_error;

@@ -1,27 +1,11 @@
 //! Parameters by name, from within the program: what `CMWQ_PARAMS` does from outside.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::engine::params::Params;
+use crate::engine::params::early::lock_early;
 use crate::engine::runtime::Runtime;
 use crate::observe::doctor;
 use crate::observe::watchdog;
 use crate::os::error::Error;
-
-/// What was set before the parameters were read.
-pub(crate) struct Early {
-    settings: Vec<(String, String)>,
-    were_read: bool,
-}
-
-static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
-
-/// See `fork`.
-pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
-
-pub(crate) fn lock_early() -> EarlyGuard {
-    EARLY.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`,
 /// and against what that says. Parameters are read when the library is first used; from then on
@@ -91,20 +75,4 @@ pub fn param(name: &str) -> Option<String> {
             doctor::param_text(&params, name)
         }
     }
-}
-
-impl Early {
-    fn apply(&self, params: &mut Params) {
-        for (name, value) in &self.settings {
-            // It was tried.
-            let _ = params.set(name, value);
-        }
-    }
-}
-
-/// The parameters are being read: puts in what was set, and takes no more.
-pub(crate) fn apply_early(params: &mut Params) {
-    let mut early = lock_early();
-    early.were_read = true;
-    early.apply(params);
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use crate::api::panic;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::flushing;
+use crate::engine::flushing::{self, Busy};
 use crate::engine::fork;
 use crate::engine::grab::{self, Enabled, Target};
 use crate::engine::runtime::Runtime;
 use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::observe::symbol::closures;
+use crate::os::panic;
 use crate::os::sync::Arc;
 
 /// An item that can be queued again and again, without an allocation each time.
@@ -145,24 +145,6 @@ unsafe fn refused(item: NonNull<DelayedItem>) {
     let lent = item.cast::<Embedded<DelayedItem>>();
     // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
     guarded(|| unsafe { Embedded::take_back(lent) });
-}
-
-/// What an item is doing; see [`Work::busy`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Busy {
-    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
-    pub pending: bool,
-    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
-    pub running: bool,
-}
-
-impl Busy {
-    /// Neither pending nor running.
-    #[must_use]
-    pub fn is_idle(self) -> bool {
-        self == Self::default()
-    }
 }
 
 fn runtime() -> Option<&'static Runtime> {

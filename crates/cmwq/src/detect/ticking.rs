@@ -4,7 +4,6 @@
 
 use cmwq_core::detect::Quiet;
 
-use crate::engine::pool::Pool;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, acquire, lock, release};
 
 /// What can be on the list.
@@ -17,7 +16,7 @@ pub(crate) trait Watched {
 
 /// See the module header. Lock: its own, innermost.
 #[derive(Debug)]
-pub(crate) struct TickList<P: 'static = Pool> {
+pub(crate) struct TickList<P: 'static> {
     entries: Mutex<Vec<Entry<P>>>,
 }
 

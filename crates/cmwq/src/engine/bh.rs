@@ -17,13 +17,13 @@ use std::io;
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::{BhVisit, Claim, Kick};
 
-use crate::detect::meter::Meter;
 use crate::engine::current::{self, BhRun};
 use crate::engine::invoke;
+use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
-use crate::observe::inspect::{Role, WorkerMirror};
-use crate::observe::trace;
+use crate::observe::hooks::trace;
+use crate::observe::hooks::{Role, WorkerMirror};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};

@@ -10,10 +10,10 @@ use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
-use crate::observe::inspect::Reason;
-use crate::observe::symbol;
-use crate::observe::trace;
-use crate::observe::watchdog::WaitFor;
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::WaitFor;
+use crate::observe::hooks::symbol;
+use crate::observe::hooks::trace;
 use crate::os::sync::Arc;
 
 /// The calling worker's view of itself. Lives on the worker's stack.

@@ -8,7 +8,7 @@ use cmwq_core::WorkFn;
 
 use crate::engine::current;
 use crate::engine::wq::{DRAINING, SHUT, Wq};
-use crate::observe::symbol;
+use crate::observe::hooks::symbol;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::{Ordering, lock};
 

@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use cmwq_core::{FlushTarget, Kick, WorkItem};
 
-use crate::api::work::Busy;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::fork;
@@ -12,7 +11,7 @@ use crate::engine::grab::Rest;
 use crate::engine::reclaim::current_is_mem_reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
-use crate::observe::watchdog::WaitFor;
+use crate::observe::hooks::WaitFor;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sync::Arc;
@@ -171,6 +170,24 @@ pub(crate) fn is_pending(item: &WorkItem) -> bool {
     let word = item.word();
     let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
     word.is_pending() && !(fork::is_child() && inherited())
+}
+
+/// What an item is doing; see [`Work::busy`](crate::Work::busy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
+    pub pending: bool,
+    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
+    pub running: bool,
+}
+
+impl Busy {
+    /// Neither pending nor running.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// Whether an item is pending, and whether the pool of its last queueing runs it. KERNEL:

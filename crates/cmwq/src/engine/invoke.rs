@@ -13,7 +13,7 @@
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::runtime::Runtime;
-use crate::observe::symbol;
+use crate::observe::hooks::symbol;
 use crate::os::notice;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
@@ -77,9 +77,9 @@ fn die(who: &str) -> ! {
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod at_exit {
+    use crate::os::sync::OnceLock;
     use std::ffi::c_void;
     use std::ptr;
-    use std::sync::OnceLock;
 
     use crate::engine::current;
 

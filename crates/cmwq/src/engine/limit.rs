@@ -8,7 +8,7 @@ use cmwq_core::{NodeSlots, NodeState, PwqRef, consts};
 use cmwq_core::{PoolId, PwqId};
 
 use crate::engine::wq::Kind;
-use crate::observe::inspect::NodeCounts;
+use crate::observe::hooks::NodeCounts;
 use crate::os::sync::{Arc, Mutex, Ordering, fenced_load, in_order, lock, seq_cst_fence, without};
 
 /// A node's share: a count that is taken and given back without a lock while nobody waits for it,

@@ -1,10 +1,11 @@
 //! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
 
+pub(crate) mod early;
+
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
-use crate::api::set_param;
 use crate::detect::method::Detect;
-use crate::observe::watchdog;
+use crate::observe::hooks;
 use crate::os::environment;
 use crate::os::notice::{self, Notice};
 use crate::os::topo::{AffinityScope, CpuSet};
@@ -96,7 +97,7 @@ impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
     pub(crate) fn from_env() -> Self {
         let (mut params, complaints) = Self::try_env();
-        set_param::apply_early(&mut params);
+        early::apply_early(&mut params);
         if !complaints.is_empty() {
             notice::once(Notice::Params, || complaints.join("; "));
         }
@@ -218,7 +219,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "watchdog_signal" => {
-                let signal = if value == "0" { Some(0) } else { watchdog::parse_signal(value) };
+                let signal = if value == "0" { Some(0) } else { hooks::parse_signal(value) };
                 self.watchdog_signal = Some(signal.ok_or_else(|| bad("a signal, or 0 for none"))?);
             }
             "panic_on_stall" => {
@@ -229,7 +230,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "dump_signal" => {
-                let signal = watchdog::parse_signal(value);
+                let signal = hooks::parse_signal(value);
                 self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
             }
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),

@@ -21,6 +21,7 @@ use cmwq_core::{
 };
 
 use crate::detect::method::Detect;
+use crate::detect::sentinel::Guarded;
 use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
 use crate::engine::pods::Pods;
@@ -28,19 +29,20 @@ use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::{Berth, Thread};
 use crate::engine::worker;
-use crate::observe::inspect;
-use crate::observe::inspect::{PoolMirror, Reason, Role};
-use crate::observe::trace::{self, Kind};
+use crate::observe::hooks;
+use crate::observe::hooks::trace::{self, Kind};
+use crate::observe::hooks::{PoolMirror, Reason, Role};
 use crate::os::clock;
 use crate::os::park;
 use crate::os::sense;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
-    lock_plain, release,
+    lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 
 mod attach;
+mod counters;
 mod helping;
 
 use attach::Attachment;
@@ -545,7 +547,7 @@ impl Locked {
     #[cold]
     pub(crate) fn show_belief(&self, id: WorkerId) {
         if let Some(thread) = self.thread(id) {
-            inspect::believe(&self.core, id, &thread.mirror);
+            hooks::believe(&self.core, id, &thread.mirror);
         }
     }
 
@@ -744,6 +746,17 @@ impl Pool {
         }
         // ORDERING: Release pairs with the Acquire in `alarm`.
         self.standby.store(new, release("set_standby"));
+    }
+}
+
+impl Guarded for Pool {
+    fn cpu_idles(&'static self) {
+        if !without("taken.end") {
+            self.set_taken(false);
+        }
+        if self.is_watched() {
+            self.alarm();
+        }
     }
 }
 

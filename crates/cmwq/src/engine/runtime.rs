@@ -5,25 +5,25 @@
 
 use std::io;
 use std::path::Path;
+use std::ptr::NonNull;
 
-use cmwq_core::{PoolId, WorkWord, WqKey, place};
+use cmwq_core::{PoolId, WorkItem, WorkWord, WqKey, place};
 
-use crate::api::closure;
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::bh::BhContexts;
-use crate::engine::crew::Crew;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::engine::service::{self, Service};
 use crate::engine::table::PoolTable;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::observe::inspect::Inspect;
-use crate::observe::watchdog::Watchdog;
+use crate::observe::hooks::Inspect;
+use crate::observe::hooks::Watchdog;
 use crate::os::clock;
+use crate::os::crew::Crew;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
@@ -80,7 +80,7 @@ pub(crate) struct Runtime {
     pub(crate) detect: Detect,
     pub(crate) machine: Machine,
     pub(crate) service: Service,
-    pub(crate) sentinels: Sentinels,
+    pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
     pub(crate) watchdog: Watchdog,
@@ -104,7 +104,7 @@ pub(crate) struct Runtime {
     pub(crate) nr_creation_failures: AtomicU64,
     /// See [`metrics`](crate::observe::metrics).
     #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
-    pub(crate) totals: Mutex<crate::observe::metrics::Totals>,
+    pub(crate) totals: Mutex<crate::observe::hooks::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
@@ -276,6 +276,21 @@ impl Machine {
     }
 }
 
+/// The item that takes a queue down.
+#[repr(C)]
+struct TakeDown {
+    item: WorkItem,
+    wq: Arc<Wq>,
+}
+
+/// Its function.
+unsafe extern "C" fn take_down(item: *mut WorkItem) {
+    // SAFETY: made by `destroy_later`, queued once, and the run's.
+    let this = unsafe { Box::from_raw(item.cast::<TakeDown>()) };
+    this.wq.destroy();
+    this.wq.runtime.forget_wq(this.wq.key);
+}
+
 impl Runtime {
     /// Makes a runtime and starts its service. Runtimes live for ever.
     pub(crate) fn start(
@@ -305,7 +320,7 @@ impl Runtime {
             detect => detect,
         };
         let placement = Placement::new(&machine, &params);
-        let hogs = Hogs::new(&params);
+        let hogs = Hogs::new(params.cpu_intensive_thresh_us, params.cpu_intensive_warning_thresh);
         let cpus = machine.cpus.iter().copied().collect();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
@@ -664,13 +679,9 @@ impl Runtime {
     /// Takes a queue down whose last handle was dropped by one of the workers.
     #[cold]
     pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
-        let (item, handle) = closure::item(move || {
-            wq.destroy();
-            self.forget_wq(wq.key);
-        });
-        drop(handle);
-        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queued = unsafe { self.reaper().queue_item(None, item) };
+        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
+        // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
+        let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
         // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
         // of the process.
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");

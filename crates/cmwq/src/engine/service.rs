@@ -13,15 +13,15 @@ use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Nanos, Retry, Timer, WorkItem};
 
 use crate::detect::ticking::TickList;
-use crate::detect::verify;
 use crate::engine::delayed;
+use crate::engine::detection;
 use crate::engine::fork;
 use crate::engine::plan::{NEVER, Plan};
 use crate::engine::pool::{Creator, Pool};
 use crate::engine::runtime::Runtime;
 use crate::engine::timers::{Armed, Timers};
 use crate::engine::wq::{Handle, TimersHandle};
-use crate::observe::watchdog::Watchdog;
+use crate::observe::hooks::Watchdog;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -52,7 +52,7 @@ pub(crate) struct Service {
     /// Copy of [`Timers::deferred_at`] for workers. A hint.
     deferred_at: AtomicU64,
     /// Pools that were watched lately.
-    ticking: TickList,
+    ticking: TickList<Pool>,
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     mayday_at: AtomicU64,
@@ -404,7 +404,7 @@ impl Loop {
         let mut has_woken = false;
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
-                self.runtime.sentinels.cover(pool);
+                self.runtime.sentinels.cover(pool, &self.runtime.crew, || pool.guarded_cpus());
             }
             has_woken |= self.tick_pool(pool);
         }
@@ -423,7 +423,7 @@ impl Loop {
             return false;
         }
         pool.look_at_pace();
-        let found = verify::look(pool, None, true);
+        let found = detection::look(pool, None, true);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
             pool.is_calm.store(false, Ordering::Relaxed);

@@ -7,9 +7,9 @@ use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
-use crate::detect::meter::Meter;
+use crate::engine::meter::Meter;
 use crate::engine::title::Title;
-use crate::observe::inspect::WorkerMirror;
+use crate::observe::hooks::WorkerMirror;
 use crate::os::clock;
 use crate::os::park::Parker;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};

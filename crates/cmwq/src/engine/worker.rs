@@ -13,15 +13,15 @@ use cmwq_core::help::Visit;
 use cmwq_core::{Claim, Kick, Next, WorkerId};
 
 use crate::detect::method::Detect;
-use crate::detect::verify;
 use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
+use crate::engine::detection;
 use crate::engine::invoke;
 use crate::engine::lengths::Lengths;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
-use crate::observe::inspect::Reason;
-use crate::observe::trace::{self, Kind};
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::trace::{self, Kind};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -228,7 +228,7 @@ impl Worker {
         }
         let tokens = self.thread.berth.parker.park(None);
         if tokens & park::CHECK != 0 {
-            verify::on_alarm(self.pool, self.id);
+            detection::on_alarm(self.pool, self.id);
         }
         if self.pool.pods.is_some() {
             self.lengths.slept();

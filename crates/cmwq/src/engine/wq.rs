@@ -21,8 +21,8 @@ use crate::engine::link::{Link, Slot};
 use crate::engine::pool::Pool;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
-use crate::observe::inspect::{QueueMirror, QueueSettings};
-use crate::observe::trace;
+use crate::observe::hooks::trace;
+use crate::observe::hooks::{QueueMirror, QueueSettings};
 use crate::os::countdown::Countdown;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 

@@ -12,7 +12,6 @@ use std::fmt::{self, Write as _};
 
 use cmwq_core::{BusyWorker, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey};
 
-use crate::api::workqueue::Workqueue;
 use crate::engine::flushing;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
@@ -96,9 +95,8 @@ pub fn show_freezable_workqueues() {
     }
 }
 
-/// Writes what one queue is doing to standard error.
-pub fn show_one_workqueue(wq: &Workqueue) {
-    let wq = wq.wq();
+/// See [`show_one_workqueue`](crate::show_one_workqueue).
+pub(crate) fn show_one(wq: &Wq) {
     let mut report = Report::collect(wq.runtime, Some(wq.key));
     report.with_pools = false;
     if report.queues.iter().all(|queue| !report.is_busy(queue.key)) {

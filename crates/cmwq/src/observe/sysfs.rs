@@ -37,7 +37,6 @@ mod text;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::api::workqueue::Workqueue;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
 use crate::os::error::Error;
@@ -128,7 +127,7 @@ impl FromStr for Attribute {
 /// A queue's directory, so to speak. Holding one does not keep the queue in being; it then shows
 /// what the queue had last.
 #[derive(Clone)]
-pub struct Entry(Arc<Wq>);
+pub struct Entry(pub(crate) Arc<Wq>);
 
 impl Entry {
     /// The queue's name.
@@ -217,12 +216,4 @@ pub fn find(name: &str) -> Option<Entry> {
     let mut named = entries_named(name);
     let registered = named.iter().position(Entry::is_registered);
     (!named.is_empty()).then(|| named.swap_remove(registered.unwrap_or(0)))
-}
-
-impl Workqueue {
-    /// The queue's attributes as text; see [`sysfs`](crate::observe::sysfs).
-    #[must_use]
-    pub fn sysfs(&self) -> Entry {
-        Entry(self.handle().shared())
-    }
 }

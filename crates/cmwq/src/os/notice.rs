@@ -5,10 +5,9 @@
 //! said of a call of the program's is said each time, and kept once with a count: a program that
 //! repeats its mistake for ever must not need memory for it.
 
+use crate::os::sync::plain::{AtomicU32, Mutex, MutexGuard, Ordering, PoisonError};
 use std::fmt;
 use std::panic::Location;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::os::environment;
 use crate::os::sense::stderr;
@@ -77,11 +76,11 @@ impl fmt::Display for Said {
 
 /// See `fork`.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) type TextsGuard = std::sync::MutexGuard<'static, Vec<Said>>;
+pub(crate) type TextsGuard = MutexGuard<'static, Vec<Said>>;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_texts() -> TextsGuard {
-    TEXTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says `text` if nothing of this kind was said before.

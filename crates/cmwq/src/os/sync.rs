@@ -24,6 +24,14 @@ pub(crate) use order::{
 };
 pub(crate) use primitives::*;
 
+/// The standard library's own, for what no model has: statics of the process, and signal handlers.
+#[allow(unused_imports, reason = "models leave out much of what uses these")]
+pub(crate) mod plain {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::mpsc::{Receiver, channel};
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
+
 /// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,
 /// so a poisoned one only says that one of our own assertions fired.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

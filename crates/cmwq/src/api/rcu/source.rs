@@ -4,7 +4,8 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use super::{RcuItem, readers};
+use super::RcuItem;
+use crate::engine::readers;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::OnceLock;
@@ -137,7 +138,7 @@ pub(super) unsafe fn call(item: NonNull<RcuItem>) {
         // SAFETY: the head is valid as the item is, and the function is for it.
         Some(source) => unsafe { source.call_rcu(RcuItem::head(item).as_ptr(), is_over) },
         // SAFETY: passed on to the caller.
-        None => unsafe { readers::wait_for_readers(item) },
+        None => unsafe { readers::wait_for_readers(item.cast(), RcuItem::go) },
     }
 }
 
@@ -148,7 +149,7 @@ pub(super) unsafe fn call(item: NonNull<RcuItem>) {
 unsafe extern "C" fn is_over(head: *mut RcuHead) {
     let head = NonNull::new(head).expect("a source lost the head it was given");
     // SAFETY: `call` gave it, and the source gives the item back with it.
-    unsafe { readers::wait_for_readers(RcuItem::of_head(head)) };
+    unsafe { readers::wait_for_readers(RcuItem::of_head(head).cast(), RcuItem::go) };
 }
 
 /// Waits until all items whose grace period had begun are queued.

@@ -242,6 +242,18 @@ impl Pool {
         self.lock_only().is_away
     }
 
+    /// The CPUs whose sentinels send it an alarm.
+    pub(crate) fn guarded_cpus(&self) -> Option<CpuSet> {
+        if self.is_away() {
+            return None;
+        }
+        match self.kind {
+            PoolKind::Cpu(cpu) => Some(CpuSet::single(cpu)),
+            PoolKind::Managed => Some(self.spec().cpus.clone()),
+            PoolKind::Unbound | PoolKind::Bh(_) => None,
+        }
+    }
+
     // ---- what queues lead here
 
     /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's. `None`: the pool

@@ -20,7 +20,7 @@ use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::wq::Kind;
-use crate::observe::inspect::Places;
+use crate::observe::hooks::Places;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;

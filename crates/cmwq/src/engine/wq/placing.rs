@@ -18,7 +18,7 @@ use crate::engine::link::{Link, Slot, Store};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
-use crate::observe::inspect::QueueSettings;
+use crate::observe::hooks::QueueSettings;
 use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.

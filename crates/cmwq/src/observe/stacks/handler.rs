@@ -4,9 +4,9 @@
 //! registers that it was given and the stack above them, and stores to memory that is there. It
 //! keeps `errno`, and runs on the alternative stack where the thread has one.
 
+use crate::os::sync::plain::AtomicI32;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::AtomicI32;
 
 use super::request::{Answer, Request};
 use crate::os::sense::signal;

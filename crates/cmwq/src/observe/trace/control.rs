@@ -10,12 +10,12 @@
 //! forked child puts memory of its own in place of the page before anything else, and makes a file
 //! of its own when it uses the library.
 
+use crate::os::sync::plain::AtomicBool;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::AtomicBool;
 
 use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, NAME, PAGE, RING_EVENTS};
 use super::map::{Map, RingMap};

@@ -1,6 +1,6 @@
 //! The system's clock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::os::sync::plain::{AtomicU64, Ordering};
 
 use cmwq_core::Nanos;
 

@@ -8,6 +8,7 @@
 //! overflows, and a name in the messages of panics. Threads that the program itself starts there by
 //! `std::thread` may still wait so.
 
+use crate::os::sync::plain::{Receiver, channel};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -15,7 +16,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::ffi::CString;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
 /// As Rust's library has it.

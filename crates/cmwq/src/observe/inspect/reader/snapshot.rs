@@ -11,7 +11,6 @@ use super::view::{
     Activity, Decision, Link, MissingRecords, Node, Pod, Pool, Queue, Snapshot, Worker,
 };
 use super::words::{Copied, Table, Words};
-use crate::api::stats::Stats;
 use crate::detect::method::Detect;
 use crate::observe::inspect::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED,
@@ -19,6 +18,7 @@ use crate::observe::inspect::layout::{
     unpack_belief, unpack_counts, unpack_text,
 };
 use crate::observe::inspect::{PoolKind, QueueKind, Reason};
+use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 
 /// Why a mapping cannot be read.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::api::stats::Stats;
 use crate::detect::method::Detect;
 use crate::observe::inspect::{PoolKind, QueueKind, Reason};
+use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 
 /// A copy of what a process shows. The parts are not of one instant: it runs while it is copied.

@@ -89,7 +89,7 @@ fn limits_are_made_anew_when_a_cpu_comes() {
     let mut limits = crate::engine::limit::Limits::new(Kind::Unbound, 64, None);
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
-        let counts = |_: Option<u32>| crate::observe::inspect::NodeCounts::default();
+        let counts = |_: Option<u32>| crate::observe::hooks::NodeCounts::default();
         limits.adjust(false, &spread);
         [Some(0), Some(1)].map(|node| limits.of(node, false, &spread, counts).1.unwrap().max())
     };

@@ -12,7 +12,7 @@
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 
-use crate::observe::inspect::WorkerRecord;
+use crate::observe::hooks::WorkerRecord;
 use crate::os::clock;
 use crate::os::sense::{self, CpuClock};
 use crate::os::sync::{AtomicU64, Ordering};
