@@ -6,7 +6,6 @@
 
 mod children;
 mod json;
-mod paint;
 mod text;
 mod trials;
 
@@ -17,7 +16,7 @@ use cmwq::doctor::Degradation;
 use cmwq::{Diagnosis, ErrorKind};
 
 use crate::output::print;
-use crate::{exit, message};
+use crate::{exit, message, paint};
 use children::Measured;
 
 /// Tell what this machine offers, measure how fast blocking is noticed, and say what is degraded

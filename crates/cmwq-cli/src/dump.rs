@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use cmwq::inspect::Snapshot;
 
+use crate::look::Which;
 use crate::look::limit::LeftOut;
 use crate::{look, message, output};
 pub(crate) use stuck::{down_to_item, frame, is_own, line};
@@ -24,9 +25,9 @@ const MOST_STUCK: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("dump/help.txt"))]
 pub(crate) struct Args {
-    /// The process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// The process: its number or name; `-` is the only one that uses cmwq
+    #[arg(value_name = "PROCESS", default_value = "-", value_parser = Which::parse)]
+    process: Which,
 
     /// Show instead what each busy worker runs, since when, and its stack; the thread is stopped
     /// for a moment
@@ -44,7 +45,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let mut seen = match look::open(args.pid).and_then(|target| look::snapshot(&target)) {
+    let mut seen = match look::open(&args.process).and_then(|target| look::snapshot(&target)) {
         Ok(seen) => seen,
         Err(code) => return code,
     };

@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cmwq_sim::config::Sabotage;
-use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::swarm::{Fault, FaultSet, Options};
 use cmwq_sim::{Plan, Report, Scope, Shape};
 
+use crate::meant::did_you_mean;
 use crate::output::print;
 use crate::scenario::load;
 use crate::{exit, message};
@@ -60,7 +61,7 @@ pub(crate) struct Args {
 
     /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache,
     /// numa or system, instead of a random choice
-    #[arg(long, value_name = "SCOPE")]
+    #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
     scope: Option<Scope>,
 
     /// CPUs leave and come back in every run, not only where the seed wants it
@@ -90,7 +91,7 @@ pub(crate) struct Args {
     crypt: bool,
 
     /// The faults that seeds may draw from: all, none, or names separated by commas (see --help)
-    #[arg(long, value_name = "LIST", default_value = "all")]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_faults)]
     faults: FaultSet,
 
     /// Run this scenario, under each seed's conditions, instead of random loads
@@ -98,7 +99,7 @@ pub(crate) struct Args {
     scenario: Option<PathBuf>,
 
     /// Make a deliberate mistake, to see the checkers complain (see --help)
-    #[arg(long, value_name = "MISTAKE")]
+    #[arg(long, value_name = "MISTAKE", value_parser = parse_mistake)]
     sabotage: Option<Sabotage>,
 
     /// With --seed: print every event
@@ -231,6 +232,24 @@ fn summary(total: &Total, again: impl Fn(&Report) -> String) -> String {
         text += &format!("\nand {} more\n", total.complaints.len() - NAMED);
     }
     text
+}
+
+fn parse_scope(text: &str) -> Result<Scope, String> {
+    let names = Scope::ALL.iter().map(|(_, name)| *name);
+    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+}
+
+fn parse_mistake(text: &str) -> Result<Sabotage, String> {
+    let names = Sabotage::ALL.iter().map(|(_, name)| *name);
+    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+}
+
+fn parse_faults(text: &str) -> Result<FaultSet, String> {
+    let names = || Fault::ALL.iter().map(|(_, name, _)| *name);
+    let unknown = || text.split(',').map(str::trim).find(|text| names().all(|name| name != *text));
+    text.parse().map_err(|error: String| {
+        error + &unknown().map(|unknown| did_you_mean(unknown, names())).unwrap_or_default()
+    })
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {

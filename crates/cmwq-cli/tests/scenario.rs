@@ -170,7 +170,7 @@ fn what_cannot_be_run_is_said() {
     check_refused(&["scenario", path, "--on", "threads"], "--on sim");
     check_refused(&["scenario", "no-such-scenario"], "cmwq scenario --list");
     std::fs::write(path, "cpus = 1\nspeed = 3\n").unwrap();
-    check_refused(&["scenario", path, "--on", "sim"], "line 2");
+    check_refused(&["scenario", path, "--on", "sim"], "scenario.toml:2: unknown field");
     check_refused(
         &["scenario", "doc-max3", "--on", "sim", "--svg", "/nowhere/at-all.svg"],
         "/nowhere/at-all.svg",

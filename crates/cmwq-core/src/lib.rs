@@ -20,6 +20,9 @@
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("cmwq runs on 64-bit Linux only: a work item's word is 64 bits, pointers included");
+
 extern crate alloc;
 #[cfg(any(test, cmwq_loom))]
 extern crate std;

@@ -54,17 +54,26 @@
 //!
 //! # Features
 //!
-//! `stacks` (on): reports of [stalls](watchdog) have the stacks of the items in the way. Without it
-//! the library depends on nothing but `libc`.
+//! `stacks` (off): reports of [stalls](watchdog) have the stacks of the items in the way. Without
+//! it the library depends on nothing but `libc`, and reports name the functions in the way.
 //!
 //! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first
 //! [`RcuWork`] is queued; see [`set_grace_periods`].
 //!
 //! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the
 //! `metrics` crate and its exporters, such as Prometheus.
+//!
+//! `tracing` (off): items as spans and events of the `tracing` crate.
+//!
+//! `usdt` (off): USDT probes, for `perf` and `bpftrace`.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code))]
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!(
+    "cmwq runs on 64-bit Linux only: it uses that kernel's interfaces and 64-bit work words"
+);
 
 mod api;
 mod detect;

@@ -18,7 +18,7 @@ use super::sample::Process;
 use super::take::Taker;
 use super::ui::Ui;
 use super::{table, view};
-use crate::{exit, message};
+use crate::{exit, message, paint};
 
 /// Says why there can be no live view here.
 ///
@@ -39,7 +39,7 @@ pub(super) fn check_terminal() -> Result<(), ExitCode> {
 /// Shows the process until the user has had enough. The terminal is given back whatever happens:
 /// also when a signal ends this, and when it panics.
 pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui) -> Result<(), ExitCode> {
-    ui.has_colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    ui.has_colours = paint::has_screen_colours();
     let events = Events::of_process(taker.pid()).map_err(|error| failed(&error))?;
     let mut terminal = take_terminal().map_err(|error| failed(&error))?;
     events.add_terminal();

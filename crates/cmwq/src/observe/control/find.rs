@@ -128,11 +128,14 @@ pub(super) fn connect(pid: u32) -> Result<UnixStream, ConnectError> {
     if !socket::is_process(pid) {
         return Err(ConnectError::NoProcess(pid));
     }
+    if !is_denied
+        && matches!(noted, Ok(Some(_)))
+        && let Some((path, source)) = failed
+    {
+        return Err(ConnectError::Failed { path, source });
+    }
     match noted {
         _ if is_denied => Err(ConnectError::Denied { pid, owner }),
-        Ok(Some(_)) if let Some((path, source)) = failed => {
-            Err(ConnectError::Failed { path, source })
-        }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(ConnectError::Denied { pid, owner })
         }
