@@ -37,8 +37,8 @@ pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 /// It is *pending* from the moment it is queued, through the grace period, until its function is
 /// entered. It cannot be cancelled, disabled or delayed. Clones are the same item.
 ///
-/// Which sections are waited for: those of [`rcu_read_lock`], always, and those that the program's
-/// [source of grace periods](set_grace_periods) knows.
+/// Which sections are waited for: those of [`rcu_read_lock`](crate::rcu_read_lock), always, and
+/// those that the program's [source of grace periods](set_grace_periods) knows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -219,8 +219,9 @@ impl RcuWork {
     /// for a run in progress; `false`: there was nothing to wait for.
     ///
     /// Called from a work function it counts as blocking at once. Called inside of
-    /// [`rcu_read_lock`], or from the item's own function, it would wait for itself: that is
-    /// reported, and `false` returned. Inside of another read-side section it never returns.
+    /// [`rcu_read_lock`](crate::rcu_read_lock), or from the item's own function, it would wait for
+    /// itself: that is reported, and `false` returned. Inside of another read-side section it never
+    /// returns.
     ///
     /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
     #[doc(alias = "flush_rcu_work")]
