@@ -3,6 +3,7 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let major = std::env::var("CARGO_PKG_VERSION_MAJOR").unwrap_or_default();
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcmwq.so.{major}");
+    println!("cargo:rerun-if-changed=soname");
+    let soname = include_str!("soname").trim();
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcmwq.so.{soname}");
 }

@@ -1,53 +1,141 @@
 #!/bin/sh
-# Installs the C library: headers, libcmwq.a, libcmwq.so with versioned symbols, libcmwq.pc and the manual.
-#
-#   install.sh [--prefix DIR] [--destdir DIR] [--archive FILE]
-#
-# Everything lies below the prefix, and with --destdir below that folder, for making packages.
+# Installs the C library and the cmwq command. `install.sh --help` says how.
 #
 # The shared library is linked from the archive, because only a linker that the compiler does not give a version
-# script of its own takes ours (libcmwq.map). Without --archive the archive is built first.
+# script of its own takes ours (libcmwq.map).
 set -eu
+
+usage() {
+	cat <<'END'
+usage: install.sh [OPTION...]
+
+Installs libcmwq (headers, libcmwq.a, libcmwq.so with versioned symbols, libcmwq.pc, the manual, licences) and, where
+it is built here or given, the command cmwq with its manual pages and completions.
+
+  --prefix DIR     where everything lies [/usr/local]
+  --libdir DIR     where the libraries lie [PREFIX/lib]; on Debian PREFIX/lib/x86_64-linux-gnu
+  --destdir DIR    put everything below DIR, for making packages
+  --archive FILE   this libcmwq.a; else it is built
+  --command FILE   this cmwq; else it is built, unless an archive is given
+  --no-command     the library alone
+  --no-strip       leave symbols and debug information in
+  --help           print this
+
+From the environment: CC, CFLAGS, LDFLAGS, STRIP, CARGO, CARGO_TARGET_DIR. What is built is built with the dependencies
+of Cargo.lock. Exit codes: 0 it is installed, 1 something failed, 2 wrong usage.
+END
+}
+
+wrong() {
+	echo "install.sh: $1" >&2
+	echo "Try 'install.sh --help'." >&2
+	exit 2
+}
 
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=/usr/local
+libdir=
 destdir=
 archive=
+command=
+with_command=yes
+strip=${STRIP:-strip}
 
 while [ $# -gt 0 ]; do
-	case $1 in
-	--prefix) prefix=$2 ;;
-	--destdir) destdir=$2 ;;
-	--archive) archive=$2 ;;
-	*)
-		echo "usage: $0 [--prefix DIR] [--destdir DIR] [--archive FILE]" >&2
-		exit 2
+	option=$1
+	value=
+	case $option in
+	--*=*)
+		value=${option#*=}
+		option=${option%%=*}
+		;;
+	--prefix | --libdir | --destdir | --archive | --command)
+		[ $# -ge 2 ] || wrong "$option needs a value"
+		value=$2
+		shift
 		;;
 	esac
-	shift 2
+	shift
+	case $option in
+	--prefix) prefix=$value ;;
+	--libdir) libdir=$value ;;
+	--destdir) destdir=$value ;;
+	--archive) archive=$value ;;
+	--command) command=$value ;;
+	--no-command) with_command= ;;
+	--no-strip) strip=: ;;
+	--help | -h)
+		usage
+		exit 0
+		;;
+	*) wrong "there is no option '$option'" ;;
+	esac
+	case $option=$value in
+	--prefix= | --libdir= | --archive= | --command=) wrong "$option needs a value" ;;
+	--prefix=/* | --libdir=/*) ;;
+	--prefix=* | --libdir=*) wrong "$option must begin with /, and '$value' does not" ;;
+	esac
 done
-
-root=$here/../..
-if [ -z "$archive" ]; then
-	cargo build --release --package cmwq-capi --manifest-path "$root/Cargo.toml"
-	archive=${CARGO_TARGET_DIR:-$root/target}/release/libcmwq.a
+libdir=${libdir:-$prefix/lib}
+for file in "$archive" "$command"; do
+	[ -z "$file" ] || [ -f "$file" ] || wrong "there is no file '$file'"
+done
+[ -z "$archive" ] || [ -n "$command" ] || with_command=
+command -v "${CC:-cc}" >/dev/null 2>&1 || {
+	echo "install.sh: there is no C compiler '${CC:-cc}'; CC names another" >&2
+	exit 1
+}
+if [ "$strip" != : ] && ! command -v "$strip" >/dev/null 2>&1; then
+	echo "install.sh: there is no '$strip': nothing is stripped" >&2
+	strip=:
 fi
-version=$(sed -n '/^\[workspace\.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")
-major=${version%%.*}
+
+# In the repository the command is beside; a packed crate is the library alone.
+root=$here/../..
+if grep -q '^\[workspace\.package\]' "$root/Cargo.toml" 2>/dev/null; then
+	version=$(sed -n '/^\[workspace\.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+else
+	root=$here
+	with_command=${command:+yes}
+	version=$(sed -n '/^\[package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+fi
+# Counts breaks of the binary interface; see abi.txt.
+soname=libcmwq.so.$(cat "$here/soname")
+built=${CARGO_TARGET_DIR:-$root/target}/release
+
+if [ -z "$archive" ]; then
+	"${CARGO:-cargo}" build --locked --release --package cmwq-capi --manifest-path "$root/Cargo.toml"
+	archive=$built/libcmwq.a
+fi
+if [ -n "$with_command" ] && [ -z "$command" ]; then
+	"${CARGO:-cargo}" build --locked --release --package cmwq-cli --manifest-path "$root/Cargo.toml"
+	command=$built/cmwq
+fi
 
 # The headers have a folder of their own: their names are those of the kernel's.
 include=$destdir$prefix/include/cmwq
-lib=$destdir$prefix/lib
-mkdir -p "$include" "$lib/pkgconfig"
+lib=$destdir$libdir
+doc=$destdir$prefix/share/doc/libcmwq
+mkdir -p "$include" "$lib/pkgconfig" "$doc"
 cp -R "$here/include/." "$include/"
 cp "$archive" "$lib/libcmwq.a"
-${CC:-cc} -shared -o "$lib/libcmwq.so.$version" \
+# CFLAGS and LDFLAGS are lists.
+# shellcheck disable=SC2086
+"${CC:-cc}" ${CFLAGS-} -shared -o "$lib/libcmwq.so.$version" \
 	-Wl,--whole-archive "$lib/libcmwq.a" -Wl,--no-whole-archive \
-	-Wl,--version-script="$here/libcmwq.map" -Wl,-soname,"libcmwq.so.$major" \
-	-Wl,--gc-sections -Wl,-z,relro,-z,now -lpthread -ldl -lm
-ln -sf "libcmwq.so.$version" "$lib/libcmwq.so.$major"
-ln -sf "libcmwq.so.$major" "$lib/libcmwq.so"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/libcmwq.pc.in" >"$lib/pkgconfig/libcmwq.pc"
+	-Wl,--version-script="$here/libcmwq.map" -Wl,-soname,"$soname" \
+	-Wl,--gc-sections -Wl,-z,relro,-z,now ${LDFLAGS-} -lpthread -ldl -lm
+"$strip" --strip-debug "$lib/libcmwq.a"
+"$strip" --strip-unneeded "$lib/libcmwq.so.$version"
+ln -sf "libcmwq.so.$version" "$lib/$soname"
+ln -sf "$soname" "$lib/libcmwq.so"
+shown=$libdir
+case $libdir in "$prefix"/*) shown="\${prefix}/${libdir#"$prefix"/}" ;; esac
+sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$shown|" -e "s|@VERSION@|$version|" \
+	"$here/libcmwq.pc.in" >"$lib/pkgconfig/libcmwq.pc"
+for file in LICENSE-MIT LICENSE-APACHE CHANGELOG.md README.md; do
+	cp "$here/$file" "$doc/$file"
+done
 
 # Each name of a page that is not the page's own becomes a link to it.
 for page in "$here"/man/*.[37]; do
@@ -60,3 +148,19 @@ for page in "$here"/man/*.[37]; do
 		[ "$name.$section" = "$file" ] || echo ".so man$section/$file" >"$folder/$name.$section"
 	done
 done
+
+[ -n "$with_command" ] || exit 0
+share=$destdir$prefix/share
+mkdir -p "$destdir$prefix/bin" "$share/bash-completion/completions" "$share/zsh/site-functions" \
+	"$share/fish/vendor_completions.d"
+cp "$command" "$destdir$prefix/bin/cmwq"
+"$strip" --strip-unneeded "$destdir$prefix/bin/cmwq"
+# It says itself what its pages say.
+if "$command" --version >/dev/null 2>&1; then
+	"$command" man "$share/man/man1"
+	"$command" completions bash >"$share/bash-completion/completions/cmwq"
+	"$command" completions zsh >"$share/zsh/site-functions/_cmwq"
+	"$command" completions fish >"$share/fish/vendor_completions.d/cmwq.fish"
+else
+	echo "install.sh: $command does not run here: its pages and completions are left out" >&2
+fi

@@ -6,7 +6,6 @@
 
 mod children;
 mod json;
-mod paint;
 mod text;
 mod trials;
 
@@ -17,7 +16,7 @@ use cmwq::doctor::Degradation;
 use cmwq::{Diagnosis, ErrorKind};
 
 use crate::output::print;
-use crate::{exit, message};
+use crate::{exit, message, paint};
 use children::Measured;
 
 /// Tell what this machine offers, measure how fast blocking is noticed, and say what is degraded
@@ -33,7 +32,12 @@ pub(crate) struct Args {
     no_measure: bool,
 
     /// How often each source of detection is measured
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "200",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     trials: u32,
 
     /// Measure the source in use, print the result for the parent and leave

@@ -1,7 +1,8 @@
 //! `cmwq dump`: the state of a process's queues and pools, once.
 //!
-//! KERNEL: `tools/workqueue/wq_dump.py` — same sections in the same order; a managed queue's type is `managed`, and there
-//! is no default pool, since queues get their ways into pools when they first use them.
+//! KERNEL: `tools/workqueue/wq_dump.py` — same sections in the same order; a managed queue's type
+//! is `managed`, and there is no default pool, since queues get their ways into pools when they
+//! first use them.
 
 mod json;
 mod stuck;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 use cmwq::inspect::Snapshot;
 
+use crate::look::Which;
 use crate::look::limit::LeftOut;
 use crate::{look, message, output};
 pub(crate) use stuck::{down_to_item, frame, is_own, line};
@@ -23,11 +25,12 @@ const MOST_STUCK: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("dump/help.txt"))]
 pub(crate) struct Args {
-    /// The process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// The process: its number or name; `-` is the only one that uses cmwq
+    #[arg(value_name = "PROCESS", default_value = "-", value_parser = Which::parse)]
+    process: Which,
 
-    /// Show instead what each busy worker runs, since when, and its stack; the thread is stopped for a moment
+    /// Show instead what each busy worker runs, since when, and its stack; the thread is stopped
+    /// for a moment
     #[arg(long)]
     stuck: bool,
 
@@ -42,7 +45,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let mut seen = match look::open(args.pid).and_then(|target| look::snapshot(&target)) {
+    let mut seen = match look::open(&args.process).and_then(|target| look::snapshot(&target)) {
         Ok(seen) => seen,
         Err(code) => return code,
     };

@@ -12,3 +12,12 @@ pub(crate) const NO_RESULT: u8 = 3;
 /// The reader of standard output went away: what a shell reports for a process that SIGPIPE ended
 /// (128 + 13).
 pub(crate) const OUTPUT_CLOSED: u8 = 141;
+
+/// Wrong usage, where clap cannot know it.
+pub(crate) const USAGE: u8 = 2;
+
+/// What shells report for a program that is there and cannot be started.
+pub(crate) const NOT_STARTED: u8 = 126;
+
+/// What shells report for a program that is not there.
+pub(crate) const NOT_FOUND: u8 = 127;

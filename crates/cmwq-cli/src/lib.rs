@@ -10,11 +10,16 @@ mod exit;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod launch;
 mod look;
+mod manual;
+mod meant;
 mod message;
 mod monitor;
 mod output;
+mod paint;
 mod picture;
+mod ps;
 mod scenario;
 mod set;
 mod sim;
@@ -24,12 +29,23 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Workqueues over shared worker pools that size themselves.
 #[derive(Debug, Parser)]
 #[command(name = "cmwq", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = include_str!("help.txt"))]
 struct Cli {
+    /// When to use colours; on a terminal, unless NO_COLOR is set, if this is not given
+    #[arg(
+        long,
+        value_name = "WHEN",
+        global = true,
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    color: ColorChoice,
+
     #[command(subcommand)]
     verb: Verb,
 }
@@ -39,26 +55,39 @@ enum Verb {
     Doctor(doctor::Args),
     Dump(dump::Args),
     Monitor(monitor::Args),
+    Ps(ps::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Set(set::Args),
     Sim(sim::Args),
     Top(top::Args),
     Trace(trace::Args),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 /// Runs the verb that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().verb {
+    let command = Cli::command().color(paint::choice_in(std::env::args_os()));
+    let matches = command.get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    paint::choose(cli.color);
+    match cli.verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Dump(args) => dump::run(&args),
         Verb::Monitor(args) => monitor::run(&args),
+        Verb::Ps(args) => ps::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Set(args) => set::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Trace(args) => trace::run(&args),
+        Verb::Completions(args) => manual::completions(&args),
+        Verb::Man(args) => manual::man(&args),
     }
 }

@@ -4,10 +4,12 @@ mod code;
 mod files;
 pub(crate) mod limit;
 mod maps;
+pub(crate) mod others;
 mod stacks;
 mod symbols;
 pub(crate) mod threads;
 mod unwinding;
+mod which;
 
 use std::process::ExitCode;
 
@@ -16,11 +18,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use stacks::Stacks;
 pub(crate) use symbols::{Place, Symbols};
+pub(crate) use which::Which;
 
 use crate::{exit, message};
 
-/// LIMIT: address space of a command that reads what another process has made: 4 GiB. What is read is bounded by itself;
-/// what is made of it, debug information above all, ends here.
+/// LIMIT: address space of a command that reads what another process has made: 4 GiB. What is read
+/// is bounded by itself; what is made of it, debug information above all, ends here.
 const MAX_MEMORY: u64 = 4 << 30;
 
 /// See [`MAX_MEMORY`].
@@ -32,14 +35,17 @@ pub(crate) fn bound_memory() {
     }
 }
 
-/// Opens what process `pid` shows, or says why not.
+/// Opens what the process shows, or says why not.
 ///
 /// # Errors
 /// The exit code.
-pub(crate) fn open(pid: u32) -> Result<Target, ExitCode> {
+pub(crate) fn open(process: &Which) -> Result<Target, ExitCode> {
     bound_memory();
-    Target::open(pid).map_err(|error| {
-        message::say(format_args!("process {pid}: {error}"));
+    let opened = process
+        .find()
+        .and_then(|pid| Target::open(pid).map_err(|error| format!("process {pid}: {error}")));
+    opened.map_err(|error| {
+        message::say(error);
         ExitCode::from(exit::FAILED)
     })
 }

@@ -1,8 +1,8 @@
 //! `cmwq monitor`: what a process's queues have done, again and again.
 //!
-//! KERNEL: `tools/workqueue/wq_monitor.py` — same columns, names and JSON keys. A managed queue counts both as the
-//! kernel's unbound queues do (repatriated workers) and as its per-CPU ones (CPU hogs, wake-ups), since it is both
-//! spread and managed: it shows what per-CPU queues show.
+//! KERNEL: `tools/workqueue/wq_monitor.py` — same columns, names and JSON keys. A managed queue
+//! counts both as the kernel's unbound queues do (repatriated workers) and as its per-CPU ones (CPU
+//! hogs, wake-ups), since it is both spread and managed: it shows what per-CPU queues show.
 
 mod rows;
 
@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::look::Which;
 use crate::{exit, look, message, output};
 
 /// LIMIT: queues of a table.
@@ -26,9 +27,9 @@ const MOST_QUEUES: usize = 1000;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("monitor/help.txt"))]
 pub(crate) struct Args {
-    /// The process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// The process: its number or name; `-` is the only one that uses cmwq
+    #[arg(value_name = "PROCESS", default_value = "-", value_parser = Which::parse)]
+    process: Which,
 
     /// Show only queues whose names one of these expressions finds something in
     #[arg(value_name = "REGEX", value_parser = Regex::new)]
@@ -64,8 +65,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn monitor(args: &Args) -> Result<(), ExitCode> {
-    let target = look::open(args.pid)?;
-    let mut waiting = Waiting::new(args)?;
+    let target = look::open(&args.process)?;
+    let mut waiting = Waiting::new(&target, args.interval)?;
     loop {
         print(&target, args)?;
         if args.interval.is_zero() || !waiting.wait() {
@@ -88,7 +89,8 @@ fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
     };
     if left_out > 0 {
         message::say(format_args!(
-            "{left_out} workqueues are left out: --all shows them, and an expression those that it finds"
+            "{left_out} workqueues are left out: --all shows them, and an expression those that \
+             it finds"
         ));
     }
     if printed == ExitCode::from(exit::DONE) {
@@ -118,23 +120,24 @@ struct Waiting {
     end: Option<OwnedFd>,
     interval: Duration,
     next: Instant,
-    /// Readable when the user has had enough. Not a flag: a signal just before the wait would be missed.
+    /// Readable when the user has had enough. Not a flag: a signal just before the wait would be
+    /// missed.
     interrupts: UnixStream,
 }
 
 impl Waiting {
-    fn new(args: &Args) -> Result<Self, ExitCode> {
+    fn new(target: &Target, interval: Duration) -> Result<Self, ExitCode> {
         let interrupts = interrupts().map_err(|error: io::Error| {
             message::say(format_args!("signals: {error}"));
             ExitCode::from(exit::FAILED)
         })?;
-        let pid = i32::try_from(args.pid).ok().and_then(Pid::from_raw);
+        let pid = i32::try_from(target.pid()).ok().and_then(Pid::from_raw);
         let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Ok(Self { end, interval: args.interval, next: Instant::now() + args.interval, interrupts })
+        Ok(Self { end, interval, next: Instant::now() + interval, interrupts })
     }
 
-    /// Until it is time for the next table. `false`: there is none, since the process has ended or the user has had
-    /// enough.
+    /// Until it is time for the next table. `false`: there is none, since the process has ended or
+    /// the user has had enough.
     fn wait(&mut self) -> bool {
         loop {
             let left = self.next.saturating_duration_since(Instant::now());

@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use cmwq_sim::{Scenario, Timeline, run_scenario};
 
 use crate::output::print;
-use crate::{exit, message};
+use crate::{exit, message, paint};
 use chart::Chart;
 #[cfg(any(test, fuzzing))]
 pub(crate) use file::parse;
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     trace: Option<PathBuf>,
 
     /// List the scenarios that come with the command
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["scenario", "svg", "trace"])]
     list: bool,
 }
 
@@ -68,7 +68,7 @@ enum Arm {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     let Some(name) = args.scenario.as_deref().filter(|_| !args.list) else {
-        return print(&source::list());
+        return print(&source::list(args.json));
     };
     let scenario = match load(name) {
         Ok(scenario) => scenario,
@@ -107,7 +107,7 @@ fn show(args: &Args, name: &Path, scenario: &Scenario, timeline: &Timeline) -> E
             return fail(exit::FAILED, &format!("{}: {error}", path.display()));
         }
     }
-    print(&if args.json { json::write(&chart) } else { text::write(&chart) })
+    print(&if args.json { json::write(&chart) } else { text::write(&chart, paint::stdout()) })
 }
 
 fn fail(code: u8, error: &str) -> ExitCode {

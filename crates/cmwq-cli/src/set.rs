@@ -15,17 +15,19 @@ use clap::error::ErrorKind;
 use cmwq::control::{Client, ClientError, ConnectError, Target};
 use os_display::Quotable as _;
 
+use crate::look::Which;
+use crate::meant::did_you_mean;
 use crate::{exit, message, output};
-use assignment::{Assignment, nearest};
+use assignment::Assignment;
 use report::{Changed, Failure};
 
 /// Change attributes of a running process's workqueues, or list them
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("set/help.txt"))]
 pub(crate) struct Args {
-    /// The process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// The process: its number or name; `-` is the only one that uses cmwq
+    #[arg(value_name = "PROCESS", default_value = "-", value_parser = Which::parse)]
+    process: Which,
 
     /// The workqueue; . for the attributes of the process
     #[arg(value_name = "NAME")]
@@ -48,7 +50,12 @@ pub(crate) struct Args {
     socket: Option<PathBuf>,
 
     /// How long all of it may take
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
     timeout: u32,
 
     /// Print one JSON document instead of text
@@ -66,7 +73,13 @@ enum Job {
 pub(crate) fn run(args: &Args) -> ExitCode {
     let job = match job(args) {
         Ok(Ok(job)) => job,
-        Ok(Err(failure)) => return fail(args, &[], None, &failure),
+        Ok(Err(failure)) => {
+            return (Asked { args, pid: args.process.number().unwrap_or(0) }).fail(
+                &[],
+                None,
+                &failure,
+            );
+        }
         Err(usage) => {
             let kind = ErrorKind::MissingRequiredArgument;
             let mut command = crate::Cli::command();
@@ -75,17 +88,33 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             verb.error(kind, usage).exit()
         }
     };
-    let mut client = match connect(args) {
+    let pid = match (&args.socket, &args.process) {
+        // Who listens there is known to the socket.
+        (Some(_), Which::Only) => Ok(0),
+        (_, process) => process.find(),
+    };
+    let asked = match pid {
+        Ok(pid) => Asked { args, pid },
+        Err(text) => {
+            return (Asked { args, pid: args.process.number().unwrap_or(0) }).fail(
+                &[],
+                None,
+                &Failure::new("no-process", text),
+            );
+        }
+    };
+    let mut client = match connect(args, asked.pid) {
         Ok(client) => client,
-        Err(error) => return fail(args, &[], None, &Failure::connecting(&error)),
+        Err(error) => return asked.fail(&[], None, &Failure::connecting(&error)),
     };
     match job {
-        Job::List(target) => list(args, &mut client, target.as_ref()),
-        Job::Set(target, assignments) => set(args, &mut client, &target, &assignments),
+        Job::List(target) => asked.list(&mut client, target.as_ref()),
+        Job::Set(target, assignments) => asked.set(&mut client, &target, &assignments),
     }
 }
 
-/// Reads the arguments; the outer error is wrong usage, the inner one an attribute that there is not.
+/// Reads the arguments; the outer error is wrong usage, the inner one an attribute that there is
+/// not.
 fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
     let mut words: Vec<&str> = args.name.iter().map(String::as_str).collect();
     words.extend(args.assignments.iter().map(String::as_str));
@@ -122,45 +151,15 @@ fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
     Ok(Ok(Job::Set(target, assignments)))
 }
 
-fn connect(args: &Args) -> Result<Client, ConnectError> {
+fn connect(args: &Args, pid: u32) -> Result<Client, ConnectError> {
     let patience = Duration::from_secs(args.timeout.into());
     let end = Instant::now() + patience;
     let mut client = match &args.socket {
         Some(path) => Client::connect_at(path, patience)?,
-        None => Client::connect_within(args.pid, patience)?,
+        None => Client::connect_within(pid, patience)?,
     };
     client.end_at(end);
     Ok(client)
-}
-
-fn list(args: &Args, client: &mut Client, target: Option<&Target>) -> ExitCode {
-    match client.show(target) {
-        Ok(listing) if args.json => output::print_json(&report::listing_json(args.pid, &listing)),
-        Ok(listing) => output::print_foreign(&report::listing_text(&listing)),
-        Err(error) => fail(args, &[], target, &explain(client, target, error)),
-    }
-}
-
-fn set(args: &Args, client: &mut Client, target: &Target, assignments: &[Assignment]) -> ExitCode {
-    let mut changed = Vec::new();
-    for Assignment { attribute, value } in assignments {
-        let outcome = client.get(target, attribute).and_then(|was| {
-            let is = client.set(target, attribute, value)?;
-            Ok(Changed { attribute: attribute.clone(), was, is })
-        });
-        match outcome {
-            Ok(change) => changed.push(change),
-            Err(error) => {
-                let failure = explain(client, Some(target), error);
-                return fail(args, &changed, Some(target), &failure);
-            }
-        }
-    }
-    if args.json {
-        output::print_json(&report::changes_json(args.pid, Some(target), &changed, None))
-    } else {
-        output::print_foreign(&report::changes_text(target, &changed))
-    }
 }
 
 /// What failed, with what the user may have meant.
@@ -170,26 +169,62 @@ fn explain(client: &mut Client, target: Option<&Target>, error: ClientError) -> 
     };
     if let (Some(Target::Queue(name)), "no-queue") = (target, kind.as_str()) {
         let names = client.names().unwrap_or_default();
-        let near = nearest(name, names.iter().map(String::as_str));
+        let near = did_you_mean(name, names.iter().map(String::as_str));
         text = format!("there is no workqueue {}", name.quote());
-        if !near.is_empty() {
-            let near: Vec<_> = near.iter().map(|name| name.quote().to_string()).collect();
-            text += &format!("; did you mean {}?", near.join(" or "));
-        } else {
-            text += "; --list shows those that there are";
-        }
+        text += if near.is_empty() { "; --list shows those that there are" } else { &near };
     }
     Failure::new(&kind, text)
 }
 
-fn fail(args: &Args, changed: &[Changed], target: Option<&Target>, failure: &Failure) -> ExitCode {
-    message::say(&failure.text);
-    let printed = if args.json {
-        output::print_json(&report::changes_json(args.pid, target, changed, Some(failure)))
-    } else {
-        target.map_or(ExitCode::SUCCESS, |target| {
-            output::print_foreign(&report::changes_text(target, changed))
-        })
-    };
-    if printed == ExitCode::SUCCESS { ExitCode::from(exit::FAILED) } else { printed }
+/// What is asked, of which process.
+struct Asked<'a> {
+    args: &'a Args,
+    /// 0: not known.
+    pid: u32,
+}
+
+impl Asked<'_> {
+    fn list(&self, client: &mut Client, target: Option<&Target>) -> ExitCode {
+        match client.show(target) {
+            Ok(listing) if self.args.json => {
+                output::print_json(&report::listing_json(self.pid, &listing))
+            }
+            Ok(listing) => output::print_foreign(&report::listing_text(&listing)),
+            Err(error) => self.fail(&[], target, &explain(client, target, error)),
+        }
+    }
+
+    fn set(&self, client: &mut Client, target: &Target, assignments: &[Assignment]) -> ExitCode {
+        let mut changed = Vec::new();
+        for Assignment { attribute, value } in assignments {
+            let outcome = client.get(target, attribute).and_then(|was| {
+                let is = client.set(target, attribute, value)?;
+                Ok(Changed { attribute: attribute.clone(), was, is })
+            });
+            match outcome {
+                Ok(change) => changed.push(change),
+                Err(error) => {
+                    let failure = explain(client, Some(target), error);
+                    return self.fail(&changed, Some(target), &failure);
+                }
+            }
+        }
+        if self.args.json {
+            output::print_json(&report::changes_json(self.pid, Some(target), &changed, None))
+        } else {
+            output::print_foreign(&report::changes_text(target, &changed))
+        }
+    }
+
+    fn fail(&self, changed: &[Changed], target: Option<&Target>, failure: &Failure) -> ExitCode {
+        message::say(&failure.text);
+        let printed = if self.args.json {
+            output::print_json(&report::changes_json(self.pid, target, changed, Some(failure)))
+        } else {
+            target.map_or(ExitCode::SUCCESS, |target| {
+                output::print_foreign(&report::changes_text(target, changed))
+            })
+        };
+        if printed == ExitCode::SUCCESS { ExitCode::from(exit::FAILED) } else { printed }
+    }
 }

@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cmwq_sim::config::Sabotage;
-use cmwq_sim::swarm::{FaultSet, Options};
+use cmwq_sim::swarm::{Fault, FaultSet, Options};
 use cmwq_sim::{Plan, Report, Scope, Shape};
 
+use crate::meant::did_you_mean;
 use crate::output::print;
 use crate::scenario::load;
 use crate::{exit, message};
@@ -37,28 +38,38 @@ pub(crate) struct Args {
     cpus: Option<u32>,
 
     /// The number of queues, instead of a random one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "scenario")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        conflicts_with = "scenario"
+    )]
     queues: Option<u32>,
 
     /// The number of work items, instead of a random one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), conflicts_with = "scenario")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+        conflicts_with = "scenario"
+    )]
     items: Option<u32>,
 
     /// The virtual machine: NODESxCORESxTHREADS, NODESxCACHESxCORESxTHREADS, or a name (see --help)
     #[arg(long, value_name = "TOPOLOGY", conflicts_with = "cpus")]
     topology: Option<Shape>,
 
-    /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache, numa or
-    /// system, instead of a random choice
-    #[arg(long, value_name = "SCOPE")]
+    /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache,
+    /// numa or system, instead of a random choice
+    #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
     scope: Option<Scope>,
 
     /// CPUs leave and come back in every run, not only where the seed wants it
     #[arg(long)]
     hotplug: bool,
 
-    /// Show how cost grows: run large loads, up to N times the smallest (1 to 1000, 1000 if not given), or
-    /// the one of --cpus, --queues, --items; see --help
+    /// Show how cost grows: run large loads, up to N times the smallest (1 to 1000, 1000 if not
+    /// given), or the one of --cpus, --queues, --items; see --help
     #[arg(
         long,
         value_name = "N",
@@ -73,12 +84,14 @@ pub(crate) struct Args {
     /// Compare affinity scopes as the kernel's documentation does, on its machine; see --help
     #[arg(
         long,
-        conflicts_with_all = ["seeds", "scenario", "sabotage", "events", "faults", "hotplug", "scale", "cpus", "queues", "items", "topology", "scope"]
+        conflicts_with_all = [
+            "seeds", "scenario", "sabotage", "events", "faults", "hotplug", "scale",
+            "cpus", "queues", "items", "topology", "scope"]
     )]
     crypt: bool,
 
     /// The faults that seeds may draw from: all, none, or names separated by commas (see --help)
-    #[arg(long, value_name = "LIST", default_value = "all")]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_faults)]
     faults: FaultSet,
 
     /// Run this scenario, under each seed's conditions, instead of random loads
@@ -86,7 +99,7 @@ pub(crate) struct Args {
     scenario: Option<PathBuf>,
 
     /// Make a deliberate mistake, to see the checkers complain (see --help)
-    #[arg(long, value_name = "MISTAKE")]
+    #[arg(long, value_name = "MISTAKE", value_parser = parse_mistake)]
     sabotage: Option<Sabotage>,
 
     /// With --seed: print every event
@@ -219,6 +232,24 @@ fn summary(total: &Total, again: impl Fn(&Report) -> String) -> String {
         text += &format!("\nand {} more\n", total.complaints.len() - NAMED);
     }
     text
+}
+
+fn parse_scope(text: &str) -> Result<Scope, String> {
+    let names = Scope::ALL.iter().map(|(_, name)| *name);
+    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+}
+
+fn parse_mistake(text: &str) -> Result<Sabotage, String> {
+    let names = Sabotage::ALL.iter().map(|(_, name)| *name);
+    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+}
+
+fn parse_faults(text: &str) -> Result<FaultSet, String> {
+    let names = || Fault::ALL.iter().map(|(_, name, _)| *name);
+    let unknown = || text.split(',').map(str::trim).find(|text| names().all(|name| name != *text));
+    text.parse().map_err(|error: String| {
+        error + &unknown().map(|unknown| did_you_mean(unknown, names())).unwrap_or_default()
+    })
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {

@@ -1,8 +1,10 @@
-//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did not grow.
+//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did
+//! not grow.
 //!
-//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two of
-//! them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`] lets keys change what is
-//! seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around them, and all that touches the terminal.
+//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two
+//! of them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`]
+//! lets keys change what is seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around
+//! them, and all that touches the terminal.
 
 mod about;
 mod events;
@@ -22,11 +24,17 @@ mod ui;
 mod view;
 mod why;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek as _};
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use cmwq::inspect::Target;
 use regex::Regex;
 
+use crate::launch::{self, Group, Launched};
+use crate::look::Which;
 use crate::{exit, look, message};
 use model::Model;
 use take::Taker;
@@ -36,13 +44,18 @@ use ui::{Tab, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("top/help.txt"))]
 pub(crate) struct Args {
-    /// The process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// The process: its number or name; `-` is the only one that uses cmwq
+    #[arg(value_name = "PROCESS", default_value = "-")]
+    process: String,
 
     /// Show only rows in which this expression finds something; `/` changes it
     #[arg(value_name = "REGEX", value_parser = Regex::new)]
     filter: Option<Regex>,
+
+    /// Start this program and watch it; it ends with the view. What stands before the -- is the
+    /// REGEX then
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "filter")]
+    program: Vec<OsString>,
 
     /// Seconds from one look to the next; + and - change it
     #[arg(short, long, value_name = "SECS", default_value = "1", value_parser = parse_interval)]
@@ -82,15 +95,58 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn top(args: &Args) -> Result<(), ExitCode> {
+    let process = Which::parse(&args.process).map_err(usage)?;
     let is_live = !args.once && !args.json;
     if is_live {
         screen::check_terminal()?;
     }
-    let mut taker = Taker::new(look::open(args.pid)?, args.all);
+    if args.program.is_empty() {
+        return watch(args, look::open(&process)?, args.filter.clone());
+    }
+    let filter = (args.process != "-").then(|| Regex::new(&args.process));
+    let filter = filter.transpose().map_err(|error| usage(error.to_string()))?;
+    // What the program writes would spoil the screen, or be between lines of JSON.
+    let (kept, out) = launch::aside().map_err(|error| failed(&error))?;
+    let (out, err) = if is_live { (Some(out), kept.try_clone().ok()) } else { (None, None) };
+    let launched = Launched::start(&args.program, Group::Own, |command| {
+        command.stdin(Stdio::null()).stdout(out.unwrap_or_else(|| Stdio::from(io::stderr())));
+        if let Some(err) = err {
+            command.stderr(err);
+        }
+    });
+    let watched = launched.and_then(|mut launched| {
+        look::bound_memory();
+        let target = launched.wait_for_queues()?;
+        watch(args, target, filter)
+    });
+    hand_on(kept);
+    watched
+}
+
+/// What the program has written meanwhile, if anything.
+fn hand_on(mut kept: File) {
+    let copied = kept.rewind().and_then(|()| io::copy(&mut kept, &mut io::stdout()));
+    if let Err(error) = copied {
+        message::say(format_args!("what the program wrote cannot be shown: {error}"));
+    }
+}
+
+fn usage(text: String) -> ExitCode {
+    message::say(text);
+    ExitCode::from(exit::USAGE)
+}
+
+fn failed(error: &dyn std::fmt::Display) -> ExitCode {
+    message::say(format_args!("top: {error}"));
+    ExitCode::from(exit::FAILED)
+}
+
+fn watch(args: &Args, target: Target, filter: Option<Regex>) -> Result<(), ExitCode> {
+    let mut taker = Taker::new(target, args.all);
     let model = Model::new(sample(&mut taker)?);
     let mut ui = Ui::new(args.view, args.interval);
-    ui.filter.clone_from(&args.filter);
-    if is_live {
+    ui.filter = filter;
+    if !args.once && !args.json {
         return screen::run(taker, model, ui);
     }
     plain::run(taker, model, ui, args)

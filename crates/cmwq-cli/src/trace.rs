@@ -1,8 +1,9 @@
 //! `cmwq trace`: what a process's workqueues do, event by event.
 //!
-//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
-//! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
-//! does not grow with the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
+//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that
+//! `CMWQ_TRACE` made. Both feed [`merge`], which puts the rings' events in order and says when they
+//! were; [`chrome`] and [`text`] write them down as they come, in memory that does not grow with
+//! the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
 
 mod begun;
 mod chrome;
@@ -15,37 +16,47 @@ mod svg;
 mod text;
 mod timeline;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, LineWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use cmwq::trace::{ALL, NAMES};
+use os_display::Quotable as _;
 use regex::RegexSet;
 
-use crate::look::{self, Symbols};
-use crate::{exit, message};
+use crate::launch::{self, Group, Launched};
+use crate::look::{self, Symbols, Which};
+use crate::meant::did_you_mean;
+use crate::{exit, message, output};
 use merge::{Merge, Timed};
 
 /// Record what the workqueues of a process do
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("trace/help.txt"))]
 pub(crate) struct Args {
-    /// A process, or a file that a process with CMWQ_TRACE=FILE has written
-    #[arg(value_name = "PID|FILE")]
+    /// A process, by its number or name, `-` for the only one that uses cmwq; or a file that a
+    /// process with CMWQ_TRACE=FILE has written
+    #[arg(value_name = "PROCESS|FILE", default_value = "-")]
     source: PathBuf,
 
     /// Only queues whose names match one of these
     #[arg(value_name = "REGEX")]
     queues: Vec<String>,
 
+    /// Start this program and trace all of it; what stands before the -- are REGEXes then
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "duration")]
+    program: Vec<OsString>,
+
     /// Stop after so long; otherwise at Ctrl-C, or when the process ends
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds)]
     duration: Option<Duration>,
 
-    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is given]
+    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is
+    /// given]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -68,9 +79,22 @@ pub(crate) struct Args {
     /// Where the picture ends
     #[arg(long, value_name = "MS", value_parser = parse_milliseconds, requires = "svg")]
     to: Option<u64>,
+
+    /// Say at the end on standard output, as one JSON object, what was written where
+    #[arg(long)]
+    json: bool,
 }
 
 impl Args {
+    /// Expressions for names of queues.
+    fn expressions(&self) -> Vec<String> {
+        let mut expressions = self.queues.clone();
+        if !self.program.is_empty() && self.source != Path::new("-") {
+            expressions.push(self.source.to_string_lossy().into_owned());
+        }
+        expressions
+    }
+
     /// Where the trace goes, if anywhere.
     fn output(&self) -> Option<&Path> {
         let default = self.svg.is_none().then_some(Path::new("cmwq-trace.json"));
@@ -116,7 +140,9 @@ fn parse_events(text: &str) -> Result<u32, String> {
         let known = NAMES.iter().find(|(_, name)| is_it(name));
         let Some((kind, _)) = known else {
             let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
-            return Err(format!("'{wanted}' is none of all, {}", names.join(", ")));
+            let short = names.iter().filter_map(|name| name.strip_prefix("workqueue_"));
+            let meant = did_you_mean(wanted, names.iter().copied().chain(short));
+            return Err(format!("'{wanted}' is none of all, {}{meant}", names.join(", ")));
         };
         mask |= kind.bit();
     }
@@ -157,10 +183,26 @@ struct Summary {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     look::bound_memory();
-    match trace(args) {
+    if args.json && args.writes_to_stdout() {
+        message::say("--json says on standard output what was written: write the trace to a file");
+        return ExitCode::from(exit::USAGE);
+    }
+    let (source, status) = if args.program.is_empty() {
+        (Source::open(args), None)
+    } else {
+        match whole(args) {
+            Ok((source, status)) => (source, Some(status)),
+            Err(code) => return code,
+        }
+    };
+    match source.map_err(Failure::from).and_then(|source| trace(args, source)) {
         Ok(summary) => {
-            say_summary(args, summary);
-            ExitCode::from(exit::DONE)
+            let said = say_summary(args, summary);
+            if said == ExitCode::from(exit::DONE) {
+                status.map_or(said, launch::code)
+            } else {
+                said
+            }
         }
         Err(Failure::Closed) => ExitCode::from(exit::OUTPUT_CLOSED),
         Err(Failure::Said(text)) => {
@@ -168,6 +210,36 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             ExitCode::from(exit::FAILED)
         }
     }
+}
+
+/// Runs the program to its end. It writes a trace by itself, so nothing that it does first is
+/// missed.
+fn whole(args: &Args) -> Result<(Result<Source, String>, ExitStatus), ExitCode> {
+    let failed = |error: io::Error| {
+        message::say(format_args!("a place for the trace: {error}"));
+        ExitCode::from(exit::FAILED)
+    };
+    let folder = tempfile::Builder::new().prefix("cmwq-trace-").tempdir().map_err(failed)?;
+    let file = folder.path().join("trace");
+    let launched = Launched::start(&args.program, Group::Ours, |command| {
+        command.env("CMWQ_TRACE", &file);
+    })?;
+    let status = launched.wait().map_err(failed)?;
+    if !file.exists() {
+        let text = format!(
+            "{} used no workqueue, or it has privileges of its own and reads no variable",
+            args.program[0].maybe_quote()
+        );
+        return Ok((Err(text), status));
+    }
+    match launch::beside(&file) {
+        0 => {}
+        more => message::say(format_args!(
+            "{more} more of its processes used workqueues; CMWQ_TRACE=FILE keeps the traces of all"
+        )),
+    }
+    // Open, it is there without its name.
+    Ok((replay::Replay::open(&file).map(Source::File), status))
 }
 
 /// Why there is no trace, or not all of it.
@@ -183,9 +255,8 @@ impl From<String> for Failure {
     }
 }
 
-fn trace(args: &Args) -> Result<Summary, Failure> {
-    let queues = RegexSet::new(&args.queues).map_err(|error| error.to_string())?;
-    let source = Source::open(args)?;
+fn trace(args: &Args, source: Source) -> Result<Summary, Failure> {
+    let queues = RegexSet::new(args.expressions()).map_err(|error| error.to_string())?;
     let mut sinks = sinks(args)?;
     let (mut subject, mut merge) = (source.subject(), Merge::new());
     let mut events = 0;
@@ -215,7 +286,7 @@ fn sinks(args: &Args) -> Result<Vec<Box<dyn Sink>>, String> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(path) = args.output() {
         let is_shown = args.format == Format::Text && path == Path::new("-");
-        let out: Box<dyn Write> = match output(path)? {
+        let out: Box<dyn Write> = match out(path)? {
             // To be seen as it happens.
             out if is_shown => Box::new(LineWriter::new(out)),
             out => Box::new(BufWriter::with_capacity(1 << 18, out)),
@@ -231,7 +302,7 @@ fn sinks(args: &Args) -> Result<Vec<Box<dyn Sink>>, String> {
         if window.is_empty() {
             return Err("--from must be less than --to".to_owned());
         }
-        sinks.push(Box::new(svg::Svg::new(BufWriter::new(output(path)?), window)));
+        sinks.push(Box::new(svg::Svg::new(BufWriter::new(out(path)?), window)));
     }
     Ok(sinks)
 }
@@ -243,12 +314,18 @@ enum Source {
 
 impl Source {
     fn open(args: &Args) -> Result<Self, String> {
-        let text = args.source.to_str().unwrap_or_default();
-        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let pid = text.parse().map_err(|_| format!("{text} is not the number of a process"))?;
-            return live::Live::attach(pid).map(Self::Process);
+        let process = match args.source.to_str() {
+            Some(text) if !text.contains('/') => Which::parse(text)?,
+            _ => return replay::Replay::open(&args.source).map(Self::File),
+        };
+        if matches!(process, Which::Name(_)) && args.source.exists() {
+            return replay::Replay::open(&args.source).map(Self::File);
         }
-        replay::Replay::open(&args.source).map(Self::File)
+        let pid = process.find().map_err(|error| match process {
+            Which::Name(_) => format!("{error}; nor is there a file of that name"),
+            _ => error,
+        })?;
+        live::Live::attach(pid).map(Self::Process)
     }
 
     fn subject(&self) -> Subject {
@@ -260,7 +337,7 @@ impl Source {
 }
 
 /// Where the trace goes.
-fn output(path: &Path) -> Result<Box<dyn Write>, String> {
+fn out(path: &Path) -> Result<Box<dyn Write>, String> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdout()));
     }
@@ -275,18 +352,25 @@ fn failure(args: &Args, error: &io::Error) -> Failure {
     Failure::Said(error.to_string())
 }
 
-fn say_summary(args: &Args, summary: Summary) {
+fn say_summary(args: &Args, summary: Summary) -> ExitCode {
     let Summary { events, lost } = summary;
+    let files = [args.output(), args.svg.as_deref()];
+    let files: Vec<_> =
+        files.into_iter().flatten().filter(|file| *file != Path::new("-")).collect();
+    if args.json {
+        let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+        let document = serde_json::json!({ "events": events, "lost": lost, "files": names });
+        return output::print_json(&format!("{document}\n"));
+    }
     if lost > 0 {
         message::say(format_args!(
             "{lost} events were lost: they came faster than they could be read"
         ));
     }
-    for file in [args.output(), args.svg.as_deref()].into_iter().flatten() {
-        if file != Path::new("-") {
-            message::say(format_args!("{events} events in {}", file.display()));
-        }
+    for file in files {
+        message::say(format_args!("{events} events in {}", file.display()));
     }
+    ExitCode::from(exit::DONE)
 }
 
 /// What targets of fuzzing begin with.

@@ -95,7 +95,8 @@ fn with_two_slots_the_third_work_waits_for_one() {
     assert!(first <= at(&real, "w2", "start"), "{real}");
 }
 
-/// The promise itself, with a margin that no busy machine eats up: w1 starts while w0 sleeps, not before.
+/// The promise itself, with a margin that no busy machine eats up: w1 starts while w0 sleeps, not
+/// before.
 #[test]
 fn a_real_work_starts_when_another_one_sleeps() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -169,7 +170,7 @@ fn what_cannot_be_run_is_said() {
     check_refused(&["scenario", path, "--on", "threads"], "--on sim");
     check_refused(&["scenario", "no-such-scenario"], "cmwq scenario --list");
     std::fs::write(path, "cpus = 1\nspeed = 3\n").unwrap();
-    check_refused(&["scenario", path, "--on", "sim"], "line 2");
+    check_refused(&["scenario", path, "--on", "sim"], "scenario.toml:2: unknown field");
     check_refused(
         &["scenario", "doc-max3", "--on", "sim", "--svg", "/nowhere/at-all.svg"],
         "/nowhere/at-all.svg",

@@ -20,8 +20,11 @@
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("cmwq runs on 64-bit Linux only: a work item's word is 64 bits, pointers included");
+
 extern crate alloc;
-#[cfg(any(test, loom))]
+#[cfg(any(test, cmwq_loom))]
 extern crate std;
 
 mod barrier;
@@ -48,9 +51,9 @@ pub mod word;
 pub mod work;
 mod worker;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 mod models;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub use barrier::FlushTarget;

@@ -1,9 +1,9 @@
-//! `max_active` of queues whose pools share it: split over NUMA nodes, and the pools of one node share that
-//! node's part (`wq_node_nr_active`).
+//! `max_active` of queues whose pools share it: split over NUMA nodes, and the pools of one node
+//! share that node's part (`wq_node_nr_active`).
 //!
-//! [`Limits`] is what a queue allows and how it is split. [`NodeLimit`] is one node's part: a count that is taken and given back
-//! without a lock while nobody waits for it, and a line of those who wait. The memory is the driver's ([`NodeMemory`]), the
-//! protocol is here.
+//! [`Limits`] is what a queue allows and how it is split. [`NodeLimit`] is one node's part: a count
+//! that is taken and given back without a lock while nobody waits for it, and a line of those who
+//! wait. The memory is the driver's ([`NodeMemory`]), the protocol is here.
 //!
 //! | taker | giver |
 //! |---|---|
@@ -26,12 +26,12 @@ use crate::sync::{Ordering, fenced_load, in_order, seq_cst_fence, without};
 
 /// How a pool reaches the limit it shares with other pools: a [`NodeLimit`].
 pub trait NodeSlots: Send + Sync + fmt::Debug {
-    /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned. No queue jumping:
-    /// while others wait, the caller waits behind them.
+    /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned. No
+    /// queue jumping: while others wait, the caller waits behind them.
     fn try_get(&self, who: PwqRef) -> bool;
-    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one, or it
-    /// has kept fewer than its turn since it gave one back; and the limit is not
-    /// exceeded. `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
+    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
+    /// or it has kept fewer than its turn since it gave one back; and the limit is not exceeded.
+    /// `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         let _ = (is_waiting, kept);
         false
@@ -61,7 +61,8 @@ pub enum Count {
     NrWaiting,
 }
 
-/// The memory of a [`NodeLimit`], as a driver has it: numbers where tools see them, and a line under a lock.
+/// The memory of a [`NodeLimit`], as a driver has it: numbers where tools see them, and a line
+/// under a lock.
 pub trait NodeMemory: Send + Sync + fmt::Debug {
     /// One of the numbers.
     fn count(&self, which: Count) -> &AtomicU64;
@@ -194,17 +195,18 @@ impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
     }
 }
 
-/// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there are. `is_alone`: nobody else waits.
+/// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there are.
+/// `is_alone`: nobody else waits.
 const fn keeps(nr: u32, max: u32, is_alone: bool, kept: u32) -> bool {
     (is_alone || kept < turn(max)) && nr <= max
 }
 
-/// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a 64th of
-/// them all. Handing one over costs two pools' locks. Who waits does so until some pwq has had its turn: at
-/// worst, until 1.6 % more of what is active has finished for each pwq that waits.
+/// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a
+/// 64th of them all. Handing one over costs two pools' locks. Who waits does so until some pwq has
+/// had its turn: at worst, until 1.6 % more of what is active has finished for each pwq that waits.
 ///
-/// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does here where
-/// there are fewer than 64.
+/// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does
+/// here where there are fewer than 64.
 const fn turn(max: u32) -> u32 {
     max / 64
 }
@@ -282,8 +284,9 @@ impl Limits {
         }
     }
 
-    /// The limit that the pwqs of a node have in common, which has `here` of the `total` CPUs of the queue; without
-    /// `here` those of pods that lie in no single node, which have it whole. A frozen queue admits nothing.
+    /// The limit that the pwqs of a node have in common, which has `here` of the `total` CPUs of
+    /// the queue; without `here` those of pods that lie in no single node, which have it whole. A
+    /// frozen queue admits nothing.
     ///
     /// KERNEL: `wq_update_node_max_active` — same; a `Sharing::Total` is ours.
     #[must_use]
@@ -297,7 +300,8 @@ impl Limits {
     }
 }
 
-/// The part of a node with `cpus` of `total` CPUs: proportional, rounded up, within `min..=max`; with 0 CPUs it is `min`.
+/// The part of a node with `cpus` of `total` CPUs: proportional, rounded up, within `min..=max`;
+/// with 0 CPUs it is `min`.
 pub(crate) const fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
     let low = if min < max { min } else { max };
     if total == 0 || cpus == 0 {

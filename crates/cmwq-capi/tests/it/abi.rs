@@ -1,16 +1,18 @@
-//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A change of it is
-//! seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it anew.
+//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A
+//! change of it is seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it
+//! anew.
 
 use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::c_names::Names;
-use crate::installed::{destdir, installed};
+use crate::installed::{destdir, installed, soname};
 use crate::support::{compiler, crate_dir, include_dir, run, scratch, succeed};
 use crate::symbols::{exported, listed};
 
 const HEAD: &str = "\
-# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the headers and the library.
+# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the \
+headers and the library.
 # Lines that go or change break programs that are compiled already.
 ";
 
@@ -86,6 +88,7 @@ fn is_constant(name: &str) -> bool {
 fn snapshot() -> Option<String> {
     let names = Names::of_headers()?;
     let mut text = HEAD.to_owned();
+    let _ = writeln!(text, "\n[library]\nsoname libcmwq.so.{}", soname());
     symbols(&mut text)?;
 
     let dir = scratch("abi");
@@ -130,6 +133,56 @@ fn the_interface_is_what_was_blessed() {
         "the interface is not that of abi.txt.\ngone: {gone:#?}\nnew: {new:#?}\n\
          If that is meant: CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi"
     );
+}
+
+/// Lines of a released interface that compiled programs rely on and that are gone or changed.
+/// Declarations and macros are for compilers, except that a changed declaration is a changed call.
+fn breaks<'a>(released: &'a str, now: &str) -> Vec<&'a str> {
+    let mut is_binary = false;
+    let relied_on = released.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_binary = ["[symbols]", "[structs]", "[constants]", "[declarations]"].contains(line);
+        }
+        is_binary && !line.is_empty()
+    });
+    relied_on.filter(|line| !now.lines().any(|other| other == *line)).collect()
+}
+
+fn soname_of(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.starts_with("soname "))
+}
+
+/// What was released and what is: who breaks the first gives the library another name, so that old
+/// programs do not start with it.
+fn complaint(released: &str, now: &str) -> Option<String> {
+    let gone = breaks(released, now);
+    let is_other = soname_of(released) != soname_of(now);
+    (!gone.is_empty() && !is_other).then(|| {
+        format!(
+            "programs that are compiled rely on what is gone: {gone:#?}\nCount up the number \
+                 in `soname`."
+        )
+    })
+}
+
+/// `abi-released.txt` is the interface of the last release (`.ci/release`); before the first there
+/// is none.
+#[test]
+fn a_break_of_what_was_released_changes_the_soname() {
+    let read = |name: &str| std::fs::read_to_string(crate_dir().join(name));
+    let now = read("abi.txt").expect("it is there");
+    if let Ok(released) = read("abi-released.txt") {
+        assert_eq!(complaint(&released, &now), None);
+    }
+    // The rule itself.
+    assert_eq!(complaint(&now, &now), None);
+    let more = now.replace("\n[structs]", "CMWQ_0.2 function cmwq_new\n\n[structs]");
+    assert_eq!(complaint(&now, &more), None, "what is added breaks nobody");
+    let fewer = now.replace("CMWQ_0.1 function __init_work\n", "");
+    assert_ne!(fewer, now);
+    assert!(complaint(&now, &fewer).is_some_and(|said| said.contains("__init_work")));
+    let renamed = fewer.replace("\nsoname libcmwq.so.", "\nsoname libcmwq.so.1");
+    assert_eq!(complaint(&now, &renamed), None);
 }
 
 /// Sections of docs/compat.md whose names are not C's: files, parameters, tools.

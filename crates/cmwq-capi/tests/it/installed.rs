@@ -1,6 +1,8 @@
-//! What `install.sh` puts where, as a package maker would call it, and that every example is built and runs with
-//! what is installed: with the shared library, with the archive, and without any shared library.
+//! What `install.sh` puts where, as a package maker would call it, and that every example is built
+//! and runs with what is installed: with the shared library, with the archive, and without any
+//! shared library.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -22,6 +24,11 @@ pub(crate) fn destdir() -> Option<&'static Path> {
         Some(destdir)
     };
     DESTDIR.get_or_init(install).as_deref()
+}
+
+/// The number of the library's name.
+pub(crate) fn soname() -> &'static str {
+    include_str!("../../soname").trim()
 }
 
 /// A folder below the prefix.
@@ -75,7 +82,7 @@ fn files(dir: &Path) -> Vec<String> {
 fn everything_is_in_its_place() {
     let Some(destdir) = destdir() else { return };
     let version = env!("CARGO_PKG_VERSION");
-    let major = env!("CARGO_PKG_VERSION_MAJOR");
+    let major = soname();
     let mut expected = vec![
         "lib/libcmwq.a".to_owned(),
         "lib/libcmwq.so".to_owned(),
@@ -86,6 +93,8 @@ fn everything_is_in_its_place() {
     let headers = files(&crate_dir().join("include"));
     assert!(headers.contains(&"linux/workqueue.h".to_owned()), "{headers:?}");
     expected.extend(headers.iter().map(|name| format!("include/cmwq/{name}")));
+    let texts = ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md", "README.md"];
+    expected.extend(texts.map(|name| format!("share/doc/libcmwq/{name}")));
     expected.sort();
     let below = PREFIX.trim_start_matches('/');
     let all = files(destdir);
@@ -101,6 +110,69 @@ fn everything_is_in_its_place() {
     }
 }
 
+/// A program that stands for the command: it says of itself what `install.sh` asks.
+const STAND_IN: &str = r#"#!/bin/sh
+case $1 in
+man) mkdir -p "$2" && echo page >"$2/cmwq.1" ;;
+*) echo "$*" ;;
+esac
+"#;
+
+#[test]
+fn libraries_go_where_a_distribution_wants_them_and_the_command_with_its_pages() {
+    if compiler("cc").is_none() {
+        return;
+    }
+    let destdir = scratch("libdir");
+    let command = destdir.join("stand-in");
+    std::fs::write(&command, STAND_IN).unwrap();
+    std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut install = Command::new(crate_dir().join("install.sh"));
+    install.args(["--prefix=/usr", "--libdir", "/usr/lib/some-linux-gnu", "--no-strip"]);
+    install.arg("--destdir").arg(&destdir).arg("--archive").arg(built("libcmwq.a"));
+    // What a package maker sets is heeded.
+    install.env("LDFLAGS", "-Wl,--build-id=0x0123456789abcdef");
+    succeed(install.arg("--command").arg(&command));
+    let lib = destdir.join("usr/lib/some-linux-gnu");
+    let notes = succeed(Command::new("readelf").arg("-n").arg(lib.join("libcmwq.so")));
+    assert!(String::from_utf8_lossy(&notes.stdout).contains("0123456789abcdef"));
+    let text = std::fs::read_to_string(lib.join("pkgconfig/libcmwq.pc")).unwrap();
+    assert!(text.contains("\nlibdir=${prefix}/lib/some-linux-gnu\n"), "{text}");
+    for file in [
+        "bin/cmwq",
+        "share/man/man1/cmwq.1",
+        "share/bash-completion/completions/cmwq",
+        "share/zsh/site-functions/_cmwq",
+        "share/fish/vendor_completions.d/cmwq.fish",
+    ] {
+        let text = std::fs::read(destdir.join("usr").join(file));
+        assert!(text.is_ok_and(|text| !text.is_empty()), "{file}");
+    }
+}
+
+#[test]
+fn wrong_usage_of_the_installer_is_said_and_installs_nothing() {
+    let destdir = scratch("wrong_usage");
+    let root = destdir.to_str().unwrap();
+    for (args, said) in [
+        (&["--prefix"][..], "--prefix needs a value"),
+        (&["--libdir="], "--libdir needs a value"),
+        (&["--prefix", "usr"], "must begin with /"),
+        (&["--archive", "/nowhere/libcmwq.a"], "there is no file '/nowhere/libcmwq.a'"),
+        (&["--no-such-option"], "there is no option '--no-such-option'"),
+        (&["install"], "there is no option 'install'"),
+    ] {
+        let mut install = Command::new(crate_dir().join("install.sh"));
+        let output = run(install.args(["--destdir", root]).args(args));
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said) && text.contains("--help"), "{args:?}: {text}");
+    }
+    let output = run(Command::new(crate_dir().join("install.sh")).arg("--help"));
+    assert!(output.status.success() && output.stdout.starts_with(b"usage: install.sh"));
+    assert_eq!(files(&destdir), Vec::<String>::new());
+}
+
 #[test]
 fn symbols_have_versions_and_the_library_a_name() {
     let Some(destdir) = destdir() else { return };
@@ -112,7 +184,7 @@ fn symbols_have_versions_and_the_library_a_name() {
         assert!(line.contains("@@CMWQ_"), "a symbol without a version: {line}");
     }
     let dynamic = succeed(Command::new("readelf").arg("-d").arg(&library));
-    let soname = format!("[libcmwq.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
+    let soname = format!("[libcmwq.so.{}]", soname());
     assert!(String::from_utf8_lossy(&dynamic.stdout).contains(&soname), "no soname {soname}");
 }
 

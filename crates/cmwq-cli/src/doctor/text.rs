@@ -14,7 +14,7 @@ use cmwq::doctor::{ChosenBy, Degradation, Setting};
 use textwrap::Options;
 
 use super::Findings;
-use super::paint::Paint;
+use crate::paint::Paint;
 
 /// Lines are no longer than this, if words allow.
 const WIDTH: usize = 100;

@@ -14,7 +14,12 @@ const MOST_NS: u64 = 2_000_000_000;
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match parse(&text) {
-        Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+        Err(wrong) => {
+            let error = wrong.to_string();
+            assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
+            // The file's name and what is wrong, the line, and a mark below it.
+            assert!((1..=3).contains(&wrong.shown("a.toml", &text).lines().count()), "{wrong:?}");
+        }
         Ok(scenario) if is_small(&scenario) => {
             let timeline = cmwq_sim::run_scenario(&scenario);
             assert!(timeline.is_ok(), "{scenario:?}: {:?}", timeline.err());

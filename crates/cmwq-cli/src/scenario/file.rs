@@ -1,15 +1,24 @@
-//! Scenario files: TOML to [`Scenario`], with errors that name the line or the work.
+//! Scenario files: TOML to [`Scenario`], with errors that show the line.
+
+use std::fmt;
+use std::ops::Range;
 
 use cmwq_sim::Scenario;
 use cmwq_sim::scenario::{Flag, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
 use serde::Deserialize;
+use textwrap::core::display_width;
+use toml::Spanned;
+
+use crate::meant::did_you_mean;
+
+/// LIMIT: columns of a line that is shown.
+const MOST_COLUMNS: usize = 120;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default = "one")]
-    cpus: u32,
+    cpus: Option<Spanned<u32>>,
     #[serde(default, rename = "workqueue")]
     workqueues: Vec<Queue>,
     #[serde(default, rename = "work")]
@@ -19,9 +28,9 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Queue {
-    name: String,
+    name: Spanned<String>,
     #[serde(default)]
-    flags: Vec<String>,
+    flags: Vec<Spanned<String>>,
     #[serde(default)]
     max_active: u32,
 }
@@ -29,69 +38,148 @@ struct Queue {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Work {
-    name: String,
-    workqueue: String,
-    cpu: Option<u32>,
+    name: Spanned<String>,
+    workqueue: Spanned<String>,
+    cpu: Option<Spanned<u32>>,
+    at_ms: Option<Spanned<f64>>,
+    delay_ms: Option<Spanned<f64>>,
     #[serde(default)]
-    at_ms: f64,
-    #[serde(default)]
-    delay_ms: f64,
-    #[serde(default)]
-    script: Vec<String>,
+    script: Vec<Spanned<String>>,
 }
 
-const fn one() -> u32 {
-    1
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// From which byte to which.
+    span: Option<Range<usize>>,
+    /// The number of the line, from 1.
+    line: Option<usize>,
+    what: String,
+}
+
+impl Wrong {
+    fn new(what: impl fmt::Display, span: Option<Range<usize>>) -> Self {
+        let what = what.to_string().trim().replace('\n', ", ");
+        Self { span, line: None, what }
+    }
+
+    fn in_text(mut self, text: &str) -> Self {
+        let before = |end: usize| text.as_bytes()[..end.min(text.len())].iter();
+        let count = |span: &Range<usize>| before(span.start).filter(|byte| **byte == b'\n').count();
+        self.line = self.span.as_ref().map(|span| 1 + count(span));
+        self
+    }
+
+    /// With the file's name in front, and the line of `text` that it is about below.
+    pub(crate) fn shown(&self, file: impl fmt::Display, text: &str) -> String {
+        let Some((line, span)) = self.line.zip(self.span.as_ref()) else {
+            return format!("{file}: {}", self.what);
+        };
+        let mut shown = format!("{file}:{line}: {}", self.what);
+        let begin =
+            text.get(..span.start).map_or(0, |before| before.rfind('\n').map_or(0, |at| at + 1));
+        let source = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        if source.trim().is_empty() || display_width(source) > MOST_COLUMNS {
+            return shown;
+        }
+        let source = source.replace('\t', " ");
+        let gutter = format!("{line:>5} | ");
+        shown += &format!("\n{gutter}{source}");
+        let (from, to) = (span.start - begin, span.end.saturating_sub(begin).min(source.len()));
+        if let Some(before) = source.get(..from) {
+            let marked = source.get(from..to).map_or(1, display_width).max(1);
+            let indent = " ".repeat(display_width(before));
+            shown += &format!("\n{:>5} | {indent}{}", "", "^".repeat(marked));
+        }
+        shown
+    }
+}
+
+impl fmt::Display for Wrong {
+    /// On one line, behind the number of the line that it is about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
 }
 
 /// Reads a scenario and checks it.
-pub(crate) fn parse(text: &str) -> Result<Scenario, String> {
-    let file: File = toml::from_str(text).map_err(|error| located(text, &error))?;
+pub(crate) fn parse(text: &str) -> Result<Scenario, Wrong> {
+    scenario(text).map_err(|wrong| wrong.in_text(text))
+}
+
+fn scenario(text: &str) -> Result<Scenario, Wrong> {
+    let file: File =
+        toml::from_str(text).map_err(|error| Wrong::new(error.message(), error.span()))?;
     let queues = file.workqueues.iter().map(Queue::spec).collect::<Result<Vec<_>, _>>()?;
     let works = file.works.iter().map(|work| work.spec(&queues)).collect::<Result<Vec<_>, _>>()?;
-    let scenario = Scenario { cpus: file.cpus, workqueues: queues, works };
-    scenario.validate().map_err(|error| error.to_string())?;
+    let cpus = file.cpus.as_ref().map_or(1, |cpus| *cpus.get_ref());
+    let scenario = Scenario { cpus, workqueues: queues, works };
+    scenario.validate().map_err(|error| {
+        let error = error.to_string();
+        let span = file.place_of(&error);
+        Wrong::new(error, span)
+    })?;
     Ok(scenario)
 }
 
-/// The parser's message on one line, behind the number of the line it is about.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().trim().replace('\n', ", ");
-    match error.span() {
-        Some(span) => {
-            let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
-            format!("line {line}: {message}")
-        }
-        None => message,
+impl File {
+    /// Where that is which an error about the whole calls by its name.
+    fn place_of(&self, error: &str) -> Option<Range<usize>> {
+        let of = |what: &str, name: &Spanned<String>| {
+            let is_it = error.contains(&format!("{what} '{}'", name.get_ref()))
+                || error.contains(&format!("{what}s are called '{}'", name.get_ref()));
+            is_it.then(|| name.span())
+        };
+        let work = || {
+            self.works.iter().rev().find_map(|work| {
+                let cpu =
+                    work.cpu.as_ref().filter(|_| error.contains(": cpu = ")).map(Spanned::span);
+                of("work", &work.name).map(|name| cpu.unwrap_or(name))
+            })
+        };
+        let queue = || self.workqueues.iter().rev().find_map(|queue| of("workqueue", &queue.name));
+        let cpus = || self.cpus.as_ref().filter(|_| error.starts_with("cpus")).map(Spanned::span);
+        work().or_else(queue).or_else(cpus)
     }
 }
 
 impl Queue {
-    fn spec(&self) -> Result<QueueSpec, String> {
-        let flags = self.flags.iter().map(|flag| flag.parse::<Flag>());
-        let flags = flags
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("workqueue '{}': {error}", self.name))?;
-        let (name, max_active) = (self.name.clone(), self.max_active);
+    fn spec(&self) -> Result<QueueSpec, Wrong> {
+        let name = self.name.get_ref();
+        let flag = |flag: &Spanned<String>| {
+            flag.get_ref().parse::<Flag>().map_err(|error| {
+                let meant = did_you_mean(flag.get_ref(), Flag::ALL.iter().map(|(_, name)| *name));
+                Wrong::new(format!("workqueue '{name}': {error}{meant}"), Some(flag.span()))
+            })
+        };
+        let flags = self.flags.iter().map(flag).collect::<Result<_, _>>()?;
+        let (name, max_active) = (name.clone(), self.max_active);
         Ok(QueueSpec { name, flags, max_active, ..QueueSpec::default() })
     }
 }
 
 impl Work {
-    fn spec(&self, queues: &[QueueSpec]) -> Result<WorkSpec, String> {
-        let name = &self.name;
-        let Some(workqueue) = queues.iter().position(|queue| queue.name == self.workqueue) else {
-            return Err(format!("work '{name}': there is no workqueue '{}'", self.workqueue));
+    fn spec(&self, queues: &[QueueSpec]) -> Result<WorkSpec, Wrong> {
+        let (name, wanted) = (self.name.get_ref(), self.workqueue.get_ref());
+        let Some(workqueue) = queues.iter().position(|queue| queue.name == *wanted) else {
+            let meant = did_you_mean(wanted, queues.iter().map(|queue| queue.name.as_str()));
+            let what = format!("work '{name}': there is no workqueue '{wanted}'{meant}");
+            return Err(Wrong::new(what, Some(self.workqueue.span())));
         };
-        let steps = self.script.iter().map(|step| step.parse::<Step>());
-        let script =
-            steps.collect::<Result<_, _>>().map_err(|error| format!("work '{name}': {error}"))?;
+        let step = |step: &Spanned<String>| {
+            let wrong = |error| Wrong::new(format!("work '{name}': {error}"), Some(step.span()));
+            step.get_ref().parse::<Step>().map_err(wrong)
+        };
+        let script = self.script.iter().map(step).collect::<Result<_, _>>()?;
         Ok(WorkSpec {
             name: name.clone(),
             workqueue,
-            cpu: self.cpu,
-            at_ns: nanoseconds(name, "at_ms", self.at_ms)?,
-            delay_ns: nanoseconds(name, "delay_ms", self.delay_ms)?,
+            cpu: self.cpu.as_ref().map(|cpu| *cpu.get_ref()),
+            at_ns: nanoseconds(name, "at_ms", self.at_ms.as_ref())?,
+            delay_ns: nanoseconds(name, "delay_ms", self.delay_ms.as_ref())?,
             script,
         })
     }
@@ -100,11 +188,14 @@ impl Work {
 /// The latest time that makes sense, in milliseconds: a year.
 const LONGEST_MS: f64 = 365.0 * 86_400_000.0;
 
-fn nanoseconds(work: &str, field: &str, ms: f64) -> Result<u64, String> {
+fn nanoseconds(work: &str, field: &str, ms: Option<&Spanned<f64>>) -> Result<u64, Wrong> {
+    let Some(ms) = ms else { return Ok(0) };
+    let (ms, span) = (*ms.get_ref(), ms.span());
     if (0.0..=LONGEST_MS).contains(&ms) {
         return Ok((ms * 1e6).round() as u64);
     }
-    Err(format!("work '{work}': {field} = {ms} is out of range: use 0 to {LONGEST_MS}"))
+    let what = format!("work '{work}': {field} = {ms} is out of range: use 0 to {LONGEST_MS}");
+    Err(Wrong::new(what, Some(span)))
 }
 
 #[cfg(test)]
@@ -148,7 +239,7 @@ mod tests {
     #[track_caller]
     fn check_refused(from: &str, to: &str, expected: &str) {
         assert!(FULL.contains(from), "the test is out of date: {from}");
-        let error = parse(&FULL.replace(from, to)).unwrap_err();
+        let error = parse(&FULL.replace(from, to)).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
@@ -164,6 +255,44 @@ mod tests {
         check_refused("at_ms = 1.5", "at_ms = -1.5", "at_ms = -1.5 is out of range");
         check_refused("delay_ms = 3", "delay_ms = nan", "delay_ms = NaN");
         check_refused("cpu = 1", "cpu = 2", "only CPUs 0 to 1");
+    }
+
+    #[track_caller]
+    fn check_shown(from: &str, to: &str, expected: &[&str]) {
+        let text = FULL.replace(from, to);
+        let shown = parse(&text).unwrap_err().shown("a.toml", &text);
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[1..], *expected, "{shown}");
+        assert!(lines[0].starts_with("a.toml:"), "{shown}");
+    }
+
+    #[test]
+    fn the_line_is_shown_and_the_place_marked() {
+        check_shown(
+            "\"managed\"",
+            "\"manged\"",
+            &[
+                "    5 |         flags = [\"manged\", \"highpri\"]",
+                "      |                  ^^^^^^^^",
+            ],
+        );
+        check_shown(
+            "at_ms = 1.5",
+            "at_ms = -1",
+            &["   11 |         at_ms = -1", "      |                 ^^"],
+        );
+        check_shown("cpu = 1", "cpu = 2", &["   10 |         cpu = 2", "      |               ^"]);
+        check_shown(
+            "cpus = 2",
+            "cpus = 0",
+            &["    2 |         cpus = 0", "      |                ^"],
+        );
+    }
+
+    #[test]
+    fn names_that_are_nearly_right_are_offered() {
+        check_refused("\"managed\"", "\"manged\"", "did you mean 'managed'?");
+        check_refused("workqueue = \"q\"", "workqueue = \"Q\"", "did you mean 'q'?");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{fs, io};
 use cmwq_sim::{Scenario, named};
 
 use super::file;
+use crate::meant::did_you_mean;
 
 /// The files of the scenarios that [`named`] describes.
 const SHIPPED: [(&str, &str); 4] = [
@@ -23,7 +24,7 @@ pub(crate) fn load(name: &Path) -> Result<Scenario, String> {
         Some((_, text)) => (*text).to_owned(),
         None => read(name)?,
     };
-    file::parse(&text).map_err(|error| format!("{}: {error}", name.display()))
+    file::parse(&text).map_err(|wrong| wrong.shown(name.display(), &text))
 }
 
 fn read(name: &Path) -> Result<String, String> {
@@ -34,15 +35,25 @@ fn read(name: &Path) -> Result<String, String> {
     };
     text.map_err(|error| {
         let hint = match error.kind() {
-            io::ErrorKind::NotFound => "; `cmwq scenario --list` shows the names it knows",
-            _ => "",
+            io::ErrorKind::NotFound => {
+                let known = named::NAMES.iter().map(|(name, _)| *name);
+                let meant = did_you_mean(&name.to_string_lossy(), known);
+                meant + "; `cmwq scenario --list` shows the names it knows"
+            }
+            _ => String::new(),
         };
         format!("{}: {error}{hint}", name.display())
     })
 }
 
-/// The names, one per line.
-pub(super) fn list() -> String {
+/// The names, one per line, or as a JSON document.
+pub(super) fn list(as_json: bool) -> String {
+    if as_json {
+        let names = named::NAMES
+            .iter()
+            .map(|(name, about)| serde_json::json!({ "name": name, "about": about }));
+        return format!("{}\n", serde_json::json!({ "scenarios": names.collect::<Vec<_>>() }));
+    }
     let mut text = String::new();
     for (name, about) in named::NAMES {
         let _ = writeln!(text, "{name:<14}  {about}");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::chart::Chart;
 use super::spans::{Doing, Span};
+use crate::paint::Paint;
 use crate::picture::{ms, scale, short_ms};
 
 /// Columns of a lane.
@@ -14,18 +15,18 @@ const MARK_EVERY: usize = 10;
 const SYMBOLS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// The whole report.
-pub(super) fn write(chart: &Chart<'_>) -> String {
-    let mut text = format!("{}\n\n", chart.title);
-    table(&mut text, chart);
+pub(super) fn write(chart: &Chart<'_>, paint: Paint) -> String {
+    let mut text = format!("{}\n\n", paint.heading(&chart.title));
+    table(&mut text, chart, paint);
     if !chart.spans.is_empty() {
         text.push('\n');
-        lanes(&mut text, chart);
+        lanes(&mut text, chart, paint);
     }
     let _ = writeln!(text, "\nmakespan {:.3} ms", ms(chart.timeline.makespan));
     text
 }
 
-fn table(text: &mut String, chart: &Chart<'_>) {
+fn table(text: &mut String, chart: &Chart<'_>, paint: Paint) {
     let names = chart.scenario.works.iter().map(|work| work.name.chars().count());
     let width = names.max().unwrap_or(0).max("work".len());
     let _ = writeln!(
@@ -36,9 +37,9 @@ fn table(text: &mut String, chart: &Chart<'_>) {
     for event in &chart.timeline.events {
         let _ = writeln!(
             text,
-            "{:>10.3}  {:width$}  {:6}  {:>4}  {:>6}",
+            "{:>10.3}  {}  {:6}  {:>4}  {:>6}",
             ms(event.t),
-            chart.work_name(event.work),
+            paint.work(event.work, format_args!("{:width$}", chart.work_name(event.work))),
             event.what.name(),
             event.cpu,
             event.worker
@@ -46,9 +47,11 @@ fn table(text: &mut String, chart: &Chart<'_>) {
     }
 }
 
-fn lanes(text: &mut String, chart: &Chart<'_>) {
+fn lanes(text: &mut String, chart: &Chart<'_>, paint: Paint) {
     let step = scale(chart.timeline.makespan, WIDTH);
-    let lines = works(chart, step).into_iter().chain(cpus(chart, step)).collect::<Vec<_>>();
+    let works = works(chart, step);
+    let nr_works = works.len();
+    let lines = works.into_iter().chain(cpus(chart, step)).collect::<Vec<_>>();
     let width = lines.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let _ = writeln!(
         text,
@@ -56,9 +59,24 @@ fn lanes(text: &mut String, chart: &Chart<'_>) {
         short_ms(step)
     );
     let _ = writeln!(text, "{:width$}  {}", "", axis(chart, step));
-    for (label, lane) in lines {
-        let _ = writeln!(text, "{label:width$}  {}", lane.trim_end());
+    for (index, (label, lane)) in lines.iter().enumerate() {
+        let lane = lane.trim_end();
+        let lane = if index < nr_works { paint.work(index, lane) } else { by_symbol(lane, paint) };
+        let _ = writeln!(text, "{label:width$}  {lane}");
     }
+}
+
+/// A CPU's lane, each work's part of it in the work's colour.
+fn by_symbol(lane: &str, paint: Paint) -> String {
+    let parts = lane.as_bytes().chunk_by(|a, b| a == b);
+    let painted = parts.map(|part| {
+        let text = String::from_utf8_lossy(part);
+        match SYMBOLS.iter().position(|symbol| *symbol == part[0]) {
+            Some(work) => paint.work(work, text),
+            None => text.into_owned(),
+        }
+    });
+    painted.collect()
 }
 
 fn axis(chart: &Chart<'_>, step: u64) -> String {
@@ -129,7 +147,7 @@ mod tests {
         let scenario = named::find("doc-max2").unwrap();
         let timeline = run_scenario(&scenario).unwrap();
         let chart = Chart::new("doc-max2, simulated".into(), &scenario, &timeline);
-        let text = write(&chart);
+        let text = write(&chart, Paint::OFF);
         for line in [
             "        ms  work  event    cpu  worker",
             "     0.000  w0    start      0       1",
@@ -146,10 +164,30 @@ mod tests {
     }
 
     #[test]
+    fn each_work_has_one_colour_in_all_lanes() {
+        let scenario = named::find("doc-max2").unwrap();
+        let timeline = run_scenario(&scenario).unwrap();
+        let chart = Chart::new(String::new(), &scenario, &timeline);
+        let (plain, painted) = (write(&chart, Paint::OFF), write(&chart, Paint::ON));
+        assert!(
+            painted.contains("\x1b[38;5;31m██████████")
+                && painted.contains("\x1b[38;5;31m0000000000")
+        );
+        // Colours take nothing away and add nothing else.
+        let mut rest = painted.as_str();
+        let mut without = String::new();
+        while let Some((before, after)) = rest.split_once('\x1b') {
+            without += before;
+            rest = after.split_once('m').unwrap().1;
+        }
+        assert_eq!(without + rest, plain);
+    }
+
+    #[test]
     fn nothing_is_shown_as_nothing() {
         let scenario = cmwq_sim::Scenario { cpus: 1, workqueues: Vec::new(), works: Vec::new() };
         let timeline = run_scenario(&scenario).unwrap();
-        let text = write(&Chart::new("empty".into(), &scenario, &timeline));
+        let text = write(&Chart::new("empty".into(), &scenario, &timeline), Paint::OFF);
         assert!(text.contains("makespan 0.000 ms") && !text.contains("column"), "{text}");
     }
 
@@ -158,7 +196,7 @@ mod tests {
         let mut scenario = named::find("doc-max3").unwrap();
         scenario.works[1].script = vec![cmwq_sim::script::Step::Burn(1_000)];
         let timeline = run_scenario(&scenario).unwrap();
-        let text = write(&Chart::new(String::new(), &scenario, &timeline));
+        let text = write(&Chart::new(String::new(), &scenario, &timeline), Paint::OFF);
         let lane = text.lines().find(|line| line.starts_with("1 w1")).unwrap();
         assert_eq!(lane.matches('█').count(), 1, "{text}");
     }

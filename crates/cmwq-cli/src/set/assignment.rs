@@ -3,6 +3,8 @@
 use cmwq::control::Target;
 use cmwq::sysfs::{Attribute, GlobalAttribute};
 
+use crate::meant::nearest;
+
 /// What is to be set to what.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Assignment {
@@ -37,17 +39,6 @@ impl Assignment {
         let shown: String = attribute.escape_debug().take(40).collect();
         Err(Wrong::NoAttribute(format!("there is no attribute '{shown}': {of} {meant}")))
     }
-}
-
-/// The names that are most like `name`, if any is: three at most.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    const ALIKE: f64 = 0.7;
-    let score = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
-    let mut near: Vec<_> = known.map(|known| (score(known), known)).collect();
-    near.retain(|(score, _)| *score >= ALIKE);
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    near.dedup_by(|a, b| a.1 == b.1);
-    near.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -34,8 +35,16 @@ impl Victim {
 
     /// A test that is a program: it says when it is ready.
     pub(crate) fn run(name: &str) -> Self {
+        Self::run_as(name, None)
+    }
+
+    /// As [`Victim::run`], under another name.
+    pub(crate) fn run_as(name: &str, called: Option<&str>) -> Self {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
+        if let Some(called) = called {
+            command.arg0(called);
+        }
         command.args(["--exact", name, "--ignored", "--nocapture"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
@@ -299,8 +308,6 @@ fn what_cannot_be_looked_into_is_said() {
 
 #[test]
 fn another_user_may_not_look() {
-    use std::os::unix::process::CommandExt as _;
-
     if !geteuid().is_root() {
         return not_tested("only root can be another user");
     }

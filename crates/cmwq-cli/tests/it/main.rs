@@ -2,8 +2,11 @@
 
 mod doctor;
 mod hostile;
+mod launching;
 mod looking;
+mod manual;
 mod pictures;
+mod processes;
 mod refusing;
 mod set;
 mod sum_failures;

@@ -1,4 +1,5 @@
-//! The limit that pods share: a slot that is given back is taken by somebody or handed to who waits.
+//! The limit that pods share: a slot that is given back is taken by somebody or handed to who
+//! waits.
 
 use core::ops::DerefMut;
 use std::vec::Vec;
@@ -114,7 +115,8 @@ fn a_new_slot_is_taken_or_handed_over() {
     });
 }
 
-/// The limit is raised while a slot comes back: who waits has one of the two, and the other is free.
+/// The limit is raised while a slot comes back: who waits has one of the two, and the other is
+/// free.
 #[test]
 fn a_new_slot_and_one_that_comes_back() {
     loom::model(|| {
@@ -133,8 +135,8 @@ fn a_new_slot_and_one_that_comes_back() {
     });
 }
 
-/// Nothing is admitted for a time, as in a frost, while a slot comes back and another one is wanted:
-/// afterwards whoever waited has it.
+/// Nothing is admitted for a time, as in a frost, while a slot comes back and another one is
+/// wanted: afterwards whoever waited has it.
 #[test]
 fn a_slot_survives_a_frost() {
     model_of_three(|| {

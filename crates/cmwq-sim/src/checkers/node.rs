@@ -1,5 +1,5 @@
-//! `max_active` of an unbound queue is split over the nodes by the CPUs that are online: on each node
-//! one limit, which all pods of the node share, between `min_active` and `max_active`, and in
+//! `max_active` of an unbound queue is split over the nodes by the CPUs that are online: on each
+//! node one limit, which all pods of the node share, between `min_active` and `max_active`, and in
 //! proportion. That the limits are kept is what `limit` watches.
 
 use std::collections::HashMap;
@@ -94,7 +94,8 @@ impl Checker for Node {
                 let expected = part(max, self.min_active[queue], cpus, total);
                 if limit != expected {
                     return Err(format!(
-                        "queue {queue} may run {limit} items on node {node}, which has {cpus} of {total} CPUs: of {max} that is {expected}"
+                        "queue {queue} may run {limit} items on node {node}, which has {cpus} of \
+                         {total} CPUs: of {max} that is {expected}"
                     ));
                 }
             }

@@ -301,8 +301,8 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
-    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the same as
-    /// before, because nobody asked for it.
+    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the
+    /// same as before, because nobody asked for it.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         let limits = self.queues[queue].limits;
         let nr_own = if limits.are_shared() { 0 } else { self.queues[queue].links.len() };

@@ -17,8 +17,8 @@ use crate::os::sync::{Ordering, lock};
 /// Begins to freeze: freezable queues start nothing more. Returns at once; what has started or was
 /// about to goes on, see [`freeze_busy`].
 ///
-/// Flushing a frozen queue waits until it is thawed; cancelling does not. Freezing while frozen does
-/// nothing.
+/// Flushing a frozen queue waits until it is thawed; cancelling does not. Freezing while frozen
+/// does nothing.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::builder("log").freezable().build()?;

@@ -6,7 +6,7 @@ use cmwq_core::limit::{Count, Line};
 use cmwq_core::{Limits, NodeMemory, Sharing};
 
 use crate::engine::wq::Kind;
-use crate::observe::inspect::NodeCounts;
+use crate::observe::hooks::NodeCounts;
 use crate::os::sync::{Arc, AtomicU64, Mutex, lock};
 
 /// The numbers of a node's limit, where tools see them, and its line.
@@ -33,7 +33,8 @@ pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 /// there.
 pub(crate) type NodeCpus = (Option<u32>, u32);
 
-/// What a queue allows itself, `total` being for all its pwqs together if they are not limited together otherwise.
+/// What a queue allows itself, `total` being for all its pwqs together if they are not limited
+/// together otherwise.
 pub(crate) const fn limits(kind: Kind, max_active: u32, total: Option<u32>) -> Limits {
     match (kind, total) {
         (Kind::Unbound | Kind::Managed, _) => Limits::new(Sharing::Nodes, max_active),
@@ -49,8 +50,8 @@ pub(crate) const fn are_shared(kind: Kind, total: Option<u32>) -> bool {
     limits(kind, 0, total).are_shared()
 }
 
-/// What the pools of each node share: by node, once a pwq is there; with a limit of all CPUs, one without a
-/// node. They stay: what they count outlives a change of attributes. Lock: WQ.
+/// What the pools of each node share: by node, once a pwq is there; with a limit of all CPUs, one
+/// without a node. They stay: what they count outlives a change of attributes. Lock: WQ.
 #[derive(Debug, Default)]
 pub(crate) struct NodeLimits(Vec<(Option<u32>, Arc<NodeLimit>)>);
 

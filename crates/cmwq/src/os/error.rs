@@ -23,7 +23,7 @@ pub enum ErrorKind {
     ThreadCreation,
     /// The operating system does not let this process have the priority that was asked for.
     PermissionDenied,
-    /// The library was [shut down](crate::api::shutdown).
+    /// The library was [shut down](crate::shutdown).
     Unavailable,
     /// A name or a path that can be there once is taken.
     AlreadyExists,

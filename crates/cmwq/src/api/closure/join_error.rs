@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::api::panic;
+use crate::os::panic;
 
 /// What stands in for a payload where there was no panic.
 struct Refused;
@@ -22,7 +22,7 @@ impl JoinError {
 
     /// Whether the closure did not run: the queue was being drained or shut down, and only what its
     /// own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain) and
-    /// [`shutdown`](crate::api::shutdown).
+    /// [`shutdown`](crate::shutdown).
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.0.is::<Refused>()

@@ -1,6 +1,7 @@
 //! Stamps: the processor's counter where it is one clock for all CPUs, else `CLOCK_MONOTONIC`.
 //!
-//! Ticks are turned into nanoseconds by the reader, who takes both times together each time he reads.
+//! Ticks are turned into nanoseconds by the reader, who takes both times together each time he
+//! reads.
 
 /// What stamps are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,20 +42,28 @@ pub(crate) fn monotonic() -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 mod counter {
-    use std::arch::x86_64::{__cpuid, _rdtsc};
+    use std::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
     use std::fs;
 
-    /// It counts at one rate, whatever the CPU does, and the kernel has not found the CPUs' counters apart.
+    /// It counts at one rate, whatever the CPU does, and the kernel has not found the CPUs'
+    /// counters apart.
     pub(super) fn is_usable() -> bool {
         const INVARIANT: u32 = 1 << 8;
         let (leaf, last) = (0x8000_0007, 0x8000_0000);
-        if __cpuid(last).eax < leaf || __cpuid(leaf).edx & INVARIANT == 0 {
+        if cpuid(last).eax < leaf || cpuid(leaf).edx & INVARIANT == 0 {
             return false;
         }
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let source = fs::read_to_string(path).unwrap_or_default();
         // In a guest the host's clocks stand on it.
         ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"].contains(&source.trim())
+    }
+
+    /// The processor's answer about itself.
+    #[allow(unused_unsafe, reason = "the function is safe in newer standard libraries only")]
+    fn cpuid(leaf: u32) -> CpuidResult {
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { __cpuid(leaf) }
     }
 
     #[inline]

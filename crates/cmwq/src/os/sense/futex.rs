@@ -62,7 +62,7 @@ pub(crate) fn wake(word: &AtomicU32, count: u32) -> usize {
 /// A duration as system calls take it; longer than they can take is as long as they can.
 fn to_timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         // Below a thousand million, which every type that this field has holds.
         tv_nsec: duration.subsec_nanos() as _,
     }

@@ -1,0 +1,180 @@
+//! Programs that the command starts, to look into them: `cmwq trace -- PROGRAM…`, `cmwq top --
+//! PROGRAM…`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::inspect::Target;
+use os_display::Quotable as _;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::look::others;
+use crate::{exit, message};
+
+/// Between two looks whether it has got on.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long it may take a program to end that was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A program that runs.
+pub(crate) struct Launched {
+    child: Child,
+    name: String,
+    /// It leads a group, which ends with it.
+    leads: bool,
+}
+
+/// Whose group of processes a program belongs to: whom a terminal's Ctrl-C is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// This command's: Ctrl-C is for both.
+    Ours,
+    /// One of its own, with what it starts.
+    Own,
+}
+
+impl Launched {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The exit code that shells have for that.
+    pub(crate) fn start(
+        program: &[OsString],
+        group: Group,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, ExitCode> {
+        let Some((first, arguments)) = program.split_first() else {
+            message::say("no program is given after --");
+            return Err(ExitCode::from(exit::USAGE));
+        };
+        let mut command = Command::new(first);
+        command.args(arguments);
+        prepare(&mut command);
+        let leads = group == Group::Own;
+        if leads {
+            command.process_group(0);
+        }
+        let name = first.maybe_quote().to_string();
+        let child = command.spawn().map_err(|error| {
+            message::say(format_args!("{name}: cannot be started: {error}"));
+            let is_absent = error.kind() == io::ErrorKind::NotFound;
+            ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED })
+        })?;
+        Ok(Self { child, name, leads })
+    }
+
+    /// Whether it has ended, and how.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until it, or a process that it has started, shows workqueues.
+    ///
+    /// # Errors
+    /// If it ends before, which a message said, or somebody has had enough.
+    pub(crate) fn wait_for_queues(&mut self) -> Result<Target, ExitCode> {
+        let enough = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // Where that cannot be, the signal ends this command as ever.
+            let _ = signal_hook::flag::register(signal, Arc::clone(&enough));
+        }
+        loop {
+            if enough.load(Ordering::Relaxed) {
+                return Err(ExitCode::from(exit::FAILED));
+            }
+            // Asked before the look, so that what it did last is seen.
+            let ended = self.ended();
+            for pid in others::family(self.child.id()) {
+                if let Ok(target) = Target::open(pid) {
+                    return Ok(target);
+                }
+            }
+            if let Some(status) = ended {
+                message::say(format_args!(
+                    "{} ended ({status}) without a workqueue that could be looked at",
+                    self.name
+                ));
+                return Err(ExitCode::from(exit::FAILED));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until it ends. An interrupt, which a terminal sends to it, too, ends the program and
+    /// not this one; so does a request to terminate, which is handed on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn wait(mut self) -> io::Result<ExitStatus> {
+        let (ignored, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, ignored)?;
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked))?;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if asked.swap(false, Ordering::Relaxed) {
+                self.signal(Signal::TERM);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended meanwhile; nobody else has its number, since it was not waited for.
+        let _ = pid.map(|pid| match self.leads {
+            true => kill_process_group(pid, signal),
+            false => kill_process(pid, signal),
+        });
+    }
+}
+
+impl Drop for Launched {
+    /// Ends it: it was started to be looked at.
+    fn drop(&mut self) {
+        if self.ended().is_some() {
+            return;
+        }
+        self.signal(Signal::TERM);
+        let end = Instant::now() + GRACE;
+        while self.ended().is_none() {
+            if Instant::now() >= end {
+                self.signal(Signal::KILL);
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The exit code that a shell has for it.
+pub(crate) fn code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED))
+}
+
+/// Where a program may write what would disturb a screen: a file without a name, and a second
+/// handle of it.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn aside() -> io::Result<(std::fs::File, Stdio)> {
+    let file = tempfile::tempfile()?;
+    let there = file.try_clone()?;
+    Ok((file, Stdio::from(there)))
+}
+
+/// How many files lie beside `file`: traces of other processes of the program.
+pub(crate) fn beside(file: &Path) -> usize {
+    let folder = file.parent().and_then(|folder| folder.read_dir().ok());
+    folder.into_iter().flatten().count().saturating_sub(1)
+}

@@ -1,0 +1,118 @@
+//! The processes of this machine: which use cmwq, and what they are called.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use cmwq::foreign::harmless;
+use cmwq::inspect::{OpenError, Target};
+
+/// LIMIT: bytes of a command line that are read.
+const MAX_COMMAND: u64 = 4096;
+
+/// What all processes were asked, and what they answered.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// Those that show workqueues, by their numbers.
+    pub(crate) open: Vec<Target>,
+    /// Those that have workqueues to show, which cannot be read, and why.
+    pub(crate) unreadable: Vec<(u32, String)>,
+    /// How many did not let themselves be looked into.
+    pub(crate) denied: u32,
+}
+
+impl Others {
+    /// Looks at each process except this one.
+    pub(crate) fn look() -> Self {
+        let mut others = Self::default();
+        for pid in pids() {
+            match Target::open(pid) {
+                Ok(target) => others.open.push(target),
+                Err(OpenError::PermissionDenied { .. }) => others.denied += 1,
+                Err(error @ OpenError::Unreadable(_)) => {
+                    others.unreadable.push((pid, error.to_string()));
+                }
+                // It has gone, or has nothing to show.
+                Err(_) => {}
+            }
+        }
+        others
+    }
+}
+
+/// The numbers of all processes, in order, without this one.
+pub(crate) fn pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
+    let mut pids: Vec<u32> = entries.filter_map(|entry| number(entry.file_name())).collect();
+    pids.retain(|pid| *pid != std::process::id());
+    pids.sort_unstable();
+    pids
+}
+
+/// Process `root` and those that it has started, and so on, in order of their numbers after it.
+pub(crate) fn family(root: u32) -> Vec<u32> {
+    let pids = pids();
+    let parents: HashMap<u32, u32> =
+        pids.iter().filter_map(|pid| Some((*pid, parent(*pid)?))).collect();
+    let is_below = |mut pid: u32| {
+        // A circle cannot be, but numbers are used again while this looks.
+        for _ in 0..parents.len() {
+            match parents.get(&pid) {
+                Some(parent) if *parent == root => return true,
+                Some(parent) => pid = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    [root].into_iter().chain(pids.iter().copied().filter(|pid| is_below(*pid))).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// What a process is called: its name as the kernel has it, and that of the file it was started by.
+pub(crate) fn names(pid: u32) -> Vec<String> {
+    let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut names = vec![String::from_utf8_lossy(comm.trim_ascii_end()).into_owned()];
+    if let Some(first) = words(pid).first() {
+        let base = std::path::Path::new(std::ffi::OsStr::from_bytes(first)).file_name();
+        names.extend(base.map(|base| base.to_string_lossy().into_owned()));
+    }
+    names.retain(|name| !name.is_empty());
+    names.dedup();
+    names
+}
+
+/// How it was started, as one line that cannot do anything to a terminal.
+pub(crate) fn command(pid: u32) -> String {
+    let words: Vec<_> =
+        words(pid).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let line = words.join(" ");
+    let line = if line.is_empty() { names(pid).first().cloned().unwrap_or_default() } else { line };
+    harmless(&line).into_owned()
+}
+
+fn words(pid: u32) -> Vec<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(format!("/proc/{pid}/cmdline")) {
+        let _ = file.take(MAX_COMMAND).read_to_end(&mut bytes);
+    }
+    let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(<[u8]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_not_among_the_others() {
+        assert!(!pids().contains(&std::process::id()));
+        assert!(!names(std::process::id()).is_empty());
+    }
+}

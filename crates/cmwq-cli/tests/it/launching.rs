@@ -1,0 +1,128 @@
+//! Programs that `cmwq trace` and `cmwq top` start.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use cmwq::Workqueue;
+use rustix::process::{Pid, test_kill_process};
+use serde_json::Value;
+
+use crate::support::{check_code, stderr, tree};
+
+const CMWQ: &str = env!("CARGO_BIN_EXE_cmwq");
+
+fn cmwq(args: &[&str]) -> Output {
+    Command::new(CMWQ).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn program(name: &str) -> [String; 4] {
+    let this = std::env::current_exe().unwrap().into_os_string().into_string().unwrap();
+    [this, "--exact".to_owned(), format!("launching::{name}"), "--ignored".to_owned()]
+}
+
+fn cmwq_on(args: &[&str], name: &str) -> Output {
+    let program = program(name);
+    let args: Vec<_> = args.iter().copied().chain(program.iter().map(String::as_str)).collect();
+    cmwq(&args)
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn runs_an_item_and_leaves_with_7() {
+    let wq = Workqueue::new("launched").unwrap();
+    wq.queue(|| ()).join().unwrap();
+    std::process::exit(7);
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn runs_an_item_and_stays() {
+    let wq = Workqueue::new("launched").unwrap();
+    wq.queue(|| ()).join().unwrap();
+    loop {
+        thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+#[test]
+fn a_program_is_traced_from_its_first_item_and_its_exit_code_is_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt");
+    let file = file.to_str().unwrap();
+    let args = ["trace", "--format", "text", "-o", file, "--json", "--"];
+    let output = cmwq_on(&args, "runs_an_item_and_leaves_with_7");
+    check_code(&output, 7);
+    let trace = fs::read_to_string(file).unwrap();
+    for event in ["workqueue_queue_work", "workqueue_execute_start", "workqueue_execute_end"] {
+        assert!(trace.contains(event), "{event}: {trace}");
+    }
+    // What the harness says comes before it, without a line's end.
+    let out = String::from_utf8(output.stdout).unwrap();
+    let document: Value = serde_json::from_str(&out[out.rfind('{').unwrap()..]).unwrap();
+    assert_eq!(document["files"][0], file);
+    assert!(document["events"].as_u64() >= Some(3) && document["lost"] == 0, "{document}");
+}
+
+#[test]
+fn the_command_itself_is_a_program_and_queues_are_chosen_before_the_dashes() {
+    let tree = tree(&["a", "b"]);
+    let root = tree.path().to_str().unwrap();
+    let args = ["trace", "--format", "text", "-o", "-", "--events", "queue_work"];
+    let all = cmwq(&[&args[..], &["--", CMWQ, "sum", root]].concat());
+    check_code(&all, 0);
+    assert!(String::from_utf8_lossy(&all.stdout).contains("workqueue_queue_work"));
+    let none = cmwq(&[&args[..], &["no-such-queue", "--", CMWQ, "sum", root]].concat());
+    check_code(&none, 0);
+    assert!(!String::from_utf8_lossy(&none.stdout).contains("workqueue_queue_work"));
+}
+
+#[test]
+fn programs_without_queues_and_programs_that_are_not_there() {
+    let output = cmwq(&["trace", "-o", "-", "--", "true"]);
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("used no workqueue"), "{}", stderr(&output));
+    let output = cmwq(&["top", "--once", "--", "true"]);
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("without a workqueue"), "{}", stderr(&output));
+    for verb in ["trace", "top"] {
+        let mut args = vec![verb];
+        args.extend((verb == "top").then_some("--once"));
+        check_code(&cmwq(&[&args[..], &["--", "/nowhere/at-all"]].concat()), 127);
+        check_code(&cmwq(&[&args[..], &["--", "/dev/null"]].concat()), 126);
+    }
+}
+
+#[test]
+fn top_watches_what_it_started_and_ends_it() {
+    let output =
+        cmwq_on(&["top", "--once", "--json", "-i", "0.05", "--"], "runs_an_item_and_stays");
+    check_code(&output, 0);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pid = document["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    assert!(test_kill_process(pid).is_err(), "{pid:?} is still there");
+}
+
+#[test]
+fn top_finds_what_a_script_started_and_ends_both() {
+    let [this, exact, name, ignored] = program("runs_an_item_and_stays");
+    // The shell stays: it has something to do afterwards.
+    let script = r#""$0" "$@"; true"#;
+    let args = ["top", "--once", "--json", "-i", "0.05", "--", "sh", "-c", script];
+    let output = cmwq(&[&args[..], &[&this, &exact, &name, &ignored]].concat());
+    check_code(&output, 0);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["command"].as_str().is_some_and(|name| name != "sh"), "{document}");
+    let pid = Pid::from_raw(document["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    // Its parent is gone; who inherits it takes note of its end in time of its own.
+    while test_kill_process(pid).is_ok() && state(pid) != Some('Z') {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}

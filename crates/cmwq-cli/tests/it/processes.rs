@@ -1,0 +1,92 @@
+//! `cmwq ps`, and processes that are named instead of numbered.
+
+use std::process::{Command, Output};
+
+use cmwq::Workqueue;
+use serde_json::Value;
+
+use crate::looking::{Victim, stay};
+use crate::support::{check_code, stderr};
+
+fn cmwq(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cmwq")).args(args).output().unwrap()
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn has_a_queue() {
+    let wq = Workqueue::new("named").unwrap();
+    wq.queue(|| ()).join().unwrap();
+    stay();
+}
+
+/// It runs under a name that nobody else has.
+fn victim(name: &str) -> (Victim, String) {
+    let name = format!("{name}-{}", std::process::id());
+    (Victim::run_as("processes::has_a_queue", Some(&format!("/some/where/{name}"))), name)
+}
+
+#[test]
+fn ps_lists_a_process_with_what_it_has() {
+    let (victim, name) = victim("listed");
+    let output = cmwq(&["ps", "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let processes = document["processes"].as_array().unwrap();
+    let it = processes.iter().find(|process| process["pid"].as_u64() == victim.pid().parse().ok());
+    let it = it.unwrap_or_else(|| panic!("{} is not in {document}", victim.pid()));
+    assert!(it["command"].as_str().unwrap().contains(&name), "{it}");
+    assert!(it["workqueues"].as_u64() >= Some(1) && it["workers"].as_u64() >= Some(1), "{it}");
+    assert_eq!((&it["busy"], &it["in_flight"]), (&0.into(), &0.into()));
+
+    let table = String::from_utf8(cmwq(&["ps"]).stdout).unwrap();
+    assert!(table.starts_with("    PID QUEUES"), "{table}");
+    let row = table.lines().find(|line| line.contains(&name)).unwrap();
+    assert!(row.trim_start().starts_with(&victim.pid()), "{row}");
+}
+
+#[test]
+fn a_process_goes_by_its_name_with_every_verb() {
+    let (victim, name) = victim("called");
+    let dump = cmwq(&["dump", "--json", &name]);
+    check_code(&dump, 0);
+    let document: Value = serde_json::from_slice(&dump.stdout).unwrap();
+    assert_eq!(document["pid"].to_string(), victim.pid());
+    for args in [
+        &["monitor", "-i", "0", &name][..],
+        &["top", "--once", "-i", "0.05", &name],
+        &["trace", "-d", "0.01", "--format", "text", "-o", "-", &name],
+    ] {
+        check_code(&cmwq(args), 0);
+    }
+    // It does not listen: that is known of it, so it was found.
+    let set = cmwq(&["set", &name, "--list"]);
+    check_code(&set, 1);
+    assert!(stderr(&set).contains(&victim.pid()), "{}", stderr(&set));
+}
+
+#[test]
+fn a_name_of_nobody_or_of_several_is_said() {
+    let (one, name) = victim("several");
+    let wrong = name.replace("several", "severla");
+    let output = cmwq(&["dump", &wrong]);
+    check_code(&output, 1);
+    let said = stderr(&output);
+    assert!(said.contains(&format!("no process called '{wrong}'")), "{said}");
+    assert!(said.contains(&format!("did you mean '{name}'")), "{said}");
+
+    let (other, _) = victim("several");
+    let output = cmwq(&["dump", &name]);
+    check_code(&output, 1);
+    let said = stderr(&output);
+    assert!(said.contains("2 processes are called"), "{said}");
+    assert!(said.contains(&one.pid()) && said.contains(&other.pid()), "{said}");
+}
+
+#[test]
+fn numbers_that_no_process_has_are_refused() {
+    for verb in ["dump", "monitor", "top", "trace", "set"] {
+        let output = cmwq(&[verb, "99999999999999"]);
+        assert!(!output.status.success(), "{verb}");
+        assert!(stderr(&output).contains("not the number of a process"), "{}", stderr(&output));
+    }
+}

@@ -1,0 +1,205 @@
+//! Looking who is blocked, and telling the core.
+//!
+//! A source of detection only says "look now". The look is made without the lock (it may read
+//! files); its result is applied under the lock with the number of the run it is about, so that a
+//! worker that has moved on meanwhile is not misjudged.
+
+use std::cell::RefCell;
+
+use cmwq_core::detect::evidence::{SLEEPERS_PER_LOOK, Seen};
+use cmwq_core::detect::{alarms, hogs};
+use cmwq_core::{Hog, Kick, Nanos, WorkerId};
+
+use crate::engine::pool::Pool;
+use crate::engine::thread::Thread;
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::symbol;
+use crate::observe::hooks::trace::{self, Kind};
+use crate::os::sync::Arc;
+
+struct Suspect {
+    id: WorkerId,
+    seq: u64,
+    sleeping: bool,
+    /// It runs, and has for long.
+    is_hog: bool,
+    /// It may wake up elsewhere.
+    is_unbound: bool,
+    thread: Arc<Thread>,
+}
+
+crate::os::sync::thread_local! {
+    /// Kept from look to look, so that looking allocates nothing in the long run.
+    static SUSPECTS: RefCell<Vec<Suspect>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a round of looking found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Workers newly known to be blocked.
+    pub(crate) blocked: usize,
+    /// Workers whose run could be looked at and is running.
+    pub(crate) running: usize,
+    /// Somebody has to be watched.
+    pub(crate) has_to_watch: bool,
+    /// Work of this pool waits.
+    pub(crate) has_backlog: bool,
+    /// Somebody was woken because of what was found.
+    pub(crate) has_woken: bool,
+    /// How many more may be taken for hogs.
+    room_for_hogs: u32,
+}
+
+/// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it
+/// asks for what to do next.
+pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
+    let found = look(pool, Some(me), false);
+    if alarms::is_false(found.blocked, found.has_to_watch) {
+        pool.false_alarm();
+    }
+}
+
+/// Looks at the pool's workers if work waits, and tells the core. `me`: an idle worker of this pool
+/// that will ask for work right afterwards and so need not be woken. Caller holds no core lock.
+pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Found {
+    SUSPECTS.with(|suspects| {
+        let suspects = &mut *suspects.borrow_mut();
+        suspects.clear();
+        let mut found = collect(pool, suspects);
+        if !found.has_to_watch {
+            return found;
+        }
+        let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
+        suspects.retain_mut(|suspect| suspect.is_worth_telling(patient, hog_thresh, &mut found));
+        if !suspects.is_empty() {
+            found.has_woken = apply(pool, suspects, me);
+        }
+        suspects.clear();
+        found
+    })
+}
+
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
+    let mut guard = pool.lock();
+    if !guard.has_to_watch(pool) {
+        guard.unwatch(pool);
+        pool.unlock(guard, Kick::None);
+        return Found::default();
+    }
+    let mut sleepers = 0;
+    for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
+        if view.sleeping {
+            sleepers += 1;
+            if sleepers > SLEEPERS_PER_LOOK {
+                continue;
+            }
+        }
+        let Some(thread) = guard.thread(view.id) else { continue };
+        suspects.push(Suspect {
+            id: view.id,
+            seq: view.seq,
+            sleeping: view.sleeping,
+            is_hog: false,
+            is_unbound: false,
+            thread: Arc::clone(thread),
+        });
+    }
+    let has_backlog = guard.core.work_waits();
+    let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
+    pool.unlock(guard, Kick::None);
+    Found { has_to_watch: true, has_backlog, room_for_hogs, ..Found::default() }
+}
+
+/// Whether somebody else than `me` is woken.
+fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
+    let mut guard = pool.lock();
+    for back in suspects.iter().filter(|suspect| suspect.sleeping) {
+        guard.worker_resumed(pool, back.id, back.seq);
+        guard.show_belief(back.id);
+    }
+    let mut wake = Kick::None;
+    let mut found_hogs = Vec::new();
+    for suspect in suspects.iter_mut().filter(|suspect| !suspect.sleeping) {
+        let kick = if suspect.is_hog {
+            let Some(hog) = guard.core.worker_cpu_intensive(suspect.id, suspect.seq) else {
+                continue;
+            };
+            found_hogs.push((hog, Arc::clone(&suspect.thread)));
+            guard.mirror.decided(Reason::Hog);
+            hog.kick
+        } else {
+            guard.mirror.decided(Reason::Blocked);
+            let kick = guard.worker_blocked(pool, suspect.id, suspect.seq);
+            suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
+            kick
+        };
+        guard.show_belief(suspect.id);
+        // The core marks whom it wakes, so only the first kick can be a wake-up.
+        if let Kick::Wake(id) = kick
+            && Some(id) != me
+        {
+            wake = kick;
+        }
+    }
+    let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
+    let has_woken = matches!(wake, Kick::Wake(_));
+    let unbinds = guard.core.config().unbinds;
+    pool.unlock(guard, wake);
+    // After the wake-up, which is urgent.
+    if unbinds {
+        let blocked = suspects.iter().filter(|suspect| !suspect.sleeping && !suspect.is_hog);
+        blocked.for_each(|suspect| suspect.thread.note_blocked(suspect.seq));
+    }
+    for suspect in suspects.iter().filter(|suspect| suspect.is_unbound) {
+        pool.unbind(&suspect.thread, suspect.seq);
+    }
+    for (hog, thread) in found_hogs {
+        tell_of_hog(pool, hog, &thread);
+    }
+    has_woken
+}
+
+/// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
+#[cold]
+fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+    trace::worker(Kind::CpuHog, pool, thread.tid());
+    let runtime = pool.runtime;
+    let Some((func, wq)) = hog.item else {
+        if let Some((busy, guest)) = thread.guest()
+            && let Some(busy) = runtime.pool(busy)
+        {
+            let mut guard = busy.lock_only();
+            let _ = guard.core.guest_cpu_intensive(guest);
+            guard.settle_mirror();
+        }
+        return;
+    };
+    if hogs::is_mistake(pool.kind.in_core())
+        && let Some(name) = runtime.wq_name(wq)
+    {
+        runtime.hogs.report(func, &name, symbol::name_of);
+    }
+}
+
+impl Suspect {
+    fn is_worth_telling(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
+        if self.sleeping {
+            return self.thread.is_back(self.seq);
+        }
+        match self.thread.look(self.seq, patient) {
+            Seen::Blocked => {
+                found.blocked += 1;
+                true
+            }
+            Seen::Running => {
+                found.running += 1;
+                self.is_hog = hog_thresh != 0
+                    && found.room_for_hogs > 0
+                    && self.thread.hogs(self.seq, hog_thresh);
+                found.room_for_hogs -= u32::from(self.is_hog);
+                self.is_hog
+            }
+            Seen::Unknown => false,
+        }
+    }
+}

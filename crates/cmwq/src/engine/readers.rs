@@ -1,0 +1,186 @@
+//! Read-side sections of this crate's own, and what waits for their end.
+//!
+//! The simplest thing that is right: one lock around [`Epochs`]. Entering and leaving a section
+//! take it for a moment, so it is for programs with a moderate number of readers; others have
+//! liburcu or the like, and [say so](crate::set_grace_periods). What waits is called by the reader
+//! that leaves last, or at once where there is none: there is no thread.
+//!
+//! One thread at a time calls what is ready, in order, without the lock; readers that leave
+//! meanwhile leave theirs to it. So when a barrier is called, all that came before it has been.
+//!
+//! Lock: [`READERS`], innermost; nothing is queued, woken or dropped under it.
+
+mod epochs;
+
+use epochs::Epochs;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::engine::current;
+use crate::os::notice;
+use crate::os::park::Event;
+use crate::os::sync::plain::PoisonError;
+use crate::os::sync::{Arc, PlainMutex};
+
+static READERS: PlainMutex<Readers> =
+    PlainMutex::new(Readers { epochs: Epochs::new(), is_calling: false, were_any: false });
+
+crate::os::sync::thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+pub(crate) struct Readers {
+    epochs: Epochs<Waiter>,
+    /// Somebody calls what is ready.
+    is_calling: bool,
+    /// Somebody has ever been inside.
+    were_any: bool,
+}
+
+/// What waits for readers.
+enum Waiter {
+    /// What goes on then, and how.
+    Item(NonNull<()>, unsafe fn(NonNull<()>)),
+    Barrier(Arc<Event>),
+}
+
+// SAFETY: an item in a grace period is owned by whoever ends that, on whatever thread.
+unsafe impl Send for Waiter {}
+
+impl Waiter {
+    fn call(self) {
+        match self {
+            // SAFETY: valid and owned, by the promise of `wait_for_readers`; called once.
+            Self::Item(item, go) => unsafe { go(item) },
+            Self::Barrier(done) => done.set(),
+        }
+    }
+}
+
+/// See `fork`.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) type ReadersGuard = crate::os::sync::PlainGuard<'static, Readers>;
+
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) fn lock_readers() -> ReadersGuard {
+    crate::os::sync::lock_plain(&READERS)
+}
+
+/// In a child: of the readers there is only the forking thread, and what waited is the parent's.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
+    let depth = DEPTH.try_with(Cell::get).unwrap_or_default();
+    std::mem::forget(readers.epochs.leave_behind(u64::from(depth)));
+    readers.is_calling = false;
+}
+
+/// Changes something, and calls what is ready then.
+fn change<R>(what: impl FnOnce(&mut Readers) -> R) -> R {
+    let lock = || READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut readers = lock();
+    let result = what(&mut readers);
+    if readers.is_calling {
+        return result;
+    }
+    while let Some(waiter) = readers.epochs.next() {
+        readers.is_calling = true;
+        drop(readers);
+        waiter.call();
+        readers = lock();
+        readers.is_calling = false;
+    }
+    result
+}
+
+/// Begins a read-side section: no [`RcuWork`](crate::RcuWork) that is queued before the returned
+/// guard is dropped runs before that. Sections nest. Never waits, but for a lock that is
+/// held for some nanoseconds by whoever enters or leaves; the end of a section may queue
+/// the items that waited for it. A guard that is never dropped makes all later `RcuWork` wait for
+/// ever.
+///
+/// KERNEL: `rcu_read_lock`, `rcu_read_unlock` — differs: a lock instead of nothing at all, and a
+/// section may block.
+///
+/// ```
+/// let section = cmwq::rcu_read_lock();
+/// // What is unlinked from now on is still there.
+/// drop(section);
+/// ```
+#[doc(alias = "rcu_read_unlock")]
+pub fn rcu_read_lock() -> RcuReadGuard {
+    let generation = change(|readers| {
+        readers.were_any = true;
+        readers.epochs.enter()
+    });
+    let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+    RcuReadGuard { generation, _of_this_thread: PhantomData }
+}
+
+/// A read-side section, until it is dropped; see [`rcu_read_lock`].
+#[must_use = "the section ends when the guard is dropped"]
+pub struct RcuReadGuard {
+    generation: u64,
+    /// For `DEPTH`.
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for RcuReadGuard {
+    fn drop(&mut self) {
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get() - 1));
+        change(|readers| readers.epochs.leave(self.generation));
+    }
+}
+
+impl fmt::Debug for RcuReadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RcuReadGuard").finish_non_exhaustive()
+    }
+}
+
+/// Calls `go` with the item, once, when all readers that are inside have gone: on whatever thread.
+///
+/// # Safety
+/// That must be sound.
+pub(crate) unsafe fn wait_for_readers(item: NonNull<()>, go: unsafe fn(NonNull<()>)) {
+    change(|readers| readers.epochs.wait(Waiter::Item(item, go)));
+}
+
+/// Waits until all items that waited before are queued.
+pub(crate) fn barrier() {
+    let done = Arc::new(Event::new());
+    change(|readers| readers.epochs.wait(Waiter::Barrier(Arc::clone(&done))));
+    if !done.is_set() {
+        current::blocking(|| done.wait(None));
+    }
+}
+
+/// Waits until all readers that are inside have gone. `false`: the caller is one of them, which is
+/// said, and nothing was waited for.
+pub(crate) fn synchronize() -> bool {
+    if says_waits_for_itself() {
+        return false;
+    }
+    barrier();
+    true
+}
+
+/// Whether the program has ever used [`rcu_read_lock`].
+pub(crate) fn were_any() -> bool {
+    change(|readers| readers.were_any)
+}
+
+/// Whether the caller is a reader, for whom it is about to wait: said each time.
+pub(crate) fn says_waits_for_itself() -> bool {
+    let is_reader = DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false);
+    if is_reader {
+        notice::always(
+            "a grace period is waited for inside of rcu_read_lock, which would wait for that \
+             section for ever; the call \
+             returns without waiting"
+                .to_owned(),
+        );
+    }
+    is_reader
+}

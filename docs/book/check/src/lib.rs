@@ -1,0 +1,16 @@
+//! The book's chapters, whose Rust snippets `cargo test` compiles and runs. What is not Rust is
+//! looked at by `tests/book.rs`.
+
+macro_rules! chapters {
+    ($($name:ident)*) => {
+        $(
+            #[doc = include_str!(concat!("../../src/", stringify!($name), ".md"))]
+            pub mod $name {}
+        )*
+    };
+}
+
+chapters! { why tour choosing blocking limits c tools tuning faq glossary }
+
+#[doc = include_str!("../../src/async.md")]
+pub mod asynchronous {}
