@@ -2,13 +2,15 @@
 
 use crate::ids::Nanos;
 
-/// What becomes of ticks whose time came while the function was still running, or had nobody to run it.
+/// What becomes of ticks whose time came while the function was still running, or had nobody to run
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTicks {
     /// They are left out, and the next tick keeps to the grid of the first one.
     #[default]
     Skip,
-    /// They follow at once, one after the other, until the grid is reached again: as many ticks as intervals.
+    /// They follow at once, one after the other, until the grid is reached again: as many ticks as
+    /// intervals.
     Burst,
     /// The grid moves: the next tick is one interval after the end of the function.
     Delay,

@@ -54,7 +54,8 @@ fn config(cpus: u32, max_workers: Option<u32>) -> Config {
     Config { max_workers, keep_events: true, ..Config::exact(cpus) }
 }
 
-/// Three queues of sleepers: without a limit a worker for each, with one as many as there may be, and all end.
+/// Three queues of sleepers: without a limit a worker for each, with one as many as there may be,
+/// and all end.
 #[test]
 fn sleepers_have_no_more_workers_than_there_may_be() {
     let queues = || ["a", "b", "c"].map(|name| queue(name, &[Flag::Unbound])).to_vec();

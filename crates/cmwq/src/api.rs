@@ -7,8 +7,8 @@ pub(crate) mod config;
 pub(crate) mod in_process;
 pub(crate) mod iter;
 pub mod legacy;
+pub(crate) mod observing;
 pub(crate) mod on_cpu;
-pub(crate) mod panic;
 pub(crate) mod periodic;
 pub(crate) mod places;
 #[doc(hidden)]
@@ -17,7 +17,6 @@ pub(crate) mod rcu;
 pub(crate) mod scope;
 pub(crate) mod set_param;
 pub(crate) mod shutdown;
-pub(crate) mod stats;
 pub mod system;
 pub(crate) mod try_queue;
 pub(crate) mod work;

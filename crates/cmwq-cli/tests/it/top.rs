@@ -25,8 +25,8 @@ use crate::support::{check_code, stderr};
 /// For everything that only a broken or overloaded machine does not do in time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A queue `narrow` with one item that waits and two behind it, a queue `spins` with one that computes, and a queue
-/// `idle`. A line on standard input lets `narrow` go on.
+/// A queue `narrow` with one item that waits and two behind it, a queue `spins` with one that
+/// computes, and a queue `idle`. A line on standard input lets `narrow` go on.
 #[test]
 #[ignore = "a program for other tests"]
 fn program() {
@@ -133,7 +133,8 @@ impl Screen {
         self.user.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Takes what the program has written. `false`: there was nothing for a while, or there will be nothing any more.
+    /// Takes what the program has written. `false`: there was nothing for a while, or there will be
+    /// nothing any more.
     fn read(&mut self) -> bool {
         let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let mut fds = [PollFd::new(&self.user, PollFlags::IN)];
@@ -336,6 +337,30 @@ fn ctrl_z_gives_the_terminal_back_until_it_is_continued() {
     screen.until_shows("[Pools]");
     screen.keys("q");
     screen.until_shows("status 0, over");
+    assert!(screen.end().success());
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn talks_and_stays() {
+    let talking = Workqueue::new("talking").unwrap();
+    writeln!(std::io::stdout(), "said aside").unwrap();
+    talking.queue(|| ()).join().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_program_that_it_starts_leaves_the_screen_alone_and_its_words_come_afterwards() {
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let program = ["--exact", "top::talks_and_stays", "--ignored", "--nocapture"];
+    let mut screen = Screen::start(&[&["-i", "0.1", "--", this][..], &program].concat());
+    screen.row("talking", |row| row.last() == Some(&"1"));
+    assert!(!screen.contents().contains("said aside"), "{}", screen.contents());
+    screen.keys("q");
+    screen.until_shows("said aside");
     assert!(screen.end().success());
 }
 

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::api::closure::JoinHandle;
+use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::wq::DESTROYING;
 
-/// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for. Dropping it waits for
-/// nothing, and takes nothing back.
+/// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for.
+/// Dropping it waits for nothing, and takes nothing back.
 ///
 /// While it lasts, a worker of the library's own sleeps in the caller's place.
 #[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
@@ -52,10 +52,12 @@ impl fmt::Debug for Waiting {
 }
 
 impl Workqueue {
-    /// As [`flush`](Self::flush), as a future: everything that was queued before this call has finished when it is ready. What is
-    /// queued until it has begun, which is soon after the call, may be waited for, too.
+    /// As [`flush`](Self::flush), as a future: everything that was queued before this call has
+    /// finished when it is ready. What is queued until it has begun, which is soon after the call,
+    /// may be waited for, too.
     ///
-    /// From one of the queue's own items it would wait for itself: that is reported, and it is ready at once.
+    /// From one of the queue's own items it would wait for itself: that is reported, and it is
+    /// ready at once.
     pub fn flush_async(&self) -> Waiting {
         if self.wq().says_waits_for_itself("flushed") {
             return Waiting(None);
@@ -64,8 +66,9 @@ impl Workqueue {
         self.later(move || wq.flush())
     }
 
-    /// As [`drain`](Self::drain), as a future: from this call on only the queue's own items may queue, until it is ready, also if the
-    /// future is dropped. From one of the queue's own items as in [`flush_async`](Self::flush_async).
+    /// As [`drain`](Self::drain), as a future: from this call on only the queue's own items may
+    /// queue, until it is ready, also if the future is dropped. From one of the queue's own items
+    /// as in [`flush_async`](Self::flush_async).
     pub fn drain_async(&self) -> Waiting {
         if self.wq().says_waits_for_itself("drained") {
             return Waiting(None);
@@ -78,13 +81,15 @@ impl Workqueue {
         })
     }
 
-    /// Closes the queue for good, without waiting: what was queued still runs, and may queue what belongs to it; from
-    /// anybody else closures are [refused](crate::JoinError::is_refused) and reusable items dropped, also those whose timers
-    /// expire later. When everything has run, the queue is taken down, and the [`Waiting`] that this returns is over: await it, wait for it,
+    /// Closes the queue for good, without waiting: what was queued still runs, and may queue what
+    /// belongs to it; from anybody else closures are [refused](crate::JoinError::is_refused) and
+    /// reusable items dropped, also those whose timers expire later. When everything has run, the
+    /// queue is taken down, and the [`Waiting`] that this returns is over: await it, wait for it,
     /// or drop it.
     ///
-    /// It closes all clones of the handle, and none of them waits when it is dropped afterwards. It may be called from the
-    /// queue's own items. A queue of the [system's](crate::system) is closed for the whole process.
+    /// It closes all clones of the handle, and none of them waits when it is dropped afterwards. It
+    /// may be called from the queue's own items. A queue of the [system's](crate::system) is closed
+    /// for the whole process.
     ///
     /// KERNEL: `destroy_workqueue` — differs: it does not wait.
     ///
@@ -113,6 +118,6 @@ impl Workqueue {
 
     /// Has one of the library's own workers do something that waits.
     fn later(&self, what: impl FnOnce() + Send + 'static) -> Waiting {
-        Waiting(Some(self.wq().runtime.wait_later(what)))
+        Waiting(Some(closure::queue_on(&self.wq().runtime.reaper(), what)))
     }
 }

@@ -1,7 +1,9 @@
 //! One closure as a work item: item, function or result, and what joins them, in one allocation.
 //!
-//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if neither function nor result has more than
-//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle carries and the run knows.
+//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if
+//! neither function nor result has more than
+//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle
+//!    carries and the run knows.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -13,18 +15,20 @@ use std::task::Waker;
 
 use cmwq_core::WorkItem;
 
-use crate::api::panic::{self, Origin};
+use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::worker::guarded;
-use crate::observe::symbol::closures;
+use crate::engine::wq::{Queueing, Wq};
+use crate::observe::symbol::{self, closures};
+use crate::os::panic;
 
 mod abort;
 mod handle;
 mod join_error;
 mod memory;
 mod state;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub use abort::AbortOnDrop;
@@ -80,10 +84,11 @@ struct Shape {
 
 impl Shape {
     /// # Safety
-    /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing of the user's is left.
+    /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing
+    /// of the user's is left.
     #[inline]
     unsafe fn free(&self, whole: NonNull<u8>) {
-        if cfg!(any(loom, shuttle)) {
+        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
             // SAFETY: the caller's promise.
             unsafe { (self.drop)(whole) };
         }
@@ -96,7 +101,8 @@ impl Shape {
     /// # Safety
     /// `whole` must be a closure of this shape, which is there as long as the result is used.
     unsafe fn target<'a>(&self, whole: NonNull<u8>) -> Target<'a> {
-        // SAFETY: the item is the first of the members, it is changed only by way of cells; and the caller's promise.
+        // SAFETY: the item is the first of the members, it is changed only by way of cells; and the
+        // caller's promise.
         unsafe {
             if self.is_delayed {
                 Target::Delayed(whole.cast::<DelayedItem>().as_ref())
@@ -131,7 +137,8 @@ impl<I: Item, F, T> Closure<I, F, T> {
     };
 
     /// # Safety
-    /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called once.
+    /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called
+    /// once.
     unsafe fn drop_func(whole: NonNull<u8>) {
         #[cfg(feature = "tracing")]
         drop(crate::observe::trace::callers::leave(whole.as_ptr().cast()));
@@ -155,7 +162,10 @@ impl<I: Item, F, T> Closure<I, F, T> {
     /// A closure of which nothing is anybody else's yet.
     #[inline]
     fn make(item: I, func: F) -> NonNull<Self> {
-        const { assert!(!needs_drop::<I>() || cfg!(any(loom, shuttle)), "see `Shape::free`") };
+        const {
+            let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
+            assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
+        };
         let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
         let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
         let whole = memory::take(Layout::new::<Self>()).cast::<Self>();
@@ -256,8 +266,8 @@ impl<I: Item, F, T> Run<I, F, T> {
     /// Everything must be the run's, the outcome not in its place.
     #[inline]
     unsafe fn end_alone(self, outcome: Outcome<T>) {
-        // The memory is kept until user code is through with: an item of the same function at the same place would be
-        // taken for this one, and wait for its end.
+        // The memory is kept until user code is through with: an item of the same function at the
+        // same place would be taken for this one, and wait for its end.
         guarded(|| outcome.unjoined(Origin::Here));
         // SAFETY: the caller's promise.
         unsafe { self.free() };
@@ -310,7 +320,8 @@ impl<T> Outcome<T> {
     }
 
     /// # Safety
-    /// `body` must be the place of a body in which an outcome with this end is, and be the caller's. It is not there any more then.
+    /// `body` must be the place of a body in which an outcome with this end is, and be the
+    /// caller's. It is not there any more then.
     unsafe fn take(body: *mut u8, end: End) -> Self {
         match end {
             // SAFETY: the caller's promise; all members of a union are at its begin.
@@ -327,7 +338,9 @@ impl<T> Outcome<T> {
     /// Nobody will join: a panic goes to the handler, a value is dropped.
     fn unjoined(self, origin: Origin) {
         match self {
-            Self::Panicked(payload) => guarded(move || panic::handle(&*payload, origin)),
+            Self::Panicked(payload) => {
+                guarded(move || panic::handle(&*payload, || origin.describe()))
+            }
             outcome => drop(outcome),
         }
     }
@@ -341,8 +354,42 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be queued or
-/// [refused](refuse_item) once.
+/// Where a panic that nobody joins comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// The calling thread runs the item.
+    Here,
+    /// It has ended before, somewhere: its function.
+    Elsewhere(usize),
+}
+
+impl Origin {
+    pub(crate) fn describe(self) -> panic::Origin {
+        let (queue, func) = match self {
+            Self::Here => current::running().unzip(),
+            Self::Elsewhere(func) => (None, Some(func)),
+        };
+        panic::Origin { queue, function: func.map(symbol::short) }
+    }
+}
+
+/// Queues a closure on a queue of the library's own.
+pub(crate) fn queue_on<F, T>(wq: &Wq, func: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = item(func);
+    // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+    if unsafe { wq.queue_item(None, item) } == Queueing::Refused {
+        // SAFETY: made above, and not queued.
+        unsafe { refuse_item::<F, T>(item) };
+    }
+    handle
+}
+
+/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be
+/// queued or [refused](refuse_item) once.
 #[inline]
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where

@@ -3,23 +3,26 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::api::panic::{self, ItemPanic};
 use crate::api::set_param;
 use crate::detect::method::Detect;
 use crate::engine::thread_hooks::{self, ThreadHooks, WorkerThread};
 use crate::os::error::Error;
 use crate::os::notice;
+use crate::os::panic::{self, ItemPanic};
 use crate::os::topo::{AffinityScope, CpuSet};
 
-/// Settings of the whole process, with types; to be [installed](Self::install) before the library is first used.
+/// Settings of the whole process, with types; to be [installed](Self::install) before the library
+/// is first used.
 ///
-/// What is not set here is as the environment says (`CMWQ_PARAMS`, `CMWQ_DETECT`), or as it is by default; what is set here stands
-/// against the environment, as what [`set_param`](crate::set_param) sets does.
+/// What is not set here is as the environment says (`CMWQ_PARAMS`, `CMWQ_DETECT`), or as it is by
+/// default; what is set here stands against the environment, as what
+/// [`set_param`](crate::set_param) sets does.
 ///
-/// There is one set of pools in a process, and so one configuration: its purpose is that everybody's items together do not run
-/// more than the CPUs can, and two sets of pools would not know of each other. A queue is what isolates: it has its own limit, its
-/// own priority and CPUs ([`Attrs`](crate::Attrs)), and its own [backlog](crate::Builder::max_queued), and threads that it blocks are
-/// made up for.
+/// There is one set of pools in a process, and so one configuration: its purpose is that
+/// everybody's items together do not run more than the CPUs can, and two sets of pools would not
+/// know of each other. A queue is what isolates: it has its own limit, its own priority and CPUs
+/// ([`Attrs`](crate::Attrs)), and its own [backlog](crate::Builder::max_queued), and threads that
+/// it blocks are made up for.
 ///
 /// ```standalone_crate
 /// use std::time::Duration;
@@ -57,7 +60,8 @@ impl Config {
         self
     }
 
-    /// Which CPUs share a pool of unbound and managed queues (`default_affinity_scope`): cache shards by default.
+    /// Which CPUs share a pool of unbound and managed queues (`default_affinity_scope`): cache
+    /// shards by default.
     pub fn default_affinity_scope(self, scope: AffinityScope) -> Self {
         self.param("default_affinity_scope", scope)
     }
@@ -67,19 +71,20 @@ impl Config {
         self.param("unbound_cpus", cpus)
     }
 
-    /// Whether [power-efficient](crate::Builder::power_efficient) queues are unbound (`power_efficient`).
+    /// Whether [power-efficient](crate::Builder::power_efficient) queues are unbound
+    /// (`power_efficient`).
     pub fn power_efficient(self, is_on: bool) -> Self {
         self.param("power_efficient", u8::from(is_on))
     }
 
-    /// After how much CPU time without a sleep an item does not keep others from starting any more (`cpu_intensive_thresh_us`), in
-    /// whole microseconds; zero: never.
+    /// After how much CPU time without a sleep an item does not keep others from starting any more
+    /// (`cpu_intensive_thresh_us`), in whole microseconds; zero: never.
     pub fn cpu_intensive_thresh(self, thresh: Duration) -> Self {
         self.param("cpu_intensive_thresh_us", thresh.as_micros())
     }
 
-    /// How long nothing may happen where work waits before the [watchdog](crate::watchdog) reports it (`watchdog_thresh`): 30 s by
-    /// default, zero for never, 1e9 s at most.
+    /// How long nothing may happen where work waits before the [watchdog](crate::watchdog) reports
+    /// it (`watchdog_thresh`): 30 s by default, zero for never, 1e9 s at most.
     pub fn watchdog_thresh(self, thresh: Duration) -> Self {
         self.param("watchdog_thresh", thresh.as_secs_f64())
     }
@@ -89,19 +94,21 @@ impl Config {
         self.param("idle_timeout", timeout.as_secs_f64())
     }
 
-    /// How many workers there may be, of all queues together (`max_workers`): any number by default, which 0 stands for.
+    /// How many workers there may be, of all queues together (`max_workers`): any number by
+    /// default, which 0 stands for.
     ///
-    /// Items that block need a worker each. Where there are as many as there may be, items wait until a worker is free, though
-    /// CPUs may be idle, and that is said once. Pools let idle workers go that others need more, down to one each. Two
-    /// rules keep it from standing still: a pool may always have one worker, so a process with `n` pools may have up to `n` more than
-    /// this; and queues with a [rescuer](crate::Builder::mem_reclaim), whose thread does not count, go on. Items that wait for items of
-    /// other queues may otherwise wait for ever.
+    /// Items that block need a worker each. Where there are as many as there may be, items wait
+    /// until a worker is free, though CPUs may be idle, and that is said once. Pools let idle
+    /// workers go that others need more, down to one each. Two rules keep it from standing still: a
+    /// pool may always have one worker, so a process with `n` pools may have up to `n` more than
+    /// this; and queues with a [rescuer](crate::Builder::mem_reclaim), whose thread does not count,
+    /// go on. Items that wait for items of other queues may otherwise wait for ever.
     pub fn max_workers(self, max: u32) -> Self {
         self.param("max_workers", max)
     }
 
-    /// How large the stacks of threads are that run functions (`stack_size`), in bytes, rounded up to whole KiB: 2 MiB by
-    /// default, from 64 KiB to 1 GiB.
+    /// How large the stacks of threads are that run functions (`stack_size`), in bytes, rounded up
+    /// to whole KiB: 2 MiB by default, from 64 KiB to 1 GiB.
     pub fn stack_size(self, bytes: usize) -> Self {
         self.param("stack_size", bytes.div_ceil(1024))
     }
@@ -117,24 +124,27 @@ impl Config {
         self
     }
 
-    /// What each thread calls that will run work functions, before the first of them: workers, rescuers, BH contexts. While it
-    /// has not returned, the thread runs nothing; it must not wait for items. Its panics are swallowed.
+    /// What each thread calls that will run work functions, before the first of them: workers,
+    /// rescuers, BH contexts. While it has not returned, the thread runs nothing; it must not wait
+    /// for items. Its panics are swallowed.
     pub fn on_thread_start(mut self, hook: impl Fn(&WorkerThread) + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(Box::new(hook));
         self
     }
 
-    /// What each of these threads calls when it leaves, after the last function. Threads that are there when the process ends do
-    /// not call it, unless [`shutdown`](crate::shutdown) is called before, which waits for it. Its panics are swallowed.
+    /// What each of these threads calls when it leaves, after the last function. Threads that are
+    /// there when the process ends do not call it, unless [`shutdown`](crate::shutdown) is called
+    /// before, which waits for it. Its panics are swallowed.
     pub fn on_thread_stop(mut self, hook: impl Fn(&WorkerThread) + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Box::new(hook));
         self
     }
 
-    /// What is called with each notice, in place of writing it to standard error: what does not work here or works less well, and
-    /// what the program does wrong. Each is a text without a newline at its end. `CMWQ_QUIET` does not silence it, and
-    /// [`notices`](crate::notices) keeps them as well. It is called on any thread, and must not call this library. Its
-    /// panics are swallowed.
+    /// What is called with each notice, in place of writing it to standard error: what does not
+    /// work here or works less well, and what the program does wrong. Each is a text without a
+    /// newline at its end. `CMWQ_QUIET` does not silence it, and [`notices`](crate::notices) keeps
+    /// them as well. It is called on any thread, and must not call this library. Its panics are
+    /// swallowed.
     pub fn on_notice(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.notices = Some(Box::new(sink));
         self
@@ -149,8 +159,9 @@ impl Config {
     /// Makes this the process's configuration, once.
     ///
     /// # Errors
-    /// Nothing is set then. [`InvalidInput`](crate::ErrorKind::InvalidInput): a value that is out of range; the message says
-    /// which, and what there is. [`Unavailable`](crate::ErrorKind::Unavailable): the library was used already, or another
+    /// Nothing is set then. [`InvalidInput`](crate::ErrorKind::InvalidInput): a value that is out
+    /// of range; the message says which, and what there is.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable): the library was used already, or another
     /// configuration installed.
     pub fn install(self) -> Result<(), Error> {
         let Self { params, detect, hooks, notices, panics } = self;

@@ -3,26 +3,27 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::resume_unwind;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::api::closure::{AbortOnDrop, JoinError};
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::os::sync::Arc;
+use crate::os::sync::plain::{Receiver, Sender, channel};
 
 /// Runs a function for each item of an iterator, on a queue, as an extension of all iterators.
 ///
-/// The function may block: the queue makes up for it. `ahead` items at most are queued or running at a time, or have results that
-/// nobody has taken yet; 0 is taken as 1. The iterator itself runs on the calling thread, and only when a result is asked for.
-/// Waiting for results counts as blocking at once if the caller is a work function; it must not be one of a queue that runs
-/// one item at a time, for items of that queue.
+/// The function may block: the queue makes up for it. `ahead` items at most are queued or running
+/// at a time, or have results that nobody has taken yet; 0 is taken as 1. The iterator itself runs
+/// on the calling thread, and only when a result is asked for. Waiting for results counts as
+/// blocking at once if the caller is a work function; it must not be one of a queue that runs one
+/// item at a time, for items of that queue.
 pub trait IteratorOn: Iterator + Sized {
-    /// The results of `func`, in the order of the items. Lazy, as [`Iterator::map`]: nothing is queued before the first result is
-    /// asked for. Dropped, it takes back what has not begun.
+    /// The results of `func`, in the order of the items. Lazy, as [`Iterator::map`]: nothing is
+    /// queued before the first result is asked for. Dropped, it takes back what has not begun.
     ///
     /// # Panics
-    /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; and if the queue refused one,
-    /// being drained or closed.
+    /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; and if the
+    /// queue refused one, being drained or closed.
     ///
     /// ```
     /// use cmwq::IteratorOn;
@@ -71,11 +72,12 @@ pub trait IteratorOn: Iterator + Sized {
         MapUnorderedOn { items: self, wq, func, ahead, running, free, send, answers }
     }
 
-    /// Calls `func` for each item, which it may borrow what it needs for, and returns when all calls have ended. After a panic of one,
-    /// no more are begun.
+    /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
+    /// calls have ended. After a panic of one, no more are begun.
     ///
     /// # Panics
-    /// If `func` panicked, or the queue refused an item, being drained or closed; when everything that had begun has ended.
+    /// If `func` panicked, or the queue refused an item, being drained or closed; when everything
+    /// that had begun has ended.
     ///
     /// ```
     /// use cmwq::IteratorOn;

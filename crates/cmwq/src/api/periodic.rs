@@ -11,14 +11,17 @@ use crate::api::workqueue::Workqueue;
 use crate::os::clock;
 use crate::os::sync::{Arc, AtomicBool, Ordering, PlainMutex, lock_plain};
 
-/// What becomes of ticks whose time came while the function was still running, or had nobody to run it.
+/// What becomes of ticks whose time came while the function was still running, or had nobody to run
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissedTicks {
-    /// They are left out, and the next tick keeps to the grid of the first one; [`Tick::missed`] tells how many.
+    /// They are left out, and the next tick keeps to the grid of the first one; [`Tick::missed`]
+    /// tells how many.
     #[default]
     Skip,
-    /// They follow at once, one after the other: in the long run there are as many ticks as intervals.
+    /// They follow at once, one after the other: in the long run there are as many ticks as
+    /// intervals.
     Burst,
     /// The next tick is one interval after the end of the function.
     Delay,
@@ -34,12 +37,14 @@ impl MissedTicks {
     }
 }
 
-/// A function that a queue runs at intervals, until this handle is dropped or [`stop`](Self::stop) is called.
+/// A function that a queue runs at intervals, until this handle is dropped or [`stop`](Self::stop)
+/// is called.
 ///
-/// It never runs twice at once, and never before its time; afterwards usually within a millisecond, or when the queue comes to
-/// it. It keeps the queue in being. A panic in it goes to the [panic handler](crate::set_panic_handler), and the next tick comes
-/// all the same. A tick that is due while the queue is being drained, closed or shut down is refused, and was the last
-/// one: [`is_active`](Self::is_active) tells.
+/// It never runs twice at once, and never before its time; afterwards usually within a millisecond,
+/// or when the queue comes to it. It keeps the queue in being. A panic in it goes to the [panic
+/// handler](crate::set_panic_handler), and the next tick comes all the same. A tick that is due
+/// while the queue is being drained, closed or shut down is refused, and was the last one:
+/// [`is_active`](Self::is_active) tells.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -106,8 +111,8 @@ impl PeriodicBuilder {
         self
     }
 
-    /// Its timer never wakes an idle process: a tick that is due waits until something else happens. See
-    /// [`DelayedWork::deferrable`].
+    /// Its timer never wakes an idle process: a tick that is due waits until something else
+    /// happens. See [`DelayedWork::deferrable`].
     pub fn deferrable(mut self) -> Self {
         self.is_deferrable = true;
         self
@@ -153,7 +158,8 @@ impl Periodic {
         }
     }
 
-    /// No tick begins any more. Does not wait for one that runs. To be called from anywhere, also from the function itself.
+    /// No tick begins any more. Does not wait for one that runs. To be called from anywhere, also
+    /// from the function itself.
     ///
     /// KERNEL: `disable_delayed_work` — same.
     pub fn stop(&self) {
@@ -164,8 +170,8 @@ impl Periodic {
         }
     }
 
-    /// As [`stop`](Self::stop), and waits for a tick that runs. Called from a work function it counts as blocking at
-    /// once; from its own, it is reported and does not wait.
+    /// As [`stop`](Self::stop), and waits for a tick that runs. Called from a work function it
+    /// counts as blocking at once; from its own, it is reported and does not wait.
     ///
     /// KERNEL: `disable_delayed_work_sync` — same.
     pub fn stop_sync(&self) {

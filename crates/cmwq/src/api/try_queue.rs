@@ -17,7 +17,8 @@ impl<F> TryQueueError<F> {
         self.func
     }
 
-    /// As many closures wait as [`Builder::max_queued`](crate::Builder::max_queued) allows: it may be tried again later.
+    /// As many closures wait as [`Builder::max_queued`](crate::Builder::max_queued) allows: it may
+    /// be tried again later.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
@@ -51,11 +52,12 @@ impl<F> std::error::Error for TryQueueError<F> {}
 
 impl Workqueue {
     /// Queues a closure as [`queue`](Self::queue) does, unless as many wait as
-    /// [`Builder::max_queued`](crate::Builder::max_queued) allows, or the queue is closed. Never waits.
+    /// [`Builder::max_queued`](crate::Builder::max_queued) allows, or the queue is closed. Never
+    /// waits.
     ///
     /// # Errors
-    /// The closure, and which of the two it was. If the queue is being closed in the same moment, the handle may be
-    /// [refused](crate::JoinError::is_refused) instead.
+    /// The closure, and which of the two it was. If the queue is being closed in the same moment,
+    /// the handle may be [refused](crate::JoinError::is_refused) instead.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("uploads").max_queued(1000).build()?;

@@ -1,7 +1,9 @@
-//! What a queue that was asked to keeps of its closures: how many wait, and samples of how long they wait and run.
+//! What a queue that was asked to keeps of its closures: how many wait, and samples of how long
+//! they wait and run.
 //!
-//! A queue that was not asked has no account, and pays one test of a pointer for each closure. A closure of one that has is wrapped: it
-//! carries a [`Ticket`], which notes its begin and its end, or that it will have none.
+//! A queue that was not asked has no account, and pays one test of a pointer for each closure. A
+//! closure of one that has is wrapped: it carries a [`Ticket`], which notes its begin and its end,
+//! or that it will have none.
 
 use std::time::{Duration, Instant};
 
@@ -109,7 +111,8 @@ impl Drop for Running<'_> {
 
 // ---- room
 
-/// How many closures wait, of how many may. What a forked child's parent had waiting does not count in the child.
+/// How many closures wait, of how many may. What a forked child's parent had waiting does not count
+/// in the child.
 #[derive(Debug)]
 struct Room {
     most: u32,
@@ -160,7 +163,8 @@ impl Room {
 
 // ---- samples
 
-/// LIMIT: of so many sampled closures at once it is known since when they wait; of more, the ones that came first.
+/// LIMIT: of so many sampled closures at once it is known since when they wait; of more, the ones
+/// that came first.
 const NR_SLOTS: usize = 16;
 
 /// Times of every so-many-th closure.
@@ -237,7 +241,7 @@ impl Samples {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use super::*;
 

@@ -116,8 +116,8 @@ pub(crate) fn cancel(runtime: &'static Runtime, target: Target<'_>) -> bool {
     was_pending
 }
 
-/// As [`cancel`], of an item that is queued once: `true`, it will not run; also one that the parent of this process
-/// had queued, and that does not run here.
+/// As [`cancel`], of an item that is queued once: `true`, it will not run; also one that the parent
+/// of this process had queued, and that does not run here.
 pub(crate) fn take_back(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let item = target.item();
     if !item.is_pending() {

@@ -1,4 +1,5 @@
-//! The workers of the process, counted where their number is limited; the rule is [`may_add_worker`]'s.
+//! The workers of the process, counted where their number is limited; the rule is
+//! [`may_add_worker`]'s.
 
 use cmwq_core::may_add_worker;
 
@@ -40,8 +41,9 @@ impl Headcount {
     fn say(&self) {
         notice::once(Notice::MaxWorkers, || {
             format!(
-                "this process has {} workers, as many as it may (max_workers): items wait though CPUs may be idle, and those that wait \
-                 for each other may do so for ever, but on queues with a rescuer",
+                "this process has {} workers, as many as it may (max_workers): items wait though \
+                 CPUs may be idle, and those that wait for each other may do so for ever, but on \
+                 queues with a rescuer",
                 self.max
             )
         });
@@ -49,7 +51,8 @@ impl Headcount {
 }
 
 impl Runtime {
-    /// The pool may not have another worker now: another pool yields one if it can, and this one asks again.
+    /// The pool may not have another worker now: another pool yields one if it can, and this one
+    /// asks again.
     #[cold]
     pub(crate) fn worker_refused(&'static self, refused: &'static Pool) {
         self.headcount.say();

@@ -32,8 +32,9 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// What so large a part of all times did not exceed, rounded up to the end of its bucket: 0.5 is the median, 1 the
-    /// longest. `None`: there are no times. `part` is taken as 0 or 1 if it lies outside.
+    /// What so large a part of all times did not exceed, rounded up to the end of its bucket: 0.5
+    /// is the median, 1 the longest. `None`: there are no times. `part` is taken as 0 or 1 if it
+    /// lies outside.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("timed").sample_times(1).build()?;
@@ -55,7 +56,8 @@ impl Histogram {
         self.buckets().find(end).map(|(longest, _)| longest)
     }
 
-    /// The buckets in which there are times, from the shortest: the longest time that is in it, and how many are.
+    /// The buckets in which there are times, from the shortest: the longest time that is in it, and
+    /// how many are.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         counts.map(|(index, &count)| (Duration::from_nanos(longest_in(index)), count))
@@ -109,7 +111,7 @@ impl Recorder {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use super::*;
 

@@ -1,5 +1,5 @@
-//! What programs do at the begin and the end of each thread that runs their functions: registering it with a garbage collector,
-//! with a library that counts threads, with a tracer.
+//! What programs do at the begin and the end of each thread that runs their functions: registering
+//! it with a garbage collector, with a library that counts threads, with a tracer.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub struct WorkerThread {
 }
 
 impl WorkerThread {
-    /// The thread's name as it begins, such as `kworker/0:1`. Its name as others see it changes with what it runs.
+    /// The thread's name as it begins, such as `kworker/0:1`. Its name as others see it changes
+    /// with what it runs.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -85,11 +85,11 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Without a `source`: the message has the cause, and whoever prints a chain of causes would print it twice. See
-/// [`Error::io_error`].
+/// Without a `source`: the message has the cause, and whoever prints a chain of causes would print
+/// it twice. See [`Error::io_error`].
 impl std::error::Error for Error {}
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use std::error::Error as _;
 

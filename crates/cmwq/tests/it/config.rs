@@ -8,7 +8,8 @@ use std::time::Duration;
 use cmwq::{AffinityScope, Config, Detect, ErrorKind, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::{eventually, joined, managed, sys};
+use crate::support::wait::Opened;
+use crate::support::{Gate, eventually, joined, managed, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("config::settings", settings),
@@ -140,8 +141,8 @@ fn panics() {
     static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
     Config::builder()
         .on_panic(|panic| {
-            let told = [panic.queue(), panic.function(), panic.message().map(str::to_owned)];
-            TOLD.lock().unwrap().push(told);
+            let told = [panic.queue(), panic.function(), panic.message()];
+            TOLD.lock().unwrap().push(told.map(|text| text.map(str::to_owned)));
         })
         .install()
         .unwrap();
@@ -157,10 +158,20 @@ fn panics() {
     let expected = |name: &str| (Some(name.to_owned()), "expected".to_owned());
     wq.queue_work(&Work::new(panicking));
     assert_eq!(last(1), expected("a queue"));
-    drop(wq.queue(panicking));
-    assert_eq!(last(2), expected("a queue"));
-    drop(bh.queue(panicking));
-    assert_eq!(last(3), expected("a bh queue"));
+    // Their handles have gone when they panic.
+    for (count, wq, name) in [(2, &wq, "a queue"), (3, &bh, "a bh queue")] {
+        let gate = Gate::new();
+        let _opened = Opened(&gate);
+        drop(wq.queue({
+            let gate = gate.clone();
+            move || {
+                gate.spin();
+                panicking()
+            }
+        }));
+        gate.open();
+        assert_eq!(last(count), expected(name));
+    }
     // The handle goes inside of another item, of another queue.
     let handle = wq.queue(panicking);
     eventually("it has panicked", || handle.is_finished());

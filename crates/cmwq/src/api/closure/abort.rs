@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use super::{JoinError, JoinHandle};
 
-/// A [`JoinHandle`] that cancels its closure when it is dropped; made by [`JoinHandle::abort_on_drop`].
+/// A [`JoinHandle`] that cancels its closure when it is dropped; made by
+/// [`JoinHandle::abort_on_drop`].
 ///
-/// Dropping it does what [`JoinHandle::cancel`] does, and does not wait: a closure that has begun runs to its end, and
-/// a panic in it goes to the [panic handler](crate::set_panic_handler). It is a future as well.
+/// Dropping it does what [`JoinHandle::cancel`] does, and does not wait: a closure that has begun
+/// runs to its end, and a panic in it goes to the [panic handler](crate::set_panic_handler). It is
+/// a future as well.
 ///
 /// ```
 /// use std::time::Duration;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use cmwq_core::WorkItem;
 
-use super::{AbortOnDrop, End, JoinError, Outcome, Packet, Shape, State};
-use crate::api::panic::Origin;
+use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Packet, Shape, State};
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
@@ -20,9 +19,9 @@ use crate::observe::watchdog::WaitFor;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
-/// Dropping the handle lets the closure run on by itself; [`cancel`](Self::cancel) takes it back if it has not begun, and
-/// [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is dropped. The handle is also a future, which
-/// does not need any particular executor.
+/// Dropping the handle lets the closure run on by itself; [`cancel`](Self::cancel) takes it back if
+/// it has not begun, and [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is
+/// dropped. The handle is also a future, which does not need any particular executor.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
     /// Until the value is taken.
@@ -37,7 +36,8 @@ struct Parts {
     shape: &'static Shape,
 }
 
-// SAFETY: a closure's function and value can be sent, and what is shared of it is made for it: see `state`.
+// SAFETY: a closure's function and value can be sent, and what is shared of it is made for it: see
+// `state`.
 unsafe impl<T> Send for JoinHandle<T> {}
 // SAFETY: as above; a shared handle only tells whether the closure is done.
 unsafe impl<T> Sync for JoinHandle<T> {}
@@ -137,17 +137,20 @@ impl<T> JoinHandle<T> {
         self.closure.is_none_or(|closure| self.state_of(closure).is_done())
     }
 
-    /// Takes the closure back if it has not begun: `None`, it will not run, and what it captured was dropped by
-    /// this call. `Some`, the handle: it has begun, or it has returned, panicked or been refused. A closure
-    /// of [`queue_delayed`](crate::Workqueue::queue_delayed) is taken back also while its timer is armed.
+    /// Takes the closure back if it has not begun: `None`, it will not run, and what it captured
+    /// was dropped by this call. `Some`, the handle: it has begun, or it has returned, panicked or
+    /// been refused. A closure of [`queue_delayed`](crate::Workqueue::queue_delayed) is taken back
+    /// also while its timer is armed.
     ///
-    /// Does not wait for a run in progress. It takes the lock of a pool and perhaps that of the timers; while another
-    /// thread is just about to put the closure on its queue, it waits for that, which is for microseconds. It may be
-    /// called from anywhere, work functions and futures included.
+    /// Does not wait for a run in progress. It takes the lock of a pool and perhaps that of the
+    /// timers; while another thread is just about to put the closure on its queue, it waits for
+    /// that, which is for microseconds. It may be called from anywhere, work functions and futures
+    /// included.
     ///
-    /// Nobody is told of the cancelling but the caller: a waker that the handle was polled with is dropped, not
-    /// woken. A panic of what the closure captured, when it is dropped, is swallowed. In a forked child a closure that
-    /// the parent had queued, and that waits there, is taken back as well.
+    /// Nobody is told of the cancelling but the caller: a waker that the handle was polled with is
+    /// dropped, not woken. A panic of what the closure captured, when it is dropped, is swallowed.
+    /// In a forked child a closure that the parent had queued, and that waits there, is taken back
+    /// as well.
     ///
     /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
     ///
@@ -172,7 +175,8 @@ impl<T> JoinHandle<T> {
         }
         self.closure = None;
         let waker = closure.take_waker();
-        // SAFETY: nobody else knows of the closure any more; it has not run, and nothing is left in it then.
+        // SAFETY: nobody else knows of the closure any more; it has not run, and nothing is left in
+        // it then.
         unsafe {
             (closure.shape.drop_func)(closure.whole);
             closure.shape.free(closure.whole);
@@ -181,8 +185,9 @@ impl<T> JoinHandle<T> {
         None
     }
 
-    /// As [`cancel`](Self::cancel), and waits for a run in progress: `None`, the closure will not run; `Some`, what
-    /// [`join`](Self::join) says of it. Afterwards nothing of it is left, either way.
+    /// As [`cancel`](Self::cancel), and waits for a run in progress: `None`, the closure will not
+    /// run; `Some`, what [`join`](Self::join) says of it. Afterwards nothing of it is left, either
+    /// way.
     ///
     /// Called from a work function, it counts as blocking at once if it waits.
     ///
@@ -204,8 +209,8 @@ impl<T> JoinHandle<T> {
         self.cancel().map(Self::join)
     }
 
-    /// A handle that [cancels](Self::cancel) the closure when it is dropped: for closures that nobody needs when nobody waits, as
-    /// in a future that is dropped.
+    /// A handle that [cancels](Self::cancel) the closure when it is dropped: for closures that
+    /// nobody needs when nobody waits, as in a future that is dropped.
     pub fn abort_on_drop(self) -> AbortOnDrop<T> {
         AbortOnDrop::new(self)
     }
@@ -230,7 +235,8 @@ impl<T> JoinHandle<T> {
         let waker = closure.take_waker();
         // SAFETY: the handle keeps it until it leaves.
         if unsafe { closure.packet() }.state.leave_handle() {
-            // SAFETY: nobody touches it any more, and nothing is left in it that needs to be dropped.
+            // SAFETY: nobody touches it any more, and nothing is left in it that needs to be
+            // dropped.
             unsafe { closure.shape.free(closure.whole) };
         }
         guarded(|| drop(waker));
@@ -243,7 +249,8 @@ impl<T> JoinHandle<T> {
         while let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if let Some(end) = state.end() {
-                // SAFETY: this handle's, which keeps it. The item is the first of the closure's members.
+                // SAFETY: this handle's, which keeps it. The item is the first of the closure's
+                // members.
                 let func = unsafe { closure.whole.cast::<WorkItem>().as_ref() }.func();
                 let origin = Origin::Elsewhere(func as *const () as usize);
                 return self.take_outcome(closure, end).unjoined(origin);

@@ -3,16 +3,17 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::api::panic;
+use crate::os::panic;
 use crate::os::sync::PlainMutex;
+use crate::os::sync::plain::PoisonError;
 
 /// What stands in for a payload where there was no panic.
 struct Refused;
 
 /// The closure panicked, and this is what it panicked with; or its queue refused it.
 ///
-/// It can be sent and shared, whatever the payload is, so `?` turns it into `Box<dyn Error + Send + Sync>` and into the
-/// error types of `anyhow` and `eyre`.
+/// It can be sent and shared, whatever the payload is, so `?` turns it into `Box<dyn Error + Send +
+/// Sync>` and into the error types of `anyhow` and `eyre`.
 pub struct JoinError(Box<Why>);
 
 enum Why {
@@ -34,9 +35,9 @@ impl JoinError {
         Self(Box::new(Why::Refused))
     }
 
-    /// Whether the closure did not run: the queue was being drained, closed or shut down, and only what
-    /// its own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain) and
-    /// [`shutdown`](crate::shutdown).
+    /// Whether the closure did not run: the queue was being drained, closed or shut down, and only
+    /// what its own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain)
+    /// and [`shutdown`](crate::shutdown).
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(*self.0, Why::Refused)
@@ -54,13 +55,14 @@ impl JoinError {
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         match *self.0 {
             Why::Panicked { payload, .. } => {
-                payload.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+                payload.into_inner().unwrap_or_else(PoisonError::into_inner)
             }
             Why::Refused => Box::new(Refused),
         }
     }
 
-    /// The panic's message, if it has one: what `panic!` was given, or any other payload that is a `&str` or a `String`.
+    /// The panic's message, if it has one: what `panic!` was given, or any other payload that is a
+    /// `&str` or a `String`.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         match &*self.0 {

@@ -1,5 +1,5 @@
-//! Feature `tracing`: the spans in which closures were queued, until they begin, so that they are the parents of the spans of their
-//! runs; and names of functions, once found.
+//! Feature `tracing`: the spans in which closures were queued, until they begin, so that they are
+//! the parents of the spans of their runs; and names of functions, once found.
 
 use std::collections::BTreeMap;
 

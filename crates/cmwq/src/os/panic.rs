@@ -4,8 +4,6 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::engine::current;
-use crate::observe::symbol;
 use crate::os::sync::{Arc, PlainMutex};
 
 pub(crate) type Handler = Arc<dyn Fn(&ItemPanic<'_>) + Send + Sync>;
@@ -13,10 +11,10 @@ pub(crate) type Handler = Arc<dyn Fn(&ItemPanic<'_>) + Send + Sync>;
 static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type HandlerGuard = crate::os::sync::PlainGuard<'static, Option<Handler>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_handler() -> HandlerGuard {
     crate::os::sync::lock_plain(&HANDLER)
 }
@@ -27,13 +25,11 @@ pub struct ItemPanic<'a> {
     origin: Origin,
 }
 
-/// Where a panic comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin {
-    /// The calling thread runs the item.
-    Here,
-    /// It has ended before, somewhere: its function.
-    Elsewhere(usize),
+/// Whose panic it is, by names, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) queue: Option<String>,
+    pub(crate) function: Option<String>,
 }
 
 impl ItemPanic<'_> {
@@ -49,24 +45,18 @@ impl ItemPanic<'_> {
         message(self.payload)
     }
 
-    /// The name of the item's queue. `None`: it is not known any more, since the panic came out when the handle of a closure was
-    /// dropped that had ended before.
+    /// The name of the item's queue. `None`: it is not known any more, since the panic came out
+    /// when the handle of a closure was dropped that had ended before.
     #[must_use]
-    pub fn queue(&self) -> Option<String> {
-        match self.origin {
-            Origin::Here => current::running().map(|(queue, _)| queue),
-            Origin::Elsewhere(_) => None,
-        }
+    pub fn queue(&self) -> Option<&str> {
+        self.origin.queue.as_deref()
     }
 
-    /// The name of the item's function: of a closure its type, as `my_program::main::{{closure}}`. Where there is no name, an
-    /// address.
+    /// The name of the item's function: of a closure its type, as `my_program::main::{{closure}}`.
+    /// Where there is no name, an address.
     #[must_use]
-    pub fn function(&self) -> Option<String> {
-        match self.origin {
-            Origin::Here => current::running().map(|(_, func)| symbol::short(func)),
-            Origin::Elsewhere(func) => Some(symbol::short(func)),
-        }
+    pub fn function(&self) -> Option<&str> {
+        self.origin.function.as_deref()
     }
 }
 
@@ -124,10 +114,10 @@ pub(crate) fn set(handler: Handler) {
 
 /// A panic that nobody will join.
 #[cold]
-pub(crate) fn handle(payload: &(dyn Any + Send), origin: Origin) {
+pub(crate) fn handle(payload: &(dyn Any + Send), origin: impl FnOnce() -> Origin) {
     let handler = HANDLER.lock().ok().and_then(|slot| slot.clone());
     if let Some(handler) = handler {
-        handler(&ItemPanic { payload, origin });
+        handler(&ItemPanic { payload, origin: origin() });
     }
 }
 
