@@ -1,9 +1,9 @@
-//! What the kernel's documentation measures affinity scopes by, in user space: issuers keep blocks in flight,
-//! workers encrypt and decrypt them, and each issuer verifies what it gets back.
+//! What the kernel's documentation measures affinity scopes by, in user space: issuers keep blocks
+//! in flight, workers encrypt and decrypt them, and each issuer verifies what it gets back.
 //!
-//! A block goes round like this: its issuer fills it and takes its SHA-512 digest; a worker encrypts it
-//! (AES-256-XTS, sectors of 512 bytes, as dm-crypt does); it comes back and is sent off at once to be
-//! decrypted; its issuer compares the digest and fills it anew.
+//! A block goes round like this: its issuer fills it and takes its SHA-512 digest; a worker
+//! encrypts it (AES-256-XTS, sectors of 512 bytes, as dm-crypt does); it comes back and is sent off
+//! at once to be decrypted; its issuer compares the digest and fills it anew.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Sender, channel};
@@ -217,7 +217,8 @@ fn section(session: &mut Session, options: &CryptOptions, issuers: usize) -> Res
         curves: Vec::new(),
         name: format!("crypt-{issuers}"),
         title: format!(
-            "crypt: {issuers} issuer{s} with {depth} blocks of 32 KiB in flight each, AES-256-XTS by \
+            "crypt: {issuers} issuer{s} with {depth} blocks of 32 KiB in flight each, AES-256-XTS \
+             by \
              workers, SHA-512 by issuers; {} rounds of {} ms",
             rounds.runs,
             length.as_millis(),

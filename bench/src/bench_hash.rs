@@ -1,9 +1,9 @@
-//! A directory hash from a cold cache: files are read and hashed, one item for each. One of the loads for
-//! which [`sizes`](crate::bench_sizes) looks for the best pool size.
+//! A directory hash from a cold cache: files are read and hashed, one item for each. One of the
+//! loads for which [`sizes`](crate::bench_sizes) looks for the best pool size.
 //!
-//! Before each run the kernel is asked to forget the files' contents, which needs no privilege. Whether
-//! it did shows afterwards: it counts what it has fetched from the device for this process. Where the
-//! files lie in memory (tmpfs) there is no device, and nothing becomes cold.
+//! Before each run the kernel is asked to forget the files' contents, which needs no privilege.
+//! Whether it did shows afterwards: it counts what it has fetched from the device for this process.
+//! Where the files lie in memory (tmpfs) there is no device, and nothing becomes cold.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -137,7 +137,8 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What to say if the cache was not cold in one of the rounds, of which this part came from the device.
+/// What to say if the cache was not cold in one of the rounds, of which this part came from the
+/// device.
 pub(crate) fn complaint(cold: impl Iterator<Item = Option<f64>>) -> Option<String> {
     /// What the device read ahead for others, or kept in pages shared with folders.
     const COLD_ENOUGH: f64 = 0.9;
@@ -150,7 +151,8 @@ pub(crate) fn complaint(cold: impl Iterator<Item = Option<f64>>) -> Option<Strin
     }
     (least < COLD_ENOUGH).then(|| {
         format!(
-            "THE CACHE WAS NOT COLD: in one round only {:.0} % came from the device (in memory file systems \
+            "THE CACHE WAS NOT COLD: in one round only {:.0} % came from the device (in memory \
+             file systems \
              nothing does)",
             100.0 * least
         )

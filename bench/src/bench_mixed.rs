@@ -98,7 +98,8 @@ pub(crate) fn run(session: &mut Session, options: &MixedOptions) -> Result<Secti
     };
     let ideal_ns = ideal_ns(&job);
     let entrants = session.entrants(Bench::Mixed);
-    // Those in other languages do not know that part of the load, and an asynchronous item would not block.
+    // Those in other languages do not know that part of the load, and an asynchronous item would
+    // not block.
     let waits_first = |system: System| system.runs_threads() || job.first_us == 0;
     let entrants = entrants.iter().filter(|&&(system, _)| waits_first(system));
     let cells = entrants.map(|&(system, _)| Cell { system, job: job.clone() }).collect();
@@ -166,7 +167,8 @@ fn title(job: &Job, rounds: Rounds, ideal_ns: f64) -> String {
         first => format!("{} blocked, then ", Unit::Time.show(first as f64 * 1e3)),
     };
     format!(
-        "mixed: {count} items, each {first}{} of CPU time and then {} blocked, on {cpus} CPUs{beside}; \
+        "mixed: {count} items, each {first}{} of CPU time and then {} blocked, on {cpus} \
+         CPUs{beside}; \
          ideal {}; {} rounds",
         Unit::Time.show(*burn_us as f64 * 1e3),
         Unit::Time.show(*wait_us as f64 * 1e3),

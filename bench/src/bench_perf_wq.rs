@@ -60,7 +60,8 @@ pub(crate) struct PerfWqOptions {
 pub(crate) struct Sample {
     pub(crate) makespan_ns: f64,
     cycles: u64,
-    /// Of all works and of each length: median, 99th percentile and most; `None` without such works.
+    /// Of all works and of each length: median, 99th percentile and most; `None` without such
+    /// works.
     late_ns: [Option<[f64; 3]>; 4],
     /// Cycles that had ended after 10 ms, 20 ms, ...
     ended: Vec<u64>,

@@ -1,5 +1,5 @@
-//! The pictures' job: each picture is fetched, decoded, made smaller, encoded, written and synced. The
-//! pools stand at their best sizes, cmwq without one.
+//! The pictures' job: each picture is fetched, decoded, made smaller, encoded, written and synced.
+//! The pools stand at their best sizes, cmwq without one.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -59,7 +59,8 @@ pub(crate) fn run(session: &mut Session, options: &PicturesOptions) -> Result<Se
     let load = Load {
         name: "pictures".to_owned(),
         title: format!(
-            "{pictures} pictures of {WIDTH} by {HEIGHT}, each fetched in {}, decoded, made smaller, encoded, \
+            "{pictures} pictures of {WIDTH} by {HEIGHT}, each fetched in {}, decoded, made \
+             smaller, encoded, \
              written and synced",
             Unit::Time.show(fetch_us as f64 * 1e3)
         ),
@@ -116,7 +117,8 @@ fn encode(picture: &RgbImage) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A picture as it is fetched: a field of colours with some noise, so that it is neither trivial nor huge.
+/// A picture as it is fetched: a field of colours with some noise, so that it is neither trivial
+/// nor huge.
 fn picture() -> Result<Vec<u8>> {
     let mut rng = fastrand::Rng::with_seed(1);
     let picture = RgbImage::from_fn(WIDTH, HEIGHT, |x, y| {

@@ -114,7 +114,8 @@ pub(crate) fn run(session: &mut Session, options: &PowerOptions) -> Result<Vec<S
         curves: Vec::new(),
         name: "power".to_owned(),
         title: format!(
-            "power: {WORKS_PER_CPU} works per CPU of {BURN_US} µs, each again after {} ms, {periods} times; {} rounds",
+            "power: {WORKS_PER_CPU} works per CPU of {BURN_US} µs, each again after {} ms, \
+             {periods} times; {} rounds",
             wait_us / 1_000,
             rounds.runs
         ),
@@ -131,13 +132,18 @@ pub(crate) fn run(session: &mut Session, options: &PowerOptions) -> Result<Vec<S
         rows,
         ratios: Vec::new(),
         notes: vec![
-            "wake-ups from idle are the machine's, whoever caused them (cpuidle/state*/usage); row `none` is a process \
-             that sleeps: what the others cause. On machines that are never idle it is 0 and says nothing"
+            "wake-ups from idle are the machine's, whoever caused them (cpuidle/state*/usage); \
+             row `none` is a process \
+             that sleeps: what the others cause. On machines that are never idle it is 0 and says \
+             nothing"
                 .to_owned(),
-            "off, on: CMWQ_PARAMS=power_efficient=0 or 1 on one and the same power-efficient queue; on, it is unbound. \
+            "off, on: CMWQ_PARAMS=power_efficient=0 or 1 on one and the same power-efficient \
+             queue; on, it is unbound. \
              cmwq's timers are one service thread's in either case, the original's a timer thread's"
                 .to_owned(),
-            "deferrable: the timers wake nobody, so with nothing else to do the works wait".to_owned(),
+            "deferrable: the timers wake nobody, so with nothing else to do the works \
+             wait"
+                .to_owned(),
         ],
     };
     Ok(vec![measured, simulated(), sensitivity()])
@@ -189,7 +195,8 @@ fn simulated() -> Section {
         curves: Vec::new(),
         name: "power-simulated".to_owned(),
         title: format!(
-            "power, simulated: 4 fast and 4 slow cores, music, and {} work of {} µs per CPU, each again after {} ms; in \
+            "power, simulated: 4 fast and 4 slow cores, music, and {} work of {} µs per CPU, each \
+             again after {} ms; in \
              bogo-watts",
             load.works_per_cpu,
             load.work / 1_000,
@@ -209,17 +216,23 @@ fn simulated() -> Section {
         ratios: Vec::new(),
         notes: vec![
             format!(
-                "documented for Linux, measured on a chip with 2 + 3 cores while it played music: {DOCUMENTED:.3} saved \
+                "documented for Linux, measured on a chip with 2 + 3 cores while it played music: \
+                 {DOCUMENTED:.3} saved \
                  (2.942 J without, 2.480 J with power-efficient queues)"
             ),
-            "published: power of cores and clusters, energy of waking (the energy model of ARM's TC2), times of going to \
+            "published: power of cores and clusters, energy of waking (the energy model of ARM's \
+             TC2), times of going to \
              sleep and waking (its device tree)"
                 .to_owned(),
-            "assumed: the load (the number of works, their length, music that computes for 2 ms in 10 ms, if a fast core \
-             did it), which was chosen for a saving of the documented size; half the cluster's power while it goes to sleep \
-             and wakes; highest frequencies; timers cost nothing; a scheduler that wakes slow cores first"
+            "assumed: the load (the number of works, their length, music that computes for 2 ms \
+             in 10 ms, if a fast core \
+             did it), which was chosen for a saving of the documented size; half the cluster's \
+             power while it goes to sleep \
+             and wakes; highest frequencies; timers cost nothing; a scheduler that wakes slow \
+             cores first"
                 .to_owned(),
-            "scope cache is the default: works that were queued on a fast core stay in its cluster and wake it as often; the \
+            "scope cache is the default: works that were queued on a fast core stay in its \
+             cluster and wake it as often; the \
              kernel's unbound queues of that time served whole nodes"
                 .to_owned(),
         ],

@@ -34,17 +34,19 @@ const MEMORY_MIB_QUICK: u64 = 64;
 /// The variant of queues that get an item on every CPU before the next one is made.
 pub(crate) const USED: &str = "used";
 
-/// Looks at memory and threads come after so many queues at most; they are oftener in the beginning.
+/// Looks at memory and threads come after so many queues at most; they are oftener in the
+/// beginning.
 const LOOK_EVERY: usize = 64;
-/// The kernel refuses memory only beyond the limit by this part of it, and this process stops by itself at the
-/// limit: an allocation that is refused would end it without a word, and tables grow by doubling.
+/// The kernel refuses memory only beyond the limit by this part of it, and this process stops by
+/// itself at the limit: an allocation that is refused would end it without a word, and tables grow
+/// by doubling.
 const MARGIN: u64 = 4;
 /// A measurement ends after so long in any case.
 const LONGEST: Duration = Duration::from_secs(10);
 
 const CPUS: [u32; 5] = [2, 4, 8, 128, 4096];
-/// The greatest thread id plus one, in 2010 and on small machines still; today it grows by 1,024 for
-/// each CPU, up to the last one.
+/// The greatest thread id plus one, in 2010 and on small machines still; today it grows by 1,024
+/// for each CPU, up to the last one.
 const IDS_2010: f64 = 32_768.0;
 const IDS_PER_CPU: f64 = 1_024.0;
 const IDS_MOST: f64 = 4_194_304.0;
@@ -189,14 +191,21 @@ pub(crate) fn run(session: &mut Session, options: &QueuesOptions) -> Result<Vec<
     let rows: Vec<Row> = outcomes.iter().zip(&chosen).map(|(one, way)| row(one, way.2)).collect();
     let limits = format!("{memory_mib} MiB, {threads} threads, {count} queues");
     let mut notes = vec![
-        "each in a process of its own, which stops when it has taken so much private memory; a quarter beyond that \
+        "each in a process of its own, which stops when it has taken so much private memory; a \
+         quarter beyond that \
          the kernel refuses (RLIMIT_DATA)"
             .to_owned(),
-        "bytes: growth of the resident set and of the page tables; kernel stacks: of the whole machine, so \
-         other programs' new threads are among them; what else the kernel has for a thread is not counted"
+        "bytes: growth of the resident set and of the page tables; kernel stacks: of the whole \
+         machine, so \
+         other programs' new threads are among them; what else the kernel has for a thread is not \
+         counted"
             .to_owned(),
         "used: an empty item was run on every CPU before the next queue was made".to_owned(),
-        format!("this machine allows {} thread ids and {} threads", kernel_limit("pid_max"), kernel_limit("threads-max")),
+        format!(
+            "this machine allows {} thread ids and {} threads",
+            kernel_limit("pid_max"),
+            kernel_limit("threads-max")
+        ),
     ];
     let stopped = outcomes.iter().zip(&chosen).filter_map(|(outcome, way)| {
         let last = outcome.samples.last()?;
@@ -325,20 +334,26 @@ fn computed(costs: &Costs) -> Section {
     Section {
         curves: Vec::new(),
         name: "queues-computed".to_owned(),
-        title: "queues, other machines: computed from what was measured here, or simulated".to_owned(),
+        title: "queues, other machines: computed from what was measured here, or \
+                simulated"
+            .to_owned(),
         columns: CPUS.map(|cpus| Column::new(&format!("{cpus} CPUs"), Unit::Count)).to_vec(),
         rows,
         ratios: Vec::new(),
         notes: vec![
             format!(
-                "taken from the table above: {:.0} bytes for a thread, {:.0} for a queue, {:.0} for its part on a CPU \
+                "taken from the table above: {:.0} bytes for a thread, {:.0} for a queue, {:.0} \
+                 for its part on a CPU \
                  where it was used; a pointer for each CPU where it was not",
                 costs.thread, costs.unused, costs.used_cpu
             ),
-            "ids of 2010: 32,768 threads and processes (pid_max), whatever the number of CPUs; ids of today: 1,024 for \
-             each CPU, from 32,768 to 4,194,304. All of them are given to workqueues here, none to other programs"
+            "ids of 2010: 32,768 threads and processes (pid_max), whatever the number of CPUs; \
+             ids of today: 1,024 for \
+             each CPU, from 32,768 to 4,194,304. All of them are given to workqueues here, none \
+             to other programs"
                 .to_owned(),
-            "simulated: the real core's structures (pools, pwqs, workers' records) on that many virtual CPUs; a \
+            "simulated: the real core's structures (pools, pwqs, workers' records) on that many \
+             virtual CPUs; a \
              driver's locks and stacks are not among the bytes"
                 .to_owned(),
         ],

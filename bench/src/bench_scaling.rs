@@ -1,6 +1,6 @@
-//! How an item's cost grows: with queues, with pending items and with producers on real threads, with
-//! CPUs, queues and items in the simulator, and what the most wanted lock of a managed queue would bear on
-//! up to 64 CPUs.
+//! How an item's cost grows: with queues, with pending items and with producers on real threads,
+//! with CPUs, queues and items in the simulator, and what the most wanted lock of a managed queue
+//! would bear on up to 64 CPUs.
 
 use std::num::NonZeroUsize;
 
@@ -34,8 +34,8 @@ const BURSTS: [usize; 4] = [100, 1_000, 10_000, 100_000];
 const SYSTEMS: [System; 4] =
     [System::Cmwq, System::CmwqPercpu, System::OriginalMt, System::OriginalSt];
 
-/// A line of memory goes from one core's cache to another's within 50 to 150 ns on today's servers; not
-/// measured here.
+/// A line of memory goes from one core's cache to another's within 50 to 150 ns on today's servers;
+/// not measured here.
 const TRANSFER_NS: u64 = 100;
 const CONTENTION_CPUS: [u32; 6] = [2, 4, 8, 16, 32, 64];
 /// How long items compute, and how much of the machine they take.
@@ -163,16 +163,25 @@ fn simulated(largest: u32) -> Section {
     Section {
         curves: Vec::new(),
         name: "scaling-simulated".to_owned(),
-        title: "scaling, simulated: the core's decisions for a mix of all kinds of queues".to_owned(),
-        columns: [("CPU per item", Unit::Time), ("steps per item", Unit::Plain), ("pools", Unit::Count)]
-            .map(|(title, unit)| Column::new(title, unit))
-            .to_vec(),
+        title: "scaling, simulated: the core's decisions for a mix of all kinds of \
+                queues"
+            .to_owned(),
+        columns: [
+            ("CPU per item", Unit::Time),
+            ("steps per item", Unit::Plain),
+            ("pools", Unit::Count),
+        ]
+        .map(|(title, unit)| Column::new(title, unit))
+        .to_vec(),
         rows: sizes.into_iter().map(row).collect(),
         ratios: Vec::new(),
         notes: vec![
-            "time of one CPU of this machine for an item's decisions, the simulator's own (virtual CPUs, time, threads) \
-             included; nothing is parallel here, so this shows what a decision costs when there is more of everything, and no \
-             contention. What becomes dearer is memory that is in no cache; the steps say whether there is more to do"
+            "time of one CPU of this machine for an item's decisions, the simulator's own \
+             (virtual CPUs, time, threads) \
+             included; nothing is parallel here, so this shows what a decision costs when there \
+             is more of everything, and no \
+             contention. What becomes dearer is memory that is in no cache; the steps say whether \
+             there is more to do"
                 .to_owned(),
         ],
     }
@@ -206,7 +215,8 @@ fn contention(hold_ns: f64, items_per_cpu: usize) -> Section {
         curves: Vec::new(),
         name: "scaling-contention".to_owned(),
         title: format!(
-            "scaling, contention on one managed queue: items of {} µs that take {LOAD} % of the machine; the most wanted \
+            "scaling, contention on one managed queue: items of {} µs that take {LOAD} % of the \
+             machine; the most wanted \
              lock",
             BURN_NS / 1_000
         ),
@@ -223,15 +233,21 @@ fn contention(hold_ns: f64, items_per_cpu: usize) -> Section {
         ratios: Vec::new(),
         notes: vec![
             format!(
-                "arrivals are simulated, with the real core's decisions; each hold of a lock is taken to last {} ns, half the \
-                 CPU time that an item of a per-CPU queue took above (an upper bound: not all of it is under the lock), and \
+                "arrivals are simulated, with the real core's decisions; each hold of a lock is \
+                 taken to last {} ns, half the \
+                 CPU time that an item of a per-CPU queue took above (an upper bound: not all of \
+                 it is under the lock), and \
                  {TRANSFER_NS} ns more if another CPU had it before (assumed)",
                 holds.hold
             ),
-            "held: part of the time; where it comes near 1 the queue is limited by that lock, and beyond 1 it is wanted more \
-             than there is time. The model does not slow the arrivals down, so waits are exaggerated there"
+            "held: part of the time; where it comes near 1 the queue is limited by that lock, and \
+             beyond 1 it is wanted more \
+             than there is time. The model does not slow the arrivals down, so waits are \
+             exaggerated there"
                 .to_owned(),
-            "a pool per CPU is what managed queues have; one pool for all is what they do not have, for comparison".to_owned(),
+            "a pool per CPU is what managed queues have; one pool for all is what they do not \
+             have, for comparison"
+                .to_owned(),
         ],
     }
 }

@@ -1,7 +1,8 @@
-//! What it costs that a process can be looked at: its state shown, or not; its items traced, or not.
+//! What it costs that a process can be looked at: its state shown, or not; its items traced, or
+//! not.
 //!
-//! The differences are a few nanoseconds, so everything else is kept out: all happens on one worker, and what matters are
-//! ratios within a round.
+//! The differences are a few nanoseconds, so everything else is kept out: all happens on one
+//! worker, and what matters are ratios within a round.
 
 use std::path::PathBuf;
 
@@ -52,7 +53,8 @@ pub(crate) fn run(session: &mut Session, options: &ShowingOptions) -> Result<Sec
         curves: Vec::new(),
         name: "showing".to_owned(),
         title: format!(
-            "showing: empty items of a per-CPU queue, all on one worker, time per item; {} rounds of {count} items",
+            "showing: empty items of a per-CPU queue, all on one worker, time per item; {} rounds \
+             of {count} items",
             rounds.runs,
         ),
         columns: TITLES.map(|title| Column::new(title, Unit::Time)).to_vec(),
@@ -118,7 +120,8 @@ fn notes(outcomes: &[Outcome<Sample>], against: Option<&PathBuf>) -> Vec<String>
 fn by_rounds(names: &str, ratios: Vec<f64>) -> Option<String> {
     let (Spread { median, min, max }, [low, high]) = (Spread::of(&ratios)?, quartiles(&ratios)?);
     Some(format!(
-        "{names}, ratio within a round: {median:.3}, quartiles {low:.3}–{high:.3}, all {min:.3}–{max:.3}"
+        "{names}, ratio within a round: {median:.3}, quartiles {low:.3}–{high:.3}, all \
+         {min:.3}–{max:.3}"
     ))
 }
 
@@ -126,7 +129,8 @@ fn goal(title: &str, more: &[f64]) -> Option<String> {
     let (Spread { median, .. }, [low, high]) = (Spread::of(more)?, quartiles(more)?);
     let verdict = if median <= TRACING_GOAL_NS { "met" } else { "missed" };
     Some(format!(
-        "{title}, traced: {median:.1} ns more, quartiles {low:.1}–{high:.1} (goal: at most {TRACING_GOAL_NS} ns, {verdict})"
+        "{title}, traced: {median:.1} ns more, quartiles {low:.1}–{high:.1} (goal: at most \
+         {TRACING_GOAL_NS} ns, {verdict})"
     ))
 }
 

@@ -28,7 +28,8 @@ const FILES_QUICK: usize = 400;
 /// How much slower than the best size cmwq may be.
 const GOAL: f64 = 1.02;
 
-const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest; cmwq is \
+const BEST_SIZE: &str = "best size: threads that the pool was given because that was fastest; \
+                         cmwq is \
                          given none";
 
 /// Steps of refinement around the best power of two; each halves the distance in the exponent.
@@ -43,7 +44,8 @@ pub(crate) struct SizesOptions {
     /// Length of perf-wq's works, 1 is that of 2010 [default: 0.1, with --quick 0.02].
     #[arg(long)]
     pub(crate) scale: Option<f64>,
-    /// Only perf-wq's workloads of these numbers, without the other loads [default: all, with --quick 0].
+    /// Only perf-wq's workloads of these numbers, without the other loads [default: all, with
+    /// --quick 0].
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..6))]
     pub(crate) workloads: Vec<u8>,
     /// Only the directory hash.

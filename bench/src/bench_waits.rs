@@ -1,8 +1,10 @@
-//! Items that wait and compute in turns, by every way in which items wait: asleep, for somebody else, for a
-//! pipe, for a child process, for a page of a file. Each pool stands at its best size, cmwq without one.
+//! Items that wait and compute in turns, by every way in which items wait: asleep, for somebody
+//! else, for a pipe, for a child process, for a page of a file. Each pool stands at its best size,
+//! cmwq without one.
 //!
-//! What fetches and then computes is the common case of a thread pool, and the hard one for a pool that
-//! keeps as many workers running as there are CPUs: those whose wait is over come back unasked.
+//! What fetches and then computes is the common case of a thread pool, and the hard one for a pool
+//! that keeps as many workers running as there are CPUs: those whose wait is over come back
+//! unasked.
 
 use std::fmt;
 use std::fs::File;
@@ -51,12 +53,13 @@ const LOADS: [(&str, usize, &str, Producers); 14] = [
 /// Options of `waits`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct WaitsOptions {
-    /// Only these loads, separated by commas [default: all, with --quick the first]; an unknown name
-    /// lists them.
+    /// Only these loads, separated by commas [default: all, with --quick the first]; an unknown
+    /// name lists them.
     #[arg(long, value_delimiter = ',')]
     pub(crate) loads: Vec<String>,
     /// A load of one's own: what each item does, in steps of `burn:US`, `sleep:US`, `lock:US`,
-    /// `pipe:US`, `child:US` (a process that sleeps) and `file:PAGES` (of a file that is not in memory).
+    /// `pipe:US`, `child:US` (a process that sleeps) and `file:PAGES` (of a file that is not in
+    /// memory).
     #[arg(long, conflicts_with = "loads", value_name = "STEPS")]
     pub(crate) steps: Option<Steps>,
     /// Items of a load of one's own [default: 200].
@@ -126,8 +129,9 @@ impl fmt::Display for Steps {
 }
 
 impl Steps {
-    /// Every CPU computes without a gap, from the first item's waits before computing to the last one's after
-    /// it; or one item takes longer than that. `None`: nobody knows what a device or a process can do.
+    /// Every CPU computes without a gap, from the first item's waits before computing to the last
+    /// one's after it; or one item takes longer than that. `None`: nobody knows what a device or a
+    /// process can do.
     fn ideal_ns(&self, items: usize, cpus: usize) -> Option<f64> {
         let (mut first, mut burnt, mut last) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         let mut all = Duration::ZERO;

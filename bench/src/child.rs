@@ -16,8 +16,8 @@ use crate::sys::ThreadCount;
 pub(crate) const CLEARED: [&str; 5] =
     ["RAYON_NUM_THREADS", "TOKIO_WORKER_THREADS", "BLOCKING_MAX_THREADS", "GOMAXPROCS", "GODEBUG"];
 
-/// How often the threads of a child are counted where nothing else is asked for. A sample costs some
-/// 10 µs: half a per cent of one CPU.
+/// How often the threads of a child are counted where nothing else is asked for. A sample costs
+/// some 10 µs: half a per cent of one CPU.
 pub(crate) const COUNT_EVERY: Duration = Duration::from_millis(2);
 
 /// How a child is watched while it measures.

@@ -104,7 +104,8 @@ enum Command {
     /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
     /// CPUs by computation.
     Queues(QueuesOptions),
-    /// Periodic works with power_efficient off and on: whom they wake here, and energy by simulation.
+    /// Periodic works with power_efficient off and on: whom they wake here, and energy by
+    /// simulation.
     Power(PowerOptions),
     /// How an item's cost grows with queues, pending items, producers; with CPUs and contention by
     /// simulation.
@@ -117,8 +118,8 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, waits, pictures, queues, power, scaling and crypt, `mixed` also
-    /// with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, showing, sizes, waits, pictures, queues, power, scaling and crypt,
+    /// `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]

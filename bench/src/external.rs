@@ -112,8 +112,8 @@ fn build_go() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The C program with the shared library, as it is installed, and with the archive. Needs the sources
-/// that this program was built from.
+/// The C program with the shared library, as it is installed, and with the archive. Needs the
+/// sources that this program was built from.
 fn build_capi() -> Result<[PathBuf; 2]> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     output(Command::new(&compiler).arg("--version"))

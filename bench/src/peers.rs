@@ -88,8 +88,8 @@ pub(crate) trait Peer: Sized + Send + Sync + 'static {
         });
     }
 
-    /// Queues an item that waits for `first`, then runs `compute`, then waits for `wait`, then calls
-    /// `done` (mixed).
+    /// Queues an item that waits for `first`, then runs `compute`, then waits for `wait`, then
+    /// calls `done` (mixed).
     fn spawn_fetching(
         &self,
         first: Duration,

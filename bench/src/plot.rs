@@ -12,7 +12,8 @@ use crate::systems::Role;
 const WIDTH: u32 = 820;
 const ROW: i32 = 22;
 const TOP: i32 = 34;
-/// Where bars begin if no name is longer than that, what a letter takes, and where the longest ends.
+/// Where bars begin if no name is longer than that, what a letter takes, and where the longest
+/// ends.
 const LEFT: i32 = 150;
 const LETTER: i32 = 7;
 const RIGHT: i32 = 640;

@@ -154,7 +154,8 @@ pub(crate) fn resident_bytes() -> Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// What the kernel has fetched from devices for this process so far, in bytes; `None` if it does not count.
+/// What the kernel has fetched from devices for this process so far, in bytes; `None` if it does
+/// not count.
 pub(crate) fn fetched_bytes() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
     io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()

@@ -236,9 +236,12 @@ fn write_document(out: &Path, folder: &Path) -> Result<()> {
 const HEAD: &str = "\
 # Report
 
-Written by `cargo run --release -p cmwq-bench -- report`; [README.md](README.md) says what each experiment does and how
-each system is used. Figures are medians over the rounds, in brackets the smallest and the largest value. Numbers of
-different experiments were not taken at the same time; only those of one table are comparable. Where other programs had
+Written by `cargo run --release -p cmwq-bench -- report`; [README.md](README.md) says what each \
+experiment does and how
+each system is used. Figures are medians over the rounds, in brackets the smallest and the \
+largest value. Numbers of
+different experiments were not taken at the same time; only those of one table are comparable. \
+Where other programs had
 more than a small part of the machine, the line below the command says so.
 ";
 

@@ -1,4 +1,5 @@
-//! Runs the real program on every system that runs inside it, and on the C library, with loads of a few milliseconds.
+//! Runs the real program on every system that runs inside it, and on the C library, with loads of a
+//! few milliseconds.
 
 use std::process::Command;
 
@@ -247,7 +248,8 @@ fn sizes() {
 fn sizes_for_a_directory_hash() {
     let peers = with_a_channel("cmwq");
     let section = section_of(&peers, &["sizes", "--hash", "--files", "20", "--largest", "2"]);
-    // Every file was hashed, or there would be no time. Whether the cache was cold is the file system's business.
+    // Every file was hashed, or there would be no time. Whether the cache was cold is the file
+    // system's business.
     check_rows(&section, &["makespan"]);
     assert_eq!(section["benchmark"], "sizes-hash");
 }

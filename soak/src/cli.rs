@@ -94,7 +94,8 @@ impl SoakArgs {
         ];
         let switches = switches.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name);
         format!(
-            "cargo run --release -p cmwq-soak -- soak --secs {} --seed {seed} --threads {threads}{}",
+            "cargo run --release -p cmwq-soak -- soak --secs {} --seed {seed} --threads \
+             {threads}{}",
             self.common.secs,
             switches.collect::<String>()
         )

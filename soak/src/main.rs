@@ -6,9 +6,9 @@
 //! failure ends the program with a dump, the seed and the command that repeats it.
 //!
 //! Reading order: [`world`] (stations: a queue, its items, their books), [`subject`] (reusable
-//! items), [`books`] (closures), [`body`] (what items do, and why they cannot wait for each other in
-//! a circle), [`actor`] (what threads do), [`disturb`] (what the switches add), [`watch`] (who ends
-//! it all).
+//! items), [`books`] (closures), [`body`] (what items do, and why they cannot wait for each other
+//! in a circle), [`actor`] (what threads do), [`disturb`] (what the switches add), [`watch`] (who
+//! ends it all).
 
 mod actor;
 mod body;

@@ -1,9 +1,9 @@
 //! Reusable items with their books.
 //!
-//! What a call answers tells whether it queued or took back an item only if some other calls are not
-//! made at the same time: `mod_delayed_work` answers `false` both when it has armed an idle item and
-//! when the item is disabled, and `enable_and_queue_work` does not say whether it queued. So there
-//! are four classes of item, and the books of the last one are bounds.
+//! What a call answers tells whether it queued or took back an item only if some other calls are
+//! not made at the same time: `mod_delayed_work` answers `false` both when it has armed an idle
+//! item and when the item is disabled, and `enable_and_queue_work` does not say whether it queued.
+//! So there are four classes of item, and the books of the last one are bounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -64,8 +64,9 @@ pub(crate) fn fork(part: impl FnOnce() -> i32) -> io::Result<nix::unistd::Pid> {
 
 type Part = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread that Rust's library knows nothing of: in a forked child, those that it starts may wait for ever for
-/// a lock that another thread of the parent held. `false`: there is none to be had.
+/// Starts a thread that Rust's library knows nothing of: in a forked child, those that it starts
+/// may wait for ever for a lock that another thread of the parent held. `false`: there is none to
+/// be had.
 pub(crate) fn plain_thread(part: impl FnOnce() + Send + 'static) -> bool {
     extern "C" fn begin(part: *mut c_void) -> *mut c_void {
         // SAFETY: made below, for this thread.

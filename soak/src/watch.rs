@@ -170,7 +170,8 @@ impl Course {
             self.trend().filter(|(early, late)| late > &(early * 3 / 2 + 32))
         {
             fail(&format!(
-                "memory grows: {early} MiB in the second quarter of the time, {late} MiB in the last"
+                "memory grows: {early} MiB in the second quarter of the time, {late} MiB in the \
+                 last"
             ));
         }
     }

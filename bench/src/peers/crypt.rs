@@ -26,8 +26,8 @@ pub(super) fn measure(system: System, job: &Job) -> Result<String> {
     Ok(serde_json::to_string(&sample)?)
 }
 
-/// An unbound queue of scope `cache` or `system`. As dm-crypt's, it runs as many items at a time as there
-/// are CPUs.
+/// An unbound queue of scope `cache` or `system`. As dm-crypt's, it runs as many items at a time as
+/// there are CPUs.
 struct Unbound<const CACHE: bool, const STRICT: bool>(Workqueue);
 
 impl<const CACHE: bool, const STRICT: bool> Peer for Unbound<CACHE, STRICT> {

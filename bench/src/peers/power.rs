@@ -19,8 +19,8 @@ pub(super) fn measure(system: System, job: &Job) -> Result<String> {
     let cpus = sys::allowed_cpus()?;
     let log = Log::leaked(job.burn());
     let spots = cpus.iter().flat_map(|&cpu| (0..WORKS_PER_CPU).map(move |nth| (cpu, nth)));
-    // Phases are spread, and the same on each CPU, as those of the kernel's timers, which all expire with
-    // a tick.
+    // Phases are spread, and the same on each CPU, as those of the kernel's timers, which all
+    // expire with a tick.
     let phase = |nth: usize| job.wait() * nth as u32 / WORKS_PER_CPU as u32;
     let spots: Vec<_> = spots.map(|(cpu, nth)| (cpu, phase(nth))).collect();
     match system {

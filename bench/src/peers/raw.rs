@@ -1,5 +1,5 @@
-//! The Rust side of `capi`: the same steps as `peers/capi.c`, in the same order, through the functions
-//! that the C library itself is made of.
+//! The Rust side of `capi`: the same steps as `peers/capi.c`, in the same order, through the
+//! functions that the C library itself is made of.
 #![expect(unsafe_code, reason = "embedded items are raw pointers, in C and so here")]
 
 use std::ptr::NonNull;

@@ -53,7 +53,8 @@ pub(super) fn measure(system: System, job: &Job) -> Result<Sample> {
     Ok(Sample(figures))
 }
 
-/// CPU time of the process and time that some batches take. What the reader of the trace does comes before and after.
+/// CPU time of the process and time that some batches take. What the reader of the trace does comes
+/// before and after.
 fn portion_of(
     load: &Arc<Load>,
     is_done: &Receiver<()>,

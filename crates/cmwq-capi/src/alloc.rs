@@ -29,8 +29,8 @@ const MANAGED: c_uint = 1 << 24;
 /// What a flag does to a queue that is being described.
 type Set = fn(Builder) -> Builder;
 
-/// LIMIT: so many destroyed queues are remembered, a few hundred bytes each, so that queueing on one
-/// is refused and said instead of being undefined.
+/// LIMIT: so many destroyed queues are remembered, a few hundred bytes each, so that queueing on
+/// one is refused and said instead of being undefined.
 const REMEMBERED: usize = 64;
 static DESTROYED: Mutex<VecDeque<Workqueue>> = Mutex::new(VecDeque::new());
 
@@ -43,8 +43,8 @@ fn say_once(kind: u32, text: impl FnOnce() -> String) {
     }
 }
 
-/// KERNEL: `alloc_workqueue`'s reading of its flags — same: per-CPU is assumed where nothing is said,
-/// and gives way to unbound where both are.
+/// KERNEL: `alloc_workqueue`'s reading of its flags — same: per-CPU is assumed where nothing is
+/// said, and gives way to unbound where both are.
 fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
     let mut builder = Workqueue::builder(name).max_active(max_active);
     let is_other = flags & (UNBOUND | ORDERED | MANAGED | BH) != 0;
@@ -87,7 +87,8 @@ fn limit(name: &str, max_active: c_int) -> u32 {
 }
 
 c_functions! {
-    /// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a format.
+    /// Makes a queue, or returns null and says why not. Use `alloc_workqueue`, which takes a
+    /// format.
     fn cmwq_alloc_workqueue(
         name: *const c_char, flags: c_uint, max_active: c_int
     ) -> *mut workqueue_struct {

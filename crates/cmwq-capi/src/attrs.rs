@@ -119,8 +119,8 @@ c_functions! {
         }
     }
 
-    /// Lets a queue's attributes be written by its name: 0, or `-EEXIST` if they can, or those of another
-    /// queue of that name.
+    /// Lets a queue's attributes be written by its name: 0, or `-EEXIST` if they can, or those of
+    /// another queue of that name.
     fn workqueue_sysfs_register(wq: *mut workqueue_struct) -> c_int {
         // SAFETY: passed on to the caller.
         let wq = match unsafe { Queue::find(HERE, wq) } {
@@ -133,8 +133,8 @@ c_functions! {
         }
     }
 
-    /// Of the CPUs that unbound queues were to use when this was called first, they use those in `hk` from
-    /// now on; all of them if that leaves none: 0, or `-EINVAL`.
+    /// Of the CPUs that unbound queues were to use when this was called first, they use those in
+    /// `hk` from now on; all of them if that leaves none: 0, or `-EINVAL`.
     fn workqueue_unbound_housekeeping_update(hk: *const CpuMask) -> c_int {
         // SAFETY: passed on to the caller.
         let Some(hk) = (unsafe { hk.as_ref() }) else { return -libc::EINVAL };

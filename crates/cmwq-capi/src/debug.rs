@@ -1,8 +1,8 @@
 //! What is wrong with an item, said by name and without harm, as far as looking is cheap; and with
 //! `CMWQ_DEBUG=objects` the lives of items: [`objects`].
 //!
-//! KERNEL: the warnings of `__queue_work` and `__flush_work`, and debugobjects — same cases, on standard
-//! error.
+//! KERNEL: the warnings of `__queue_work` and `__flush_work`, and debugobjects — same cases, on
+//! standard error.
 
 mod objects;
 
@@ -13,8 +13,8 @@ use cmwq::raw::{self, WorkFn, WorkItem};
 use crate::face::{is_there, say_null};
 use crate::item::{func, has_foreign_entry, has_func, work};
 
-/// Whether the function `here` was given an item that was initialised, as far as that shows: its function is there.
-/// If not, that is said.
+/// Whether the function `here` was given an item that was initialised, as far as that shows: its
+/// function is there. If not, that is said.
 ///
 /// # Safety
 /// `item` must be null or valid.
@@ -64,14 +64,15 @@ unsafe fn may_be_linked(item: *mut WorkItem) -> bool {
     if word.is_pending() {
         return true;
     }
-    // PENDING is ours: nobody else links it now, and whoever finds it pending is told so rightly if it
-    // is about to be queued.
+    // PENDING is ours: nobody else links it now, and whoever finds it pending is told so rightly if
+    // it is about to be queued.
     // SAFETY: it is an item.
     let is_linked = unsafe { has_foreign_entry(std::ptr::from_ref(item).cast_mut()) };
     item.release(word);
     if is_linked {
         raw::say(format!(
-            "work item {item:p} ({}) is queued while its entry is on a list of somebody else's: it is not queued",
+            "work item {item:p} ({}) is queued while its entry is on a list of somebody else's: \
+             it is not queued",
             raw::function_name(func(item))
         ));
     }
@@ -82,8 +83,8 @@ unsafe fn may_be_linked(item: *mut WorkItem) -> bool {
 const ON_STACK: c_int = 1 << 0;
 const RCU: c_int = 1 << 1;
 
-/// What initialising begins with: the function. `None`: it is missing, or the item is; that is said, and the memory
-/// holds no item then, which is said wherever it is used.
+/// What initialising begins with: the function. `None`: it is missing, or the item is; that is
+/// said, and the memory holds no item then, which is said wherever it is used.
 ///
 /// # Safety
 /// `item` must be null or memory of the caller's.

@@ -1,5 +1,5 @@
-//! Queues that go with a device, for programs that have no device resources of their own: what to do
-//! at a device's end, by the device's address.
+//! Queues that go with a device, for programs that have no device resources of their own: what to
+//! do at a device's end, by the device's address.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -22,8 +22,8 @@ unsafe impl Send for Resource {}
 static DEVICES: LazyLock<Mutex<BTreeMap<usize, Vec<Resource>>>> = LazyLock::new(Mutex::default);
 
 c_functions! {
-    /// Notes that `action(data)` is to be called at the device's end: 0. The device is an address, nothing
-    /// more.
+    /// Notes that `action(data)` is to be called at the device's end: 0. The device is an address,
+    /// nothing more.
     fn cmwq_devm_add_action(dev: *mut c_void, action: Option<Action>, data: *mut c_void) -> c_int {
         let Some(action) = action else {
             say_null(HERE, "function");

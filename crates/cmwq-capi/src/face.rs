@@ -1,9 +1,10 @@
-//! What all functions of the C face have in common: they answer what cannot be done, and nothing of Rust's leaves
-//! them.
+//! What all functions of the C face have in common: they answer what cannot be done, and nothing of
+//! Rust's leaves them.
 //!
-//! A null pointer, or a queue that cannot be made because no thread can be had, is said in one line that begins with
-//! the function's name, and nothing is done; the answer is the one that the interface has for "no". What unwinds all
-//! the same is a bug of the library's, or a function of the program's that does not return: one line, and the end.
+//! A null pointer, or a queue that cannot be made because no thread can be had, is said in one line
+//! that begins with the function's name, and nothing is done; the answer is the one that the
+//! interface has for "no". What unwinds all the same is a bug of the library's, or a function of
+//! the program's that does not return: one line, and the end.
 
 use std::ffi::c_int;
 use std::fmt::Display;

@@ -1,5 +1,5 @@
-//! What the kernel's core calls of its workqueues. A process has nobody to call these; they are here for
-//! code that brings the caller along, and do what there is to do.
+//! What the kernel's core calls of its workqueues. A process has nobody to call these; they are
+//! here for code that brings the caller along, and do what there is to do.
 
 use std::ffi::{c_int, c_uint, c_void};
 

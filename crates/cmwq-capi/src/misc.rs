@@ -73,8 +73,8 @@ struct Call {
 /// The item's function.
 unsafe extern "C" fn make_call(item: *mut WorkItem) {
     let call = item.cast::<Call>();
-    // SAFETY: a call begins with its item, and stays until it was waited for. What C wants called with
-    // the argument, it says, may be called so.
+    // SAFETY: a call begins with its item, and stays until it was waited for. What C wants called
+    // with the argument, it says, may be called so.
     unsafe {
         let (func, arg) = ((*call).func, (*call).arg);
         (*call).answer = Some(raw::must_return(func as usize, || func(arg)));
@@ -90,8 +90,8 @@ c_functions! {
         }
     }
 
-    /// Runs a function on a CPU, and returns what it returned; `-EINVAL` without one, `-ENOMEM` without
-    /// threads, `-ENODEV` if the library was shut down.
+    /// Runs a function on a CPU, and returns what it returned; `-EINVAL` without one, `-ENOMEM`
+    /// without threads, `-ENODEV` if the library was shut down.
     fn work_on_cpu(cpu: c_int, func: Option<CpuFn>, arg: *mut c_void) -> c_long {
         let Some(func) = func else {
             face::say_null(HERE, "function");
@@ -113,8 +113,8 @@ c_functions! {
         }
     }
 
-    /// Runs a function once on every CPU, with an item of its own, and waits for all: 0; `-EINVAL` without a function,
-    /// `-ENOMEM` without threads.
+    /// Runs a function once on every CPU, with an item of its own, and waits for all: 0; `-EINVAL`
+    /// without a function, `-ENOMEM` without threads.
     fn schedule_on_each_cpu(func: Option<WorkFn>) -> c_int {
         let Some(func) = func else {
             face::say_null(HERE, "function");
@@ -138,8 +138,8 @@ c_functions! {
         0
     }
 
-    /// Runs a function now, with `ew`'s item: 0; or, in an item of a BH queue, later by a worker: 1. `-EINVAL` without
-    /// one of them.
+    /// Runs a function now, with `ew`'s item: 0; or, in an item of a BH queue, later by a worker:
+    /// 1. `-EINVAL` without one of them.
     fn execute_in_process_context(func: Option<WorkFn>, ew: *mut ExecuteWork) -> c_int {
         let is_there = face::is_there(HERE, ew, "work item");
         let Some(func) = func.filter(|_| is_there) else {

@@ -18,8 +18,8 @@ macro_rules! c_functions {
             $(#[$doc])*
             ///
             /// # Safety
-            /// Pointers must lead to queues that exist and to items that are initialised. An item stays where it
-            /// is until its function is entered.
+            /// Pointers must lead to queues that exist and to items that are initialised. An item
+            /// stays where it is until its function is entered.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
                 /// The function's name, for what it has to say.
@@ -80,7 +80,8 @@ unsafe fn queue_on(
 }
 
 c_functions! {
-    /// Queues an item for a CPU: `true`, this call queued it; `false`, it was pending or is disabled.
+    /// Queues an item for a CPU: `true`, this call queued it; `false`, it was pending or is
+    /// disabled.
     fn queue_work_on(cpu: c_int, wq: *mut workqueue_struct, item: *mut WorkItem) -> bool {
         // SAFETY: passed on to the caller.
         unsafe { queue_on(HERE, wq, cpu::wanted(cpu), item) }
@@ -110,7 +111,9 @@ c_functions! {
         // SAFETY: passed on to the caller.
         unsafe {
             match begin(HERE, wq, item.cast()) {
-                Ok(queue) => raw::queue_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz)),
+                Ok(queue) => {
+ raw::queue_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz))
+ }
                 Err(answer) => answer,
             }
         }
@@ -123,7 +126,9 @@ c_functions! {
         // SAFETY: passed on to the caller.
         unsafe {
             match begin(HERE, wq, item.cast()) {
-                Ok(queue) => raw::mod_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz)),
+                Ok(queue) => {
+ raw::mod_delayed(&queue, cpu::wanted(cpu), pointer(item), delay(ticks, hz))
+ }
                 Err(answer) => answer,
             }
         }
@@ -176,7 +181,10 @@ c_functions! {
     /// As `cancel_work`, and its timer.
     fn cancel_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(HERE, item.cast(), "cancelled") && raw::cancel(Any::Delayed(delayed(item))) }
+        unsafe {
+ is_item(HERE, item.cast(), "cancelled")
+ && raw::cancel(Any::Delayed(delayed(item)))
+ }
     }
 
     /// As `cancel_work`, and refuses to be queued until it is enabled.
@@ -188,7 +196,10 @@ c_functions! {
     /// As `disable_work`, and its timer.
     fn disable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(HERE, item.cast(), "disabled") && raw::disable(Any::Delayed(delayed(item))) }
+        unsafe {
+ is_item(HERE, item.cast(), "disabled")
+ && raw::disable(Any::Delayed(delayed(item)))
+ }
     }
 
     /// Takes one disabling back: `true`, the item can be queued again.
@@ -200,6 +211,9 @@ c_functions! {
     /// As `enable_work`; the timer is not touched.
     fn enable_delayed_work(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(HERE, item.cast(), "enabled") && raw::enable(Any::Delayed(delayed(item))) }
+        unsafe {
+ is_item(HERE, item.cast(), "enabled")
+ && raw::enable(Any::Delayed(delayed(item)))
+ }
     }
 }

@@ -50,7 +50,8 @@ impl StatsOut {
 }
 
 c_functions! {
-    /// Writes the first `size` bytes of a queue's counters; how many bytes there are, or 0: there is no such queue.
+    /// Writes the first `size` bytes of a queue's counters; how many bytes there are, or 0: there
+    /// is no such queue.
     fn cmwq_workqueue_stats(
         wq: *mut workqueue_struct, stats: *mut StatsOut, size: usize
     ) -> usize {

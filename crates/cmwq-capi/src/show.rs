@@ -9,7 +9,8 @@ use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 use crate::settings::put;
 
-/// `struct task_struct *`: what `cmwq_task` made of a thread's id, or whatever else for the calling thread.
+/// `struct task_struct *`: what `cmwq_task` made of a thread's id, or whatever else for the calling
+/// thread.
 type Task = *mut c_void;
 
 /// LIMIT: no thread of Linux has a larger id (`PID_MAX_LIMIT`).
@@ -52,7 +53,8 @@ c_functions! {
         }
     }
 
-    /// Writes what a thread runs to standard error, behind `log_lvl`, if it is a worker that runs an item.
+    /// Writes what a thread runs to standard error, behind `log_lvl`, if it is a worker that runs
+    /// an item.
     fn print_worker_info(log_lvl: *const c_char, task: Task) {
         let Some(info) = raw::worker_info(tid(task)) else { return };
         let prefix = if log_lvl.is_null() {
@@ -68,8 +70,8 @@ c_functions! {
         eprint_line(&format!("{level}{info}"));
     }
 
-    /// The name of a worker's thread in full, `kworker/0:1+queue`, as far as `size` bytes hold it; for
-    /// another thread its own.
+    /// The name of a worker's thread in full, `kworker/0:1+queue`, as far as `size` bytes hold it;
+    /// for another thread its own.
     fn wq_worker_comm(buf: *mut c_char, size: usize, task: Task) {
         let tid = tid(task);
         let own = || std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));

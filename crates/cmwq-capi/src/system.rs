@@ -108,8 +108,8 @@ pub(crate) fn queue(wq: *const workqueue_struct) -> Result<&'static Workqueue, E
     by_index(index(wq))
 }
 
-/// Something is queued on `wq`: said once per process if it should be another one. KERNEL: the notice
-/// about `__WQ_DEPRECATED` — same.
+/// Something is queued on `wq`: said once per process if it should be another one. KERNEL: the
+/// notice about `__WQ_DEPRECATED` — same.
 #[inline]
 pub(crate) fn note_use(wq: *const workqueue_struct, item: &WorkItem) {
     static SAID: AtomicBool = AtomicBool::new(false);

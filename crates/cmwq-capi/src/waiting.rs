@@ -34,7 +34,10 @@ c_functions! {
     /// As `cancel_work_sync`, and its timer.
     fn cancel_delayed_work_sync(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(HERE, item.cast(), "cancelled") && raw::cancel_sync(Any::Delayed(delayed(item))) }
+        unsafe {
+ is_item(HERE, item.cast(), "cancelled")
+ && raw::cancel_sync(Any::Delayed(delayed(item)))
+ }
     }
 
     /// As `disable_work`, and waits for a run in progress.
@@ -46,7 +49,10 @@ c_functions! {
     /// As `disable_work_sync`, and its timer.
     fn disable_delayed_work_sync(item: *mut RawDelayed) -> bool {
         // SAFETY: passed on to the caller.
-        unsafe { is_item(HERE, item.cast(), "disabled") && raw::disable_sync(Any::Delayed(delayed(item))) }
+        unsafe {
+ is_item(HERE, item.cast(), "disabled")
+ && raw::disable_sync(Any::Delayed(delayed(item)))
+ }
     }
 
     /// Waits until everything that was queued before has finished.
@@ -69,7 +75,13 @@ c_functions! {
     fn work_busy(item: *mut WorkItem) -> c_uint {
         // SAFETY: passed on to the caller.
         let (pending, running) =
-            unsafe { if is_item(HERE, item, "asked about") { raw::busy(work(item)) } else { (false, false) } };
+            unsafe {
+if is_item(HERE, item, "asked about") {
+raw::busy(work(item))
+} else {
+(false, false)
+}
+};
         (if pending { BUSY_PENDING } else { 0 }) | (if running { BUSY_RUNNING } else { 0 })
     }
 }

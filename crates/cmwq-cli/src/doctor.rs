@@ -32,7 +32,12 @@ pub(crate) struct Args {
     no_measure: bool,
 
     /// How often each source of detection is measured
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "200",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     trials: u32,
 
     /// Measure the source in use, print the result for the parent and leave

@@ -1,7 +1,8 @@
 //! `cmwq dump`: the state of a process's queues and pools, once.
 //!
-//! KERNEL: `tools/workqueue/wq_dump.py` — same sections in the same order; a managed queue's type is `managed`, and there
-//! is no default pool, since queues get their ways into pools when they first use them.
+//! KERNEL: `tools/workqueue/wq_dump.py` — same sections in the same order; a managed queue's type
+//! is `managed`, and there is no default pool, since queues get their ways into pools when they
+//! first use them.
 
 mod json;
 mod stuck;
@@ -28,7 +29,8 @@ pub(crate) struct Args {
     #[arg(value_name = "PROCESS", default_value = "-", value_parser = Which::parse)]
     process: Which,
 
-    /// Show instead what each busy worker runs, since when, and its stack; the thread is stopped for a moment
+    /// Show instead what each busy worker runs, since when, and its stack; the thread is stopped
+    /// for a moment
     #[arg(long)]
     stuck: bool,
 

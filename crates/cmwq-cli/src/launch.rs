@@ -1,4 +1,5 @@
-//! Programs that the command starts, to look into them: `cmwq trace -- PROGRAM…`, `cmwq top -- PROGRAM…`.
+//! Programs that the command starts, to look into them: `cmwq trace -- PROGRAM…`, `cmwq top --
+//! PROGRAM…`.
 
 use std::ffi::OsString;
 use std::io;
@@ -106,8 +107,8 @@ impl Launched {
         }
     }
 
-    /// Waits until it ends. An interrupt, which a terminal sends to it, too, ends the program and not this one; so does
-    /// a request to terminate, which is handed on.
+    /// Waits until it ends. An interrupt, which a terminal sends to it, too, ends the program and
+    /// not this one; so does a request to terminate, which is handed on.
     ///
     /// # Errors
     /// Those of the system.
@@ -161,7 +162,8 @@ pub(crate) fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED))
 }
 
-/// Where a program may write what would disturb a screen: a file without a name, and a second handle of it.
+/// Where a program may write what would disturb a screen: a file without a name, and a second
+/// handle of it.
 ///
 /// # Errors
 /// Those of the system.

@@ -22,8 +22,8 @@ pub(crate) use which::Which;
 
 use crate::{exit, message};
 
-/// LIMIT: address space of a command that reads what another process has made: 4 GiB. What is read is bounded by itself;
-/// what is made of it, debug information above all, ends here.
+/// LIMIT: address space of a command that reads what another process has made: 4 GiB. What is read
+/// is bounded by itself; what is made of it, debug information above all, ends here.
 const MAX_MEMORY: u64 = 4 << 30;
 
 /// See [`MAX_MEMORY`].

@@ -97,8 +97,8 @@ fn page(command: &Command) -> io::Result<(String, String)> {
     Ok((format!("{title}.1"), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Each paragraph of the words that begins with a line at the margin which ends with a colon is a section; all is shown
-/// as it is written.
+/// Each paragraph of the words that begins with a line at the margin which ends with a colon is a
+/// section; all is shown as it is written.
 fn sections(words: &str) -> Roff {
     let mut roff = Roff::new();
     for (index, paragraph) in words.trim_end().split("\n\n").enumerate() {

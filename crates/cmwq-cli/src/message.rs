@@ -9,8 +9,8 @@ use cmwq::foreign::harmless_lines;
 use os_display::Quotable as _;
 use rustix::io::Errno;
 
-/// Says `text` on standard error, in one write so that lines of several processes stay whole. Whatever it quotes
-/// cannot do anything to a terminal.
+/// Says `text` on standard error, in one write so that lines of several processes stay whole.
+/// Whatever it quotes cannot do anything to a terminal.
 pub(crate) fn say(text: impl Display) {
     // Tests of what is inside run a thousand cases, and look at what is returned.
     if cfg!(any(test, fuzzing)) {

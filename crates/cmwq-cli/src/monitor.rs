@@ -1,8 +1,8 @@
 //! `cmwq monitor`: what a process's queues have done, again and again.
 //!
-//! KERNEL: `tools/workqueue/wq_monitor.py` — same columns, names and JSON keys. A managed queue counts both as the
-//! kernel's unbound queues do (repatriated workers) and as its per-CPU ones (CPU hogs, wake-ups), since it is both
-//! spread and managed: it shows what per-CPU queues show.
+//! KERNEL: `tools/workqueue/wq_monitor.py` — same columns, names and JSON keys. A managed queue
+//! counts both as the kernel's unbound queues do (repatriated workers) and as its per-CPU ones (CPU
+//! hogs, wake-ups), since it is both spread and managed: it shows what per-CPU queues show.
 
 mod rows;
 
@@ -89,7 +89,8 @@ fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
     };
     if left_out > 0 {
         message::say(format_args!(
-            "{left_out} workqueues are left out: --all shows them, and an expression those that it finds"
+            "{left_out} workqueues are left out: --all shows them, and an expression those that \
+             it finds"
         ));
     }
     if printed == ExitCode::from(exit::DONE) {
@@ -119,7 +120,8 @@ struct Waiting {
     end: Option<OwnedFd>,
     interval: Duration,
     next: Instant,
-    /// Readable when the user has had enough. Not a flag: a signal just before the wait would be missed.
+    /// Readable when the user has had enough. Not a flag: a signal just before the wait would be
+    /// missed.
     interrupts: UnixStream,
 }
 
@@ -134,8 +136,8 @@ impl Waiting {
         Ok(Self { end, interval, next: Instant::now() + interval, interrupts })
     }
 
-    /// Until it is time for the next table. `false`: there is none, since the process has ended or the user has had
-    /// enough.
+    /// Until it is time for the next table. `false`: there is none, since the process has ended or
+    /// the user has had enough.
     fn wait(&mut self) -> bool {
         loop {
             let left = self.next.saturating_duration_since(Instant::now());

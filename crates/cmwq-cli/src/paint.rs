@@ -11,7 +11,8 @@ use clap::builder::styling::{Ansi256Color, AnsiColor, Style};
 /// What `--color` says; nothing is like `auto`.
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Colours of works in timelines: of middling brightness, so that they can be read on light and dark ground.
+/// Colours of works in timelines: of middling brightness, so that they can be read on light and
+/// dark ground.
 const WORKS: [u8; 7] = [31, 166, 28, 162, 130, 98, 64];
 
 /// Says once what `--color` says.

@@ -1,7 +1,8 @@
 //! A timeline as a picture: lanes with bars, legible on light and dark ground.
 //!
-//! Computing is a full bar in the colour of what computes, sleeping a thin one; so they can be told apart without colour, too. The
-//! colours are those of Okabe and Ito, made to be distinguished by everybody.
+//! Computing is a full bar in the colour of what computes, sleeping a thin one; so they can be told
+//! apart without colour, too. The colours are those of Okabe and Ito, made to be distinguished by
+//! everybody.
 
 use std::fmt::{self, Write as _};
 
@@ -81,7 +82,8 @@ impl Picture {
         let _ = write!(
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n\
+             viewBox=\"0 0 {width} {height}\" \
+             role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n\
              <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
              <text class=\"title\" x=\"{MARGIN}\" y=\"{1}\">{0}: {2} ms</text>\n",
             Escaped(&self.title),

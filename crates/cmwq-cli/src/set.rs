@@ -50,7 +50,12 @@ pub(crate) struct Args {
     socket: Option<PathBuf>,
 
     /// How long all of it may take
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
     timeout: u32,
 
     /// Print one JSON document instead of text
@@ -108,7 +113,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Reads the arguments; the outer error is wrong usage, the inner one an attribute that there is not.
+/// Reads the arguments; the outer error is wrong usage, the inner one an attribute that there is
+/// not.
 fn job(args: &Args) -> Result<Result<Job, Failure>, &'static str> {
     let mut words: Vec<&str> = args.name.iter().map(String::as_str).collect();
     words.extend(args.assignments.iter().map(String::as_str));

@@ -38,19 +38,29 @@ pub(crate) struct Args {
     cpus: Option<u32>,
 
     /// The number of queues, instead of a random one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "scenario")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        conflicts_with = "scenario"
+    )]
     queues: Option<u32>,
 
     /// The number of work items, instead of a random one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000), conflicts_with = "scenario")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+        conflicts_with = "scenario"
+    )]
     items: Option<u32>,
 
     /// The virtual machine: NODESxCORESxTHREADS, NODESxCACHESxCORESxTHREADS, or a name (see --help)
     #[arg(long, value_name = "TOPOLOGY", conflicts_with = "cpus")]
     topology: Option<Shape>,
 
-    /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache, numa or
-    /// system, instead of a random choice
+    /// Which CPUs one pool of an unbound or managed queue serves: cpu, smt, cache_shard, cache,
+    /// numa or system, instead of a random choice
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
     scope: Option<Scope>,
 
@@ -58,8 +68,8 @@ pub(crate) struct Args {
     #[arg(long)]
     hotplug: bool,
 
-    /// Show how cost grows: run large loads, up to N times the smallest (1 to 1000, 1000 if not given), or
-    /// the one of --cpus, --queues, --items; see --help
+    /// Show how cost grows: run large loads, up to N times the smallest (1 to 1000, 1000 if not
+    /// given), or the one of --cpus, --queues, --items; see --help
     #[arg(
         long,
         value_name = "N",
@@ -74,7 +84,9 @@ pub(crate) struct Args {
     /// Compare affinity scopes as the kernel's documentation does, on its machine; see --help
     #[arg(
         long,
-        conflicts_with_all = ["seeds", "scenario", "sabotage", "events", "faults", "hotplug", "scale", "cpus", "queues", "items", "topology", "scope"]
+        conflicts_with_all = [
+            "seeds", "scenario", "sabotage", "events", "faults", "hotplug", "scale",
+            "cpus", "queues", "items", "topology", "scope"]
     )]
     crypt: bool,
 

@@ -1,8 +1,10 @@
-//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did not grow.
+//! `cmwq top`: a live view of a process's queues, pools and workers, and of why pools did or did
+//! not grow.
 //!
-//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two of
-//! them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`] lets keys change what is
-//! seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around them, and all that touches the terminal.
+//! [`take`] looks at the process and gives a [`mod@sample`]; [`model`] makes rows with rates of two
+//! of them, [`table`], [`why`] and [`about`] put them into words, [`view`] draws them, [`input`]
+//! lets keys change what is seen ([`ui`]): all pure, and tested so. [`screen`] is the loop around
+//! them, and all that touches the terminal.
 
 mod about;
 mod events;
@@ -50,7 +52,8 @@ pub(crate) struct Args {
     #[arg(value_name = "REGEX", value_parser = Regex::new)]
     filter: Option<Regex>,
 
-    /// Start this program and watch it; it ends with the view. What stands before the -- is the REGEX then
+    /// Start this program and watch it; it ends with the view. What stands before the -- is the
+    /// REGEX then
     #[arg(last = true, value_name = "PROGRAM", conflicts_with = "filter")]
     program: Vec<OsString>,
 

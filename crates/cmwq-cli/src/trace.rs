@@ -1,8 +1,9 @@
 //! `cmwq trace`: what a process's workqueues do, event by event.
 //!
-//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that `CMWQ_TRACE` made. Both feed [`merge`], which puts the
-//! rings' events in order and says when they were; [`chrome`] and [`text`] write them down as they come, in memory that
-//! does not grow with the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
+//! [`live`] reads a running process, [`begun`] what runs there already, [`replay`] a file that
+//! `CMWQ_TRACE` made. Both feed [`merge`], which puts the rings' events in order and says when they
+//! were; [`chrome`] and [`text`] write them down as they come, in memory that does not grow with
+//! the trace; [`timeline`] is the same as values, of which [`svg`] makes a picture.
 
 mod begun;
 mod chrome;
@@ -37,8 +38,8 @@ use merge::{Merge, Timed};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("trace/help.txt"))]
 pub(crate) struct Args {
-    /// A process, by its number or name, `-` for the only one that uses cmwq; or a file that a process with
-    /// CMWQ_TRACE=FILE has written
+    /// A process, by its number or name, `-` for the only one that uses cmwq; or a file that a
+    /// process with CMWQ_TRACE=FILE has written
     #[arg(value_name = "PROCESS|FILE", default_value = "-")]
     source: PathBuf,
 
@@ -54,7 +55,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds)]
     duration: Option<Duration>,
 
-    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is given]
+    /// Where to write the trace; `-` is standard output [default: cmwq-trace.json, unless --svg is
+    /// given]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -210,7 +212,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Runs the program to its end. It writes a trace by itself, so nothing that it does first is missed.
+/// Runs the program to its end. It writes a trace by itself, so nothing that it does first is
+/// missed.
 fn whole(args: &Args) -> Result<(Result<Source, String>, ExitStatus), ExitCode> {
     let failed = |error: io::Error| {
         message::say(format_args!("a place for the trace: {error}"));

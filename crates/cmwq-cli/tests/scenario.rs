@@ -95,7 +95,8 @@ fn with_two_slots_the_third_work_waits_for_one() {
     assert!(first <= at(&real, "w2", "start"), "{real}");
 }
 
-/// The promise itself, with a margin that no busy machine eats up: w1 starts while w0 sleeps, not before.
+/// The promise itself, with a margin that no busy machine eats up: w1 starts while w0 sleeps, not
+/// before.
 #[test]
 fn a_real_work_starts_when_another_one_sleeps() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! Visits of a BH context to its CPU's pools: how much of one pool's work it does before it looks at the other.
+//! Visits of a BH context to its CPU's pools: how much of one pool's work it does before it looks
+//! at the other.
 
 use crate::ids::Nanos;
 
@@ -23,8 +24,9 @@ impl BhVisit {
         Self { ends_at: now.saturating_add(BH_VISIT_NS), items_left: BH_VISIT_ITEMS }
     }
 
-    /// An item was run, and what time it is now: whether the visit is over, unless something is scheduled
-    /// that only this guest can run ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
+    /// An item was run, and what time it is now: whether the visit is over, unless something is
+    /// scheduled that only this guest can run
+    /// ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
     #[inline]
     #[must_use]
     pub fn is_over(&mut self, now: impl FnOnce() -> Nanos) -> bool {

@@ -29,14 +29,14 @@ pub const WORK_DISABLE_MAX: u32 = (1 << 16) - 1;
 /// Pool ids fit the 24 bits that a queued work word has for them (the kernel has a pointer there
 /// and 31 bits off-queue; ids let a stale word be resolved without RCU).
 pub const MAX_POOLS: u32 = (1 << 24) - 1;
-/// An item that uses less of the CPU than this after it was found blocked is taken for one that only
-/// ends then: 100 µs. Not the kernel's.
+/// An item that uses less of the CPU than this after it was found blocked is taken for one that
+/// only ends then: 100 µs. Not the kernel's.
 pub const COMPUTES_AFTER_WAIT_NS: u64 = 100_000;
 /// After so many such items in a row the workers of a managed pool stay bound. Not the kernel's.
 pub const MANY_SHORT_WAKES: u8 = 4;
-/// An item that uses less of the CPU than this before it is found blocked waits first: 200 µs. Not the
-/// kernel's.
+/// An item that uses less of the CPU than this before it is found blocked waits first: 200 µs. Not
+/// the kernel's.
 pub const WAITS_FIRST_NS: u64 = 200_000;
-/// After so many such items in a row a managed pool starts others although enough workers run. Not the
-/// kernel's.
+/// After so many such items in a row a managed pool starts others although enough workers run. Not
+/// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;

@@ -1,7 +1,9 @@
-//! Counters of a pwq that change with each item, kept where others may read them without the pool's lock.
+//! Counters of a pwq that change with each item, kept where others may read them without the pool's
+//! lock.
 //!
-//! A driver that shows its state gives each pwq a [`PwqCounts`] of its own, in memory that readers see, and nothing has to be
-//! copied there item by item. They are counters and no part of any decision.
+//! A driver that shows its state gives each pwq a [`PwqCounts`] of its own, in memory that readers
+//! see, and nothing has to be copied there item by item. They are counters and no part of any
+//! decision.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
@@ -63,7 +65,8 @@ pub(crate) struct CountsAt {
     is_own: bool,
 }
 
-// SAFETY: it owns what it points to, or that is shared and lives for ever; either way it is made of atomics.
+// SAFETY: it owns what it points to, or that is shared and lives for ever; either way it is made of
+// atomics.
 unsafe impl Send for CountsAt {}
 // SAFETY: as above.
 unsafe impl Sync for CountsAt {}

@@ -50,7 +50,7 @@ pub struct Timer {
 }
 
 // The C header says the same, and so makes timers without calling us.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<Timer>() == 32 && align_of::<Timer>() == 8);
     assert!(offset_of!(Timer, entry) == 0);
@@ -271,8 +271,8 @@ impl Wheel {
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
     }
 
-    /// Whether there is an armed timer at this address, where there may be anything. Walks the whole wheel:
-    /// for debugging.
+    /// Whether there is an armed timer at this address, where there may be anything. Walks the
+    /// whole wheel: for debugging.
     #[must_use]
     pub fn has_at(&self, timer: usize) -> bool {
         let wanted = timer + offset_of!(Timer, entry);

@@ -9,8 +9,9 @@
 //! it is going to, so that a canceller or flusher knows where to look. Its link is free, so it
 //! holds the next older item and the pwq.
 //!
-//! The pusher and the lock holder agree like this; with both fences, one of them sees the other (the pusher's is none of its own,
-//! but the order of its push and its look: see `sync::fenced_load`):
+//! The pusher and the lock holder agree like this; with both fences, one of them sees the other
+//! (the pusher's is none of its own, but the order of its push and its look: see
+//! `sync::fenced_load`):
 //!
 //! | pusher | holder that ends the saturation |
 //! |---|---|
@@ -77,7 +78,8 @@ impl Inbox {
             // SAFETY: the caller owns the item, hence its link.
             unsafe { ListHead::set_transit(node, newest, pwq.0) };
             // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
-            // queuer did before are visible to who takes the item. In the total order for the load below.
+            // queuer did before are visible to who takes the item. In the total order for the load
+            // below.
             let pushed = self.newest.compare_exchange_weak(
                 newest,
                 node,

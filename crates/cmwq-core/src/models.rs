@@ -1,11 +1,13 @@
 //! Loom models: every interleaving of two or three threads, and every value the memory model lets
 //! them read.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p cmwq-core --lib --release`
+//! `RUSTFLAGS="--cfg cmwq_loom" cargo test --manifest-path models/Cargo.toml -p cmwq-core-models
+//! --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
-//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting. `mutation` takes each ordering away in turn and
-//! expects some model to notice.
+//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting,
+//! `limit` those of a node's slots. `mutation` takes each ordering away in turn and expects some
+//! model to notice.
 //!
 //! What callers do before they queue is an [`Event`]: a store that only the protocol can make
 //! visible. What the owner of `PENDING` alone may touch (the item's link is such a thing) is an
@@ -13,6 +15,7 @@
 
 mod disabling;
 mod inbox;
+mod limit;
 mod mutation;
 mod pool;
 mod word;

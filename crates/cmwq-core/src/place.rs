@@ -1,4 +1,5 @@
-//! Decisions about CPUs: what kind of pool serves which of them, and how many of its workers may run.
+//! Decisions about CPUs: what kind of pool serves which of them, and how many of its workers may
+//! run.
 
 mod concurrency;
 mod kind;

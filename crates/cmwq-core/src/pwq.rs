@@ -4,10 +4,10 @@
 use alloc::sync::Arc;
 use core::ops::AddAssign;
 
-use crate::active::NodeSlots;
 use crate::consts::WORK_NR_COLORS;
 use crate::counts::CountsAt;
 use crate::ids::WqKey;
+use crate::limit::NodeSlots;
 use crate::list::List;
 use crate::pool::RescueState;
 
@@ -38,7 +38,8 @@ pub struct PwqStats {
     pub completed: u64,
     /// Workers that were woken because a worker running this queue's item blocked.
     pub cm_wakeup: u64,
-    /// CPU time used by items, in µs; drivers settle a worker's time when it turns to another queue.
+    /// CPU time used by items, in µs; drivers settle a worker's time when it turns to another
+    /// queue.
     pub cpu_time: u64,
     /// Items that stopped counting in `nr_running` because they hogged the CPU.
     pub cpu_intensive: u64,

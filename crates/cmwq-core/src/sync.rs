@@ -2,17 +2,24 @@
 //!
 //! Everything that correctness needs of an atomic operation is a *site* with a name:
 //! `claim.acquire` is the acquire half of `claim`, `set_queued.chain` its being a
-//! read-modify-write, `claim_for.seen` its looking at the whole word, `inbox_push.fence` the fence in `push`. Under `--cfg loom` the environment
-//! variable `CMWQ_WEAKEN=<site>` takes that one thing away; the mutation test runs the loom models
-//! once for each name in [`ORDERING_SITES`] and expects a failure each time, so an ordering that no
-//! model needs, or that no model tests, cannot stay unnoticed.
+//! read-modify-write, `claim_for.seen` its looking at the whole word, `inbox_push.fence` the fence
+//! in `push`. Under `--cfg cmwq_loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one
+//! thing away; the mutation test runs the loom models once for each name in [`ORDERING_SITES`] and
+//! expects a failure each time, so an ordering that no model needs, or that no model tests, cannot
+//! stay unnoticed.
 
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
-#[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub use core::sync::atomic::AtomicU64;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+#[cfg(cmwq_loom)]
+pub use loom::sync::atomic::AtomicU64;
+#[cfg(cmwq_loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+#[cfg(cmwq_shuttle)]
+pub use shuttle::sync::atomic::AtomicU64;
+#[cfg(cmwq_shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 /// A number that only a heuristic looks at, so no model has to try all the values it may have.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
@@ -38,16 +45,19 @@ pub const ORDERING_SITES: &[&str] = &[
     "inbox_push.fence",
     "inbox_take.acquire",
     "inbox_desaturate.fence",
+    "limit_wait.fence",
+    "limit_put.fence",
+    "limit_hand_over.lock",
 ];
 
 /// Whether the mutation test takes `what` of `site` away.
-#[cfg(not(loom))]
+#[cfg(not(cmwq_loom))]
 #[inline(always)]
 const fn is_weakened(_site: &str, _what: &str) -> bool {
     false
 }
 
-#[cfg(loom)]
+#[cfg(cmwq_loom)]
 fn is_weakened(site: &str, what: &str) -> bool {
     static WEAKENED: std::sync::OnceLock<std::string::String> = std::sync::OnceLock::new();
     let weakened = WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").unwrap_or_default());
@@ -75,6 +85,15 @@ pub(crate) fn release(site: &'static str) -> Ordering {
     if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
 }
 
+/// Whether the mutation test does without a hold of a lock that looks as if it could be saved.
+#[inline(always)]
+pub(crate) fn without(site: &'static str) -> bool {
+    match site.split_once('.') {
+        Some((site, what)) => is_weakened(site, what),
+        None => false,
+    }
+}
+
 /// A full fence.
 #[inline(always)]
 pub(crate) fn seq_cst_fence(site: &'static str) {
@@ -86,18 +105,26 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
 /// The order of a read-modify-write that [`fenced_load`] follows.
 #[inline(always)]
 pub(crate) fn release_in_order(site: &'static str) -> Ordering {
-    if cfg!(loom) { release(site) } else { Ordering::SeqCst }
+    if cfg!(cmwq_loom) { release(site) } else { Ordering::SeqCst }
 }
 
-/// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:
-/// if another thread writes what is loaded, has a [`seq_cst_fence`] and reads what was written, one of them sees the other.
+/// The same, of one that guards no data.
+#[inline(always)]
+pub(crate) fn in_order() -> Ordering {
+    if cfg!(cmwq_loom) { Ordering::Relaxed } else { Ordering::SeqCst }
+}
+
+/// The order of a load as with a full fence before it, which follows a read-modify-write by the
+/// same thread that has the order above: if another thread writes what is loaded, has a
+/// [`seq_cst_fence`] and reads what was written, one of them sees the other.
 ///
-/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the other's write, it precedes the
-/// fence in S, and if the other's read misses ours, the fence precedes our write: a circle. It spares processors whose
-/// read-modify-writes are full fences another one. loom knows S of fences only, so in models there is one.
+/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the
+/// other's write, it precedes the fence in S, and if the other's read misses ours, the fence
+/// precedes our write: a circle. It spares processors whose read-modify-writes are full fences
+/// another one. loom knows S of fences only, so in models there is one.
 #[inline(always)]
 pub(crate) fn fenced_load(site: &'static str) -> Ordering {
-    if cfg!(loom) {
+    if cfg!(cmwq_loom) {
         seq_cst_fence(site);
         return Ordering::Relaxed;
     }
@@ -124,8 +151,8 @@ pub(crate) fn swap_in_chain(
 }
 
 /// Makes an idle word `bits`, which has PENDING set, if it is still `seen`: PENDING and the disable
-/// depth are looked at together. Weakened, PENDING alone decides, as if the depth were kept elsewhere
-/// and had been looked at before.
+/// depth are looked at together. Weakened, PENDING alone decides, as if the depth were kept
+/// elsewhere and had been looked at before.
 #[inline(always)]
 pub(crate) fn exchange_idle(
     word: &AtomicU64,

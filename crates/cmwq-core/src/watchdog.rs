@@ -1,13 +1,13 @@
 //! The stall watchdog's decisions: who stands still, when that is said, when it is too much.
 //!
 //! A driver looks at intervals at everything in which work waits, and says of each how much has
-//! happened in it so far ([`PoolState::progress`](crate::PoolState::progress)). No clock is read when
-//! something happens: what has the same count at two looks made no progress in between. So a stall is
-//! found a quarter of the threshold late, and one more if it began just after a look.
+//! happened in it so far ([`PoolState::progress`](crate::PoolState::progress)). No clock is read
+//! when something happens: what has the same count at two looks made no progress in between. So a
+//! stall is found a quarter of the threshold late, and one more if it began just after a look.
 //!
-//! Time counts as it passes between two looks, but for one interval at most: who was stopped, or kept
-//! from the CPU, has not seen what the others did meanwhile. After a pause of a whole threshold
-//! everything begins anew.
+//! Time counts as it passes between two looks, but for one interval at most: who was stopped, or
+//! kept from the CPU, has not seen what the others did meanwhile. After a pause of a whole
+//! threshold everything begins anew.
 //!
 //! *Kernel*: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
 
@@ -113,9 +113,9 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.longest = 0;
     }
 
-    /// Work waits in `key`, where so much has happened so far. `excused`: the watchdog was touched on
-    /// its account since the last look. `Some(time)`: for so long nothing has happened, and now is the
-    /// time to say so; once per threshold.
+    /// Work waits in `key`, where so much has happened so far. `excused`: the watchdog was touched
+    /// on its account since the last look. `Some(time)`: for so long nothing has happened, and now
+    /// is the time to say so; once per threshold.
     #[must_use]
     pub fn see(&mut self, key: K, progress: u64, excused: bool) -> Option<Nanos> {
         let (time, look) = (self.time, self.look);
@@ -150,8 +150,8 @@ impl<K: Ord + Copy> Watchdog<K> {
         }
     }
 
-    /// Something else, until `now`, kept the driver from looking: telling of stalls takes long. That time
-    /// does not count, and the next look is due an interval later. As [`Looked::next`].
+    /// Something else, until `now`, kept the driver from looking: telling of stalls takes long.
+    /// That time does not count, and the next look is due an interval later. As [`Looked::next`].
     pub fn told(&mut self, now: Nanos) -> Option<Nanos> {
         self.looked_at = self.looked_at.map(|_| now);
         self.looked_at.map(|now| now.saturating_add(Self::interval(self.thresh)))

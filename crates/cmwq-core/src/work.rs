@@ -27,7 +27,7 @@ pub struct WorkItem {
     func: WorkFn,
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<WorkItem>() == 32 && align_of::<WorkItem>() == 8);
     assert!(offset_of!(WorkItem, data) == 0);
@@ -43,7 +43,7 @@ unsafe impl Send for WorkItem {}
 
 impl WorkItem {
     /// An idle item (`INIT_WORK`).
-    #[cfg(not(loom))]
+    #[cfg(not(cmwq_loom))]
     #[must_use]
     pub const fn new(func: WorkFn) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl WorkItem {
     }
 
     /// An idle item; loom's atomics cannot be made in a constant.
-    #[cfg(loom)]
+    #[cfg(cmwq_loom)]
     #[must_use]
     pub fn new(func: WorkFn) -> Self {
         Self {
@@ -166,8 +166,8 @@ impl WorkItem {
     }
 
     /// Takes an item away from pools that do not exist in this process: its memory is a copy of the
-    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as of
-    /// an item that was never queued.
+    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as
+    /// of an item that was never queued.
     ///
     /// # Safety
     /// `seen` must be a word that only such pools have written, and nobody may walk their lists.

@@ -1,9 +1,9 @@
 //! Snapshots of a world: its memory is copied away and back.
 //!
-//! A pool's lists are intrusive, so a state cannot be cloned: a copy would have other addresses. But
-//! everything that a world allocates can be put into one block of memory, and that block's bytes
-//! *are* the state: copied back to the same place, every address is right again. Nothing in the core
-//! has to be written for this, and a wrong copy cannot be: it is always all of it.
+//! A pool's lists are intrusive, so a state cannot be cloned: a copy would have other addresses.
+//! But everything that a world allocates can be put into one block of memory, and that block's
+//! bytes *are* the state: copied back to the same place, every address is right again. Nothing in
+//! the core has to be written for this, and a wrong copy cannot be: it is always all of it.
 //!
 //! [`Arena::enter`] runs code whose allocations come from the block, one behind the other; freeing
 //! does nothing. Whatever is to outlive the next [`restore`](Arena::restore) must be allocated

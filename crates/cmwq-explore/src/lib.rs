@@ -1,9 +1,9 @@
 //! Every small history of cmwq's scheduling core, not only random ones.
 //!
 //! The core decides and never acts, so what a program built on it can do is a set of histories: any
-//! order of its threads' lock holds. For a small *scope* ([`scope`]) there are finitely many states,
-//! and [`search`] visits them all, breadth first. `README.md` has the vocabulary, what is checked,
-//! and how to read a counterexample.
+//! order of its threads' lock holds. For a small *scope* ([`scope`]) there are finitely many
+//! states, and [`search`] visits them all, breadth first. `README.md` has the vocabulary, what is
+//! checked, and how to read a counterexample.
 //!
 //! Reading order: [`scope`] → `world` (the driver, cut into lock holds) → `ledger` and `checks`
 //! (what must hold) → `value` (when two states are one) → `search` → `progress`.

@@ -3,10 +3,10 @@
 //!
 //! Fair events are those that happen some time if they can: threads take their steps, detectors
 //! report who is blocked where the core asked for watching, a failed creation is tried again and
-//! succeeds (or, where it cannot, rescuers are called), timers expire. If from each state an end can
-//! be reached by fair events alone, then a history in which each fair event that is possible again
-//! and again happens again and again does reach one: nothing waits for ever. If from some state none
-//! can, the history that leads there is the counterexample.
+//! succeeds (or, where it cannot, rescuers are called), timers expire. If from each state an end
+//! can be reached by fair events alone, then a history in which each fair event that is possible
+//! again and again happens again and again does reach one: nothing waits for ever. If from some
+//! state none can, the history that leads there is the counterexample.
 //!
 //! Found by going backwards over fair events from all ends: what is not met is stuck.
 

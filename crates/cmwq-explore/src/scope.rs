@@ -166,7 +166,10 @@ impl Scope {
     /// Whether the links of `queue` stay as they are.
     #[must_use]
     pub fn is_static(&self, queue: Queue) -> bool {
-        let changes = |op: &Op| matches!(op, Op::Apply(q, _) | Op::Destroy(q) | Op::Create(q, _) if *q == queue);
+        let changes = |op: &Op| match op {
+            Op::Apply(q, _) | Op::Destroy(q) | Op::Create(q, _) => *q == queue,
+            _ => false,
+        };
         !self.clients.iter().chain(&self.items).flatten().any(changes)
     }
 }

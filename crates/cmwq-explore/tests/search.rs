@@ -54,8 +54,8 @@ fn a_search_that_is_cut_off_says_so_and_complains_of_nothing() {
     assert!(outcome.states >= 200 && outcome.states < 20_000);
 }
 
-/// The hang that made this crate: a pool was closed while its worker had just finished, and the next
-/// queue's first item ran without a standby.
+/// The hang that made this crate: a pool was closed while its worker had just finished, and the
+/// next queue's first item ran without a standby.
 #[test]
 fn a_pool_that_is_closed_without_a_standby_is_found() {
     let scope = scope("reopen");

@@ -23,8 +23,8 @@ pub(crate) struct Agenda<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// The time; then the rank and, below it, the number of the entry, in one: entries are moved about
-    /// a lot, so they should be small.
+    /// The time; then the rank and, below it, the number of the entry, in one: entries are moved
+    /// about a lot, so they should be small.
     key: (Nanos, u64),
     what: T,
 }

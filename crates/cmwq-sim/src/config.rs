@@ -35,12 +35,14 @@ pub struct Config {
     pub create_cooldown: Nanos,
     /// Whether an idle pod takes work from a busy one.
     pub lending: bool,
-    /// Items are known to need the CPU for long, and threads outside of the pools that queue them to go on computing: on managed
-    /// queues whose pods have one CPU such items go to other pods than their queuer's.
+    /// Items are known to need the CPU for long, and threads outside of the pools that queue them
+    /// to go on computing: on managed queues whose pods have one CPU such items go to other pods
+    /// than their queuer's.
     pub has_long_items: bool,
     /// What is far away costs more, and the scheduler minds it; `None`: caches cost nothing.
     pub caches: Option<Caches>,
-    /// CPU time without a sleep after which an item does not count any more, where there is a tick; 0: never.
+    /// CPU time without a sleep after which an item does not count any more, where there is a tick;
+    /// 0: never.
     pub hog_thresh: Nanos,
     /// Somebody looks for pools that stand still for so long.
     pub watchdog: Option<Nanos>,
@@ -71,10 +73,10 @@ pub struct Costs {
 
 /// Last-level caches that matter: data is in one of them, and threads are kept near it.
 ///
-/// A thread that wakes is put on an idle CPU of the cache where it ran last, or else on the least loaded one
-/// there; nobody looks further. A CPU that has nothing to run takes a waiting thread of its own cache, or,
-/// as Linux does between the groups of a scheduling domain, of the cache with most threads, if that one
-/// is overloaded or has at least two idle CPUs fewer than its own.
+/// A thread that wakes is put on an idle CPU of the cache where it ran last, or else on the least
+/// loaded one there; nobody looks further. A CPU that has nothing to run takes a waiting thread of
+/// its own cache, or, as Linux does between the groups of a scheduling domain, of the cache with
+/// most threads, if that one is overloaded or has at least two idle CPUs fewer than its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
     /// CPU time for fetching an issuer's block that was written near another cache.
@@ -83,8 +85,8 @@ pub struct Caches {
     pub hot: Nanos,
     /// A CPU that found nothing to run looks again after so long.
     pub look: Nanos,
-    /// Workers of unbound pools wake up in their pod but may be taken out of it (`affinity_strict` 0);
-    /// otherwise they stay in it.
+    /// Workers of unbound pools wake up in their pod but may be taken out of it (`affinity_strict`
+    /// 0); otherwise they stay in it.
     pub is_loose: bool,
 }
 
@@ -159,9 +161,9 @@ pub enum Placement {
     /// Its last one if that is idle, otherwise the least loaded.
     #[default]
     Nearest,
-    /// Of the idle ones one of the slowest kind, and of these the one that was last in use, which sleeps
-    /// least deeply; the least loaded if none is idle. As an energy-aware scheduler would. It looks at every CPU of
-    /// the domain, so it is for small machines.
+    /// Of the idle ones one of the slowest kind, and of these the one that was last in use, which
+    /// sleeps least deeply; the least loaded if none is idle. As an energy-aware scheduler would.
+    /// It looks at every CPU of the domain, so it is for small machines.
     Thrifty,
 }
 

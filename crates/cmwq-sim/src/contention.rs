@@ -1,14 +1,16 @@
-//! What the locks of pools would have to bear: a run's decisions, as holds of the locks under which a driver makes them.
+//! What the locks of pools would have to bear: a run's decisions, as holds of the locks under which
+//! a driver makes them.
 //!
-//! The simulator makes one decision at a time and has no locks. But it knows when each pool is asked for
-//! what, and a driver takes the pool's lock for that: once to queue an item, once when a worker that was woken
-//! looks for one, once when it has finished an item, which includes finding the next. [`hottest`] lines these
-//! holds up behind each other, as a fair lock would, each as long as [`Holds`] says.
+//! The simulator makes one decision at a time and has no locks. But it knows when each pool is
+//! asked for what, and a driver takes the pool's lock for that: once to queue an item, once when a
+//! worker that was woken looks for one, once when it has finished an item, which includes finding
+//! the next. [`hottest`] lines these holds up behind each other, as a fair lock would, each as long
+//! as [`Holds`] says.
 //!
-//! The model is *open*: who has to wait does not come later to its next item. So it is right as long as
-//! locks are free most of the time, tells when they are not any more, and exaggerates waiting from there on. What
-//! queueing does without the lock (the runtime's inbox of a pool that has as many workers as it may) is counted as a
-//! hold all the same.
+//! The model is *open*: who has to wait does not come later to its next item. So it is right as
+//! long as locks are free most of the time, tells when they are not any more, and exaggerates
+//! waiting from there on. What queueing does without the lock (the runtime's inbox of a pool that
+//! has as many workers as it may) is counted as a hold all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +30,8 @@ const US: Nanos = 1_000;
 pub struct Holds {
     /// For one call of the core.
     pub hold: Nanos,
-    /// The more if the one before was another thread: the lock and what it protects are in that one's cache.
+    /// The more if the one before was another thread: the lock and what it protects are in that
+    /// one's cache.
     pub transfer: Nanos,
 }
 
@@ -39,7 +42,8 @@ pub struct Contention {
     pub holds_per_item: f64,
     /// The part of all holds that are of this lock.
     pub share: f64,
-    /// The part of the time in which it is held; more than 1 if it cannot be held as often as it is wanted.
+    /// The part of the time in which it is held; more than 1 if it cannot be held as often as it is
+    /// wanted.
     pub utilisation: f64,
     /// How long one waits for it, on average.
     pub mean_wait: f64,

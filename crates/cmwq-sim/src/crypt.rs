@@ -1,21 +1,23 @@
 //! The situations by which the kernel's documentation compares affinity scopes, simulated.
 //!
-//! There, 24, 8 or 4 issuers keep 64 blocks of 32 KiB each in flight on a dm-crypt device, half of them written
-//! and half read back and verified, on a CPU with 24 hardware threads and four last-level caches; the workers of
-//! one unbound queue encrypt and decrypt. Here the same closed loop runs on virtual CPUs, with queues and pools of
-//! the real core.
+//! There, 24, 8 or 4 issuers keep 64 blocks of 32 KiB each in flight on a dm-crypt device, half of
+//! them written and half read back and verified, on a CPU with 24 hardware threads and four
+//! last-level caches; the workers of one unbound queue encrypt and decrypt. Here the same closed
+//! loop runs on virtual CPUs, with queues and pools of the real core.
 //!
 //! What the model is given:
 //!
-//! - *CPU time per block*, for issuer and worker: from the documented bandwidth and CPU time of scope `system` with
-//!   four issuers, taken for busy all the time ([`ISSUER`], [`WORKER`]). Hardware threads that slow each
-//!   other down are not modelled, so where the machine is full, bandwidth comes out 14 % higher than documented,
-//!   for all scopes alike: compare ratios.
+//! - *CPU time per block*, for issuer and worker: from the documented bandwidth and CPU time of
+//!   scope `system` with four issuers, taken for busy all the time ([`ISSUER`], [`WORKER`]).
+//!   Hardware threads that slow each other down are not modelled, so where the machine is full,
+//!   bandwidth comes out 14 % higher than documented, for all scopes alike: compare ratios.
 //! - *The scheduler*, as [`Caches`] says, with Linux's defaults: [`HOT`], [`BALANCE`], [`SLICE`].
-//! - *Issuers that move about*, as the documentation says they do: each is put on a random CPU from time
-//!   to time, on average once per balancing interval. This is an assumption, chosen among
-//!   intervals of 3 to 100 ms with the documented loss of strict queues in view: that loss is no independent result.
-//! - *One calibrated number*, [`TRANSFER`]: such that scope `cache` gains the documented 0.6 % with 24 issuers.
+//! - *Issuers that move about*, as the documentation says they do: each is put on a random CPU from
+//!   time to time, on average once per balancing interval. This is an assumption, chosen among
+//!   intervals of 3 to 100 ms with the documented loss of strict queues in view: that loss is no
+//!   independent result.
+//! - *One calibrated number*, [`TRANSFER`]: such that scope `cache` gains the documented 0.6 % with
+//!   24 issuers.
 //!
 //! The other ratios come out of it. `cmwq sim --crypt` shows them beside the documented ones.
 
@@ -33,7 +35,8 @@ use crate::topology::{Scope, Shape};
 pub const MACHINE: Shape = Shape::Regular([1, 4, 3, 2]);
 /// Blocks that each issuer has in flight.
 pub const DEPTH: usize = 64;
-/// CPU time of an issuer per block, in nanoseconds: four issuers, 993.6 MiB/s read and as much written.
+/// CPU time of an issuer per block, in nanoseconds: four issuers, 993.6 MiB/s read and as much
+/// written.
 pub const ISSUER: Nanos = 62_900;
 /// CPU time of a worker per block, in nanoseconds: what is left of 75.49 % of 24 CPUs.
 pub const WORKER: Nanos = 222_000;
@@ -43,7 +46,8 @@ pub const TRANSFER: Nanos = 1_700;
 pub const HOT: Nanos = 500_000;
 /// How often Linux looks whether a domain of 24 CPUs is balanced: a millisecond for each.
 pub const BALANCE: Nanos = 24_000_000;
-/// How long a thread keeps a CPU for which others wait: 0.75 ms, times four on a machine of eight CPUs or more.
+/// How long a thread keeps a CPU for which others wait: 0.75 ms, times four on a machine of eight
+/// CPUs or more.
 pub const SLICE: Nanos = 3_000_000;
 
 /// A row of the table: how the workers' queue is made.
@@ -104,7 +108,8 @@ pub struct Figures {
     pub mib_per_s: f64,
     /// Part of the machine's CPU time that was used, in per cent.
     pub cpu: f64,
-    /// Of the fetches that may be necessary, two per block, those that were, in per cent; `None`: unknown.
+    /// Of the fetches that may be necessary, two per block, those that were, in per cent; `None`:
+    /// unknown.
     pub remote: Option<f64>,
 }
 
@@ -162,7 +167,8 @@ fn config(seed: u64, way: Way) -> Config {
     }
 }
 
-/// One queue, and an item for each block. Blocks differ by up to an eighth, so that nothing goes in step.
+/// One queue, and an item for each block. Blocks differ by up to an eighth, so that nothing goes in
+/// step.
 fn plan(seed: u64, way: Way, issuers: usize) -> Plan {
     let mut rng = Rng::new(seed ^ 0x6b63_7279_7074_6421);
     // dm-crypt asks for as many as there are CPUs, which was a limit of each pool at the time.

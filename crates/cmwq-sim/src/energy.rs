@@ -1,22 +1,24 @@
 //! What a run costs in energy, and what power-efficient queues save of it.
 //!
 //! [`integrate`] adds up a run's events by a [`Model`] with clusters of equal cores. A core takes
-//! power while it computes; its cluster (caches, interconnect, clock) takes power while any core of it
-//! computes, little while all of them wait, and next to nothing when it sleeps, which is worth while if
-//! it lasts. Going to sleep and waking up again take time, in which power falls and rises, so on average it is taken to
-//! be half the cluster's; and waking takes energy besides.
+//! power while it computes; its cluster (caches, interconnect, clock) takes power while any core of
+//! it computes, little while all of them wait, and next to nothing when it sleeps, which is worth
+//! while if it lasts. Going to sleep and waking up again take time, in which power falls and rises,
+//! so on average it is taken to be half the cluster's; and waking takes energy besides.
 //!
-//! [`Model::tc2`] has the figures of a real chip, ARM's *TC2* (Cortex-A15 and Cortex-A7), from the energy model that
-//! ARM's engineers published with their patches for energy-aware scheduling (2014, 2015: power of cores and clusters
-//! at 1.2 and 1.0 GHz, energy of waking) and from that board's device tree (times of sleeping and waking). They are in
-//! the unit of those tables, *bogo-watts*, of which only ratios mean something. It has two and three cores; the model
-//! has four and four.
+//! [`Model::tc2`] has the figures of a real chip, ARM's *TC2* (Cortex-A15 and Cortex-A7), from the
+//! energy model that ARM's engineers published with their patches for energy-aware scheduling
+//! (2014, 2015: power of cores and clusters at 1.2 and 1.0 GHz, energy of waking) and from that
+//! board's device tree (times of sleeping and waking). They are in the unit of those tables,
+//! *bogo-watts*, of which only ratios mean something. It has two and three cores; the model has
+//! four and four.
 //!
-//! [`Load`] is the experiment of the patch that introduced power-efficient workqueues to Linux (2013): music plays on
-//! that chip and works come periodically. Documented is a saving of 15.7 % (2.942 J without, 2.480 J with them; means of
-//! five runs). Its load is not documented: how long a work takes, how many there are, and how much music computes
-//! are assumptions of [`Load::default`], chosen for a result of that size. The model has no frequency
-//! scaling, no cost of the timer's interrupt, and no cold caches after sleep.
+//! [`Load`] is the experiment of the patch that introduced power-efficient workqueues to Linux
+//! (2013): music plays on that chip and works come periodically. Documented is a saving of 15.7 %
+//! (2.942 J without, 2.480 J with them; means of five runs). Its load is not documented: how long a
+//! work takes, how many there are, and how much music computes are assumptions of
+//! [`Load::default`], chosen for a result of that size. The model has no frequency scaling, no cost
+//! of the timer's interrupt, and no cold caches after sleep.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -117,8 +119,8 @@ impl Energy {
     }
 }
 
-/// Adds up what each cluster took from the beginning until `end`, in the model's unit of power times
-/// seconds.
+/// Adds up what each cluster took from the beginning until `end`, in the model's unit of power
+/// times seconds.
 #[must_use]
 pub fn integrate(model: &Model, events: &[Event], end: Nanos) -> Vec<Energy> {
     let busy = busy(events, end);
@@ -203,7 +205,8 @@ fn length(spans: &[Span]) -> Nanos {
 /// Music and periodic works. Times of computing are those of a fast core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// From one work's end until it is queued again: ten ticks. (Kernels of that board had 100 a second.)
+    /// From one work's end until it is queued again: ten ticks. (Kernels of that board had 100 a
+    /// second.)
     pub period: Nanos,
     /// Works of each CPU.
     pub works_per_cpu: u32,

@@ -20,24 +20,26 @@
 //! # How it scales
 //!
 //! A run of 4,096 CPUs, 100,000 queues and 10 million items, with all kinds of queues, all affinity
-//! scopes, a hotplug storm and every checker takes minutes of one CPU and about 300 bytes of memory per
-//! item (`cmwq sim --scale` shows it here and now). What costs what:
+//! scopes, a hotplug storm and every checker takes minutes of one CPU and about 300 bytes of memory
+//! per item (`cmwq sim --scale` shows it here and now). What costs what:
 //!
-//! - *Time* is in proportion to the events, five or so per item; a step costs a logarithm of the things
-//!   to come (the event queue, which is the largest single part of a profile). Nothing walks all pools,
-//!   queues, groups or items at a step: pods to ask for help are found in bit sets, the least loaded
-//!   CPU in one per load, checkers look at what changed. From small to large runs an item becomes
-//!   several times dearer all the same, because everything it touches is then far away in memory.
-//! - *Work that is inherent*: flushing a queue and changing its limit visit its pwqs; a CPU that leaves
-//!   or returns visits the queues with a split limit, as in the kernel.
+//! - *Time* is in proportion to the events, five or so per item; a step costs a logarithm of the
+//!   things to come (the event queue, which is the largest single part of a profile). Nothing walks
+//!   all pools, queues, groups or items at a step: pods to ask for help are found in bit sets, the
+//!   least loaded CPU in one per load, checkers look at what changed. From small to large runs an
+//!   item becomes several times dearer all the same, because everything it touches is then far away
+//!   in memory.
+//! - *Work that is inherent*: flushing a queue and changing its limit visit its pwqs; a CPU that
+//!   leaves or returns visits the queues with a split limit, as in the kernel.
 //! - *Memory* is for what is used. Pools and pwqs are made when an item first needs them, as in the
 //!   runtime: a queue that is used from four CPUs has four pwqs, whatever the machine has. (Linux
-//!   allocates a queue's pwqs for every possible CPU at once: for this run that would be more than 300 million.) An
-//!   idle queue costs a CPU nothing. Per item there are the work item and its timer, the plan's entry and
-//!   call, and a few words in most checkers; items with the same program share it. Events are kept only
-//!   if [`Config::keep_events`] asks for them, and without it no timeline can be had.
-//! - *Invariants of the core* are checked in builds with debug assertions, the more rarely the longer a
-//!   check takes, so such builds stay within a small factor.
+//!   allocates a queue's pwqs for every possible CPU at once: for this run that would be more than
+//!   300 million.) An idle queue costs a CPU nothing. Per item there are the work item and its
+//!   timer, the plan's entry and call, and a few words in most checkers; items with the same
+//!   program share it. Events are kept only if [`Config::keep_events`] asks for them, and without
+//!   it no timeline can be had.
+//! - *Invariants of the core* are checked in builds with debug assertions, the more rarely the
+//!   longer a check takes, so such builds stay within a small factor.
 //!
 //! [`Memory`] tells what the real structures would take; what is counted is said there.
 //!

@@ -386,7 +386,8 @@ impl Machine {
         None
     }
 
-    /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not queued.
+    /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not
+    /// queued.
     fn take_over(&mut self, from: u32, (queue, index): (usize, usize), cpu: u32) -> Option<Tid> {
         let tid = self.cpus[from as usize].queues[queue].remove(index)?;
         self.dequeued(tid);

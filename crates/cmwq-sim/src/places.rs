@@ -94,13 +94,15 @@ pub(crate) struct Pool {
     pub(crate) threads: Vec<Option<Tid>>,
     /// Work waits that may not start now, and detectors know.
     pub(crate) is_watched: bool,
-    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU to spare.
+    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
+    /// to spare.
     pub(crate) nr_lent: u32,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
     pub(crate) is_away: bool,
-    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told if not.
+    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told
+    /// if not.
     pub(crate) is_taken: bool,
     /// On the tick's list.
     pub(crate) is_ticking: bool,
@@ -258,8 +260,8 @@ impl Pools {
         self.refresh(pool);
     }
 
-    /// To be called after each call of the pool's core: whether it can spare a CPU or wants help may
-    /// have changed.
+    /// To be called after each call of the pool's core: whether it can spare a CPU or wants help
+    /// may have changed.
     #[inline]
     pub(crate) fn refresh(&mut self, pool: PoolNo) {
         let entry = &self.list[pool];

@@ -41,7 +41,8 @@ pub struct Stats {
 /// What it cost that managed pods help each other. Must not depend on how many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Helping {
-    /// Items that were queued, started or blocked, workers that were made, went idle or came back, and ticks.
+    /// Items that were queued, started or blocked, workers that were made, went idle or came back,
+    /// and ticks.
     pub occasions: u64,
     /// Pods of others that were looked at.
     pub visits: u64,
@@ -72,9 +73,9 @@ pub struct Progress {
     pub outstanding: u64,
 }
 
-/// What the real structures of a run would take in memory at its end, in bytes: the pools, workers and
-/// pwqs of the core, and the items. What a driver keeps around them (locks, threads and their stacks)
-/// is not counted, nor is the simulator's own.
+/// What the real structures of a run would take in memory at its end, in bytes: the pools, workers
+/// and pwqs of the core, and the items. What a driver keeps around them (locks, threads and their
+/// stacks) is not counted, nor is the simulator's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Pools, without what is below.

@@ -1,12 +1,13 @@
-//! Large runs: many CPUs, queues and items, every kind of queue, every affinity scope, a hotplug storm,
-//! all checkers. For finding out how cost grows.
+//! Large runs: many CPUs, queues and items, every kind of queue, every affinity scope, a hotplug
+//! storm, all checkers. For finding out how cost grows.
 //!
-//! Unlike the random runs of [`swarm`](crate::swarm) all sizes have the same mix, so they compare: half
-//! of the queues are per CPU, a fifth managed, the others unbound, ordered and bottom halves; unbound and
-//! managed ones have the scopes in turn. As in a real system a queue is used from a few CPUs, up to
-//! four, and one in a hundred from all. Items burn up to 60 µs and sleep as long, some announce
-//! it; one in eight queues itself again, one in twenty comes with a delay; some are taken back, and
-//! now and then a queue is flushed. Items come at such a rate that two thirds of the machine compute.
+//! Unlike the random runs of [`swarm`](crate::swarm) all sizes have the same mix, so they compare:
+//! half of the queues are per CPU, a fifth managed, the others unbound, ordered and bottom halves;
+//! unbound and managed ones have the scopes in turn. As in a real system a queue is used from a few
+//! CPUs, up to four, and one in a hundred from all. Items burn up to 60 µs and sleep as long, some
+//! announce it; one in eight queues itself again, one in twenty comes with a delay; some are taken
+//! back, and now and then a queue is flushed. Items come at such a rate that two thirds of the
+//! machine compute.
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ pub struct Size {
     pub items: usize,
 }
 
-/// The conditions of a large run: nothing goes wrong, but switches, new threads and reports of blocking
-/// take their time, and CPUs leave and come back, an eighth of them at once at most.
+/// The conditions of a large run: nothing goes wrong, but switches, new threads and reports of
+/// blocking take their time, and CPUs leave and come back, an eighth of them at once at most.
 #[must_use]
 pub fn config(seed: u64, size: Size) -> Config {
     let at_most = (size.shape.cpus() / 8).max(1);
@@ -147,8 +148,8 @@ fn with_requeue(ops: &[Op], item: usize) -> Arc<[Op]> {
     ops.iter().copied().chain([Op::Queue { item, cpu: None }]).collect()
 }
 
-/// A plan in which each of so many per-CPU queues is used once from every CPU: for what that takes in
-/// memory.
+/// A plan in which each of so many per-CPU queues is used once from every CPU: for what that takes
+/// in memory.
 #[must_use]
 pub fn touch_everything(shape: Shape, queues: usize) -> Plan {
     let spec = |n| QueueSpec {

@@ -34,7 +34,8 @@ pub struct QueueSpec {
     pub flags: Flags,
     /// Its limit; 0 means the default.
     pub max_active: u32,
-    /// Which CPUs one pool of it serves, if it is unbound or managed; `None`: the machine's default.
+    /// Which CPUs one pool of it serves, if it is unbound or managed; `None`: the machine's
+    /// default.
     pub scope: Option<Scope>,
 }
 
@@ -241,7 +242,8 @@ impl QueueSpec {
             }
             if self.max_active > 1 {
                 return fail(format!(
-                    "workqueue '{name}': an ordered queue runs one item at a time; leave max_active 0 or 1"
+                    "workqueue '{name}': an ordered queue runs one item at a time; leave \
+                     max_active 0 or 1"
                 ));
             }
         }

@@ -1,9 +1,9 @@
-//! Virtual topologies: nodes, caches, cores and threads, and the pods into which each affinity scope
-//! groups the CPUs.
+//! Virtual topologies: nodes, caches, cores and threads, and the pods into which each affinity
+//! scope groups the CPUs.
 //!
-//! CPUs are numbered through from node to node, cache to cache, core to core, so every pod is a range.
-//! Real machines number otherwise; a scheduler that only ever asks which CPUs form a pod does not
-//! notice.
+//! CPUs are numbered through from node to node, cache to cache, core to core, so every pod is a
+//! range. Real machines number otherwise; a scheduler that only ever asks which CPUs form a pod
+//! does not notice.
 
 use std::fmt;
 use std::ops::Range;
@@ -101,8 +101,8 @@ impl Shape {
         (Self::BigLittle, "big-little", "4 fast cores and 4 that take 2.5 times as long"),
     ];
 
-    /// A large machine of `cpus` CPUs or somewhat fewer: nodes of up to 512 CPUs, 16 CPUs per cache, two
-    /// threads per core, as far as the number allows.
+    /// A large machine of `cpus` CPUs or somewhat fewer: nodes of up to 512 CPUs, 16 CPUs per
+    /// cache, two threads per core, as far as the number allows.
     #[must_use]
     pub fn large(cpus: u32) -> Self {
         let threads = if cpus >= 8 { 2 } else { 1 };
@@ -198,7 +198,8 @@ impl FromStr for Shape {
             _ => {
                 let names: Vec<_> = Self::NAMED.iter().map(|(_, name, _)| *name).collect();
                 return Err(format!(
-                    "'{text}' is no topology: write NODESxCORESxTHREADS as in 2x32x2, NODESxCACHESxCORESxTHREADS as in 1x4x3x2, or {}",
+                    "'{text}' is no topology: write NODESxCORESxTHREADS as in 2x32x2, \
+                     NODESxCACHESxCORESxTHREADS as in 1x4x3x2, or {}",
                     names.join(", ")
                 ));
             }

@@ -1,5 +1,5 @@
-//! A BH context serves its CPU's pools as in the runtime: in visits, that of high priority first. Every expected
-//! time is worked out by hand.
+//! A BH context serves its CPU's pools as in the runtime: in visits, that of high priority first.
+//! Every expected time is worked out by hand.
 
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;

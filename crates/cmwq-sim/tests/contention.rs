@@ -38,7 +38,8 @@ fn load(cpus: u32, scope: Scope, one_producer: bool) -> Load {
     Load { cpus, scope, one_producer, burn: 20_000, load: 70, items: 4_000, seed: 7 }
 }
 
-/// A lock for all is wanted in proportion to the CPUs; one for each is not, unless one CPU queues everything.
+/// A lock for all is wanted in proportion to the CPUs; one for each is not, unless one CPU queues
+/// everything.
 #[test]
 fn one_lock_is_wanted_by_all_and_many_are_not() {
     let run = |cpus, scope, one| load(cpus, scope, one).run(HOLDS);

@@ -1,5 +1,5 @@
-//! The documented comparison of affinity scopes: its shape comes out, and nothing else is asked of a model that
-//! was calibrated on one of nine figures.
+//! The documented comparison of affinity scopes: its shape comes out, and nothing else is asked of
+//! a model that was calibrated on one of nine figures.
 
 use cmwq_sim::Nanos;
 use cmwq_sim::crypt::{self, Figures, ISSUERS, Way};

@@ -86,7 +86,10 @@ fn an_announced_wait_needs_no_report() {
     assert_eq!(outcome.violation, None);
     // The first sleeps until 20 ms while the second burns; then both workers leave after 300 s, or
     // stay.
-    let finished = |event: &&cmwq_sim::event::Event| matches!(event.what, cmwq_sim::event::What::Finished(what, _) if what.item == 1);
+    let finished = |event: &&cmwq_sim::event::Event| match event.what {
+        cmwq_sim::event::What::Finished(what, _) => what.item == 1,
+        _ => false,
+    };
     assert_eq!(outcome.events.iter().find(finished).map(|event| event.t), Some(MS));
 }
 
@@ -182,8 +185,9 @@ fn near_pods_help_first() {
 
 #[test]
 fn long_items_leave_their_queuer_alone_and_its_pod_helps_when_its_cpu_is_idle() {
-    // Other programs compute until 4 ms, then from 10 ms. Who queues at 0 ms on CPU 0 takes that pod, so the items go to the other one, where
-    // the first starts at 4 ms. CPU 0 is idle then, which its sentinel tells 0.1 ms later, and the pod takes the second item.
+    // Other programs compute until 4 ms, then from 10 ms. Who queues at 0 ms on CPU 0 takes that
+    // pod, so the items go to the other one, where the first starts at 4 ms. CPU 0 is idle then,
+    // which its sentinel tells 0.1 ms later, and the pod takes the second item.
     let mut scenario = scenario(2, &[Flag::Managed], &[(0, 0, COMPUTE), (0, 0, COMPUTE)]);
     scenario.works.iter_mut().for_each(|work| work.cpu = None);
     let faults = Faults { foreign_cpus: 1_000_000, foreign: (4 * MS, 6 * MS), ..Faults::default() };
@@ -249,14 +253,15 @@ fn a_cpu_of_4096_is_like_any_other() {
     assert_eq!(timeline.events[0].cpu, 4095);
 }
 
-/// A wait that is over has the CPU before anything new begins to wait. But what waits first costs nothing to
-/// begin: once the pool knows that, each item that ends lets another one begin, and the CPU computes without
-/// a gap.
+/// A wait that is over has the CPU before anything new begins to wait. But what waits first costs
+/// nothing to begin: once the pool knows that, each item that ends lets another one begin, and the
+/// CPU computes without a gap.
 #[test]
 fn items_that_wait_first_begin_while_others_compute() {
-    // One start each millisecond until the first item is back at 20 ms; 60 items of 2 ms then take until 140 ms
-    // at best. Those that begin while the pool is still learning come 4 ms apart, not 2, and are waited for: 10 ms.
-    // If nothing began before all that are back are done, the CPU would be idle for 20 ms twice.
+    // One start each millisecond until the first item is back at 20 ms; 60 items of 2 ms then take
+    // until 140 ms at best. Those that begin while the pool is still learning come 4 ms apart, not
+    // 2, and are waited for: 10 ms. If nothing began before all that are back are done, the CPU
+    // would be idle for 20 ms twice.
     let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, FETCH)).collect();
     let detect = Detect { blocked: MS, ..Detect::default() };
     let config = Config { detect, ..Config::exact(1) };

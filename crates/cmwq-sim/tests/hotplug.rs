@@ -44,10 +44,10 @@ fn starts_with(plan: &Plan, shape: &str, lending: bool) -> Vec<(Nanos, usize, u3
     outcome.events.iter().filter_map(start).collect()
 }
 
-/// CPU 1 leaves in the middle of its first item, which goes on on CPU 0. The pool is disassociated, so
-/// another worker starts the second item at once, on CPU 2, and a third one waits for CPU 0 until the first
-/// item is done at 10. When CPU 1 is back at 12, both return to it; they need it until 15 and 23, and
-/// only then the last item may start, on CPU 1.
+/// CPU 1 leaves in the middle of its first item, which goes on on CPU 0. The pool is disassociated,
+/// so another worker starts the second item at once, on CPU 2, and a third one waits for CPU 0
+/// until the first item is done at 10. When CPU 1 is back at 12, both return to it; they need it
+/// until 15 and 23, and only then the last item may start, on CPU 1.
 #[test]
 fn items_of_a_gone_cpu_run_elsewhere_until_it_is_back() {
     let away = [(5 * MS, Op::Offline(1)), (12 * MS, Op::Online(1))];
@@ -56,8 +56,8 @@ fn items_of_a_gone_cpu_run_elsewhere_until_it_is_back() {
     assert_eq!(starts(&plan, "1x3x1"), expected);
 }
 
-/// A managed pod without CPUs runs its items elsewhere, one after the other. CPU 0 is back at 15, in the middle of
-/// the second item, which returns to it and ends at 21.
+/// A managed pod without CPUs runs its items elsewhere, one after the other. CPU 0 is back at 15,
+/// in the middle of the second item, which returns to it and ends at 21.
 #[test]
 fn managed_items_of_a_gone_cpu_run_elsewhere_one_at_a_time() {
     let away = [(0, Op::Offline(0)), (15 * MS, Op::Online(0))];

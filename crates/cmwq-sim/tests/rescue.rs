@@ -54,7 +54,8 @@ fn starts(outcome: &Outcome) -> Vec<(usize, Nanos)> {
 }
 
 /// The pool never has a worker. Creation is tried when the first item is queued, which is when the
-/// 10 ms begin; then one item after the other, those of the other CPU when the first CPU's are done.
+/// 10 ms begin; then one item after the other, those of the other CPU when the first CPU's are
+/// done.
 #[test]
 fn without_a_single_worker_items_run_one_by_one() {
     let nap: &[Op] = &[Op::Sleep(2 * MS)];
@@ -70,8 +71,8 @@ fn without_a_single_worker_items_run_one_by_one() {
     }
 }
 
-/// One worker and its standby; the standby's standby cannot be had. They block at 0; what comes at 1
-/// is called for at 11. The plain item comes when a worker is free, at 500.
+/// One worker and its standby; the standby's standby cannot be had. They block at 0; what comes at
+/// 1 is called for at 11. The plain item comes when a worker is free, at 500.
 #[test]
 fn only_queues_with_a_rescuer_are_helped() {
     let wait: &[Op] = &[Op::Announced(500 * MS)];
@@ -94,8 +95,8 @@ fn a_rescuer_that_is_never_called_is_noticed() {
     assert_eq!((violation.checker, violation.at < 200 * MS), ("rescue", true), "{violation}");
 }
 
-/// Random plans in which all queues have rescuers, and no thread can ever be had: everything is done
-/// all the same.
+/// Random plans in which all queues have rescuers, and no thread can ever be had: everything is
+/// done all the same.
 #[test]
 fn rescuers_are_enough() {
     let mut nr_plans = 0;

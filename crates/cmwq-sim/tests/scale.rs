@@ -33,8 +33,8 @@ fn the_same_seed_gives_the_same_digest() {
     assert_eq!(run(64, 500, 10_000).digest, run(64, 500, 10_000).digest);
 }
 
-/// A machine on which nothing was queued has no pools; each queue that a CPU uses costs a pwq there,
-/// whatever the number of CPUs.
+/// A machine on which nothing was queued has no pools; each queue that a CPU uses costs a pwq
+/// there, whatever the number of CPUs.
 #[test]
 fn a_cpu_takes_memory_for_what_it_uses_only() {
     let structures = |cpus, queues| {

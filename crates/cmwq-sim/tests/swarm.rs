@@ -122,7 +122,8 @@ fn the_replay_command_has_what_was_asked_for() {
     let special = run_seed(3, &options);
     assert_eq!(
         special.replay(),
-        "cmwq sim --seed 3 --cpus 5 --items 9 --queues 2 --scope numa --hotplug --faults late,lost --sabotage never-lend"
+        "cmwq sim --seed 3 --cpus 5 --items 9 --queues 2 --scope numa --hotplug --faults \
+         late,lost --sabotage never-lend"
     );
 }
 

@@ -1,5 +1,5 @@
-//! The stall watchdog in virtual time: when it speaks is worked out by hand, and a checker that knows
-//! nothing of it agrees.
+//! The stall watchdog in virtual time: when it speaks is worked out by hand, and a checker that
+//! knows nothing of it agrees.
 
 use cmwq_sim::config::{Checks, Sabotage};
 use cmwq_sim::event::What;

@@ -1,7 +1,8 @@
-//! An item that never sleeps and one that waits behind it: for `cmwq dump --stuck`, `cmwq monitor` and `cmwq top`.
+//! An item that never sleeps and one that waits behind it: for `cmwq dump --stuck`, `cmwq monitor`
+//! and `cmwq top`.
 //!
-//! Prints its process id and stays until it is interrupted. The hog is an item of a per-CPU queue: after 10 ms the next
-//! item starts beside it, and `monitor` counts it under `CPUitsv`.
+//! Prints its process id and stays until it is interrupted. The hog is an item of a per-CPU queue:
+//! after 10 ms the next item starts beside it, and `monitor` counts it under `CPUitsv`.
 
 #![expect(clippy::print_stdout, reason = "it is what an example is for")]
 

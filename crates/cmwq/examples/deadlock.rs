@@ -1,4 +1,5 @@
-//! Two ordered queues whose items flush each other: neither ever ends. For trying what shows it: `cmwq dump --stuck PID`.
+//! Two ordered queues whose items flush each other: neither ever ends. For trying what shows it:
+//! `cmwq dump --stuck PID`.
 //!
 //! It says `ready PID` once both wait, and stays so until it is killed.
 #![expect(clippy::print_stdout, reason = "an example prints")]

@@ -1,5 +1,6 @@
-//! Takes so many thousand items one way through a queue, for `.ci/instructions`, which counts the instructions. Everything
-//! is in turn, so that the same happens each time: either items are queued, or they are run. To be run on one CPU.
+//! Takes so many thousand items one way through a queue, for `.ci/instructions`, which counts the
+//! instructions. Everything is in turn, so that the same happens each time: either items are
+//! queued, or they are run. To be run on one CPU.
 
 use std::error::Error;
 use std::sync::{Arc, Barrier};
@@ -99,7 +100,8 @@ fn behind_a_gate(wq: &Workqueue, queue: impl FnOnce()) {
     wq.flush();
 }
 
-/// Each item finds its pod idle, and leaves it so; the pods are as far from each other as they can be.
+/// Each item finds its pod idle, and leaves it so; the pods are as far from each other as they can
+/// be.
 fn far_apart(wq: &Workqueue, last_cpu: usize, batches: usize, body: fn()) {
     let work = Work::new(body);
     for n in 0..batches * BATCH {
@@ -121,7 +123,8 @@ fn helped(wq: &Workqueue, batches: usize) {
     for _ in 0..batches * BATCH {
         wq.queue_work_on(0, &work);
         work.flush();
-        // Whoever has run it goes idle before the next one comes: with two pods there is nobody else.
+        // Whoever has run it goes idle before the next one comes: with two pods there is nobody
+        // else.
         (0..YIELDS).for_each(|_| thread::yield_now());
     }
     gate.wait();

@@ -1,8 +1,10 @@
-//! Empty items, and nothing else: `item_cost embedded 100` runs 100 batches of 500 reusable items on a per-CPU queue,
-//! `item_cost closure 100` as many closures. Everything happens on one worker: an item queues a batch, and itself behind it.
+//! Empty items, and nothing else: `item_cost embedded 100` runs 100 batches of 500 reusable items
+//! on a per-CPU queue, `item_cost closure 100` as many closures. Everything happens on one worker:
+//! an item queues a batch, and itself behind it.
 //!
-//! The instructions of one item, queueing and running, are what valgrind's callgrind counts on that thread (the one with the
-//! most) for many batches, less what it counts for few, by the items between them:
+//! The instructions of one item, queueing and running, are what valgrind's callgrind counts on that
+//! thread (the one with the most) for many batches, less what it counts for few, by the items
+//! between them:
 //!
 //! ```sh
 //! cargo build --release -p cmwq --example item_cost

@@ -1,4 +1,5 @@
-//! Statistics of queues and pools as Prometheus reads them: `cargo run -p cmwq --features metrics --example metrics`.
+//! Statistics of queues and pools as Prometheus reads them: `cargo run -p cmwq --features metrics
+//! --example metrics`.
 //!
 //! A program that is scraped gives `render()`'s text to whoever asks for `/metrics`.
 

@@ -1,9 +1,11 @@
-//! What tracing costs per item, in CPU time of the process: off and on by turns, in batches that a ring can hold, while
-//! nobody reads. CPU time, because a machine that does other things as well stretches the time of day.
+//! What tracing costs per item, in CPU time of the process: off and on by turns, in batches that a
+//! ring can hold, while nobody reads. CPU time, because a machine that does other things as well
+//! stretches the time of day.
 //!
-//! Built with `RUSTFLAGS="--cfg cmwq_no_trace"` the hooks are not there, and the first number is what "off" has to be
-//! compared with. `trace_cost 10 off` makes 10 rounds, all of them off: instructions per item are what valgrind's callgrind counts
-//! for many rounds, less what it counts for few, by the items between them.
+//! Built with `RUSTFLAGS="--cfg cmwq_no_trace"` the hooks are not there, and the first number is
+//! what "off" has to be compared with. `trace_cost 10 off` makes 10 rounds, all of them off:
+//! instructions per item are what valgrind's callgrind counts for many rounds, less what it counts
+//! for few, by the items between them.
 
 #![expect(clippy::print_stdout, reason = "it is what an example is for")]
 

@@ -1,5 +1,6 @@
-//! Runs so many empty items, every fourth on a queue called `quarter` and the rest on `load`, with CMWQ_TRACE set, without
-//! ever outrunning the trace: after each batch it waits until the file has all of it. For `.ci/trace-check`.
+//! Runs so many empty items, every fourth on a queue called `quarter` and the rest on `load`, with
+//! CMWQ_TRACE set, without ever outrunning the trace: after each batch it waits until the file has
+//! all of it. For `.ci/trace-check`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@ pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod in_process;
 pub mod legacy;
+pub(crate) mod observing;
 pub(crate) mod on_cpu;
-pub(crate) mod panic;
 pub(crate) mod places;
 #[doc(hidden)]
 pub mod raw;
@@ -13,7 +13,6 @@ pub(crate) mod rcu;
 pub(crate) mod scope;
 pub(crate) mod set_param;
 pub(crate) mod shutdown;
-pub(crate) mod stats;
 pub mod system;
 pub(crate) mod work;
 pub(crate) mod workqueue;

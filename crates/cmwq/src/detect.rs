@@ -1,8 +1,7 @@
-//! Who is blocked, and who computes: evidence about threads. What it means is decided by `cmwq-core`.
+//! Who is blocked, and who computes: evidence about threads. What it means is decided by
+//! `cmwq-core`.
 
 pub(crate) mod hog;
-pub(crate) mod meter;
 pub(crate) mod method;
 pub(crate) mod sentinel;
 pub(crate) mod ticking;
-pub(crate) mod verify;

@@ -3,12 +3,12 @@
 pub(crate) mod attrs;
 pub(crate) mod away;
 pub(crate) mod bh;
-pub(crate) mod crew;
 pub(crate) mod current;
 pub(crate) mod delayed;
+pub(crate) mod detection;
 pub(crate) mod draining;
 pub(crate) mod flushing;
-#[cfg_attr(any(loom, shuttle), path = "engine/fork_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "engine/fork_model.rs")]
 pub(crate) mod fork;
 pub(crate) mod freezing;
 pub(crate) mod grab;
@@ -16,10 +16,12 @@ pub(crate) mod invoke;
 pub(crate) mod lengths;
 pub(crate) mod limit;
 pub(crate) mod link;
+pub(crate) mod meter;
 pub(crate) mod params;
 pub(crate) mod plan;
 pub(crate) mod pods;
 pub(crate) mod pool;
+pub(crate) mod readers;
 pub(crate) mod reclaim;
 pub(crate) mod rescuer;
 pub(crate) mod runtime;

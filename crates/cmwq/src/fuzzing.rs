@@ -1,8 +1,8 @@
-//! What fuzzers do with the texts that this crate reads: one module for each target of `fuzz/`, with one function
-//! that takes any bytes and checks whatever can be said of the outcome.
+//! What fuzzers do with the texts that this crate reads: one module for each target of `fuzz/`,
+//! with one function that takes any bytes and checks whatever can be said of the outcome.
 //!
-//! The same functions run in `cargo test`, with cases that are made of the seeds in `fuzz/seeds`: [`cases`].
-//! `CMWQ_SEED` and `CMWQ_FUZZ_CASES` say which and how many.
+//! The same functions run in `cargo test`, with cases that are made of the seeds in `fuzz/seeds`:
+//! [`cases`]. `CMWQ_SEED` and `CMWQ_FUZZ_CASES` say which and how many.
 
 #[cfg(test)]
 mod cases;

@@ -27,46 +27,48 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and workers do.
-//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them from outside of
-//!   the process.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`], [`show_all_workqueues`]: what queues and
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and
 //!   workers do.
+//! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
+//!   from outside of the process.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
+//!   [`show_all_workqueues`]: what queues and workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
-//! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel; `docs/compat.md`
-//!   in the repository has every name of its interface.
+//! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel;
+//!   `docs/compat.md` in the repository has every name of its interface.
 //!
 //! # What it does to a process
 //!
 //! Threads are created as items need them and leave when they have been idle for 300 s; a process
 //! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
 //! mask. A panic in a function never takes a worker or another item with it. Settings come from the
-//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences the notices about what
-//! is degraded; a program with privileges of its own (set-user-ID, file capabilities) reads no variable. A function that does not
-//! return, because C code in it ends the thread or a C++ exception leaves it, ends the process with a word. After `fork` the
-//! child has fresh pools behind the same handles, and the parent's items stay the parent's. The
-//! process may end at any time; [`shutdown`] is for those who want to leave nothing running.
+//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences
+//! the notices about what is degraded; a program with privileges of its own (set-user-ID, file
+//! capabilities) reads no variable. A function that does not return, because C code in it ends the
+//! thread or a C++ exception leaves it, ends the process with a word. After `fork` the child has
+//! fresh pools behind the same handles, and the parent's items stay the parent's. The process may
+//! end at any time; [`shutdown`] is for those who want to leave nothing running.
 //!
 //! # Features
 //!
-//! `stacks` (off): reports of [stalls](watchdog) have the stacks of the items in the way. Without it the library
-//! depends on nothing but `libc`, and reports name the functions in the way.
+//! `stacks` (off): reports of [stalls](watchdog) have the stacks of the items in the way. Without
+//! it the library depends on nothing but `libc`, and reports name the functions in the way.
 //!
-//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first [`RcuWork`] is
-//! queued; see [`set_grace_periods`].
+//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first
+//! [`RcuWork`] is queued; see [`set_grace_periods`].
 //!
-//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the `metrics` crate and
-//! its exporters, such as Prometheus.
+//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the
+//! `metrics` crate and its exporters, such as Prometheus.
 //!
 //! `tracing` (off): items as spans and events of the `tracing` crate.
 //!
 //! `usdt` (off): USDT probes, for `perf` and `bpftrace`.
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
-#![cfg_attr(any(loom, shuttle), allow(dead_code))]
+#![cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code))]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!(
@@ -76,10 +78,10 @@ compile_error!(
 mod api;
 mod detect;
 mod engine;
-#[cfg(all(any(test, fuzzing), not(any(loom, shuttle))))]
+#[cfg(all(any(test, fuzzing), not(any(cmwq_loom, cmwq_shuttle))))]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, any(cmwq_loom, cmwq_shuttle)))]
 mod models;
 mod observe;
 mod os;
@@ -88,40 +90,38 @@ pub use api::builder::Builder;
 pub use api::closure::{JoinError, JoinHandle};
 pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::legacy;
+pub use api::observing::show_one_workqueue;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
-pub use api::panic::set_panic_handler;
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
     unbound_cpumask,
 };
 #[doc(hidden)]
 pub use api::raw;
-pub use api::rcu::{
-    GracePeriods, RcuFunc, RcuHead, RcuReadGuard, RcuWork, rcu_read_lock, set_grace_periods,
-};
+pub use api::rcu::{GracePeriods, RcuFunc, RcuHead, RcuWork, set_grace_periods};
 pub use api::scope::{Scope, ScopedJoinHandle};
 pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
-pub use api::stats::Stats;
 pub use api::system;
-pub use api::work::{Busy, DelayedWork, Work, WorkId, current_work};
+pub use api::work::{DelayedWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
 pub use engine::attrs::{Attrs, Sched};
 pub use engine::current::blocking;
+pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
+pub use engine::readers::{RcuReadGuard, rcu_read_lock};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use engine::title::set_worker_desc;
 pub use observe::control;
 pub use observe::doctor;
 pub use observe::doctor::{Diagnosis, diagnose};
 pub use observe::inspect;
-#[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+#[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub use observe::metrics;
-pub use observe::show::{
-    Report, report, show_all_workqueues, show_freezable_workqueues, show_one_workqueue,
-};
-#[cfg(not(any(loom, shuttle)))]
+pub use observe::show::{Report, report, show_all_workqueues, show_freezable_workqueues};
+pub use observe::stats::Stats;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use observe::sysfs;
 #[doc(hidden)]
 pub use observe::trace;
@@ -131,4 +131,5 @@ pub use os::error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use os::foreign;
 pub use os::notice::notices;
+pub use os::panic::set_panic_handler;
 pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};

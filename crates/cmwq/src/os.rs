@@ -1,15 +1,17 @@
-//! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the environment,
-//! and the primitives that are made of them. Knows of no room.
+//! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the
+//! environment, and the primitives that are made of them. Knows of no room.
 
 pub(crate) mod clock;
 pub(crate) mod countdown;
+pub(crate) mod crew;
 pub(crate) mod environment;
 pub(crate) mod error;
 #[doc(hidden)]
 pub mod foreign;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
 pub(crate) mod notice;
+pub(crate) mod panic;
 pub(crate) mod park;
 pub(crate) mod published;
 pub(crate) mod sense;

@@ -1,4 +1,5 @@
-//! What a user of the published crate writes: the public interface, nothing hidden, default features.
+//! What a user of the published crate writes: the public interface, nothing hidden, default
+//! features.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
-//! `CMWQ_DEBUG=objects`: the lives of items, from their initialisation to the end of their memory, so that what
-//! would corrupt a pool's lists is said, and prevented, before it does.
+//! `CMWQ_DEBUG=objects`: the lives of items, from their initialisation to the end of their memory,
+//! so that what would corrupt a pool's lists is said, and prevented, before it does.
 //!
-//! What an item is doing is not followed but looked up when there is a question: an item that is known lies in
-//! memory that holds an item still, or else somebody failed to say that it does not.
+//! What an item is doing is not followed but looked up when there is a question: an item that is
+//! known lies in memory that holds an item still, or else somebody failed to say that it does not.
 //!
-//! KERNEL: `work_debug_descr` of debugobjects — same: initialising or freeing what is queued is said and the item is
-//! cancelled first; an item that was never initialised is not queued (there it is, after the warning).
+//! KERNEL: `work_debug_descr` of debugobjects — same: initialising or freeing what is queued is
+//! said and the item is cancelled first; an item that was never initialised is not queued (there it
+//! is, after the warning).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -53,7 +54,8 @@ std::thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `what`, unless the thread is here already: what is freed here may be told of by a wrapper of `free`.
+/// Does `what`, unless the thread is here already: what is freed here may be told of by a wrapper
+/// of `free`.
 fn once<R>(otherwise: R, what: impl FnOnce() -> R) -> R {
     if IS_INSIDE.replace(true) {
         return otherwise;
@@ -92,7 +94,8 @@ pub(super) fn may_be_queued(item: *mut WorkItem) -> bool {
             objects(|known| known.insert(item.addr(), object));
         } else {
             raw::say(format!(
-                "work item {item:p} is queued and was not initialised, or its memory was freed since: it is not queued"
+                "work item {item:p} is queued and was not initialised, or its memory was freed \
+                 since: it is not queued"
             ));
         }
         is_declared

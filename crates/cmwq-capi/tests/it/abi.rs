@@ -1,5 +1,6 @@
-//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A change of it is
-//! seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it anew.
+//! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A
+//! change of it is seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it
+//! anew.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -10,7 +11,8 @@ use crate::support::{compiler, crate_dir, include_dir, run, scratch, succeed};
 use crate::symbols::{exported, listed};
 
 const HEAD: &str = "\
-# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the headers and the library.
+# The binary interface of libcmwq on 64-bit Linux, made by a test (tests/it/abi.rs) from the \
+headers and the library.
 # Lines that go or change break programs that are compiled already.
 ";
 
@@ -133,8 +135,8 @@ fn the_interface_is_what_was_blessed() {
     );
 }
 
-/// Lines of a released interface that compiled programs rely on and that are gone or changed. Declarations and macros
-/// are for compilers, except that a changed declaration is a changed call.
+/// Lines of a released interface that compiled programs rely on and that are gone or changed.
+/// Declarations and macros are for compilers, except that a changed declaration is a changed call.
 fn breaks<'a>(released: &'a str, now: &str) -> Vec<&'a str> {
     let mut is_binary = false;
     let relied_on = released.lines().filter(|line| {
@@ -150,17 +152,21 @@ fn soname_of(text: &str) -> Option<&str> {
     text.lines().find(|line| line.starts_with("soname "))
 }
 
-/// What was released and what is: who breaks the first gives the library another name, so that old programs do not
-/// start with it.
+/// What was released and what is: who breaks the first gives the library another name, so that old
+/// programs do not start with it.
 fn complaint(released: &str, now: &str) -> Option<String> {
     let gone = breaks(released, now);
     let is_other = soname_of(released) != soname_of(now);
     (!gone.is_empty() && !is_other).then(|| {
-        format!("programs that are compiled rely on what is gone: {gone:#?}\nCount up the number in `soname`.")
+        format!(
+            "programs that are compiled rely on what is gone: {gone:#?}\nCount up the number \
+                 in `soname`."
+        )
     })
 }
 
-/// `abi-released.txt` is the interface of the last release (`.ci/release`); before the first there is none.
+/// `abi-released.txt` is the interface of the last release (`.ci/release`); before the first there
+/// is none.
 #[test]
 fn a_break_of_what_was_released_changes_the_soname() {
     let read = |name: &str| std::fs::read_to_string(crate_dir().join(name));

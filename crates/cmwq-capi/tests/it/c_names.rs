@@ -1,5 +1,5 @@
-//! What our headers declare, read from the compiler's preprocessed output: just enough of C's grammar for headers
-//! that are written as ours are.
+//! What our headers declare, read from the compiler's preprocessed output: just enough of C's
+//! grammar for headers that are written as ours are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,8 @@ impl Names {
             || self.structs.values().flatten().any(|member| member == name)
     }
 
-    /// Keeps the lines that come from our headers, without the macros' definitions, which are noted.
+    /// Keeps the lines that come from our headers, without the macros' definitions, which are
+    /// noted.
     fn take_macros(&mut self, output: &str) -> String {
         let ours = include_dir().display().to_string();
         let (mut is_ours, mut text) = (false, String::new());

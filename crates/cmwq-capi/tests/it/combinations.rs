@@ -1,5 +1,6 @@
-//! Ways for the library to get into a process, and what the process may do besides: `LD_PRELOAD`, `fork`, static
-//! linking with glibc and musl. (`dlopen` and `dlclose` are in `programs`; threads of the program's own are everywhere.)
+//! Ways for the library to get into a process, and what the process may do besides: `LD_PRELOAD`,
+//! `fork`, static linking with glibc and musl. (`dlopen` and `dlclose` are in `programs`; threads
+//! of the program's own are everywhere.)
 
 use std::path::PathBuf;
 use std::process::Command;

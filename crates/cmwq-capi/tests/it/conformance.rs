@@ -1,6 +1,6 @@
-//! The traces of a real kernel, if they are at hand: `CMWQ_CONFORMANCE` names a folder with `kref_fuzz.c` and the files
-//! `home` and `strict` with what the kernel printed for seeds 1 to `CMWQ_CONFORMANCE_SEEDS` (3 if that is not said).
-//! Needs two CPUs.
+//! The traces of a real kernel, if they are at hand: `CMWQ_CONFORMANCE` names a folder with
+//! `kref_fuzz.c` and the files `home` and `strict` with what the kernel printed for seeds 1 to
+//! `CMWQ_CONFORMANCE_SEEDS` (3 if that is not said). Needs two CPUs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ fn fuzz(dir: &Path, is_told: bool) -> Option<PathBuf> {
     program(name, &dir.join("kref_fuzz.c"), &flags)
 }
 
-/// The lines by their step; the last steps of a seed are a race that the script itself loses or wins.
+/// The lines by their step; the last steps of a seed are a race that the script itself loses or
+/// wins.
 fn steps(text: &str) -> BTreeMap<&str, &str> {
     let lines = text.lines().map(|line| line.strip_prefix("KREF-F ").unwrap_or(line));
     lines

@@ -19,22 +19,30 @@ static void func(struct work_struct *work) { (void)work; }
 static DECLARE_WORK(one, func);
 static DECLARE_DELAYED_WORK(two, func);
 static DECLARE_DEFERRABLE_WORK(three, func);
-struct holder { int number; struct work_struct work; struct delayed_work dwork; struct rcu_work rwork; };
+struct holder \
+{ int number; struct work_struct work; struct delayed_work dwork; struct rcu_work rwork; };
 int use(struct holder *holder, struct workqueue_struct *wq);
 int use(struct holder *holder, struct workqueue_struct *wq)
 {
 	struct holder *back = from_work(back, &holder->work, work);
-	struct workqueue_struct *made = alloc_workqueue(\"%s-%d\", WQ_UNBOUND | WQ_HIGHPRI, 4, \"name\", 1);
+	struct workqueue_struct *made = alloc_workqueue(\"%s-%d\", WQ_UNBOUND | WQ_HIGHPRI, 4,
+		\"name\", 1);
 	struct workqueue_struct *ordered = alloc_ordered_workqueue(\"%s\", WQ_MEM_RECLAIM, \"name\");
 	struct workqueue_struct *plain = alloc_ordered_workqueue(\"name\", 0);
-	struct workqueue_struct *old = create_workqueue(\"a\"), *single = create_singlethread_workqueue(\"b\");
+	struct workqueue_struct *old = create_workqueue(\"a\"), *single =
+		create_singlethread_workqueue(\"b\");
 	struct workqueue_struct *freezable = create_freezable_workqueue(\"c\");
 
-	struct workqueue_struct *mapped = alloc_workqueue_lockdep_map(\"%d\", WQ_PERCPU, 0, (struct lockdep_map *)0, 1);
-	struct workqueue_struct *line = alloc_ordered_workqueue_lockdep_map(\"%s\", 0, (struct lockdep_map *)0, \"l\");
-	struct workqueue_struct *owned = devm_alloc_workqueue((struct device *)holder, \"%d\", WQ_PERCPU, 0, 1);
-	struct workqueue_struct *kept = devm_alloc_ordered_workqueue((struct device *)holder, \"%d\", 0, 1);
-	unsigned long mask = WORK_STRUCT_PWQ_MASK | WORK_STRUCT_FLAG_MASK | WORK_OFFQ_FLAG_MASK | WORK_OFFQ_LEFT;
+	struct workqueue_struct *mapped = alloc_workqueue_lockdep_map(\"%d\", WQ_PERCPU, 0, (struct
+		lockdep_map *)0, 1);
+	struct workqueue_struct *line = alloc_ordered_workqueue_lockdep_map(\"%s\", 0, (struct
+		lockdep_map *)0, \"l\");
+	struct workqueue_struct *owned = devm_alloc_workqueue((struct device *)holder, \"%d\",
+		WQ_PERCPU, 0, 1);
+	struct workqueue_struct *kept = devm_alloc_ordered_workqueue((struct device *)holder,
+		\"%d\", 0, 1);
+	unsigned long mask = WORK_STRUCT_PWQ_MASK | WORK_STRUCT_FLAG_MASK | WORK_OFFQ_FLAG_MASK |
+		WORK_OFFQ_LEFT;
 
 	INIT_RCU_WORK(&holder->rwork, func);
 	INIT_RCU_WORK_ONSTACK(&holder->rwork, func);
@@ -60,7 +68,8 @@ int use(struct holder *holder, struct workqueue_struct *wq)
 	schedule_work(&one);
 	schedule_delayed_work(&two, HZ);
 	mod_delayed_work(wq, &three, 2 * HZ);
-	return mask && mapped && line && owned && kept && to_rcu_work(&holder->rwork.work) == &holder->rwork &&
+	return mask && mapped && line && owned && kept && to_rcu_work(&holder->rwork.work) ==
+		&holder->rwork &&
 	       back == holder && made && ordered && plain && old && single && freezable &&
 	       work_pending(&one) && delayed_work_pending(&two) &&
 	       to_delayed_work(&two.work) == &two && two.timer.expires;

@@ -1,5 +1,6 @@
-//! What `install.sh` puts where, as a package maker would call it, and that every example is built and runs with
-//! what is installed: with the shared library, with the archive, and without any shared library.
+//! What `install.sh` puts where, as a package maker would call it, and that every example is built
+//! and runs with what is installed: with the shared library, with the archive, and without any
+//! shared library.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

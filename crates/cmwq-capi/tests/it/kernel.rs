@@ -1,7 +1,7 @@
-//! The programs in `tests/kernel`, which use the kernel's names only: one for each documented assertion about what
-//! runs when (`a_ordered` to `o_timer_in_drain`, and `scenarios`), and the rest with one row for each entry of the
-//! interface. Each row is a process, and a test. Those in `tests/clients` use the interface as three well-known parts
-//! of the kernel do.
+//! The programs in `tests/kernel`, which use the kernel's names only: one for each documented
+//! assertion about what runs when (`a_ordered` to `o_timer_in_drain`, and `scenarios`), and the
+//! rest with one row for each entry of the interface. Each row is a process, and a test. Those in
+//! `tests/clients` use the interface as three well-known parts of the kernel do.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -70,7 +70,11 @@ rows! {
         one_at_a_time_in_order,
     }
     alloc as "alloc" {
-        alloc_workqueue ["is too long", "max_active 100000 of workqueue", "max_active -3 of workqueue"],
+        alloc_workqueue [
+            "is too long",
+            "max_active 100000 of workqueue",
+            "max_active -3 of workqueue"
+        ],
         devm_alloc_workqueue,
         alloc_ordered_workqueue,
         alloc_workqueue_lockdep_map,
@@ -79,7 +83,8 @@ rows! {
         create_singlethread_workqueue ["the limit of workqueue 'single' cannot be changed"],
         destroy_workqueue,
         alloc_workqueue_attrs,
-        apply_workqueue_attrs ["workqueue 'percpu': attributes can be changed of unbound and ordered queues only"],
+        apply_workqueue_attrs ["workqueue 'percpu': attributes can be changed of unbound and \
+                                ordered queues only"],
         workqueue_set_max_active,
         workqueue_set_min_active ["'percpu'"],
         workqueue_sysfs_register,
@@ -93,7 +98,13 @@ rows! {
         current_is_workqueue_mem_reclaim,
         set_worker_desc,
         print_worker_info ["Workqueue: asked", "(described)"],
-        show_workqueues ["workqueue asked: flags=", "in-flight:", "inactive:", "Showing busy workqueues and worker pools", "Showing freezable workqueues"],
+        show_workqueues [
+            "workqueue asked: flags=",
+            "in-flight:",
+            "inactive:",
+            "Showing busy workqueues and worker pools",
+            "Showing freezable workqueues"
+        ],
         core_hooks,
         freeze_workqueues,
         affinity_scopes,
@@ -130,7 +141,9 @@ rows! {
         wq_cpu_intensive,
         wq_sysfs,
         wq_power_efficient,
-        wq_percpu ["has neither WQ_PERCPU nor WQ_UNBOUND; WQ_PERCPU assumed", "has both WQ_PERCPU and WQ_UNBOUND; WQ_PERCPU dropped"],
+        wq_percpu ["has neither WQ_PERCPU nor WQ_UNBOUND; WQ_PERCPU assumed", "has both WQ_PERCPU \
+                                                                               and WQ_UNBOUND; \
+                                                                               WQ_PERCPU dropped"],
         wq_destroying_and_draining,
         wq_ordered,
         wq_legacy,

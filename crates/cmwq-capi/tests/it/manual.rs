@@ -1,4 +1,5 @@
-//! The manual: a page for each symbol, pages that are well-formed, and references that lead somewhere.
+//! The manual: a page for each symbol, pages that are well-formed, and references that lead
+//! somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

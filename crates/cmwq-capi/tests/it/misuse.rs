@@ -43,23 +43,27 @@ fn items_that_were_never_initialised() {
 
 #[test]
 fn items_on_a_list_of_somebody_else() {
-    let line = "work item 0xN (count_run) is queued while its entry is on a list of somebody else's: it is not queued";
+    let line = "work item 0xN (count_run) is queued while its entry is on a list of somebody \
+                else's: it is not queued";
     check("linked", "", &[line]);
     check("linked", "objects", &[line]);
 }
 
 #[test]
 fn waiting_for_oneself() {
-    let queue = "workqueue 'line' is flushed from inside one of its own items (item 0xN, flush_itself), which would wait for \
+    let queue = "workqueue 'line' is flushed from inside one of its own items (item 0xN, \
+                 flush_itself), which would wait for \
                  itself for ever; the call returns without waiting";
-    let item = "a work item of workqueue 'line' is flushed from inside its own function (item 0xN, flush_itself) and would wait \
+    let item = "a work item of workqueue 'line' is flushed from inside its own function (item \
+                0xN, flush_itself) and would wait \
                 for itself for ever; the call returns without waiting";
     check("itself", "", &[queue, item]);
 }
 
 #[test]
 fn queueing_on_a_destroyed_queue() {
-    let line = "workqueue 'gone' is being drained, destroyed or shut down and takes only what its own items queue: count_run was \
+    let line = "workqueue 'gone' is being drained, destroyed or shut down and takes only what its \
+                own items queue: count_run was \
                 not queued, and will not be said again";
     check("destroyed", "", &[line]);
 }
@@ -70,16 +74,20 @@ fn initialising_a_live_item() {
         "again",
         "objects",
         &[
-            "work item 0xN (count_run): it is initialised again while it is queued on workqueue 'line'; it is cancelled first",
-            "work item 0xN (count_run): it is initialised again while its timer is armed; it is cancelled first",
+            "work item 0xN (count_run): it is initialised again while it is queued on workqueue \
+             'line'; it is cancelled first",
+            "work item 0xN (count_run): it is initialised again while its timer is armed; it is \
+             cancelled first",
         ],
     );
 }
 
 const FREED: [&str; 3] = [
-    "work item 0xN (count_run): it is freed while it is queued on workqueue 'line'; it is cancelled first",
+    "work item 0xN (count_run): it is freed while it is queued on workqueue 'line'; it is \
+     cancelled first",
     "work item 0xN (count_run): it is freed while its timer is armed; it is cancelled first",
-    "work item 0xN (count_run): it is freed while it waits for a grace period, which cannot be cancelled",
+    "work item 0xN (count_run): it is freed while it waits for a grace period, which cannot be \
+     cancelled",
 ];
 
 #[test]
@@ -95,7 +103,8 @@ fn freeing_with_a_wrapped_free() {
 
 #[test]
 fn queueing_what_is_unknown() {
-    let line = "work item 0xN is queued and was not initialised, or its memory was freed since: it is not queued";
+    let line = "work item 0xN is queued and was not initialised, or its memory was freed since: \
+                it is not queued";
     check("unknown", "objects", &[line]);
 }
 
@@ -105,9 +114,11 @@ fn leaving_a_live_item_on_the_stack() {
         "on_stack",
         "objects",
         &[
-            "work item on a stack 0xN (count_run): its stack frame is left while it is queued on workqueue 'line'; it is \
+            "work item on a stack 0xN (count_run): its stack frame is left while it is queued on \
+             workqueue 'line'; it is \
              cancelled first",
-            "work item on a stack 0xN (count_run): its stack frame is left while its timer is armed; it is cancelled first",
+            "work item on a stack 0xN (count_run): its stack frame is left while its timer is \
+             armed; it is cancelled first",
         ],
     );
 }

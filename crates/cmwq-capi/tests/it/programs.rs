@@ -180,8 +180,8 @@ fn a_program_with_types_of_its_own() {
     check("own_types", &["-DCMWQ_NO_KERNEL_SHIMS"]);
 }
 
-/// Code carried over from a kernel, with the small headers that come with the library and with those that such code
-/// brings itself, which the library's then give way to.
+/// Code carried over from a kernel, with the small headers that come with the library and with
+/// those that such code brings itself, which the library's then give way to.
 #[test]
 fn a_client_with_and_without_headers_of_its_own() {
     let source = crate_dir().join("tests/c/client.c");

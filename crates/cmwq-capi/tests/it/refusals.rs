@@ -1,5 +1,5 @@
-//! What C programs do that no function can do for them: there is an answer, or one line and the end, and never a
-//! panic.
+//! What C programs do that no function can do for them: there is an answer, or one line and the
+//! end, and never a panic.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -172,7 +172,8 @@ fn an_exception_that_leaves_a_function_ends_the_process_with_a_word() {
     check_escape("c++", "exit");
 }
 
-/// `exit` ends the thread's own data, too, as far as C++ and Rust go, and is nothing to complain of.
+/// `exit` ends the thread's own data, too, as far as C++ and Rust go, and is nothing to complain
+/// of.
 #[test]
 fn a_function_may_end_the_process() {
     for place in ["line", "bh", "call"] {

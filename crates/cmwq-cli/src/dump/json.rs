@@ -16,8 +16,8 @@ pub(super) fn document(value: &impl Serialize) -> String {
     text.unwrap_or_default() + "\n"
 }
 
-/// All sections. Sets of CPUs are lists as the kernel writes them (`0-3,8`); times are nanoseconds of
-/// `CLOCK_MONOTONIC`.
+/// All sections. Sets of CPUs are lists as the kernel writes them (`0-3,8`); times are nanoseconds
+/// of `CLOCK_MONOTONIC`.
 pub(super) fn report(seen: &Snapshot, left_out: LeftOut) -> String {
     document(&json!({
         "pid": seen.pid,

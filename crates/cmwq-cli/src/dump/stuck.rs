@@ -15,7 +15,8 @@ pub(super) struct Busy {
     tid: u32,
     pool: Option<u32>,
     queue: String,
-    /// The item's function; of a reusable item the outermost of its frames that is the program's own.
+    /// The item's function; of a reusable item the outermost of its frames that is the program's
+    /// own.
     function: String,
     /// Where it is now, in the program's own code.
     at: Option<String>,
@@ -97,7 +98,8 @@ fn state(pid: u32, tid: u32, thread: Option<Thread>) -> String {
     }
 }
 
-/// The part of a worker's stack that is about its item: down to the program's function that was queued.
+/// The part of a worker's stack that is about its item: down to the program's function that was
+/// queued.
 pub(crate) fn down_to_item(stack: &[Place]) -> &[Place] {
     let item = &stack[..stack.iter().position(is_call).unwrap_or(stack.len())];
     // What is between that and the call is the same for all.

@@ -86,7 +86,8 @@ fn pools(out: &mut String, seen: &Snapshot) {
     for pool in &seen.pools {
         let _ = write!(
             out,
-            "pool[{:0id_width$}] flags=0x{:02x} ref={:ref_width$} nice={:3} idle/workers={:3}/{:3} ",
+            "pool[{:0id_width$}] flags=0x{:02x} ref={:ref_width$} nice={:3} \
+             idle/workers={:3}/{:3} ",
             pool.id,
             pool_flags(pool),
             pool.refs,

@@ -1,7 +1,7 @@
 //! The names, files and lines that a file with code has for its functions.
 //!
-//! The file is another process's, who may have made it to do harm: it is read once and whole ([`Budget`]), and
-//! what it says is bounded where it could be repeated or unpacked without end.
+//! The file is another process's, who may have made it to do harm: it is read once and whole
+//! ([`Budget`]), and what it says is bounded where it could be repeated or unpacked without end.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

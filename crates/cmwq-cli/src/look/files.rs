@@ -1,6 +1,7 @@
 //! Reading files that another process names: they may be anything, and change while they are read.
 //!
-//! They are read, not mapped: of a mapping whose file becomes shorter nothing is left, and the reader dies of that.
+//! They are read, not mapped: of a mapping whose file becomes shorter nothing is left, and the
+//! reader dies of that.
 
 use std::fs::{self, File};
 use std::io::Read as _;

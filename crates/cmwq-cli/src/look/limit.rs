@@ -1,7 +1,7 @@
 //! Showing a part of what there is far too much of.
 //!
-//! A process may have tens of thousands of queues, pools and workers, or say that it has. What is left out is
-//! counted and told; `--all` shows it.
+//! A process may have tens of thousands of queues, pools and workers, or say that it has. What is
+//! left out is counted and told; `--all` shows it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Which code a process has mapped from where, as `/proc/PID/maps` tells, and where the files are to be had.
+//! Which code a process has mapped from where, as `/proc/PID/maps` tells, and where the files are
+//! to be had.
 
 use std::borrow::Cow;
 use std::fs;
@@ -51,8 +52,8 @@ impl Mapping {
         harmless(path.rsplit('/').next().unwrap_or_default())
     }
 
-    /// The file, if it can be had: of process `pid`, which may see other files than this one, or has deleted it; or,
-    /// without a process, where it was.
+    /// The file, if it can be had: of process `pid`, which may see other files than this one, or
+    /// has deleted it; or, without a process, where it was.
     pub(super) fn file(&self, pid: Option<u32>) -> Option<PathBuf> {
         let mut candidates = Vec::new();
         let is_there = !self.is_vdso() && !self.path.ends_with(DELETED);

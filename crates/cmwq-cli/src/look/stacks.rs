@@ -1,8 +1,8 @@
 //! The stacks of another process's threads.
 //!
-//! A thread is seized and stopped for as long as it takes to read its registers and walk its stack, a millisecond or
-//! two, and then let go; one that was stopped before stays stopped. A system call that waits goes on afterwards, as it
-//! does after a stop by a signal.
+//! A thread is seized and stopped for as long as it takes to read its registers and walk its stack,
+//! a millisecond or two, and then let go; one that was stopped before stays stopped. A system call
+//! that waits goes on afterwards, as it does after a stop by a signal.
 
 use std::cell::Cell;
 use std::io::IoSliceMut;
@@ -136,11 +136,13 @@ fn refusal(errno: Errno) -> String {
             let yama =
                 std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
             match yama.trim() {
-                "" | "0" => "the kernel does not let you trace it (another tracer, its capabilities, or a seccomp \
+                "" | "0" => "the kernel does not let you trace it (another tracer, its \
+                             capabilities, or a seccomp \
                              filter)"
                     .to_owned(),
                 scope => format!(
-                    "the kernel does not let you trace it: kernel.yama.ptrace_scope is {scope}; root may, if it is not 3"
+                    "the kernel does not let you trace it: kernel.yama.ptrace_scope is {scope}; \
+                     root may, if it is not 3"
                 ),
             }
         }

@@ -1,8 +1,8 @@
 //! Names, files and lines of a process's functions.
 //!
-//! The process knows addresses, and says what its closures' functions are for; of others, files' symbol tables and debug
-//! information have names. Files are read when the first function in them is asked for. A function whose file is gone, or
-//! has no names, is shown by file and offset.
+//! The process knows addresses, and says what its closures' functions are for; of others, files'
+//! symbol tables and debug information have names. Files are read when the first function in them
+//! is asked for. A function whose file is gone, or has no names, is shown by file and offset.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,13 +33,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether the function's name tells where it belongs: short debug information has none that do.
+    /// Whether the function's name tells where it belongs: short debug information has none that
+    /// do.
     pub(crate) fn has_path(&self) -> bool {
         let name = &self.function;
         name.starts_with('<') || name.split('<').next().is_some_and(|front| front.contains("::"))
     }
 
-    /// Whether the source is the standard library's, or cmwq's: `cmwq/src/wq.rs`, `cmwq-0.1.0/src/wq.rs`.
+    /// Whether the source is the standard library's, or cmwq's: `cmwq/src/wq.rs`,
+    /// `cmwq-0.1.0/src/wq.rs`.
     pub(crate) fn is_in_library_file(&self) -> bool {
         let Some(file) = &self.file else { return false };
         if file.starts_with("library/")
@@ -158,7 +160,8 @@ impl Symbols {
         name.unwrap_or_else(|| format!("{}+{at:#x}", map.name()))
     }
 
-    /// What is at an address, the innermost of inlined functions first. `is_return`: it is where a call returns to.
+    /// What is at an address, the innermost of inlined functions first. `is_return`: it is where a
+    /// call returns to.
     pub(crate) fn places(&mut self, address: u64, is_return: bool) -> Vec<Place> {
         let probe = if is_return { address.saturating_sub(1) } else { address };
         let nameless = |module: &str| {
@@ -174,7 +177,8 @@ impl Symbols {
         if places.is_empty() {
             places = nameless(&map.name());
         }
-        // The outermost one has the code, and thus a symbol, which has a path where short debug information has none.
+        // The outermost one has the code, and thus a symbol, which has a path where short debug
+        // information has none.
         if let Some(last) = places.last_mut()
             && !last.has_path()
             && let Some(symbol) = code.symbol(at)

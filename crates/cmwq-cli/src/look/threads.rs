@@ -30,8 +30,8 @@ pub(crate) enum Sched {
     Stopped,
 }
 
-/// One look at each, and a second one, a tick later, at those that want to run: who then has used no CPU is
-/// preempted. `None`: gone.
+/// One look at each, and a second one, a tick later, at those that want to run: who then has used
+/// no CPU is preempted. `None`: gone.
 pub(crate) fn look(pid: u32, tids: &[u32]) -> Vec<Option<Thread>> {
     let mut seen: Vec<_> = tids.iter().map(|tid| thread(pid, *tid)).collect();
     let wants = |thread: &Option<Thread>| matches!(thread, Some(it) if it.state == Sched::OnCpu);

@@ -32,7 +32,9 @@ pub(super) fn modules(
 fn bias(file: &object::File<'_>, map: &Mapping) -> Option<u64> {
     let offset = if map.is_vdso() { 0 } else { map.offset };
     let mut segments = file.segments();
-    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let executable = object::elf::PF_X.0;
+    let is_code =
+        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & executable != 0);
     let segment = segments.find(|segment| {
         if !is_code(segment.flags()) {
             return false;

@@ -90,7 +90,8 @@ fn named(name: &str) -> Result<u32, String> {
     for pid in &named {
         match Target::open(*pid) {
             Ok(_) => open.push(*pid),
-            // One with that name that shows nothing may be a thread's or shell's namesake, another one tells more.
+            // One with that name that shows nothing may be a thread's or shell's namesake, another
+            // one tells more.
             Err(OpenError::NotCmwq) if refused.is_some() => {}
             Err(error) => refused = Some(format!("process {pid} ({name}): {error}")),
         }

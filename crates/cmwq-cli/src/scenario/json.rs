@@ -45,7 +45,10 @@ mod tests {
         let scenario = named::find("doc-max3").unwrap();
         let timeline = run_scenario(&scenario).unwrap();
         let text = write(&Chart::new(String::new(), &scenario, &timeline));
-        let first = r#"{"events":[{"t_ms":0.0,"work":"w0","event":"start","cpu":0,"worker":1},{"t_ms":5.0,"#;
+        let first = concat!(
+            r#"{"events":[{"t_ms":0.0,"work":"w0","event":"start","cpu":0,"#,
+            r#""worker":1},{"t_ms":5.0,"#
+        );
         assert!(text.starts_with(first), "{text}");
         assert!(text.ends_with("],\"makespan_ms\":25.0}\n"), "{text}");
     }

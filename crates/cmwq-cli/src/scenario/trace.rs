@@ -64,7 +64,10 @@ fn slice(chart: &Chart<'_>, span: &Span, pid: u32, tid: u64, name: &str) -> Valu
 
 /// What the lanes are called, and their order.
 fn names(chart: &Chart<'_>) -> Vec<Value> {
-    let meta = |what: &str, pid: u32, tid: u64, name: &str| json!({"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}});
+    let meta = |what: &str, pid: u32, tid: u64, name: &str| {
+        json!({"name": what, "ph": "M", "pid": pid, "tid": tid,
+            "args": {"name": name}})
+    };
     let mut names =
         vec![meta("process_name", WORKS, 0, "works"), meta("process_name", CPUS, 0, "CPUs")];
     for work in 0..chart.scenario.works.len() {

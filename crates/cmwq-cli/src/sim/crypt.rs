@@ -90,7 +90,8 @@ fn json(document: &Document<'_>) -> String {
 fn text(document: &Document<'_>) -> String {
     let mut text = String::from(
         "                          simulated                                          documented\n\
-         issuers  queue              MiB/s   CPU %  remote %  to system %             MiB/s   CPU %  to system %\n",
+         issuers  queue              MiB/s   CPU %  remote %  to system %             MiB/s   CPU \
+         %  to system %\n",
     );
     for row in document.rows {
         let range = format!("({:+.1} to {:+.1})", row.ratio_percent_min, row.ratio_percent_max);
@@ -98,7 +99,8 @@ fn text(document: &Document<'_>) -> String {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "{issuers:>7}  {queue:<14} {mib_per_s:>9.1} {cpu_percent:>7.2} {remote_percent:>9.1} {:>+7.2} {range:<16}",
+            "{issuers:>7}  {queue:<14} {mib_per_s:>9.1} {cpu_percent:>7.2} {remote_percent:>9.1} \
+             {:>+7.2} {range:<16}",
             row.ratio_percent
         );
         let there = row

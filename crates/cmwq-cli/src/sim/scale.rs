@@ -159,8 +159,8 @@ fn cpu_time() -> Duration {
     Duration::try_from(now).expect("CPU time is not negative")
 }
 
-/// The kernel forgets the highest memory use of this process so far. Where it may not, the figures of
-/// later rungs are those of the largest one so far.
+/// The kernel forgets the highest memory use of this process so far. Where it may not, the figures
+/// of later rungs are those of the largest one so far.
 fn forget_peak_rss() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -34,8 +34,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Signals, and the end of process `pid`. From now on SIGINT, SIGTERM and SIGHUP do not end this process by
-    /// themselves.
+    /// Signals, and the end of process `pid`. From now on SIGINT, SIGTERM and SIGHUP do not end
+    /// this process by themselves.
     pub(super) fn of_process(pid: u32) -> io::Result<Self> {
         let (sender, receiver) = channel();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::model::{DecisionRow, Effect, Model, PoolRow, QueueRow, WorkerRow};
 use super::sample::Process;
 
-/// Times are seconds before the look; rates are those between this look and the one before, `null` in the first.
+/// Times are seconds before the look; rates are those between this look and the one before, `null`
+/// in the first.
 pub(super) fn line(model: &Model, timestamp: f64) -> String {
     let now = &model.now;
     let decisions = model.decisions();

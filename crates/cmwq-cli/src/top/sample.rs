@@ -23,7 +23,8 @@ pub(super) struct Sample {
     pub(super) queues: Vec<Queue>,
     pub(super) pools: Vec<Pool>,
     pub(super) workers: Vec<Worker>,
-    /// Queues, pools and workers that the mapping had no room for, and records that were changing all the time.
+    /// Queues, pools and workers that the mapping had no room for, and records that were changing
+    /// all the time.
     pub(super) not_shown: u64,
 }
 

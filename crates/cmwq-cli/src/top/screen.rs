@@ -36,8 +36,8 @@ pub(super) fn check_terminal() -> Result<(), ExitCode> {
     Err(ExitCode::from(exit::FAILED))
 }
 
-/// Shows the process until the user has had enough. The terminal is given back whatever happens: also when a signal
-/// ends this, and when it panics.
+/// Shows the process until the user has had enough. The terminal is given back whatever happens:
+/// also when a signal ends this, and when it panics.
 pub(super) fn run(mut taker: Taker, mut model: Model, mut ui: Ui) -> Result<(), ExitCode> {
     ui.has_colours = paint::has_screen_colours();
     let events = Events::of_process(taker.pid()).map_err(|error| failed(&error))?;
@@ -99,7 +99,8 @@ fn watch(
     }
 }
 
-/// Until the next look. One who has paused looks no more, and nothing changes of a process that has ended.
+/// Until the next look. One who has paused looks no more, and nothing changes of a process that has
+/// ended.
 fn time_left(model: &Model, ui: &Ui, last_look: Instant) -> Duration {
     if ui.is_paused || model.now.process == Process::Ended {
         return Duration::from_secs(3600);
@@ -122,8 +123,8 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     terminal.show_cursor()?;
     ratatui::restore();
     kill_process(getpid(), Signal::TSTP)?;
-    // Its screen is empty, and all is drawn. `clear` would ask the terminal for the cursor, whose answer the thread gets
-    // that reads keys.
+    // Its screen is empty, and all is drawn. `clear` would ask the terminal for the cursor, whose
+    // answer the thread gets that reads keys.
     *terminal = take_terminal()?;
     Ok(())
 }

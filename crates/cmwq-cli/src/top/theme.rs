@@ -1,4 +1,5 @@
-//! Styles that are legible on light and dark screens: the terminal's own two colours, and few of middling brightness.
+//! Styles that are legible on light and dark screens: the terminal's own two colours, and few of
+//! middling brightness.
 
 use ratatui::style::{Color, Modifier, Style};
 

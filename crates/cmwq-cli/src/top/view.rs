@@ -1,7 +1,7 @@
 //! The screen: a function of what is known and what is to be seen. Pure.
 //!
-//! From the top: the process; its sum or what is looked into; the lists' names; one list; the row under the cursor in
-//! words; keys.
+//! From the top: the process; its sum or what is looked into; the lists' names; one list; the row
+//! under the cursor in words; keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -34,7 +34,8 @@ pub(super) fn because(model: &Model, pool: &Pool, decision: &Decision) -> String
         Reason::MaxActive => behind(model, pool),
         Reason::Blocked => "it waits in its item, so another one may run".to_owned(),
         Reason::Hog => format!(
-            "an item used the CPU for {} without sleeping: it counts no more, and another one may run beside it",
+            "an item used the CPU for {} without sleeping: it counts no more, and another one may \
+             run beside it",
             format::duration(model.now.hog_thresh_ns)
         ),
         Reason::Created => "somebody must be idle before an item starts, and nobody was".to_owned(),

@@ -1,8 +1,9 @@
 //! What runs already when a trace begins: of a process that hangs, that is all there is.
 //!
-//! Workers have shown it ([`cmwq::inspect`]) before anybody traced; here it becomes the events that nobody saw, at the time at which
-//! the trace begins. What ran for less than [`COARSE`] then is left out: workers may show its beginning as that much earlier
-//! than it was, so that the trace may have it, too.
+//! Workers have shown it ([`cmwq::inspect`]) before anybody traced; here it becomes the events that
+//! nobody saw, at the time at which the trace begins. What ran for less than [`COARSE`] then is
+//! left out: workers may show its beginning as that much earlier than it was, so that the trace may
+//! have it, too.
 
 use std::io;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(super) fn now() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Tells what the process ran when it was `begin`. Tracing is on since then, so that what ends, ends in the trace.
+/// Tells what the process ran when it was `begin`. Tracing is on since then, so that what ends,
+/// ends in the trace.
 pub(super) fn hand_on(
     pid: u32,
     begin: u64,

@@ -1,9 +1,9 @@
 //! The trace event format that Perfetto and chrome://tracing read, written as it comes.
 //!
-//! Groups of tracks: the *process* with a track per thread (what it runs, blocked within that, and what it queues),
-//! *CPUs* (what runs there; a blocked item is not there), *queues* (the runs of each queue's items, side by side), and
-//! counters (items waiting per queue, workers running per pool). Arrows lead from queueing to running: both slices name
-//! the same `bind_id`.
+//! Groups of tracks: the *process* with a track per thread (what it runs, blocked within that, and
+//! what it queues), *CPUs* (what runs there; a blocked item is not there), *queues* (the runs of
+//! each queue's items, side by side), and counters (items waiting per queue, workers running per
+//! pool). Arrows lead from queueing to running: both slices name the same `bind_id`.
 //!
 //! Times are microseconds of `CLOCK_MONOTONIC`, with three decimals.
 
@@ -174,7 +174,10 @@ impl<W: Write> Chrome<W> {
         if !self.named.insert((pid, tid)) {
             return Ok(());
         }
-        let meta = |what: &str, tid, name: &str| serde_json::json!({"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}});
+        let meta = |what: &str, tid, name: &str| {
+            serde_json::json!({"name": what, "ph": "M", "pid": pid, "tid": tid,
+            "args": {"name": name}})
+        };
         let group = match pid {
             CPUS => Some("CPUs"),
             QUEUES => Some("queues"),

@@ -1,8 +1,9 @@
 //! A trace of a running process.
 //!
-//! The process's trace lies in a memfd, which is found among its open files: so who may trace it is who may look into
-//! its `/proc/PID/fd`, which is who may attach a debugger. Nothing in the process has to run for that. Tracing ends with
-//! this command, however it ends: the process believes a lease, which has to be renewed.
+//! The process's trace lies in a memfd, which is found among its open files: so who may trace it is
+//! who may look into its `/proc/PID/fd`, which is who may attach a debugger. Nothing in the process
+//! has to run for that. Tracing ends with this command, however it ends: the process believes a
+//! lease, which has to be renewed.
 
 use std::fs;
 use std::io;
@@ -46,7 +47,8 @@ impl Live {
         }
         let Some(path) = found.first() else {
             return Err(format!(
-                "process {pid} uses no workqueues of cmwq (or has not yet), or closed the file descriptors it did not know"
+                "process {pid} uses no workqueues of cmwq (or has not yet), or closed the file \
+                 descriptors it did not know"
             ));
         };
         if found.len() > 1 {
@@ -101,7 +103,8 @@ impl Live {
             let round = self.session.round(|ring, words| merge.push(ring, words))?;
             if round.has_lapsed {
                 message::say(
-                    "this came too late to keep tracing on (stopped, or without a CPU for 3 s); what happened meanwhile is \
+                    "this came too late to keep tracing on (stopped, or without a CPU for 3 s); \
+                     what happened meanwhile is \
                      missing from here on",
                 );
             }

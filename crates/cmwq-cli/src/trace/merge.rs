@@ -1,8 +1,9 @@
 //! From what the rings hold to one sequence of events with times, threads and queues' names.
 //!
-//! A round empties all rings, so what comes in later rounds is younger than its beginning: but for what a thread had
-//! stamped and not yet written. So what is older than the beginning of the round *before* the last is handed on, in
-//! order; the rest waits. An event that is later than that is handed on when it comes. Memory is what two rounds bring.
+//! A round empties all rings, so what comes in later rounds is younger than its beginning: but for
+//! what a thread had stamped and not yet written. So what is older than the beginning of the round
+//! *before* the last is handed on, in order; the rest waits. An event that is later than that is
+//! handed on when it comes. Memory is what two rounds bring.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,8 +1,8 @@
 //! Who runs what: events in, spans out.
 //!
-//! A run is an item's stay on a worker, from `execute_start` to `execute_end`. It consists of segments: running, and
-//! blocked where somebody noticed. What lacks its start is left out; what lacks its end is ended when the
-//! worker runs something else, or with the trace.
+//! A run is an item's stay on a worker, from `execute_start` to `execute_end`. It consists of
+//! segments: running, and blocked where somebody noticed. What lacks its start is left out; what
+//! lacks its end is ended when the worker runs something else, or with the trace.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ use cmwq::trace::Kind;
 
 use super::merge::Timed;
 
-/// LIMIT: items that were queued and not started. More are possible only of items that are cancelled.
+/// LIMIT: items that were queued and not started. More are possible only of items that are
+/// cancelled.
 const MAX_QUEUED: usize = 1 << 20;
 
 /// An item on a worker.

@@ -1,4 +1,5 @@
-//! A trace as a picture that can be printed: a lane per CPU, and a lane per item, or per worker where items are many.
+//! A trace as a picture that can be printed: a lane per CPU, and a lane per item, or per worker
+//! where items are many.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -64,7 +65,8 @@ fn picture(title: &str, timeline: &Timeline, window: &Range<u64>) -> (Picture, V
         lanes(timeline, |span| Some(span.work), |work| item_label(timeline, work))
     } else {
         notes.push(format!(
-            "{items} items, so each lane is a worker; --from and --to, or a REGEX, to see fewer than {} items",
+            "{items} items, so each lane is a worker; --from and --to, or a REGEX, to see fewer \
+             than {} items",
             MOST_ITEMS + 1
         ));
         lanes(timeline, |span| Some(span.worker), |worker| format!("worker {worker}"))
@@ -151,7 +153,8 @@ fn bar(timeline: &Timeline, span: &Span, colour: usize) -> Bar {
     Bar { from: span.from, to: span.to, is_thin: span.is_blocked, colour, hint }
 }
 
-/// Makes one bar of several of one kind, if each, and what is between them, is too short to be seen: there may be millions.
+/// Makes one bar of several of one kind, if each, and what is between them, is too short to be
+/// seen: there may be millions.
 fn join_short(bars: &mut Vec<Bar>, least: u64) {
     // Of each kind: the one that grows, and of how many it is made.
     let mut growing: BTreeMap<(bool, usize), (Bar, usize)> = BTreeMap::new();

@@ -30,7 +30,8 @@ impl<W: Write> Sink for Text<W> {
                 let asked = if requested == ANY_CPU { "any".into() } else { requested.to_string() };
                 writeln!(
                     self.0,
-                    " work struct={:#x} function={function} workqueue={queue} req_cpu={asked} cpu={} pool={}",
+                    " work struct={:#x} function={function} workqueue={queue} req_cpu={asked} \
+                     cpu={} pool={}",
                     e.work, e.pool_cpu, e.pool
                 )
             }

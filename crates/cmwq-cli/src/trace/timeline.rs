@@ -1,6 +1,7 @@
 //! A trace as values, for pictures and scripts: items and their spans.
 //!
-//! Unlike [`chrome`](super::chrome) this keeps everything in memory, so it is for traces, or parts of traces, that a picture can show.
+//! Unlike [`chrome`](super::chrome) this keeps everything in memory, so it is for traces, or parts
+//! of traces, that a picture can show.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! Processes and servers that mean harm to who looks at them: nothing hangs, dies, or takes memory without end, and
-//! nothing that they say reaches the terminal as a command.
+//! Processes and servers that mean harm to who looks at them: nothing hangs, dies, or takes memory
+//! without end, and nothing that they say reaches the terminal as a command.
 
 mod forge;
 mod servers;

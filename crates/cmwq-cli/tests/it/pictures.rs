@@ -111,7 +111,8 @@ fn about(ns: u64, kind: u64, tid: u64) -> [u64; 6] {
     [ns, kind, u64::MAX, 0, 0, tid | u64::from(u32::MAX) << 32]
 }
 
-/// Three items on two CPUs: one sleeps for a while, and another one takes its CPU meanwhile; one still runs at the end.
+/// Three items on two CPUs: one sleeps for a while, and another one takes its CPU meanwhile; one
+/// still runs at the end.
 fn small(folder: &Path) {
     let [fetch, parse, store] = [(1, 0x100, 0xf0), (1, 0x200, 0xf1), (2, 0x300, 0xf2)];
     let mut trace = Trace::of("a <program> & more");
@@ -179,7 +180,8 @@ fn a_window_of_a_trace_is_a_picture() {
     assert!(support::stderr(&late).contains("nothing ran in this window; the trace is 19 ms long"));
 }
 
-/// 20,000 runs of 300 items, each shorter than can be seen, by three workers: lanes are workers, and the picture is small.
+/// 20,000 runs of 300 items, each shorter than can be seen, by three workers: lanes are workers,
+/// and the picture is small.
 #[test]
 fn a_long_trace_is_a_small_picture() {
     let folder = tempfile::tempdir().unwrap();

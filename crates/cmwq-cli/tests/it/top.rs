@@ -25,8 +25,8 @@ use crate::support::{check_code, stderr};
 /// For everything that only a broken or overloaded machine does not do in time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A queue `narrow` with one item that waits and two behind it, a queue `spins` with one that computes, and a queue
-/// `idle`. A line on standard input lets `narrow` go on.
+/// A queue `narrow` with one item that waits and two behind it, a queue `spins` with one that
+/// computes, and a queue `idle`. A line on standard input lets `narrow` go on.
 #[test]
 #[ignore = "a program for other tests"]
 fn program() {
@@ -133,7 +133,8 @@ impl Screen {
         self.user.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Takes what the program has written. `false`: there was nothing for a while, or there will be nothing any more.
+    /// Takes what the program has written. `false`: there was nothing for a while, or there will be
+    /// nothing any more.
     fn read(&mut self) -> bool {
         let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let mut fds = [PollFd::new(&self.user, PollFlags::IN)];

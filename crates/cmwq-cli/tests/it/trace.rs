@@ -28,7 +28,8 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// Begins, and returns when it has. The lines are read all the time, so that the tool never waits.
+    /// Begins, and returns when it has. The lines are read all the time, so that the tool never
+    /// waits.
     fn begin(wq: &Workqueue, arguments: &[&str]) -> Self {
         let pid = std::process::id().to_string();
         let mut tool = cmwq()

@@ -1,8 +1,8 @@
 //! Alarms that were false: the sentinel of a CPU ran although nobody was blocked.
 //!
-//! It got its small share beside a CPU hog, or the pool's workers crowd on another CPU. In the first case the
-//! scheduler itself makes the next time rare, so the sentinel is armed again at once. Alarms in quick
-//! succession are the second case, and wait for the tick.
+//! It got its small share beside a CPU hog, or the pool's workers crowd on another CPU. In the
+//! first case the scheduler itself makes the next time rare, so the sentinel is armed again at
+//! once. Alarms in quick succession are the second case, and wait for the tick.
 //!
 //! KERNEL: no twin.
 
@@ -31,8 +31,8 @@ pub const fn after_false(last: Nanos, now: Nanos) -> AfterFalse {
     }
 }
 
-/// Whether an alarm was false. `nr_blocked`: workers that the look it caused found blocked. `has_to_watch`:
-/// work still waits, or others wait for the CPUs here.
+/// Whether an alarm was false. `nr_blocked`: workers that the look it caused found blocked.
+/// `has_to_watch`: work still waits, or others wait for the CPUs here.
 #[inline]
 #[must_use]
 pub const fn is_false(nr_blocked: usize, has_to_watch: bool) -> bool {

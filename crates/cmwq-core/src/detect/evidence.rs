@@ -6,8 +6,9 @@ use crate::ids::Nanos;
 
 /// How many of the workers believed blocked are looked at in one go, to see whether they are back.
 pub const SLEEPERS_PER_LOOK: usize = 8;
-/// Where nothing but the CPU time of a thread can be had, it is taken for blocked when so many looks in a row
-/// have found it standing still. It may only be starved of CPU; that costs one worker too many, for a while.
+/// Where nothing but the CPU time of a thread can be had, it is taken for blocked when so many
+/// looks in a row have found it standing still. It may only be starved of CPU; that costs one
+/// worker too many, for a while.
 pub const STILL_LOOKS: u32 = 3;
 
 /// What a look tells.
@@ -61,15 +62,16 @@ pub trait Senses {
     fn switched(&mut self) -> Option<Switch>;
     /// How it spent the time since this was last asked; `None`: that cannot be told.
     fn used(&mut self) -> Option<Used>;
-    /// Whether its state is one of waiting for something else than a CPU; `None`: that cannot be told.
+    /// Whether its state is one of waiting for something else than a CPU; `None`: that cannot be
+    /// told.
     fn is_blocked(&mut self) -> Option<bool>;
     /// Counts a look that found it standing still: how many there have been in a row.
     fn stood_still(&mut self) -> u32;
 }
 
-/// Whether a worker that is believed to run is blocked. `patient`: the caller comes back at intervals, so the
-/// cheap look at the CPU time may spare the dearer one at the state: who had a CPU nearly all the time most
-/// probably has it now.
+/// Whether a worker that is believed to run is blocked. `patient`: the caller comes back at
+/// intervals, so the cheap look at the CPU time may spare the dearer one at the state: who had a
+/// CPU nearly all the time most probably has it now.
 pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
     match thread.switched() {
         Some(Switch::Blocked) => return Seen::Blocked,
@@ -88,7 +90,8 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
     }
 }
 
-/// Whether a worker that is believed blocked is back. One that did not run since the last look cannot be.
+/// Whether a worker that is believed blocked is back. One that did not run since the last look
+/// cannot be.
 pub fn is_back(thread: &mut impl Senses) -> bool {
     match thread.switched() {
         Some(switch) => switch == Switch::Runnable,

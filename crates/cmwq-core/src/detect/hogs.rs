@@ -1,17 +1,18 @@
 //! CPU hogs: who is one, how many a pool may have, and whose are named.
 //!
-//! An item that uses the CPU for long without sleeping keeps the others of its CPU waiting although it never
-//! blocks. Once it has used the CPU for the threshold it is taken for CPU-intensive
-//! ([`PoolState::worker_cpu_intensive`](crate::PoolState::worker_cpu_intensive)), and the next item starts
-//! beside it. The tick looks, and it comes only while work waits: so running items costs nothing, the measure
-//! begins with the first tick of a run, and an item is found at most one tick late.
+//! An item that uses the CPU for long without sleeping keeps the others of its CPU waiting although
+//! it never blocks. Once it has used the CPU for the threshold it is taken for CPU-intensive
+//! ([`PoolState::worker_cpu_intensive`](crate::PoolState::worker_cpu_intensive)), and the next item
+//! starts beside it. The tick looks, and it comes only while work waits: so running items costs
+//! nothing, the measure begins with the first tick of a run, and an item is found at most one tick
+//! late.
 //!
-//! On a per-CPU queue a hog is a mistake, and named. A managed queue is made for computing: there at most
-//! as many hogs as the pod has CPUs are taken out of the count, so that a short item waits for one long
-//! one only, and a load of long items does not end in a thread for each.
+//! On a per-CPU queue a hog is a mistake, and named. A managed queue is made for computing: there
+//! at most as many hogs as the pod has CPUs are taken out of the count, so that a short item waits
+//! for one long one only, and a load of long items does not end in a thread for each.
 //!
-//! KERNEL: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`. Differs: there the
-//! scheduler's tick looks, at every CPU, and a pool has as many hogs as there are.
+//! KERNEL: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`. Differs:
+//! there the scheduler's tick looks, at every CPU, and a pool has as many hogs as there are.
 
 use crate::ids::Nanos;
 use crate::place::PoolKind;
@@ -22,13 +23,14 @@ pub const HOG_THRESH_NS: Nanos = 10_000_000;
 const MAX_THRESH_NS: Nanos = 1_000_000_000;
 /// Machines of fewer BogoMIPS are slow.
 const FAST_BOGOMIPS: u64 = 4_000;
-/// LIMIT: functions whose hogs are counted. KERNEL: `WCI_MAX_ENTS` — same: further ones are not reported.
+/// LIMIT: functions whose hogs are counted. KERNEL: `WCI_MAX_ENTS` — same: further ones are not
+/// reported.
 pub const MAX_HOG_FUNCTIONS: usize = 128;
 /// Looks for sleeps are made whenever this part of the threshold was used.
 const PARTS: Nanos = 8;
 
-/// The threshold, in nanoseconds of CPU time, of a machine whose first CPU has so many BogoMIPS; `None`:
-/// nobody knows. KERNEL: `wq_cpu_intensive_thresh_init` — same.
+/// The threshold, in nanoseconds of CPU time, of a machine whose first CPU has so many BogoMIPS;
+/// `None`: nobody knows. KERNEL: `wq_cpu_intensive_thresh_init` — same.
 #[must_use]
 pub const fn default_thresh(bogomips: Option<u64>) -> Nanos {
     match bogomips {
@@ -41,8 +43,8 @@ pub const fn default_thresh(bogomips: Option<u64>) -> Nanos {
     }
 }
 
-/// How many more hogs are taken out of the count in a pool of this kind that may run `concurrency` workers.
-/// `nr_hogs`: how many it has, which is asked only where it matters.
+/// How many more hogs are taken out of the count in a pool of this kind that may run `concurrency`
+/// workers. `nr_hogs`: how many it has, which is asked only where it matters.
 #[must_use]
 pub fn room(kind: PoolKind, concurrency: u32, nr_hogs: impl FnOnce() -> u32) -> u32 {
     match kind {
@@ -57,8 +59,8 @@ pub const fn is_mistake(kind: PoolKind) -> bool {
     !matches!(kind, PoolKind::Managed)
 }
 
-/// Whether the hog that is the `count`th of its function is reported: from the threshold on, each time twice
-/// as rarely; with a threshold of 0 never. KERNEL: `wq_cpu_intensive_report` — same.
+/// Whether the hog that is the `count`th of its function is reported: from the threshold on, each
+/// time twice as rarely; with a threshold of 0 never. KERNEL: `wq_cpu_intensive_report` — same.
 #[must_use]
 pub const fn is_reported(count: u64, warning_thresh: u64) -> bool {
     warning_thresh != 0 && count >= warning_thresh && (count + 1 - warning_thresh).is_power_of_two()
@@ -75,8 +77,8 @@ pub struct Evidence {
     pub now: Nanos,
 }
 
-/// How long a worker has been using the CPU since it last slept, as far as looks can tell. Looked at by one
-/// thread, at intervals.
+/// How long a worker has been using the CPU since it last slept, as far as looks can tell. Looked
+/// at by one thread, at intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HogWatch {
     /// The run that is measured.
@@ -107,8 +109,8 @@ impl HogWatch {
         self.run = 0;
     }
 
-    /// Whether the worker, which runs, has used the CPU for `thresh` nanoseconds without a sleep. `sleeps`
-    /// counts how often its thread has slept, if that can be had; it is dear.
+    /// Whether the worker, which runs, has used the CPU for `thresh` nanoseconds without a sleep.
+    /// `sleeps` counts how often its thread has slept, if that can be had; it is dear.
     #[must_use]
     pub fn judge(
         &mut self,

@@ -1,6 +1,7 @@
 //! The adaptive tick: at which intervals the workers of pools whose work waits are looked at.
 //!
-//! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so nobody has to look.
+//! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so nobody has to
+//! look.
 
 use crate::ids::Nanos;
 
@@ -12,8 +13,9 @@ pub const TICK_SHORTEST_NS: Nanos = 100_000;
 pub const TICK_LONGEST_ALONE_NS: Nanos = 1_000_000;
 /// The longest interval where a better source tells of blocked workers first: 4 ms.
 pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
-/// The interval doubles after so many ticks in a row that let nobody start. Where other programs keep the CPUs
-/// busy the sentinel comes late and the tick finds blocked workers, so it stays short there.
+/// The interval doubles after so many ticks in a row that let nobody start. Where other programs
+/// keep the CPUs busy the sentinel comes late and the tick finds blocked workers, so it stays short
+/// there.
 pub const FRUITLESS_TICKS: u32 = 8;
 /// The tick looks at a pool so many times more after its work has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
@@ -55,18 +57,18 @@ impl Tick {
         Self { longest: role.longest(), interval: TICK_FIRST_NS, fruitless: 0 }
     }
 
-    /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds it
-    /// comes.
+    /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds
+    /// it comes.
     #[must_use]
     pub const fn begin(&mut self) -> Nanos {
         self.interval = TICK_FIRST_NS;
         self.interval
     }
 
-    /// The tick has looked at all pools that are watched: after how many nanoseconds it comes again.
-    /// `has_woken`: it found somebody blocked in whose place another worker could start, so nothing better
-    /// told of it, and the tick matters. By halves, since now and then a tick is only a few microseconds
-    /// faster than the sentinel.
+    /// The tick has looked at all pools that are watched: after how many nanoseconds it comes
+    /// again. `has_woken`: it found somebody blocked in whose place another worker could start, so
+    /// nothing better told of it, and the tick matters. By halves, since now and then a tick is
+    /// only a few microseconds faster than the sentinel.
     #[must_use]
     pub const fn after(&mut self, has_woken: bool) -> Nanos {
         self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
@@ -88,8 +90,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Whether the pool stays on the list after this tick. `is_watched`: work waits there, or somebody there
-    /// runs on a CPU that others wait for.
+    /// Whether the pool stays on the list after this tick. `is_watched`: work waits there, or
+    /// somebody there runs on a CPU that others wait for.
     #[must_use]
     pub const fn stays(&mut self, is_watched: bool) -> bool {
         self.ticks = if is_watched { 0 } else { self.ticks + 1 };

@@ -1,5 +1,6 @@
-//! Disabling, enabling and cancelling with waiting, in the steps in which drivers do them: nobody who
-//! comes later queues a disabled item, whichever way he takes, and nothing runs when the wait is over.
+//! Disabling, enabling and cancelling with waiting, in the steps in which drivers do them: nobody
+//! who comes later queues a disabled item, whichever way he takes, and nothing runs when the wait
+//! is over.
 
 use core::ptr::NonNull;
 
@@ -112,8 +113,8 @@ fn who_claims_for_the_inbox_sees_that_the_item_is_disabled() {
     disable_against(World::queue_by_inbox);
 }
 
-/// Two disable and enable, one of which queues meanwhile and afterwards: the depth comes out right, and
-/// a queueing runs or was taken back.
+/// Two disable and enable, one of which queues meanwhile and afterwards: the depth comes out right,
+/// and a queueing runs or was taken back.
 #[test]
 fn two_disable_and_enable() {
     model_that_spins(|| {
@@ -145,8 +146,8 @@ fn two_disable_and_enable() {
 /// | the function queues the item again: refused | |
 /// | | puts a barrier behind the run, and waits for it |
 ///
-/// or the function queues it first, and the canceller takes it back; in any case nothing runs when the
-/// wait is over, and what the last run did is seen.
+/// or the function queues it first, and the canceller takes it back; in any case nothing runs when
+/// the wait is over, and what the last run did is seen.
 #[test]
 fn cancelling_with_waiting_outlasts_requeueing() {
     model_that_spins(|| {

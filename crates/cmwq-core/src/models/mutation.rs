@@ -24,7 +24,8 @@ fn failing_models(site: &str) -> Vec<String> {
         .expect("a test binary can be run again");
     let text = String::from_utf8_lossy(&output.stdout);
     if output.status.signal().is_some() && text.contains("running ") {
-        // Two who believe they own an item may make a mess of the lists before an assertion says so.
+        // Two who believe they own an item may make a mess of the lists before an assertion says
+        // so.
         return vec![String::from("the one that crashed")];
     }
     let failed: Vec<String> = text

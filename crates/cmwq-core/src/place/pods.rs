@@ -11,7 +11,8 @@ pub enum Scope {
     Cpu,
     /// The SMT siblings of one core.
     Smt,
-    /// A part of the CPUs that share a last-level cache: whole cores, about so many of them; 0 is taken for 1.
+    /// A part of the CPUs that share a last-level cache: whole cores, about so many of them; 0 is
+    /// taken for 1.
     CacheShard(u32),
     /// The CPUs that share a last-level cache.
     Cache,
@@ -63,8 +64,8 @@ fn node_leaders(cpus: &[Cpu]) -> Vec<u32> {
     cpus.iter().map(leader).collect()
 }
 
-/// A cache with `n` cores has `n / size` shards, rounded to nearest and at least one; the cores that do not
-/// divide evenly go one each to its first shards. Siblings stay together.
+/// A cache with `n` cores has `n / size` shards, rounded to nearest and at least one; the cores
+/// that do not divide evenly go one each to its first shards. Siblings stay together.
 fn shard_leaders(cpus: &[Cpu], size: u32) -> Vec<u32> {
     let size = size.max(1) as usize;
     // By cache, then by core.

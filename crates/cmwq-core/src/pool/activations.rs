@@ -1,8 +1,9 @@
-//! Which items have become active, for whoever traces: the core only takes notes, the driver looks at
-//! them and says when.
+//! Which items have become active, for whoever traces: the core only takes notes, the driver looks
+//! at them and says when.
 //!
-//! Off, which is the default, it costs one branch per queueing. KERNEL: the `workqueue_activate_work`
-//! trace event — same moments: put on the worklist when queued, or when a slot comes free; not barriers.
+//! Off, which is the default, it costs one branch per queueing. KERNEL: the
+//! `workqueue_activate_work` trace event — same moments: put on the worklist when queued, or when a
+//! slot comes free; not barriers.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -12,7 +13,8 @@ use super::PoolState;
 use crate::ids::{PwqId, WqKey};
 use crate::work::{WorkFn, WorkItem};
 
-/// Notes that nobody fetches are not made any more: what a driver cannot have missed under one lock hold.
+/// Notes that nobody fetches are not made any more: what a driver cannot have missed under one lock
+/// hold.
 const MAX_NOTES: usize = 256;
 
 /// An item that may start from now on.

@@ -1,13 +1,13 @@
 //! Closing a pool that no queue needs, and opening it again.
 //!
-//! A pool lives for ever, for the ids in idle items' words; its workers need not. While it is closed
-//! they leave as soon as they are idle, except for the standby of those that are still at work:
-//! *(standby)* holds in a closed pool as in any other, since a queue may come back before the last
-//! worker has looked.
+//! A pool lives for ever, for the ids in idle items' words; its workers need not. While it is
+//! closed they leave as soon as they are idle, except for the standby of those that are still at
+//! work: *(standby)* holds in a closed pool as in any other, since a queue may come back before the
+//! last worker has looked.
 //!
-//! When the last worker has left, the pool is *vacant*: queues that want workers of another kind may have it
-//! ([`PoolState::renew`]), so that there are as many pools as were ever needed at the same time, and not one for each
-//! kind that anybody ever wanted.
+//! When the last worker has left, the pool is *vacant*: queues that want workers of another kind
+//! may have it ([`PoolState::renew`]), so that there are as many pools as were ever needed at the
+//! same time, and not one for each kind that anybody ever wanted.
 //!
 //! KERNEL: `put_unbound_pool` — differs: there the pool goes, and with it nothing can come back.
 
@@ -25,8 +25,8 @@ pub(super) enum Closing {
 }
 
 impl PoolState {
-    /// Closes the pool if no queue leads here any more, retired pwqs included. `true`: it is closed,
-    /// so workers have to be [dismissed](Self::dismiss_one).
+    /// Closes the pool if no queue leads here any more, retired pwqs included. `true`: it is
+    /// closed, so workers have to be [dismissed](Self::dismiss_one).
     #[must_use]
     pub fn close_if_unused(&mut self) -> bool {
         if self.closing == Closing::Open && self.nr_pwqs() == 0 {
@@ -47,8 +47,8 @@ impl PoolState {
         }
     }
 
-    /// Whether it is closed because no queue leads here, and nothing at all is left: no pwq, no worker,
-    /// also in the making or about to leave, no guest, no rescuer.
+    /// Whether it is closed because no queue leads here, and nothing at all is left: no pwq, no
+    /// worker, also in the making or about to leave, no guest, no rescuer.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.is_unused()
@@ -58,11 +58,11 @@ impl PoolState {
             && !self.work_waits()
     }
 
-    /// Opens a vacant pool, for queues that want workers of another kind than it had. `false`: something
-    /// is left, so its workers have to be of the kind they are.
+    /// Opens a vacant pool, for queues that want workers of another kind than it had. `false`:
+    /// something is left, so its workers have to be of the kind they are.
     ///
-    /// Its id stays, and may be in words of idle items that ran here: these look for themselves among
-    /// the items that run here, and are not found, as if it were the pool that it was.
+    /// Its id stays, and may be in words of idle items that ran here: these look for themselves
+    /// among the items that run here, and are not found, as if it were the pool that it was.
     #[must_use]
     pub fn renew(&mut self) -> bool {
         let is_vacant = self.is_vacant();

@@ -31,8 +31,8 @@ impl PoolState {
     /// relieved.
     ///
     /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts
-    /// the item. KERNEL: end of `create_worker` and `manage_workers` — differs: there the new worker is
-    /// woken too, and may be first.
+    /// the item. KERNEL: end of `create_worker` and `manage_workers` — differs: there the new
+    /// worker is woken too, and may be first.
     pub fn worker_created(&mut self, id: WorkerId, manager: Option<WorkerId>, now: Nanos) -> Kick {
         self.no_create_before = 0;
         if self.manager == manager {
@@ -77,9 +77,9 @@ impl PoolState {
         (self.no_create_before != 0).then_some(self.no_create_before)
     }
 
-    /// Whether to try now to create a worker, where that has failed. Not only where work waits for one: a pool
-    /// whose workers are all busy needs its standby before the last of them blocks, since nobody asks for one
-    /// then.
+    /// Whether to try now to create a worker, where that has failed. Not only where work waits for
+    /// one: a pool whose workers are all busy needs its standby before the last of them blocks,
+    /// since nobody asks for one then.
     pub fn retry(&self, now: Nanos) -> Retry {
         match self.create_retry_at() {
             Some(at) if at > now => Retry::At(at),

@@ -27,9 +27,9 @@ impl PoolState {
         hogs::room(kind, self.config.concurrency, nr_hogs)
     }
 
-    /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the report
-    /// is about an earlier run or the worker does not count anyway: it sleeps, or is marked already,
-    /// or its pool starts every item at once.
+    /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the
+    /// report is about an earlier run or the worker does not count anyway: it sleeps, or is marked
+    /// already, or its pool starts every item at once.
     ///
     /// KERNEL: `wq_worker_tick` above the threshold — same.
     #[must_use]

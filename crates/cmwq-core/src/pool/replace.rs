@@ -38,8 +38,9 @@ impl PoolState {
         p.is_idle()
     }
 
-    /// Whether a retired pwq has nothing left: also told by [`Effects::retired`](super::Effects::retired)
-    /// when it comes about, but a rescuer that visits has to ask once more when it leaves.
+    /// Whether a retired pwq has nothing left: also told by
+    /// [`Effects::retired`](super::Effects::retired) when it comes about, but a rescuer that visits
+    /// has to ask once more when it leaves.
     #[must_use]
     pub fn has_drained(&self, pwq: PwqId) -> bool {
         self.pwqs.get(pwq.0).is_some_and(|p| p.retired && p.is_idle())

@@ -134,8 +134,8 @@ impl PoolState {
         }
     }
 
-    /// The queue of the item at this address, where there may be anything, if one is on a list here. Walks all
-    /// lists: for debugging.
+    /// The queue of the item at this address, where there may be anything, if one is on a list
+    /// here. Walks all lists: for debugging.
     #[must_use]
     pub fn queue_of_item_at(&self, item: usize) -> Option<WqKey> {
         let scheduled = self.workers.iter().map(|(_, worker)| &worker.scheduled);

@@ -12,8 +12,8 @@
 //!   worklist. It is never inside a chain (an item and the barriers glued to it) and never first:
 //!   first, it would mark the beginning, where one without a mark begins anyway. So whoever takes
 //!   the first item never meets one, and a worklist with nothing but cursors does not exist.
-//! - *(called)* `RescueState::is_called` is true from the call until the visit begins; meanwhile the
-//!   pwq is called no second time.
+//! - *(called)* `RescueState::is_called` is true from the call until the visit begins; meanwhile
+//!   the pwq is called no second time.
 //!
 //! KERNEL: `pool_mayday_timeout`, `send_mayday`, `rescuer_thread` — same, except for the place of
 //! the cursor; there workers unlink it when they meet it.
@@ -133,8 +133,8 @@ impl Drop for Cursor {
     }
 }
 
-/// When to look whether a pool's rescuers have to be called: 10 ms after it was first found to need one, then
-/// every 100 ms while it does.
+/// When to look whether a pool's rescuers have to be called: 10 ms after it was first found to need
+/// one, then every 100 ms while it does.
 ///
 /// KERNEL: `pool->mayday_timer` — same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,8 +143,8 @@ pub struct MaydayTimer {
 }
 
 impl MaydayTimer {
-    /// The pool [needs a rescuer](PoolState::needs_rescuer), and nobody was kicked: when somebody has to look, in
-    /// nanoseconds; `None`: somebody is going to already.
+    /// The pool [needs a rescuer](PoolState::needs_rescuer), and nobody was kicked: when somebody
+    /// has to look, in nanoseconds; `None`: somebody is going to already.
     #[inline]
     pub fn arm(&mut self, now: impl FnOnce() -> Nanos) -> Option<Nanos> {
         if self.at.is_some() {
@@ -160,7 +160,8 @@ impl MaydayTimer {
         self.at
     }
 
-    /// A look was made at `now`, and what [`PoolState::mayday`] said of it: when the next one is due.
+    /// A look was made at `now`, and what [`PoolState::mayday`] said of it: when the next one is
+    /// due.
     pub fn after(&mut self, is_needed: bool, now: Nanos) -> Option<Nanos> {
         self.at = is_needed.then_some(now + MAYDAY_INTERVAL_NS);
         self.at
@@ -168,7 +169,8 @@ impl MaydayTimer {
 }
 
 impl PoolState {
-    /// Whether work waits that nobody of this pool will come for, and some queue here has a rescuer.
+    /// Whether work waits that nobody of this pool will come for, and some queue here has a
+    /// rescuer.
     #[inline]
     #[must_use]
     pub fn needs_rescuer(&self) -> bool {
@@ -220,8 +222,8 @@ impl PoolState {
         Some(RescueVisit { id, pwq, nr_rescued: 0, is_called_again: false })
     }
 
-    /// What the visiting rescuer must do now. `others_wait`: its queue has called it for other pwqs,
-    /// too.
+    /// What the visiting rescuer must do now. `others_wait`: its queue has called it for other
+    /// pwqs, too.
     ///
     /// KERNEL: `assign_rescuer_work` and the batch in `rescuer_thread` — differs: a pwq of which
     /// only barriers are left (their target was cancelled) is served, too; the kernel looks at
@@ -259,8 +261,8 @@ impl PoolState {
         self.guest_leave(visit.id)
     }
 
-    /// Whoever should create a worker must not, as a rescuer must not: it is left to the next regular
-    /// attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
+    /// Whoever should create a worker must not, as a rescuer must not: it is left to the next
+    /// regular attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
     #[must_use]
     pub fn postpone_creation(&mut self, now: Nanos) -> Nanos {
         if self.no_create_before == 0 {

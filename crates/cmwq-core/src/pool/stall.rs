@@ -16,8 +16,8 @@ pub struct Parked {
 }
 
 impl PoolState {
-    /// Whether anything waits here, for a worker or for a slot: the watchdog has to look. It may say
-    /// so once more after the last item has gone.
+    /// Whether anything waits here, for a worker or for a slot: the watchdog has to look. It may
+    /// say so once more after the last item has gone.
     #[inline]
     #[must_use]
     pub fn is_to_be_watched(&self) -> bool {
@@ -25,15 +25,15 @@ impl PoolState {
     }
 
     /// How often an item was started, or began to wait where none waited: as long as this stays as
-    /// it is and work waits, there is no progress. KERNEL: `last_progress_ts` — same, with a count in
-    /// place of a time.
+    /// it is and work waits, there is no progress. KERNEL: `last_progress_ts` — same, with a count
+    /// in place of a time.
     #[must_use]
     pub const fn progress(&self) -> u64 {
         self.progress
     }
 
-    /// The pwqs whose items wait for a slot of `max_active`. Linear in the number of pwqs, if any item
-    /// had to wait since this was asked last.
+    /// The pwqs whose items wait for a slot of `max_active`. Linear in the number of pwqs, if any
+    /// item had to wait since this was asked last.
     pub fn parked(&mut self) -> Vec<Parked> {
         if !self.has_parked {
             return Vec::new();

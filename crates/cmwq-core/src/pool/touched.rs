@@ -1,9 +1,11 @@
-//! Which pwqs have changed in ways that are not seen with each item: for whoever keeps a copy of the counters.
+//! Which pwqs have changed in ways that are not seen with each item: for whoever keeps a copy of
+//! the counters.
 
 use super::PoolState;
 use crate::ids::PwqId;
 
-/// LIMIT: so many are told apart in one hold of the lock; more are rare, and all pwqs are looked at then.
+/// LIMIT: so many are told apart in one hold of the lock; more are rare, and all pwqs are looked at
+/// then.
 const MOST: usize = 4;
 
 /// Pwqs whose counters, other than those of started and completed items, have changed.
@@ -40,8 +42,8 @@ impl PoolState {
         self.changed = true;
     }
 
-    /// Whether numbers of workers have changed, or something of a pwq that [`take_touched`](Self::take_touched) tells,
-    /// since that was asked last.
+    /// Whether numbers of workers have changed, or something of a pwq that
+    /// [`take_touched`](Self::take_touched) tells, since that was asked last.
     #[inline]
     #[must_use]
     pub fn has_changed(&self) -> bool {

@@ -4,8 +4,8 @@
 //! Left out, because no decision reads it: counters of items, notes for those who trace, what has
 //! changed since somebody looked. Left out, because the search has one value of it only: when a
 //! worker went idle (its surplus leaves at once), and how often a pwq kept a slot of its node (only
-//! limits of 64 or more look at that). Left out, because it is only a name: the number of a run, and
-//! the free places of the tables.
+//! limits of 64 or more look at that). Left out, because it is only a name: the number of a run,
+//! and the free places of the tables.
 
 use alloc::vec::Vec;
 

@@ -1,14 +1,15 @@
 //! Whether the items of a pool wait before they compute.
 //!
-//! At capacity a pool starts nothing until somebody blocks. That is right for items that compute, and wrong for
-//! those that fetch something first: whoever comes back from its wait has the CPU, so nothing new begins to
-//! wait meanwhile, and when the last one is done the CPU is idle for as long as the next ones wait. Such an
-//! item costs the CPU next to nothing until it is blocked. So a worker of a managed pool that has
-//! finished an item takes another one although enough workers run, as long as the pool's items wait first.
+//! At capacity a pool starts nothing until somebody blocks. That is right for items that compute,
+//! and wrong for those that fetch something first: whoever comes back from its wait has the CPU, so
+//! nothing new begins to wait meanwhile, and when the last one is done the CPU is idle for as long
+//! as the next ones wait. Such an item costs the CPU next to nothing until it is blocked. So a
+//! worker of a managed pool that has finished an item takes another one although enough workers
+//! run, as long as the pool's items wait first.
 //!
-//! What an item uses of the CPU before its first wait is measured when it was found blocked. The pool
-//! believes it after a few items in a row, and stops believing it with the first item that did not wait, or
-//! not at once.
+//! What an item uses of the CPU before its first wait is measured when it was found blocked. The
+//! pool believes it after a few items in a row, and stops believing it with the first item that did
+//! not wait, or not at once.
 //!
 //! KERNEL: `keep_working` — differs: there `nr_running` alone decides.
 
@@ -26,7 +27,8 @@ pub struct Waited {
 }
 
 impl PoolState {
-    /// An item has ended during which its worker was found blocked. Only managed pools learn from that.
+    /// An item has ended during which its worker was found blocked. Only managed pools learn from
+    /// that.
     pub fn item_waited(&mut self, waited: Waited) {
         if !self.config.unbinds {
             return;
@@ -36,7 +38,8 @@ impl PoolState {
         self.first_waits = count(waited.before < WAITS_FIRST_NS, self.first_waits);
     }
 
-    /// An item has ended that never waited. To be reported of items whose [`Claim`](crate::Claim) asks for it.
+    /// An item has ended that never waited. To be reported of items whose [`Claim`](crate::Claim)
+    /// asks for it.
     pub fn item_did_not_wait(&mut self) {
         self.first_waits = 0;
     }

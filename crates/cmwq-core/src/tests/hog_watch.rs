@@ -86,8 +86,8 @@ fn a_managed_pod_has_as_many_hogs_as_cpus() {
     assert!(!hogs::is_mistake(PoolKind::Managed), "it is made for computing");
 }
 
-/// Six milliseconds at a time with short sleeps between, and the second look is late: nobody knows of those
-/// before it.
+/// Six milliseconds at a time with short sleeps between, and the second look is late: nobody knows
+/// of those before it.
 #[test]
 fn a_first_count_that_is_late_tells_nothing() {
     let watch = &mut HogWatch::default();

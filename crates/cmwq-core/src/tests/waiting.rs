@@ -17,8 +17,8 @@ fn learn(f: &mut Fixture, waited: Waited, times: u8) {
     (0..times).for_each(|_| f.item_waited(waited));
 }
 
-/// Two workers wait in items and come back. Whether the one that ends first takes another item while
-/// the other one runs.
+/// Two workers wait in items and come back. Whether the one that ends first takes another item
+/// while the other one runs.
 fn goes_on(f: &mut Fixture, w: &[WorkerId]) -> bool {
     let pwq = f.pwq(8);
     let items: Vec<_> = (0..4).map(|_| f.queue_new(pwq)).collect();

@@ -8,8 +8,8 @@ use crate::scope::Op::{
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
-/// A queue with attributes of its own goes, and another comes to the same pool; its first item waits
-/// for the second.
+/// A queue with attributes of its own goes, and another comes to the same pool; its first item
+/// waits for the second.
 pub(super) fn reopen() -> Scope {
     Scope {
         name: "reopen",

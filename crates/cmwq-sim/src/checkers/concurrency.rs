@@ -1,8 +1,8 @@
 //! No item starts while as many workers of the pool compute as it has CPUs. Promised only where
 //! blocking is known at once. Items of CPU-intensive queues do not count once they run. And an item
 //! that was queued while it ran is started by the same worker right after that run, whoever else
-//! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last four of those
-//! that waited, goes on with another one.
+//! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last
+//! four of those that waited, goes on with another one.
 
 use super::{Checker, World};
 use crate::event::{Event, PoolNo, What, WorkerNo};

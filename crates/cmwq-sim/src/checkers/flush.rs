@@ -81,7 +81,8 @@ impl Checker for Flush {
                 let before = self.flushes[flush].take().unwrap_or_default();
                 if let Some(&first) = self.outstanding[queue].first().filter(|&&n| n < before) {
                     return Err(format!(
-                        "flush {flush} of queue {queue} returns, but what was queued as number {first} before it is not done"
+                        "flush {flush} of queue {queue} returns, but what was queued as number \
+                         {first} before it is not done"
                     ));
                 }
             }

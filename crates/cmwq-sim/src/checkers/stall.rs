@@ -124,7 +124,8 @@ impl Checker for Stall {
             let Some(pool) = self.waiting.pools(group).next() else { continue };
             let gauge = &world.gauges[pool];
             return Err(format!(
-                "work waits at pool {pool} ({:?}) since {since} ns, where {} of {} workers compute, none is on the way and {} CPUs are idle",
+                "work waits at pool {pool} ({:?}) since {since} ns, where {} of {} workers \
+                 compute, none is on the way and {} CPUs are idle",
                 gauge.kind,
                 gauge.computing,
                 gauge.nr_workers,

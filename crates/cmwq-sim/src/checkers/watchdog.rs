@@ -82,7 +82,8 @@ impl Checker for Watchdog {
             let due = since + self.thresh + self.thresh / 2;
             if until.is_some_and(|until| until > due) {
                 return Err(format!(
-                    "work waits at pool {number} since {since} ns, nothing is started, and nobody says so"
+                    "work waits at pool {number} since {since} ns, nothing is started, and nobody \
+                     says so"
                 ));
             }
         }

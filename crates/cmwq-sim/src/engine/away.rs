@@ -1,8 +1,10 @@
-//! Threads outside of the pools that compute: where their items go, and when their own pods are called.
+//! Threads outside of the pools that compute: where their items go, and when their own pods are
+//! called.
 //!
 //! As the real runtime's `away`, which learns by samples that items are long and who computes: here
-//! [`Config::has_long_items`](crate::Config::has_long_items) says so. Such a thread's pod is *taken* until its CPU is idle. The CPU's sentinel
-//! tells that, as late as it tells of a blocked worker.
+//! [`Config::has_long_items`](crate::Config::has_long_items) says so. Such a thread's pod is
+//! *taken* until its CPU is idle. The CPU's sentinel tells that, as late as it tells of a blocked
+//! worker.
 
 use cmwq_core::help::{Instead, instead_of};
 
@@ -25,7 +27,8 @@ impl Engine<'_> {
         self.queue(item, cpu.or(other), here)
     }
 
-    /// A CPU for an item that is better not run on `here`, whose pod is taken from now on. `None`: there is none, or `here` shares its pod with other CPUs.
+    /// A CPU for an item that is better not run on `here`, whose pod is taken from now on. `None`:
+    /// there is none, or `here` shares its pod with other CPUs.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
@@ -51,7 +54,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Who computed on `cpu` is elsewhere now. Whoever else computes there takes its pod again with the next item.
+    /// Who computed on `cpu` is elsewhere now. Whoever else computes there takes its pod again with
+    /// the next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         if let Some(pool) = self.pools.find(kind.pool_kind(cpu, scope, &self.machine), is_high)
@@ -76,7 +80,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The sentinel of a taken pod's CPU has it: the pod may help others again, unless somebody was quicker.
+    /// The sentinel of a taken pod's CPU has it: the pod may help others again, unless somebody was
+    /// quicker.
     pub(super) fn end_taken(&mut self, pool: PoolNo) {
         let is_idle = self.machine.nr_idle(self.pools.list[pool].kind.place()) > 0;
         if is_idle && self.config.sabotage != Some(Sabotage::StayTaken) {

@@ -1,4 +1,5 @@
-//! BH contexts: one thread per CPU, which serves that CPU's BH pools as a guest, high priority first.
+//! BH contexts: one thread per CPU, which serves that CPU's BH pools as a guest, high priority
+//! first.
 
 use cmwq_core::{BhVisit, WorkerId};
 

@@ -1,9 +1,9 @@
 //! CPUs leave and come back: what that means for pools and limits.
 //!
-//! The machine moves the threads (`machine::hotplug`). Here the pools learn of it: one whose CPU has
-//! left is disassociated, so its workers, wherever they run now, start everything at once; a managed
-//! pod has as many CPUs as are online, and if that is none, one of its workers runs elsewhere.
-//! And `max_active` is split anew over the nodes, by the CPUs they have left.
+//! The machine moves the threads (`machine::hotplug`). Here the pools learn of it: one whose CPU
+//! has left is disassociated, so its workers, wherever they run now, start everything at once; a
+//! managed pod has as many CPUs as are online, and if that is none, one of its workers runs
+//! elsewhere. And `max_active` is split anew over the nodes, by the CPUs they have left.
 
 use super::{Due, Engine};
 use crate::Nanos;
@@ -33,8 +33,9 @@ impl Storm {
         Self { rng: Rng::new(seed).fork(3), left: (0, 0, 0), in_vain: 0 }
     }
 
-    /// How long it is at most until the next one leaves. `gap`: on average, at the usual pace. Where everybody
-    /// waits for a timer of two minutes it doubles again and again, or there would be millions.
+    /// How long it is at most until the next one leaves. `gap`: on average, at the usual pace.
+    /// Where everybody waits for a timer of two minutes it doubles again and again, or there would
+    /// be millions.
     fn gap(&mut self, gap: Nanos, left: (usize, usize, usize)) -> Nanos {
         self.in_vain = if self.left == left { self.in_vain + 1 } else { 0 };
         self.left = left;

@@ -1,5 +1,6 @@
-//! Issuers: threads outside the pools that keep so many blocks in flight, prepare each and look at what became
-//! of it. A block that is in another cache costs a transfer, for the worker as for the issuer.
+//! Issuers: threads outside the pools that keep so many blocks in flight, prepare each and look at
+//! what became of it. A block that is in another cache costs a transfer, for the worker as for the
+//! issuer.
 
 use std::collections::VecDeque;
 

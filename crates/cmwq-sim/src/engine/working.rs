@@ -159,8 +159,8 @@ impl Engine<'_> {
         Turn::Again
     }
 
-    /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`: it is
-    /// on another one.
+    /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
+    /// it is on another one.
     fn rebind(&mut self, tid: Tid) -> bool {
         if !self.is_managed(tid) {
             return true;

@@ -1,6 +1,6 @@
-//! The CPUs of a domain by how many threads they have: every wake-up asks for the least loaded one, and
-//! every switch changes a load, so both must be quick for thousands of CPUs. CPUs are numbered from
-//! the domain's first one.
+//! The CPUs of a domain by how many threads they have: every wake-up asks for the least loaded one,
+//! and every switch changes a load, so both must be quick for thousands of CPUs. CPUs are numbered
+//! from the domain's first one.
 
 /// See the module header.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! A scheduler that keeps threads near their caches: where they wake up, and who takes over those that wait.
+//! A scheduler that keeps threads near their caches: where they wake up, and who takes over those
+//! that wait.
 //!
 //! Off unless [`Caches`](crate::config::Caches) asks for it; the rules are said there.
 

@@ -1,7 +1,7 @@
 //! CPUs leave and come back.
 //!
-//! Whatever runs or waits on a CPU that leaves goes elsewhere at once: within its place, if other CPUs
-//! of that are online, or else anywhere (the kernel breaks a thread's affinity rather than not
+//! Whatever runs or waits on a CPU that leaves goes elsewhere at once: within its place, if other
+//! CPUs of that are online, or else anywhere (the kernel breaks a thread's affinity rather than not
 //! running it). When a CPU comes back, threads that were driven out of their place return to it at
 //! once, running or not.
 

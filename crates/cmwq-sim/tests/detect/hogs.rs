@@ -18,8 +18,8 @@ const SHORT: &[Step] = &[Step::Burn(MS)];
 
 #[test]
 fn a_short_item_does_not_wait_for_a_long_one() {
-    // Looks at 250 µs, from where the measure begins, … 2 ms, 2.5 … 6, 7, 8, 9, 10: 9.75 ms by then, and at 11.
-    // The slice ends then, too.
+    // Looks at 250 µs, from where the measure begins, … 2 ms, 2.5 … 6, 7, 8, 9, 10: 9.75 ms by
+    // then, and at 11. The slice ends then, too.
     assert_eq!(starts(Flag::Percpu, &[LONG, SHORT]), [0, 11_000]);
     assert_eq!(starts(Flag::Managed, &[LONG, SHORT]), [0, 11_000]);
 }

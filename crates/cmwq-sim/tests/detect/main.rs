@@ -1,4 +1,5 @@
-//! Looks at workers decide what they decide in the runtime. Every expected time is worked out by hand.
+//! Looks at workers decide what they decide in the runtime. Every expected time is worked out by
+//! hand.
 
 mod evidence;
 mod hogs;

@@ -1,5 +1,5 @@
-//! The tick is the runtime's: it halves while it lets somebody start, and doubles after eight looks that do
-//! not.
+//! The tick is the runtime's: it halves while it lets somebody start, and doubles after eight looks
+//! that do not.
 
 use cmwq_sim::script::Step;
 

@@ -74,8 +74,8 @@ impl Builder {
         self.kind(Kind::Unbound)
     }
 
-    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has nothing to run takes
-    /// items from one that has more than it can. The default.
+    /// One *running* worker per CPU, as with [`percpu`](Self::percpu), but any CPU: one that has
+    /// nothing to run takes items from one that has more than it can. The default.
     pub fn managed(self) -> Self {
         self.kind(Kind::Managed)
     }
@@ -86,16 +86,16 @@ impl Builder {
         self.kind(Kind::Ordered)
     }
 
-    /// Items run on the CPU that queued them, or the one named, one at a time, in order, in that CPU's
-    /// BH context, which is no worker: they must be short, and must not block (`WQ_BH`). Those of a
-    /// [`highpri`](Self::highpri) BH queue come first. Only that and [`percpu`](Self::percpu) go with
-    /// it; there is no limit to set.
+    /// Items run on the CPU that queued them, or the one named, one at a time, in order, in that
+    /// CPU's BH context, which is no worker: they must be short, and must not block (`WQ_BH`).
+    /// Those of a [`highpri`](Self::highpri) BH queue come first. Only that and
+    /// [`percpu`](Self::percpu) go with it; there is no limit to set.
     ///
-    /// Inside, [`current_work`](crate::current_work) is `None`. Waiting for other items is a mistake
-    /// that is said once; while an item waits, those behind it on its CPU do too.
+    /// Inside, [`current_work`](crate::current_work) is `None`. Waiting for other items is a
+    /// mistake that is said once; while an item waits, those behind it on its CPU do too.
     ///
-    /// KERNEL: `WQ_BH` — differs: a thread per CPU (of nice −20 where permitted) in place of softirqs,
-    /// so the other threads of the CPU are not locked out, and blocking is not prevented.
+    /// KERNEL: `WQ_BH` — differs: a thread per CPU (of nice −20 where permitted) in place of
+    /// softirqs, so the other threads of the CPU are not locked out, and blocking is not prevented.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("rx").bh().highpri().build()?;
@@ -121,9 +121,9 @@ impl Builder {
     /// (`WQ_CPU_INTENSIVE`). Means nothing for unbound and ordered queues.
     ///
     /// An item of another queue that uses the CPU for long without sleeping (the parameter
-    /// `cpu_intensive_thresh_us`: 10 ms, more on slow machines, 0 for never) while others wait for that
-    /// CPU is treated likewise from then on. On per-CPU queues it is also named, from the fourth time on
-    /// (`cpu_intensive_warning_thresh`), each time twice as rarely.
+    /// `cpu_intensive_thresh_us`: 10 ms, more on slow machines, 0 for never) while others wait for
+    /// that CPU is treated likewise from then on. On per-CPU queues it is also named, from the
+    /// fourth time on (`cpu_intensive_warning_thresh`), each time twice as rarely.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self) -> Self {
         self.cpu_intensive = true;
@@ -169,10 +169,11 @@ impl Builder {
         self
     }
 
-    /// The queue's attributes can be changed by its name, from outside of the process, too, if that is
-    /// [asked for](crate::observe::control) (`WQ_SYSFS`). See [`sysfs`](crate::observe::sysfs).
+    /// The queue's attributes can be changed by its name, from outside of the process, too, if that
+    /// is [asked for](crate::observe::control) (`WQ_SYSFS`). See [`sysfs`](crate::observe::sysfs).
     ///
-    /// A name can be there once: [`build`](Self::build) fails if another queue of it is. Not for BH queues.
+    /// A name can be there once: [`build`](Self::build) fails if another queue of it is. Not for BH
+    /// queues.
     #[doc(alias = "WQ_SYSFS")]
     pub fn sysfs(mut self) -> Self {
         self.sysfs = true;
@@ -192,16 +193,17 @@ impl Builder {
     /// On a machine with several NUMA nodes the limit of an unbound or managed queue is split: each
     /// node has a part of it as large as its part of the CPUs, rounded up, but no less than
     /// [`min_active`](crate::Workqueue::set_min_active), which is 8 or, if that is less, the limit
-    /// itself. So with 4 on two nodes as many as 8 may run, and with 1024 no more than 512 where only
-    /// one node queues. Items of which many wait for each other need a `min_active` that is as large.
+    /// itself. So with 4 on two nodes as many as 8 may run, and with 1024 no more than 512 where
+    /// only one node queues. Items of which many wait for each other need a `min_active` that is as
+    /// large.
     pub fn max_active(mut self, max_active: u32) -> Self {
         self.max_active = max_active;
         self
     }
 
-    /// Sets all attributes at once; see [`Attrs`]. A high-priority queue's niceness stays −20 unless
-    /// they name another priority. For unbound and ordered queues; managed ones have
-    /// a priority only (`nice` and `sched`), per-CPU ones have none.
+    /// Sets all attributes at once; see [`Attrs`]. A high-priority queue's niceness stays −20
+    /// unless they name another priority. For unbound and ordered queues; managed ones have a
+    /// priority only (`nice` and `sched`), per-CPU ones have none.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
@@ -330,7 +332,8 @@ impl Builder {
         }
         if self.total.is_some() && kind != Kind::Percpu && !self.power_efficient {
             return Err(Error::invalid(format!(
-                "workqueue '{name}': max_active is for all CPUs together already; max_active_total is for per-CPU queues"
+                "workqueue '{name}': max_active is for all CPUs together already; \
+                 max_active_total is for per-CPU queues"
             )));
         }
         if kind == Kind::Ordered && self.max_active > 1 {
@@ -364,8 +367,8 @@ fn max_active_or_default(name: &str, asked: u32) -> u32 {
 }
 
 impl Builder {
-    /// KERNEL: `__WQ_BH_ALLOWS`, and the check of `max_active` — same, as an error instead of a warning
-    /// and NULL.
+    /// KERNEL: `__WQ_BH_ALLOWS`, and the check of `max_active` — same, as an error instead of a
+    /// warning and NULL.
     fn bh_spec(&self) -> Result<Spec, Error> {
         let name = &self.name;
         let is_percpu = self.kind.is_none_or(|kind| kind == Kind::Percpu);

@@ -1,7 +1,9 @@
 //! One closure as a work item: item, function or result, and what joins them, in one allocation.
 //!
-//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if neither function nor result has more than
-//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle carries and the run knows.
+//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if
+//! neither function nor result has more than
+//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle
+//!    carries and the run knows.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -13,16 +15,16 @@ use std::task::Waker;
 
 use cmwq_core::WorkItem;
 
-use crate::api::panic;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::worker::guarded;
 use crate::observe::symbol::closures;
+use crate::os::panic;
 
 mod handle;
 mod join_error;
 mod memory;
 mod state;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub use handle::JoinHandle;
@@ -74,10 +76,11 @@ struct Shape {
 
 impl Shape {
     /// # Safety
-    /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing of the user's is left.
+    /// `whole` must be a closure of this shape, which nobody touches any more, and in which nothing
+    /// of the user's is left.
     #[inline]
     unsafe fn free(&self, whole: NonNull<u8>) {
-        if cfg!(any(loom, shuttle)) {
+        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
             // SAFETY: the caller's promise.
             unsafe { (self.drop)(whole) };
         }
@@ -108,7 +111,10 @@ impl<I, F, T> Closure<I, F, T> {
     /// A closure of which nothing is anybody else's yet.
     #[inline]
     fn make(item: I, func: F) -> NonNull<Self> {
-        const { assert!(!needs_drop::<I>() || cfg!(any(loom, shuttle)), "see `Shape::free`") };
+        const {
+            let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
+            assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
+        };
         let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
         let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
         let whole = memory::take(Layout::new::<Self>()).cast::<Self>();
@@ -207,8 +213,8 @@ impl<I, F, T> Run<I, F, T> {
     /// Everything must be the run's, the outcome not in its place.
     #[inline]
     unsafe fn end_alone(self, outcome: Outcome<T>) {
-        // The memory is kept until user code is through with: an item of the same function at the same place would be
-        // taken for this one, and wait for its end.
+        // The memory is kept until user code is through with: an item of the same function at the
+        // same place would be taken for this one, and wait for its end.
         guarded(|| outcome.unjoined());
         // SAFETY: the caller's promise.
         unsafe { self.free() };
@@ -261,7 +267,8 @@ impl<T> Outcome<T> {
     }
 
     /// # Safety
-    /// `body` must be the place of a body in which an outcome with this end is, and be the caller's. It is not there any more then.
+    /// `body` must be the place of a body in which an outcome with this end is, and be the
+    /// caller's. It is not there any more then.
     unsafe fn take(body: *mut u8, end: End) -> Self {
         match end {
             // SAFETY: the caller's promise; all members of a union are at its begin.
@@ -292,8 +299,8 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be queued or
-/// [refused](refuse_item) once.
+/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be
+/// queued or [refused](refuse_item) once.
 #[inline]
 pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where

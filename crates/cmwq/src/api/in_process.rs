@@ -20,8 +20,8 @@ pub enum Execution {
 ///
 /// # Panics
 /// If `func`, run inline, does. Queued, its panics go to the [panic
-/// handler](crate::set_panic_handler). Also on the process's first use of the library if its service
-/// thread cannot be created.
+/// handler](crate::set_panic_handler). Also on the process's first use of the library if its
+/// service thread cannot be created.
 ///
 /// ```
 /// use cmwq::{Execution, execute_in_process_context, system};

@@ -23,9 +23,9 @@ pub fn create_workqueue(name: &str) -> Result<Workqueue, Error> {
     Workqueue::builder(name).legacy().mem_reclaim().percpu().max_active(1).build()
 }
 
-/// An unbound queue with a rescuer that stops while the process is [frozen](crate::freeze); one item
-/// at a time. Not [ordered](crate::Builder::ordered): the order is not promised once attributes or
-/// limits change.
+/// An unbound queue with a rescuer that stops while the process is [frozen](crate::freeze); one
+/// item at a time. Not [ordered](crate::Builder::ordered): the order is not promised once
+/// attributes or limits change.
 ///
 /// KERNEL: `create_freezable_workqueue` — same.
 ///

@@ -48,8 +48,8 @@ pub fn unbound_cpumask() -> Result<CpuSet, Error> {
 /// KERNEL: writing `/sys/devices/virtual/workqueue/cpumask` — same.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the process has none of them, or all of those
-/// it has are isolated; nothing changes then. See also [`default_affinity_scope`].
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the process has none of them, or all of
+/// those it has are isolated; nothing changes then. See also [`default_affinity_scope`].
 ///
 /// ```
 /// let all = cmwq::unbound_cpumask()?;

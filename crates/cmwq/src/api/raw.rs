@@ -1,9 +1,9 @@
 //! The queues and items of C programs: what `cmwq-capi` is made of. Not for other users; it may
 //! change at any time.
 //!
-//! Everything here takes items by pointer and counts nothing: an item must stay where it is from the
-//! call that queues it until its function is entered, as in the kernel. Nothing here touches an item
-//! after that.
+//! Everything here takes items by pointer and counts nothing: an item must stay where it is from
+//! the call that queues it until its function is entered, as in the kernel. Nothing here touches an
+//! item after that.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -46,7 +46,8 @@ impl RawDelayed {
     /// Where its timer lies.
     pub const TIMER_OFFSET: usize = DelayedItem::TIMER_OFFSET;
 
-    /// An idle item (`INIT_DELAYED_WORK`), or one whose timer wakes nobody (`INIT_DEFERRABLE_WORK`).
+    /// An idle item (`INIT_DELAYED_WORK`), or one whose timer wakes nobody
+    /// (`INIT_DEFERRABLE_WORK`).
     #[must_use]
     pub fn new(func: WorkFn, is_deferrable: bool) -> Self {
         Self(DelayedItem::uncounted(func, is_deferrable))
@@ -69,7 +70,8 @@ impl Borrowed {
     #[inline]
     #[must_use]
     pub unsafe fn new(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller's promise; the reference is not taken over, because it is never dropped.
+        // SAFETY: the caller's promise; the reference is not taken over, because it is never
+        // dropped.
         Self(ManuallyDrop::new(Workqueue::of_handle(unsafe { Handle::from_raw(raw) })))
     }
 }
@@ -93,8 +95,8 @@ pub fn make_ready(wq: &Workqueue) -> Result<(), crate::Error> {
     wq.handle().make_ready()
 }
 
-/// Drains the queue and takes it down. What is left is a handle of a queue that takes no items; from
-/// inside one of the queue's own items nothing, the queue goes when they are done.
+/// Drains the queue and takes it down. What is left is a handle of a queue that takes no items;
+/// from inside one of the queue's own items nothing, the queue goes when they are done.
 ///
 /// KERNEL: `destroy_workqueue` — differs: it waits for whoever still waits for an item, where Linux
 /// leaks the queue.
@@ -299,7 +301,8 @@ pub fn current_work() -> Option<NonNull<WorkItem>> {
     current::current_item().and_then(|item| NonNull::new(item.cast_mut()))
 }
 
-/// Whether the caller runs an item of a BH queue. KERNEL: `in_interrupt` — same, as far as items go.
+/// Whether the caller runs an item of a BH queue. KERNEL: `in_interrupt` — same, as far as items
+/// go.
 #[must_use]
 pub fn in_bh() -> bool {
     current::in_bh()
@@ -349,8 +352,8 @@ pub unsafe fn call(func: WorkFn, item: NonNull<WorkItem>) {
     must_return(func as usize, || unsafe { crate::engine::invoke::enter(func, item.as_ptr()) });
 }
 
-/// Calls `what`, which calls the function at address `func` that has to return: if it ends its thread
-/// or lets an exception out, the process ends with a word about it.
+/// Calls `what`, which calls the function at address `func` that has to return: if it ends its
+/// thread or lets an exception out, the process ends with a word about it.
 pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
     crate::engine::invoke::must_return(|| format!("function {}", symbol::name_of(func)), what)
 }

@@ -1,14 +1,13 @@
 //! Items that are queued when an RCU grace period is over: the kernel's `rcu_work`, made safe.
 //!
-//! [`source`] says when a grace period is over, [`readers`] knows this crate's own read-side
-//! sections, [`epochs`] decides which of those a grace period must wait for.
+//! [`source`] says when a grace period is over,
+//! [`readers`](crate::engine::readers) knows this crate's own read-side
+//! sections.
 //!
 //! KERNEL: `queue_rcu_work`, `flush_rcu_work` — same, with grace periods of the program's choice.
 
-mod epochs;
 #[cfg(feature = "liburcu")]
 mod liburcu;
-mod readers;
 mod source;
 
 use std::cell::UnsafeCell;
@@ -18,19 +17,17 @@ use std::ptr::NonNull;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use crate::api::work::{Busy, Embedded, WorkId};
+use crate::api::work::{Embedded, WorkId};
 use crate::engine::current;
-use crate::engine::flushing::{self, Flusher};
+use crate::engine::flushing::{self, Busy, Flusher};
+use crate::engine::readers;
 use crate::engine::runtime::Runtime;
 use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::os::notice::{self, Notice};
 use crate::os::sync::Arc;
 
-pub(crate) use readers::synchronize;
-pub use readers::{RcuReadGuard, rcu_read_lock};
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use readers::{ReadersGuard, leave_behind, lock_readers};
+pub(crate) use crate::engine::readers::synchronize;
 pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 
 /// An item whose function runs after an RCU grace period: not before every read-side section that
@@ -40,8 +37,8 @@ pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 /// It is *pending* from the moment it is queued, through the grace period, until its function is
 /// entered. It cannot be cancelled, disabled or delayed. Clones are the same item.
 ///
-/// Which sections are waited for: those of [`rcu_read_lock`], always, and those that the program's
-/// [source of grace periods](set_grace_periods) knows.
+/// Which sections are waited for: those of [`rcu_read_lock`](crate::rcu_read_lock), always, and
+/// those that the program's [source of grace periods](set_grace_periods) knows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,7 +76,7 @@ pub(crate) struct RcuItem {
 }
 
 // As in the C header.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<RcuItem>() == 64);
     assert!(offset_of!(RcuItem, head) == 32);
@@ -149,7 +146,8 @@ impl RcuItem {
     ///
     /// # Safety
     /// As for [`queue`](Self::queue), by the owner of PENDING.
-    unsafe fn go(this: NonNull<Self>) {
+    unsafe fn go(this: NonNull<()>) {
+        let this = this.cast::<Self>();
         // SAFETY: valid until it is queued, and PENDING is owned, hence `wq`.
         let (wq, refused) = unsafe { ((*this.as_ref().wq.get()).take(), this.as_ref().refused) };
         let wq = wq.expect("an item in a grace period leads somewhere");
@@ -221,8 +219,9 @@ impl RcuWork {
     /// for a run in progress; `false`: there was nothing to wait for.
     ///
     /// Called from a work function it counts as blocking at once. Called inside of
-    /// [`rcu_read_lock`], or from the item's own function, it would wait for itself: that is reported,
-    /// and `false` returned. Inside of another read-side section it never returns.
+    /// [`rcu_read_lock`](crate::rcu_read_lock), or from the item's own function, it would wait for
+    /// itself: that is reported, and `false` returned. Inside of another read-side section it never
+    /// returns.
     ///
     /// KERNEL: `flush_rcu_work` — same, but that a wait for oneself is reported and not begun.
     #[doc(alias = "flush_rcu_work")]

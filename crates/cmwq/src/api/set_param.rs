@@ -1,37 +1,24 @@
 //! Parameters by name, from within the program: what `CMWQ_PARAMS` does from outside.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::engine::params::Params;
+use crate::engine::params::early::lock_early;
 use crate::engine::runtime::Runtime;
 use crate::observe::doctor;
 use crate::observe::watchdog;
 use crate::os::error::Error;
 
-/// What was set before the parameters were read.
-pub(crate) struct Early {
-    settings: Vec<(String, String)>,
-    were_read: bool,
-}
-
-static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
-
-/// See `fork`.
-pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
-
-pub(crate) fn lock_early() -> EarlyGuard {
-    EARLY.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`, and against what
-/// that says. Parameters are read when the library is first used; from then on only `default_affinity_scope`,
-/// `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and `panic_on_stall_time` can be set.
+/// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`,
+/// and against what that says. Parameters are read when the library is first used; from then on
+/// only `default_affinity_scope`, `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and
+/// `panic_on_stall_time` can be set.
 ///
-/// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be changed.
+/// KERNEL: a write to `/sys/module/workqueue/parameters` — same, for the parameters that can be
+/// changed.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no such parameter, or not such a value; the message has
-/// what there is. [`Unavailable`](crate::ErrorKind::Unavailable): it cannot be changed any more.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no such parameter, or not such a value; the
+/// message has what there is. [`Unavailable`](crate::ErrorKind::Unavailable): it cannot be changed
+/// any more.
 ///
 /// ```standalone_crate
 /// cmwq::set_param("idle_timeout", "5")?;
@@ -88,20 +75,4 @@ pub fn param(name: &str) -> Option<String> {
             doctor::param_text(&params, name)
         }
     }
-}
-
-impl Early {
-    fn apply(&self, params: &mut Params) {
-        for (name, value) in &self.settings {
-            // It was tried.
-            let _ = params.set(name, value);
-        }
-    }
-}
-
-/// The parameters are being read: puts in what was set, and takes no more.
-pub(crate) fn apply_early(params: &mut Params) {
-    let mut early = lock_early();
-    early.were_read = true;
-    early.apply(params);
 }

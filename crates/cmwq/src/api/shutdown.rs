@@ -12,18 +12,19 @@ use crate::observe::control;
 ///
 /// It need not be called: a process may end, at any time, with items queued and running, as it may
 /// with threads of its own. From the call on
-/// - only running items may queue, on their own queue, as while it is [drained](crate::Workqueue::drain);
-///   from anybody else reusable items are dropped and closures [refused](crate::JoinError::is_refused);
+/// - only running items may queue, on their own queue, as while it is
+///   [drained](crate::Workqueue::drain); from anybody else reusable items are dropped and closures
+///   [refused](crate::JoinError::is_refused);
 /// - armed timers are disarmed, also those that are armed later: their items do not run;
-/// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items remain
-///   valid and may be dropped.
+/// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items
+///   remain valid and may be dropped.
 ///
-/// There is no way back, except for a forked child, which begins anew. A process that never used the
-/// library may still do so afterwards.
+/// There is no way back, except for a forked child, which begins anew. A process that never used
+/// the library may still do so afterwards.
 ///
 /// # Errors
-/// If queues were still busy when the time was up; what was said above holds, their items go on, and
-/// it can be called again. So it does from a work function, at once: it cannot wait for itself.
+/// If queues were still busy when the time was up; what was said above holds, their items go on,
+/// and it can be called again. So it does from a work function, at once: it cannot wait for itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +45,7 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     let deadline = Instant::now().checked_add(timeout);
     runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
     control::stop();
-    #[cfg(not(any(loom, shuttle)))]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     crate::observe::trace::finish();
     Ok(())
 }

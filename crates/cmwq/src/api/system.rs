@@ -84,8 +84,10 @@ system_queues! {
     /// Per-CPU, and stops while the process is [frozen](crate::freeze).
     freezable = "events_freezable", "system_freezable_wq" => |b| b.percpu().freezable();
     /// Per-CPU unless the parameter `power_efficient` is on, then unbound.
-    power_efficient = "events_power_efficient", "system_power_efficient_wq" => |b| b.power_efficient();
+    power_efficient = "events_power_efficient", "system_power_efficient_wq" =>
+        |b| b.power_efficient();
     /// Both.
-    freezable_power_efficient = "events_freezable_pwr_efficient", "system_freezable_power_efficient_wq" =>
+    freezable_power_efficient = "events_freezable_pwr_efficient",
+        "system_freezable_power_efficient_wq" =>
         |b| b.freezable().power_efficient();
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use crate::api::panic;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::flushing;
+use crate::engine::flushing::{self, Busy};
 use crate::engine::fork;
 use crate::engine::grab::{self, Enabled, Target};
 use crate::engine::runtime::Runtime;
 use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::observe::symbol::closures;
+use crate::os::panic;
 use crate::os::sync::Arc;
 
 /// An item that can be queued again and again, without an allocation each time.
@@ -60,10 +60,12 @@ pub(crate) struct Embedded<I> {
     func: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The function of an item whose closure is an `F`: each has its own, by which the closure is known to whoever looks on.
+/// The function of an item whose closure is an `F`: each has its own, by which the closure is known
+/// to whoever looks on.
 ///
 /// # Safety
-/// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by [`Embedded::make`] with an `F`.
+/// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by
+/// [`Embedded::make`] with an `F`.
 unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
     closures::tell!(run::<I, F>, std::any::type_name::<F>);
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
@@ -121,8 +123,8 @@ impl<I> Embedded<I> {
         enabled.is_enabled
     }
 
-    /// Whether queueing was done by this call, or is dropped as the kernel drops it; takes back what
-    /// was lent if there will be no run.
+    /// Whether queueing was done by this call, or is dropped as the kernel drops it; takes back
+    /// what was lent if there will be no run.
     ///
     /// # Safety
     /// `lent` must come from [`lend`](Self::lend) and have been offered for the queueing.
@@ -143,24 +145,6 @@ unsafe fn refused(item: NonNull<DelayedItem>) {
     let lent = item.cast::<Embedded<DelayedItem>>();
     // SAFETY: its timer was armed with one strong reference, which nobody else takes over.
     guarded(|| unsafe { Embedded::take_back(lent) });
-}
-
-/// What an item is doing; see [`Work::busy`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Busy {
-    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
-    pub pending: bool,
-    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
-    pub running: bool,
-}
-
-impl Busy {
-    /// Neither pending nor running.
-    #[must_use]
-    pub fn is_idle(self) -> bool {
-        self == Self::default()
-    }
 }
 
 fn runtime() -> Option<&'static Runtime> {
@@ -184,12 +168,12 @@ macro_rules! embedded_item {
             }
 
             /// As [`cancel`](Self::cancel), and waits for a run in progress: afterwards the item is
-            /// idle. `true`: it was *pending*; whether it was running is not told. While this waits,
-            /// nobody can queue the item, the item itself included; so one that queues itself again
-            /// and again comes to an end.
+            /// idle. `true`: it was *pending*; whether it was running is not told. While this
+            /// waits, nobody can queue the item, the item itself included; so one that queues
+            /// itself again and again comes to an end.
             ///
-            /// Called from a work function it counts as blocking at once; from the item's own, it is
-            /// reported and does not wait.
+            /// Called from a work function it counts as blocking at once; from the item's own, it
+            /// is reported and does not wait.
             ///
             /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same.
             #[doc(alias = "cancel_work_sync")]
@@ -225,8 +209,8 @@ macro_rules! embedded_item {
             }
 
             /// Takes one [`disable`](Self::disable) back: `true`, it can be queued again. Queues
-            /// nothing: what was refused meanwhile is lost. One call too many is said once, and takes
-            /// the item off its queue.
+            /// nothing: what was refused meanwhile is lost. One call too many is said once, and
+            /// takes the item off its queue.
             ///
             /// KERNEL: `enable_work`, `enable_delayed_work` — same.
             #[doc(alias = "enable_work")]
@@ -275,11 +259,11 @@ impl Work {
         flushing::is_pending(&self.0.item)
     }
 
-    /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that is
-    /// under way in another thread is waited for, too.
+    /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that
+    /// is under way in another thread is waited for, too.
     ///
-    /// Called from a work function it counts as blocking at once; from the item's own, it would wait
-    /// for itself: that is reported, and `false` returned.
+    /// Called from a work function it counts as blocking at once; from the item's own, it would
+    /// wait for itself: that is reported, and `false` returned.
     ///
     /// KERNEL: `flush_work` — differs: it does neither.
     #[doc(alias = "flush_work")]
@@ -312,9 +296,9 @@ impl DelayedWork {
         Self(Embedded::make(|run| DelayedItem::new(run, refused), func))
     }
 
-    /// An idle item whose timer never wakes an idle process: once it is due, it waits until something
-    /// else happens, another timer or an item of any queue, for however long that takes. Never early.
-    /// For housekeeping that is pointless while nothing else goes on.
+    /// An idle item whose timer never wakes an idle process: once it is due, it waits until
+    /// something else happens, another timer or an item of any queue, for however long that takes.
+    /// Never early. For housekeeping that is pointless while nothing else goes on.
     ///
     /// KERNEL: `INIT_DEFERRABLE_WORK` — same: there it waits for its CPU to be awake for another
     /// reason, here for the process.
@@ -334,8 +318,8 @@ impl DelayedWork {
     /// Queues it at once if its timer is armed, and waits until the last queueing has finished;
     /// `false`: there was nothing to wait for.
     ///
-    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself is reported and not
-    /// begun.
+    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself is reported and
+    /// not begun.
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> bool {
         let this = NonNull::from(&*self.0).cast();

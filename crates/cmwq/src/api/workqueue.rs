@@ -172,8 +172,8 @@ impl Workqueue {
     /// While the queue is being [drained](Self::drain), an item that comes from outside is dropped,
     /// and `true` returned, as the kernel does; that is said once.
     ///
-    /// All that was written before is visible to the run: to the one this call queued, or, if it was
-    /// pending, to the one it was pending for.
+    /// All that was written before is visible to the run: to the one this call queued, or, if it
+    /// was pending, to the one it was pending for.
     ///
     /// KERNEL: `queue_work` — same.
     pub fn queue_work(&self, work: &Work) -> bool {
@@ -215,11 +215,12 @@ impl Workqueue {
         work.mod_on(&self.handle, Some(cpu_number(cpu)), delay)
     }
 
-    /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already, and
-    /// readers that began since then may not be waited for.
+    /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already,
+    /// and readers that began since then may not be waited for.
     ///
     /// The queue stays in being until then, also without other handles. If it is being
-    /// [drained](Self::drain) when the grace period is over, the item is dropped, which is said once.
+    /// [drained](Self::drain) when the grace period is over, the item is dropped, which is said
+    /// once.
     ///
     /// KERNEL: `queue_rcu_work` — same.
     pub fn queue_rcu_work(&self, work: &RcuWork) -> bool {
@@ -275,18 +276,19 @@ impl Workqueue {
     /// only.
     ///
     /// What is queued from now on is served by the new workers; what was queued before is still
-    /// served by the old ones, as is an item that is queued again while it runs, for as long as that
-    /// goes on. Nothing is lost, `max_active` holds for both together, and an ordered queue keeps
-    /// its order: its new workers begin when the old ones have finished. Does not wait for that.
+    /// served by the old ones, as is an item that is queued again while it runs, for as long as
+    /// that goes on. Nothing is lost, `max_active` holds for both together, and an ordered queue
+    /// keeps its order: its new workers begin when the old ones have finished. Does not wait for
+    /// that.
     ///
     /// KERNEL: `apply_workqueue_attrs` — same, except that an ordered queue stays ordered.
     ///
     /// # Errors
     /// Nothing has changed if it fails. [`InvalidInput`](crate::ErrorKind::InvalidInput): another
     /// kind of queue, or attributes that make no sense.
-    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may not
-    /// have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to try
-    /// that.
+    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may
+    /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to
+    /// try that.
     ///
     /// ```
     /// use cmwq::{Attrs, CpuSet};
@@ -366,7 +368,8 @@ impl Workqueue {
     pub fn set_max_active(&self, max_active: u32) -> Result<(), Error> {
         if !self.handle.has_limit() {
             return Err(Error::invalid(format!(
-                "the limit of workqueue '{}' cannot be changed: an ordered queue runs one item at a time, a BH queue \
+                "the limit of workqueue '{}' cannot be changed: an ordered queue runs one item at \
+                 a time, a BH queue \
                  has no limit",
                 self.name()
             )));
@@ -389,8 +392,8 @@ impl Workqueue {
     }
 
     /// Changes how many items every NUMA node may at least have in execution, whatever its part of
-    /// `max_active`: 8 by default, at most `max_active`. Items that wait for each other should not be
-    /// more than this.
+    /// `max_active`: 8 by default, at most `max_active`. Items that wait for each other should not
+    /// be more than this.
     ///
     /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning.
     ///
@@ -401,7 +404,8 @@ impl Workqueue {
     pub fn set_min_active(&self, min_active: u32) -> Result<(), Error> {
         if !matches!(self.handle.spec.kind, Kind::Unbound | Kind::Managed) {
             return Err(Error::invalid(format!(
-                "workqueue '{}' has no limits per node: min_active is for unbound and managed queues",
+                "workqueue '{}' has no limits per node: min_active is for unbound and managed \
+                 queues",
                 self.name()
             )));
         }

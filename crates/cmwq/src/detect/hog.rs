@@ -11,8 +11,6 @@ use std::fs;
 use cmwq_core::detect::hogs::{self, Evidence, HogWatch, MAX_HOG_FUNCTIONS};
 use cmwq_core::{Nanos, WorkFn};
 
-use crate::engine::params::Params;
-use crate::observe::symbol;
 use crate::os::notice;
 use crate::os::sync::{AtomicU64, OnceLock, Ordering, PlainMutex};
 
@@ -39,8 +37,8 @@ fn first_bogomips(mut cpuinfo: impl std::io::Read) -> Option<u64> {
 /// A [`hogs::HogWatch`] in a thread's record, looked at by the service thread.
 #[derive(Debug, Default)]
 pub(crate) struct HogMarks {
-    // ORDERING (all accesses): no pairing: the service thread's own notes. `run` is reset by others; one
-    // that is missed is made up for by the count of sleeps.
+    // ORDERING (all accesses): no pairing: the service thread's own notes. `run` is reset by
+    // others; one that is missed is made up for by the count of sleeps.
     run: AtomicU64,
     since: AtomicU64,
     since_when: AtomicU64,
@@ -93,32 +91,37 @@ pub(crate) struct Hogs {
 #[derive(Debug)]
 struct Entry {
     func: usize,
-    /// All closures of one kind, and all reusable items, share a function: their queues tell them apart.
+    /// All closures of one kind, and all reusable items, share a function: their queues tell them
+    /// apart.
     queue: String,
     count: u64,
 }
 
 impl Hogs {
-    pub(crate) fn new(params: &Params) -> Self {
-        let thresh_us = params.cpu_intensive_thresh_us.unwrap_or_else(default_thresh_us);
+    /// `thresh_us`: the threshold, if the user has set one; `warning_thresh`: named from so many
+    /// on.
+    pub(crate) fn new(thresh_us: Option<u64>, warning_thresh: u32) -> Self {
+        let thresh_us = thresh_us.unwrap_or_else(default_thresh_us);
         Self {
             thresh_ns: thresh_us.saturating_mul(1_000),
-            warning_thresh: u64::from(params.cpu_intensive_warning_thresh),
+            warning_thresh: u64::from(warning_thresh),
             functions: PlainMutex::new(Vec::new()),
         }
     }
 
-    /// An item with this function, of this queue, was found to be a hog. Names it now and then.
+    /// An item with this function, of this queue, was found to be a hog. Names it now and then;
+    /// `name_of` tells the name of a function.
     #[cold]
-    pub(crate) fn report(&self, func: WorkFn, queue: &str) {
+    pub(crate) fn report(&self, func: WorkFn, queue: &str, name_of: fn(usize) -> String) {
         let addr = func as usize;
         if let Some(count) = self.count(addr, queue)
             && hogs::is_reported(count, self.warning_thresh)
         {
             notice::always(format!(
-                "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times (consider an unbound or \
+                "workqueue '{queue}': {} hogged the CPU for more than {} us {count} times \
+                 (consider an unbound or \
                  managed queue)",
-                symbol::name_of(addr),
+                name_of(addr),
                 self.thresh_ns / 1_000
             ));
         }
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn functions_are_counted_apart_until_there_are_too_many() {
-        let hogs = Hogs::new(&Params::default());
+        let hogs = Hogs::new(None, 4);
         assert_eq!(
             (hogs.count(1, "a"), hogs.count(1, "b"), hogs.count(1, "a")),
             (Some(1), Some(1), Some(2))

@@ -55,7 +55,7 @@ impl Detect {
 
     /// The best source that works here.
     pub(crate) fn choose() -> Self {
-        if cfg!(any(loom, shuttle)) {
+        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
             return Self::Inline;
         }
         if sense::probe_perf().is_ok() { Self::Perf } else { Self::Sentinel }

@@ -6,17 +6,22 @@
 //! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
 //! may be wrong), and never spins.
 
-use crate::engine::crew::Crew;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::os::crew::Crew;
 use crate::os::notice::{self, Notice};
 use crate::os::sense;
-use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock, without};
+use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
+
+/// What a sentinel sends its alarm to. All of it is lock-free.
+pub(crate) trait Guarded: Sync {
+    /// The CPU has nothing else to do: nobody computes there any more.
+    fn cpu_idles(&'static self);
+}
 
 /// All sentinels, by CPU number.
 #[derive(Debug)]
-pub(crate) struct Sentinels {
-    cpus: Box<[Sentinel]>,
+pub(crate) struct Sentinels<P: 'static> {
+    cpus: Box<[Sentinel<P>]>,
     /// Serialises starting threads, moving them and publishing pools.
     setup: Mutex<()>,
     /// One of them found itself on another CPU.
@@ -24,14 +29,14 @@ pub(crate) struct Sentinels {
 }
 
 #[derive(Debug)]
-struct Sentinel {
+struct Sentinel<P: 'static> {
     armed: Futex,
     state: AtomicU32,
     /// Its thread's number, once that is ready.
     tid: AtomicU32,
     /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
     /// leaked: a pool is added a few times in a process's life.
-    pools: AtomicPtr<Vec<&'static Pool>>,
+    pools: AtomicPtr<Vec<&'static P>>,
 }
 
 const OFF: u32 = 0;
@@ -41,7 +46,7 @@ const LEAVING: u32 = 3;
 
 const SENTINEL_STACK: usize = 64 << 10;
 
-impl Sentinels {
+impl<P: Guarded> Sentinels<P> {
     pub(crate) fn new(cpus: &CpuSet) -> Self {
         let count = cpus.last().map_or(0, |last| last as usize + 1);
         let new = |_| Sentinel {
@@ -77,9 +82,9 @@ impl Sentinels {
         sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
-    /// Whether one has found itself on another CPU since the last time this was asked. Whether it may
-    /// go back is for those to say who know which CPUs the process has: it may have been
-    /// sent away.
+    /// Whether one has found itself on another CPU since the last time this was asked. Whether it
+    /// may go back is for those to say who know which CPUs the process has: it may have been sent
+    /// away.
     pub(crate) fn is_one_astray(&self) -> bool {
         // ORDERING: no pairing: a hint; who is still astray says it again.
         self.is_one_astray.load(Ordering::Relaxed)
@@ -113,19 +118,17 @@ impl Sentinels {
         }
     }
 
-    /// Makes sure that the CPUs of `pool` have sentinels that know it. Creates threads: not for hot
-    /// paths.
+    /// Makes sure that these CPUs have sentinels that know `pool`; `cpus` is asked for them
+    /// once nobody moves sentinels. Creates threads: not for hot paths.
     #[cold]
-    pub(crate) fn cover(&'static self, pool: &'static Pool) {
+    pub(crate) fn cover(
+        &'static self,
+        pool: &'static P,
+        crew: &'static Crew,
+        cpus: impl FnOnce() -> Option<CpuSet>,
+    ) {
         let _setup = lock(&self.setup);
-        if pool.is_away() {
-            return;
-        }
-        let cpus = match pool.kind {
-            PoolKind::Cpu(cpu) => CpuSet::single(cpu),
-            PoolKind::Managed => pool.spec().cpus.clone(),
-            PoolKind::Unbound | PoolKind::Bh(_) => return,
-        };
+        let Some(cpus) = cpus() else { return };
         for cpu in cpus.iter() {
             let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
             if sentinel.knows(pool) {
@@ -134,25 +137,25 @@ impl Sentinels {
             sentinel.add(pool);
             // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
             if sentinel.state.load(Ordering::Relaxed) == OFF {
-                sentinel.start(cpu, &pool.runtime.crew, &self.is_one_astray);
+                sentinel.start(cpu, crew, &self.is_one_astray);
             }
         }
     }
 }
 
-impl Sentinel {
-    fn pools(&self) -> &[&'static Pool] {
+impl<P: Guarded> Sentinel<P> {
+    fn pools(&self) -> &[&'static P] {
         // ORDERING: Acquire pairs with the Release in `add`.
         let pools = self.pools.load(Ordering::Acquire);
         // SAFETY: null or a leaked vector that is never changed.
         unsafe { pools.as_ref() }.map_or(&[], Vec::as_slice)
     }
 
-    fn knows(&self, pool: &'static Pool) -> bool {
+    fn knows(&self, pool: &'static P) -> bool {
         self.pools().iter().any(|known| std::ptr::eq(*known, pool))
     }
 
-    fn add(&self, pool: &'static Pool) {
+    fn add(&self, pool: &'static P) {
         let mut pools = self.pools().to_vec();
         pools.push(pool);
         // ORDERING: Release pairs with the Acquire in `pools`.
@@ -173,7 +176,8 @@ impl Sentinel {
         self.state.store(REFUSED, Ordering::Relaxed);
         notice::once(Notice::SentinelRefused, || {
             format!(
-                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by the tick"
+                "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by \
+                 the tick"
             )
         });
     }
@@ -206,12 +210,7 @@ impl Sentinel {
                 continue;
             }
             for pool in self.pools() {
-                if !without("taken.end") {
-                    pool.set_taken(false);
-                }
-                if pool.is_watched() {
-                    pool.alarm();
-                }
+                pool.cpu_idles();
             }
         }
     }

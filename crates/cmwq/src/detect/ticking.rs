@@ -4,7 +4,6 @@
 
 use cmwq_core::detect::Quiet;
 
-use crate::engine::pool::Pool;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, acquire, lock, release};
 
 /// What can be on the list.
@@ -17,7 +16,7 @@ pub(crate) trait Watched {
 
 /// See the module header. Lock: its own, innermost.
 #[derive(Debug)]
-pub(crate) struct TickList<P: 'static = Pool> {
+pub(crate) struct TickList<P: 'static> {
     entries: Mutex<Vec<Entry<P>>>,
 }
 
@@ -38,8 +37,8 @@ impl<P: Watched> TickList<P> {
 
     /// Puts a pool that is watched since just now on the list. `false`: it was there.
     pub(crate) fn add(&self, pool: &'static P) -> bool {
-        // ORDERING: Release pairs with the Acquire in `drop_quiet`, which must see that the pool is watched
-        // if it takes away what this relies on.
+        // ORDERING: Release pairs with the Acquire in `drop_quiet`, which must see that the pool is
+        // watched if it takes away what this relies on.
         if pool.is_listed().swap(true, release("tick_add")) {
             return false;
         }
@@ -64,11 +63,12 @@ impl<P: Watched> Entry<P> {
         if self.quiet.stays(self.pool.is_watched()) {
             return true;
         }
-        // ORDERING: Acquire pairs with the Release in `add`: whoever began to watch after our look above found
-        // the pool listed and counts on us, so look again after saying that it is not.
+        // ORDERING: Acquire pairs with the Release in `add`: whoever began to watch after our look
+        // above found the pool listed and counts on us, so look again after saying that it is not.
         let is_listed = self.pool.is_listed();
         is_listed.swap(false, acquire("tick_drop"));
-        // ORDERING: no pairing: who finds it listed counts on us from now on, who does not has listed it again.
+        // ORDERING: no pairing: who finds it listed counts on us from now on, who does not has
+        // listed it again.
         if !self.pool.is_watched() || is_listed.swap(true, Ordering::Relaxed) {
             return false;
         }

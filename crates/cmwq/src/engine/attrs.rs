@@ -17,7 +17,8 @@ use crate::os::topo::{AffinityScope, CpuSet};
 /// ```
 /// use cmwq::{AffinityScope, Attrs, CpuSet};
 ///
-/// let attrs = Attrs::new().nice(5).cpumask(CpuSet::single(0)).affinity_scope(Some(AffinityScope::Cpu));
+/// let attrs = Attrs::new().nice(5).cpumask(CpuSet::single(0));
+/// let attrs = attrs.affinity_scope(Some(AffinityScope::Cpu));
 /// let wq = cmwq::Workqueue::builder("background").unbound().attrs(attrs).build()?;
 /// assert_eq!(wq.attrs().nice, 5);
 /// # Ok::<(), cmwq::Error>(())
@@ -222,7 +223,7 @@ impl Priority {
     /// # Errors
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied).
     pub(crate) fn probe(self, name: &str, base: Policy, everywhere: &CpuSet) -> Result<(), Error> {
-        if self.is_base() || cfg!(any(loom, shuttle)) {
+        if self.is_base() || cfg!(any(cmwq_loom, cmwq_shuttle)) {
             return Ok(());
         }
         let everywhere = everywhere.clone();
@@ -242,7 +243,8 @@ impl Priority {
             };
             Error::permission(
                 format!(
-                    "workqueue '{name}': {what} is refused (grant CAP_SYS_NICE, or raise RLIMIT_NICE or RLIMIT_RTPRIO)"
+                    "workqueue '{name}': {what} is refused (grant CAP_SYS_NICE, or raise \
+                     RLIMIT_NICE or RLIMIT_RTPRIO)"
                 ),
                 error,
             )

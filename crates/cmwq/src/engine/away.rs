@@ -1,14 +1,17 @@
 //! Queuers that compute, and where their items go.
 //!
-//! What is queued from outside of the pools is queued from a CPU that the queuer is using. Mostly it waits next, and its own CPU is
-//! the best place for the item: that is awake, and has the item's memory. But a thread that goes on computing shares its CPU
-//! with the item then and is preempted for it, while another CPU may be idle. So the long items (see [`lengths`](crate::engine::lengths)) that
-//! such a thread queues on a managed queue go to another pod. While it computes its own pod is *taken*: others' items are not sent there, its idle
-//! workers are not called to help other pods, and those that help come home. The CPU's sentinel ends that: it gets the CPU when the
-//! queuer waits after all, and the pod's standby looks for work elsewhere.
+//! What is queued from outside of the pools is queued from a CPU that the queuer is using. Mostly
+//! it waits next, and its own CPU is the best place for the item: that is awake, and has the item's
+//! memory. But a thread that goes on computing shares its CPU with the item then and is preempted
+//! for it, while another CPU may be idle. So the long items (see
+//! [`lengths`](crate::engine::lengths)) that such a thread queues on a managed queue go to another
+//! pod. While it computes its own pod is *taken*: others' items are not sent there, its idle
+//! workers are not called to help other pods, and those that help come home. The CPU's sentinel
+//! ends that: it gets the CPU when the queuer waits after all, and the pod's standby looks for work
+//! elsewhere.
 //!
-//! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a process can only pin its workers, or let them
-//! crowd.
+//! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
+//! process can only pin its workers, or let them crowd.
 
 use std::cell::Cell;
 
@@ -33,7 +36,8 @@ crate::os::sync::thread_local! {
     };
 }
 
-/// The calling thread queues a long item, for which `home` is the usual pool. The CPU whose pool is to have it instead.
+/// The calling thread queues a long item, for which `home` is the usual pool. The CPU whose pool is
+/// to have it instead.
 pub(crate) fn other_cpu(home: &'static Pool) -> Option<u32> {
     if current::is_worker() || home.pods.is_none() || !home.runtime.detect.has_sentinel() {
         return None;

@@ -1,11 +1,11 @@
-//! BH contexts: what stands in for softirqs. One thread per CPU, `cmwq/bh:CPU`, runs the items of BH
-//! queues there: those of high priority first, in the order of queueing, one at a time.
+//! BH contexts: what stands in for softirqs. One thread per CPU, `cmwq/bh:CPU`, runs the items of
+//! BH queues there: those of high priority first, in the order of queueing, one at a time.
 //!
 //! A BH pool has no workers of its own and a concurrency of 0, so its kick always says
-//! [`Watch`](cmwq_core::Kick::Watch): somebody has to be told. Elsewhere those are the detectors; here
-//! it is the context, which serves the pool as a guest. The pool counts as watched from the moment the
-//! context is raised until it has found nothing left, and meanwhile items come by the inbox, without
-//! the pool's lock.
+//! [`Watch`](cmwq_core::Kick::Watch): somebody has to be told. Elsewhere those are the detectors;
+//! here it is the context, which serves the pool as a guest. The pool counts as watched from the
+//! moment the context is raised until it has found nothing left, and meanwhile items come by the
+//! inbox, without the pool's lock.
 //!
 //! *Does not* take part in detection: a BH item that blocks holds up its CPU's BH items and nobody
 //! else. It sleeps without a deadline while there is nothing to do.
@@ -17,13 +17,13 @@ use std::io;
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::{BhVisit, Claim, Kick};
 
-use crate::detect::meter::Meter;
 use crate::engine::current::{self, BhRun};
 use crate::engine::invoke;
+use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
-use crate::observe::inspect::{Role, WorkerMirror};
-use crate::observe::trace;
+use crate::observe::hooks::trace;
+use crate::observe::hooks::{Role, WorkerMirror};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};
@@ -111,7 +111,8 @@ impl BhContexts {
             Err(error) => {
                 notice::once(Notice::BhContext, || {
                     format!(
-                        "the BH context of CPU {cpu} could not be created ({error}); BH items queued there \
+                        "the BH context of CPU {cpu} could not be created ({error}); BH items \
+                         queued there \
                          wait until it can (raise RLIMIT_NPROC or the pids limit of the cgroup)"
                     )
                 });
@@ -139,11 +140,12 @@ impl BhContexts {
         }
     }
 
-    /// A CPU may be used: its context, which the system may have put elsewhere, goes back to it before
-    /// it runs anything more.
+    /// A CPU may be used: its context, which the system may have put elsewhere, goes back to it
+    /// before it runs anything more.
     pub(crate) fn call_home(&self, cpu: u32) {
         if let Some(context) = self.cpus.get(cpu as usize) {
-            // ORDERING: no pairing of its own: who takes an item that was queued afterwards sees it.
+            // ORDERING: no pairing of its own: who takes an item that was queued afterwards sees
+            // it.
             context.is_astray.store(true, Ordering::Relaxed);
         }
     }
@@ -183,14 +185,16 @@ fn prepare(cpu: u32) {
     {
         notice::once(Notice::PinRefused, || {
             format!(
-                "the BH context of CPU {cpu} cannot be pinned to it ({error}); it runs where the system puts it"
+                "the BH context of CPU {cpu} cannot be pinned to it ({error}); it runs where the \
+                 system puts it"
             )
         });
     }
     if let Err(error) = sense::sched::set_nice_current(HIGHPRI_NICE) {
         notice::once(Notice::Nice, || {
             format!(
-                "nice {HIGHPRI_NICE} refused ({error}); BH items run at normal priority (grant CAP_SYS_NICE or raise \
+                "nice {HIGHPRI_NICE} refused ({error}); BH items run at normal priority (grant \
+                 CAP_SYS_NICE or raise \
                  RLIMIT_NICE)"
             )
         });
@@ -287,7 +291,8 @@ pub(crate) fn say_it_waits(run: BhRun) {
     notice::once(Notice::BhWaits, || {
         let name = run.runtime.wq_name(run.wq).unwrap_or_default();
         format!(
-            "an item of BH workqueue '{name}' waits for something: BH items must not block, and those of this CPU \
+            "an item of BH workqueue '{name}' waits for something: BH items must not block, and \
+             those of this CPU \
              are held up meanwhile (use a per-CPU or managed queue)"
         )
     });

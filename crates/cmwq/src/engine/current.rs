@@ -10,10 +10,10 @@ use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
-use crate::observe::inspect::Reason;
-use crate::observe::symbol;
-use crate::observe::trace;
-use crate::observe::watchdog::WaitFor;
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::WaitFor;
+use crate::observe::hooks::symbol;
+use crate::observe::hooks::trace;
 use crate::os::sync::Arc;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
@@ -34,8 +34,8 @@ struct Run {
     blocking: u32,
 }
 
-/// What a BH context runs. It is no worker: it has no task context, cannot be replaced while it waits,
-/// and its item is neither the current work nor a link of a chain that a drain lets through.
+/// What a BH context runs. It is no worker: it has no task context, cannot be replaced while it
+/// waits, and its item is neither the current work nor a link of a chain that a drain lets through.
 #[derive(Clone, Copy)]
 pub(crate) struct BhRun {
     pub(crate) runtime: &'static Runtime,
@@ -228,8 +228,8 @@ pub(crate) fn end_blocking() {
 /// Workers that block are noticed anyway, within microseconds where the system allows; this makes
 /// it immediate and independent of what the system allows. Use it around waits that are known to be
 /// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
-/// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not block:
-/// that it does is said once, and nobody replaces it.
+/// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not
+/// block: that it does is said once, and nobody replaces it.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::new("io")?;

@@ -30,7 +30,7 @@ pub(crate) struct DelayedItem {
     route: UnsafeCell<Route>,
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<DelayedItem>() == 96);
     assert!(offset_of!(DelayedItem, timer) == 32);

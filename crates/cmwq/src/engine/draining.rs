@@ -8,7 +8,7 @@ use cmwq_core::WorkFn;
 
 use crate::engine::current;
 use crate::engine::wq::{DRAINING, SHUT, Wq};
-use crate::observe::symbol;
+use crate::observe::hooks::symbol;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::{Ordering, lock};
 
@@ -31,7 +31,8 @@ impl Wq {
     pub(crate) fn say_refused(&self, func: WorkFn) {
         notice::once(Notice::Refused, || {
             format!(
-                "workqueue '{}' is being drained, destroyed or shut down and takes only what its own items queue: {} \
+                "workqueue '{}' is being drained, destroyed or shut down and takes only what its \
+                 own items queue: {} \
                  was not queued, and will not be said again",
                 self.name,
                 symbol::name_of(func as *const () as usize)
@@ -54,7 +55,8 @@ impl Wq {
             tries += 1;
             if tries == 10 || (tries.is_multiple_of(100) && tries <= 1000) {
                 notice::always(format!(
-                    "workqueue '{}' is not empty after {tries} flushes while draining: its items queue each other",
+                    "workqueue '{}' is not empty after {tries} flushes while draining: its items \
+                     queue each other",
                     self.name
                 ));
             }
@@ -92,7 +94,8 @@ impl Wq {
             return false;
         }
         notice::always(format!(
-            "workqueue '{}' is {what} from inside one of its own items ({}), which would wait for itself for ever; \
+            "workqueue '{}' is {what} from inside one of its own items ({}), which would wait for \
+             itself for ever; \
              the call returns without waiting",
             self.name,
             current::describe_item()

@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use cmwq_core::{FlushTarget, Kick, WorkItem};
 
-use crate::api::work::Busy;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::fork;
@@ -12,7 +11,7 @@ use crate::engine::grab::Rest;
 use crate::engine::reclaim::current_is_mem_reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
-use crate::observe::watchdog::WaitFor;
+use crate::observe::hooks::WaitFor;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sync::Arc;
@@ -65,9 +64,9 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher
 
 /// As [`flush_item`], for an item that never has a timer.
 ///
-/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for. With
-/// interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was refused
-/// on its account and flushes would not find what he was refused for.
+/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for.
+/// With interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was
+/// refused on its account and flushes would not find what he was refused for.
 pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
@@ -137,7 +136,8 @@ pub(crate) fn check_dependency(target: &Wq) {
     };
     notice::once(Notice::Dependency, || {
         format!(
-            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which has no rescuer: where no \
+            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which \
+             has no rescuer: where no \
              thread can be had, both may wait for ever",
             current::describe_item(),
             target.name
@@ -172,6 +172,24 @@ pub(crate) fn is_pending(item: &WorkItem) -> bool {
     word.is_pending() && !(fork::is_child() && inherited())
 }
 
+/// What an item is doing; see [`Work::busy`](crate::Work::busy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
+    pub pending: bool,
+    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
+    pub running: bool,
+}
+
+impl Busy {
+    /// Neither pending nor running.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
+    }
+}
+
 /// Whether an item is pending, and whether the pool of its last queueing runs it. KERNEL:
 /// `work_busy` — same.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
@@ -196,7 +214,8 @@ fn say_waits_for_itself(runtime: &'static Runtime, by: Flusher) {
         Flusher::Canceller => "is cancelled or disabled, with waiting,",
     };
     notice::always(format!(
-        "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait for itself for \
+        "a work item of workqueue '{wq}' {what} from inside its own function ({}) and would wait \
+         for itself for \
          ever; the call returns without waiting",
         current::describe_item()
     ));

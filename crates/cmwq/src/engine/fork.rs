@@ -3,36 +3,33 @@
 //! A child has a copy of everything and none of the threads. So the runtime it inherits is left as
 //! it is, never to be touched again, and the next use of the library makes a fresh one:
 //!
-//! - A [generation](generation) counts the forks that this process is the child of. Handles of queues
-//!   compare it with that of their queue and make themselves a new one ([`Handle`](crate::engine::wq::Handle)).
+//! - A [generation](generation) counts the forks that this process is the child of. Handles of
+//!   queues compare it with that of their queue and make themselves a new one
+//!   ([`Handle`](crate::engine::wq::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
 //!   queued by the parent. It does not run here; queued again, it is [taken over](take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
 //!   does not find one locked by a thread that it does not have.
-//! - Locks of Rust's library cannot be held so, and are done without: those of [threads](sense::thread)
-//!   and of standard error.
+//! - Locks of Rust's library cannot be held so, and are done without: those of
+//!   [threads](sense::thread) and of standard error.
 
 use std::cell::RefCell;
 
 use cmwq_core::WorkItem;
 
-use crate::api::panic;
-use crate::api::rcu;
-use crate::api::set_param;
 use crate::engine::current;
+use crate::engine::params::early;
+use crate::engine::readers;
 use crate::engine::reclaim;
 use crate::engine::runtime;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread;
 use crate::engine::wq;
-use crate::observe::control;
-use crate::observe::inspect;
-use crate::observe::stacks;
-use crate::observe::trace;
-use crate::observe::watchdog;
+use crate::observe::hooks;
 use crate::os::notice;
+use crate::os::panic;
 use crate::os::sense;
 use crate::os::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
 
@@ -64,14 +61,11 @@ struct Held {
     _making: PlainGuard<'static, ()>,
     _heirs: PlainGuard<'static, ()>,
     _handler: panic::HandlerGuard,
-    _watchdog: watchdog::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
-    control: control::Held,
-    _settings: set_param::EarlyGuard,
-    flusher: trace::FlusherGuard,
-    rings: trace::RingsGuard,
-    readers: rcu::ReadersGuard,
+    observing: hooks::Held,
+    _settings: early::EarlyGuard,
+    readers: readers::ReadersGuard,
 }
 
 std::thread_local! {
@@ -93,14 +87,11 @@ extern "C" fn prepare() {
         _making: runtime::lock_making(),
         _heirs: wq::lock_heirs(),
         _handler: panic::lock_handler(),
-        _watchdog: watchdog::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
-        control: control::hold(),
-        _settings: set_param::lock_early(),
-        flusher: trace::lock_flusher(),
-        rings: trace::lock_rings(),
-        readers: rcu::lock_readers(),
+        observing: hooks::Held::take(),
+        _settings: early::lock_early(),
+        readers: readers::lock_readers(),
     };
     // Without a place to keep them, the locks are given up at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
@@ -114,19 +105,18 @@ extern "C" fn in_child() {
     // ORDERING: no pairing: the child has one thread.
     GENERATION.fetch_add(1, Ordering::Relaxed);
     sense::thread::begin_anew();
-    inspect::leave_behind();
+    hooks::Held::leave_mapping();
     runtime::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {
-            trace::leave_behind(&mut held.rings, &mut held.flusher);
-            control::leave_behind(&mut held.control);
-            rcu::leave_behind(&mut held.readers);
+            held.observing.leave_behind();
+            readers::leave_behind(&mut held.readers);
         }
     });
     // The forking thread may have been a worker; its copy is none.
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
-    stacks::forget();
+    hooks::Held::forget_stacks();
     in_parent();
 }

@@ -17,8 +17,8 @@ use crate::os::sync::{Ordering, lock};
 /// Begins to freeze: freezable queues start nothing more. Returns at once; what has started or was
 /// about to goes on, see [`freeze_busy`].
 ///
-/// Flushing a frozen queue waits until it is thawed; cancelling does not. Freezing while frozen does
-/// nothing.
+/// Flushing a frozen queue waits until it is thawed; cancelling does not. Freezing while frozen
+/// does nothing.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::builder("log").freezable().build()?;
@@ -101,7 +101,7 @@ impl Wq {
         let state = lock(&self.state);
         self.show_settings(&state);
         let is_frozen = self.is_frozen();
-        let nodes = state.limits.adjust(is_frozen, &self.spread(&state));
+        let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
         let todos = if state.limits.is_split() {
             Vec::new()
         } else {

@@ -1,20 +1,22 @@
 //! Calling a work function, which has to return.
 //!
-//! One of C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel` of itself), or
-//! it lets an exception out. The worker cannot survive that: the first of these goes on to remove the
-//! frames of whoever called, which the language does not permit here, and an exception belongs to nobody.
-//! So the process ends, before any book or lock is lost sight of, with one line that names the function.
+//! One of C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel` of
+//! itself), or it lets an exception out. The worker cannot survive that: the first of these goes on
+//! to remove the frames of whoever called, which the language does not permit here, and an
+//! exception belongs to nobody. So the process ends, before any book or lock is lost sight of, with
+//! one line that names the function.
 //!
-//! Where the C library ends a thread without unwinding (musl; functions compiled without unwind tables), the
-//! frames are left as they are, and it shows only when the thread's own data ends: [`watch_thread`].
+//! Where the C library ends a thread without unwinding (musl; functions compiled without unwind
+//! tables), the frames are left as they are, and it shows only when the thread's own data ends:
+//! [`watch_thread`].
 
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::runtime::Runtime;
-use crate::observe::symbol;
+use crate::observe::hooks::symbol;
 use crate::os::notice;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use at_exit::{prepare, watch_thread};
 
 /// As [`cmwq_core::WorkFn`], by an ABI that admits that it may not return.
@@ -66,26 +68,29 @@ impl<F: Fn() -> String> Drop for MustReturn<F> {
 #[cold]
 fn die(who: &str) -> ! {
     notice::last_word(&format!(
-        "{who} did not return: it ended its thread (pthread_exit, pthread_cancel) or let an exception \
+        "{who} did not return: it ended its thread (pthread_exit, pthread_cancel) or let an \
+         exception \
          out, which no work function may; the process ends"
     ));
     std::process::abort()
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod at_exit {
+    use crate::os::sync::OnceLock;
     use std::ffi::c_void;
     use std::ptr;
-    use std::sync::OnceLock;
 
     use crate::engine::current;
 
-    /// The end of a thread, and not of the process: unlike data of Rust's, whose destructors `exit` calls.
+    /// The end of a thread, and not of the process: unlike data of Rust's, whose destructors `exit`
+    /// calls.
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
     fn make_key() -> Option<libc::pthread_key_t> {
         let mut key = 0;
-        // SAFETY: `key` is writable; the function lives as long as the process, as the library does.
+        // SAFETY: `key` is writable; the function lives as long as the process, as the library
+        // does.
         let rc = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
         (rc == 0).then_some(key)
     }
@@ -97,14 +102,14 @@ mod at_exit {
         }
     }
 
-    /// To be called before the first of our threads begins: a child that is forked while the key is being
-    /// made would wait for it for ever.
+    /// To be called before the first of our threads begins: a child that is forked while the key is
+    /// being made would wait for it for ever.
     pub(crate) fn prepare() {
         KEY.get_or_init(make_key);
     }
 
-    /// If the calling thread, one of ours, ends inside of a function, that is found; not where there are no
-    /// keys left. Called once by each.
+    /// If the calling thread, one of ours, ends inside of a function, that is found; not where
+    /// there are no keys left. Called once by each.
     pub(crate) fn watch_thread() {
         if let Some(key) = *KEY.get_or_init(make_key) {
             // SAFETY: a key, and a value that is looked at by nobody, but must not be null.
@@ -114,5 +119,5 @@ mod at_exit {
 }
 
 /// The model's threads do not end.
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 pub(crate) fn watch_thread() {}

@@ -1,7 +1,9 @@
-//! Which managed queues have items that are worth another CPU than their queuer's: those that need it for long.
+//! Which managed queues have items that are worth another CPU than their queuer's: those that need
+//! it for long.
 //!
-//! A worker looks at one item after every eighth of its sleeps, by its own CPU time: an item that sleeps needs no CPU. What it finds it
-//! tells the item's queue. Who uses it: see [`away`](crate::engine::away).
+//! A worker looks at one item after every eighth of its sleeps, by its own CPU time: an item that
+//! sleeps needs no CPU. What it finds it tells the item's queue. Who uses it: see
+//! [`away`](crate::engine::away).
 
 use std::cell::Cell;
 
@@ -28,7 +30,7 @@ impl Lengths {
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
         // Models have no CPU time.
-        if sleeps % EVERY == 1 && cfg!(not(any(loom, shuttle))) {
+        if sleeps % EVERY == 1 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             self.is_due.set(true);
         }
     }

@@ -1,10 +1,11 @@
 //! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
 
+pub(crate) mod early;
+
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
-use crate::api::set_param;
 use crate::detect::method::Detect;
-use crate::observe::watchdog;
+use crate::observe::hooks;
 use crate::os::environment;
 use crate::os::notice::{self, Notice};
 use crate::os::topo::{AffinityScope, CpuSet};
@@ -25,7 +26,8 @@ pub(crate) struct Params {
     pub(crate) debug_force_rr_cpu: bool,
     /// As if there were so many CPUs; threads run on those that there are. For measuring.
     pub(crate) debug_pretend_cpus: Option<u32>,
-    /// CPU time in µs after which an item is CPU-intensive; 0: never. `None`: by the machine's speed.
+    /// CPU time in µs after which an item is CPU-intensive; 0: never. `None`: by the machine's
+    /// speed.
     pub(crate) cpu_intensive_thresh_us: Option<u64>,
     /// After how many such items of a function it is named; 0: never.
     pub(crate) cpu_intensive_warning_thresh: u32,
@@ -82,18 +84,20 @@ impl Default for Params {
 /// LIMIT: of `debug_pretend_cpus`.
 const PRETENDED_MAX: u32 = 4096;
 
-const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system cache_shard_size=CORES \
+const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system \
+                     cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 debug_pretend_cpus=N \
      cpu_intensive_thresh_us=US \
      cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
-     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N stack_size=KIB inspect=0|1 \
+     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N \
+     stack_size=KIB inspect=0|1 \
      control=0|1|PATH";
 
 impl Params {
     /// Reads the environment. A bad value is refused with a message and its default kept.
     pub(crate) fn from_env() -> Self {
         let (mut params, complaints) = Self::try_env();
-        set_param::apply_early(&mut params);
+        early::apply_early(&mut params);
         if !complaints.is_empty() {
             notice::once(Notice::Params, || complaints.join("; "));
         }
@@ -215,7 +219,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "watchdog_signal" => {
-                let signal = if value == "0" { Some(0) } else { watchdog::parse_signal(value) };
+                let signal = if value == "0" { Some(0) } else { hooks::parse_signal(value) };
                 self.watchdog_signal = Some(signal.ok_or_else(|| bad("a signal, or 0 for none"))?);
             }
             "panic_on_stall" => {
@@ -226,7 +230,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "dump_signal" => {
-                let signal = watchdog::parse_signal(value);
+                let signal = hooks::parse_signal(value);
                 self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
             }
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),
@@ -257,7 +261,8 @@ mod tests {
     fn good_values_are_taken_and_bad_ones_named() {
         let (params, complaints) = Params::parse(
             Some(
-                "default_affinity_scope=numa workqueue.idle_timeout=0.5 cache_shard_size=many nonsense=1",
+                "default_affinity_scope=numa workqueue.idle_timeout=0.5 cache_shard_size=many \
+                 nonsense=1",
             ),
             Some("tick"),
         );
@@ -304,7 +309,8 @@ mod tests {
             parse("watchdog_thresh=0.25 watchdog_signal=40"),
             (250_000_000, Some(40), None, 0)
         );
-        let bad = "watchdog_thresh=-1 watchdog_signal=x dump_signal=0 panic_on_stall=-1 panic_on_stall_time=ever";
+        let bad = "watchdog_thresh=-1 watchdog_signal=x dump_signal=0 panic_on_stall=-1 \
+                   panic_on_stall_time=ever";
         assert_eq!(parse(bad), (30_000_000_000, None, None, 5));
     }
 

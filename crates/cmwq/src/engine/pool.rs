@@ -4,8 +4,9 @@
 //! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
 //! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
 //!
-//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that nothing is left in may
-//! be given to other queues, under its lock and as another kind of pool ([`Pool::renew`]).
+//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that
+//! nothing is left in may be given to other queues, under its lock and as another kind of pool
+//! ([`Pool::renew`]).
 
 use std::fmt;
 use std::mem;
@@ -20,6 +21,7 @@ use cmwq_core::{
 };
 
 use crate::detect::method::Detect;
+use crate::detect::sentinel::Guarded;
 use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
 use crate::engine::pods::Pods;
@@ -27,19 +29,20 @@ use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::{Berth, Thread};
 use crate::engine::worker;
-use crate::observe::inspect;
-use crate::observe::inspect::{PoolMirror, Reason, Role};
-use crate::observe::trace::{self, Kind};
+use crate::observe::hooks;
+use crate::observe::hooks::trace::{self, Kind};
+use crate::observe::hooks::{PoolMirror, Reason, Role};
 use crate::os::clock;
 use crate::os::park;
 use crate::os::sense;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
-    lock_plain, release,
+    lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 
 mod attach;
+mod counters;
 mod helping;
 
 use attach::Attachment;
@@ -143,7 +146,8 @@ pub(crate) struct Pool {
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
-    /// Its items are so short that helping is not worth it, see [`help::pace`](cmwq_core::help::pace). Written under the lock.
+    /// Its items are so short that helping is not worth it, see
+    /// [`help::pace`](cmwq_core::help::pace). Written under the lock.
     has_short_items: AtomicBool,
     attachment: Attachment,
     /// Workers may leave the pod. Written while there are none.
@@ -171,8 +175,8 @@ pub(crate) enum Creator {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Berth),
-    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not only a
-    /// lent worker is watched.
+    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
+    /// only a lent worker is watched.
     Watch {
         begin: bool,
         has_backlog: bool,
@@ -237,8 +241,9 @@ impl Pool {
         })
     }
 
-    /// What its workers are like. An unbound pool that nothing is left in may be [renewed](Self::renew): then it is
-    /// another one, never while the caller is one of its workers, or has a pwq here.
+    /// What its workers are like. An unbound pool that nothing is left in may be
+    /// [renewed](Self::renew): then it is another one, never while the caller is one of its
+    /// workers, or has a pwq here.
     pub(crate) fn spec(&self) -> Arc<PoolSpec> {
         Arc::clone(&lock_plain(&self.spec))
     }
@@ -294,7 +299,7 @@ impl Pool {
         drop(guard);
         self.act(todo);
         // Models have no watchdog, and no time for it.
-        if work_waits && cfg!(not(any(loom, shuttle))) {
+        if work_waits && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             self.runtime.watchdog.work_waits(&self.runtime.service);
         }
     }
@@ -354,7 +359,8 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Two pods that watch workers they lent each other must not call each other for nothing, for ever.
+        // Two pods that watch workers they lent each other must not call each other for nothing,
+        // for ever.
         if has_backlog && self.may_be_helped() {
             self.runtime.call_for_help(self);
         }
@@ -541,7 +547,7 @@ impl Locked {
     #[cold]
     pub(crate) fn show_belief(&self, id: WorkerId) {
         if let Some(thread) = self.thread(id) {
-            inspect::believe(&self.core, id, &thread.mirror);
+            hooks::believe(&self.core, id, &thread.mirror);
         }
     }
 
@@ -677,8 +683,8 @@ impl Locked {
         }
     }
 
-    /// From now on the core notes what becomes active. A reader may have come at any time, and what the first hold
-    /// of the lock after that makes active belongs to it.
+    /// From now on the core notes what becomes active. A reader may have come at any time, and what
+    /// the first hold of the lock after that makes active belongs to it.
     #[cold]
     fn note_activations(&mut self) {
         // Session 0 comes before all readers: the first notes are for probes then.
@@ -693,7 +699,8 @@ impl Locked {
     #[cold]
     fn trace_activations(&mut self, pool: &Pool) {
         if self.traced_for != trace::session().max(1) {
-            // A reader came during this hold of the lock: what is noted, if anything, is from after an earlier one had gone.
+            // A reader came during this hold of the lock: what is noted, if anything, is from after
+            // an earlier one had gone.
             return self.note_activations();
         }
         // There is room for more than one hold of the lock can bring but a large change of limits.
@@ -739,6 +746,17 @@ impl Pool {
         }
         // ORDERING: Release pairs with the Acquire in `alarm`.
         self.standby.store(new, release("set_standby"));
+    }
+}
+
+impl Guarded for Pool {
+    fn cpu_idles(&'static self) {
+        if !without("taken.end") {
+            self.set_taken(false);
+        }
+        if self.is_watched() {
+            self.alarm();
+        }
     }
 }
 

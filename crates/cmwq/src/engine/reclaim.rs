@@ -16,7 +16,7 @@ pub(crate) fn enter_rescuer(wq: WqKey) {
 }
 
 /// It is none any more, because it was forked.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn leave_rescuer() {
     RESCUES.with(|rescues| rescues.set(None));
 }

@@ -1,15 +1,17 @@
-//! The rescuer: the thread that a `mem_reclaim` queue has in reserve, for when no worker can be had.
+//! The rescuer: the thread that a `mem_reclaim` queue has in reserve, for when no worker can be
+//! had.
 //!
 //! It is made with the queue, so that nothing has to be made when it is needed, and sleeps until it
 //! is called. A pool with work that nobody comes for asks the service thread to look again in 10 ms
 //! ([`Locked::mayday`]); if nobody has come by then, the service calls the rescuers of the pwqs
-//! whose items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is called
-//! goes to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
+//! whose items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is
+//! called goes to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
 //!
 //! Lock: maydays ([`Maydays`]), inside of a pool's.
 //!
 //! A rescuer never creates a worker, not even if its item queues something that needs one: that may
-//! take long, and the worker would inherit its priority. The service does it ([`Pool::create_later`]).
+//! take long, and the worker would inherit its priority. The service does it
+//! ([`Pool::create_later`]).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,8 +28,8 @@ use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
-use crate::observe::inspect::{Reason, Role};
-use crate::observe::trace;
+use crate::observe::hooks::trace;
+use crate::observe::hooks::{Reason, Role};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Event};
@@ -136,7 +138,8 @@ impl Rescuer {
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
                 format!(
-                    "nice {RESCUER_NICE} refused ({error}); rescuers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)"
+                    "nice {RESCUER_NICE} refused ({error}); rescuers run at normal priority \
+                     (grant CAP_SYS_NICE or raise RLIMIT_NICE)"
                 )
             });
         }
@@ -209,7 +212,8 @@ impl Rescuer {
         if let Err(error) = sense::sched::pin_current(cpus) {
             notice::once(Notice::PinRefused, || {
                 format!(
-                    "rescuers cannot be moved to CPUs {cpus:?} ({error}); they run where the system puts them"
+                    "rescuers cannot be moved to CPUs {cpus:?} ({error}); they run where the \
+                     system puts them"
                 )
             });
         }

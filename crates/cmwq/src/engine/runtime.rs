@@ -5,25 +5,25 @@
 
 use std::io;
 use std::path::Path;
+use std::ptr::NonNull;
 
-use cmwq_core::{PoolId, WorkWord, WqKey, place};
+use cmwq_core::{PoolId, WorkItem, WorkWord, WqKey, place};
 
-use crate::api::closure;
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::bh::BhContexts;
-use crate::engine::crew::Crew;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::engine::service::{self, Service};
 use crate::engine::table::PoolTable;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::observe::inspect::Inspect;
-use crate::observe::watchdog::Watchdog;
+use crate::observe::hooks::Inspect;
+use crate::observe::hooks::Watchdog;
 use crate::os::clock;
+use crate::os::crew::Crew;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
@@ -31,7 +31,7 @@ use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
 
-#[cfg_attr(any(loom, shuttle), path = "runtime/global_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
 mod global;
 mod helping;
 pub(crate) mod placement;
@@ -39,7 +39,7 @@ mod pretending;
 mod shutdown;
 mod sysfs;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use global::{leave_behind, lock_making};
 use placement::{Known, Placement};
 
@@ -80,7 +80,7 @@ pub(crate) struct Runtime {
     pub(crate) detect: Detect,
     pub(crate) machine: Machine,
     pub(crate) service: Service,
-    pub(crate) sentinels: Sentinels,
+    pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
     pub(crate) watchdog: Watchdog,
@@ -103,8 +103,8 @@ pub(crate) struct Runtime {
     /// Threads that could not be had.
     pub(crate) nr_creation_failures: AtomicU64,
     /// See [`metrics`](crate::observe::metrics).
-    #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
-    pub(crate) totals: Mutex<crate::observe::metrics::Totals>,
+    #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
+    pub(crate) totals: Mutex<crate::observe::hooks::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
@@ -143,7 +143,8 @@ enum PoolPlace {
     Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
 }
 
-/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq there.
+/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq
+/// there.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) pool: &'static Pool,
@@ -275,6 +276,21 @@ impl Machine {
     }
 }
 
+/// The item that takes a queue down.
+#[repr(C)]
+struct TakeDown {
+    item: WorkItem,
+    wq: Arc<Wq>,
+}
+
+/// Its function.
+unsafe extern "C" fn take_down(item: *mut WorkItem) {
+    // SAFETY: made by `destroy_later`, queued once, and the run's.
+    let this = unsafe { Box::from_raw(item.cast::<TakeDown>()) };
+    this.wq.destroy();
+    this.wq.runtime.forget_wq(this.wq.key);
+}
+
 impl Runtime {
     /// Makes a runtime and starts its service. Runtimes live for ever.
     pub(crate) fn start(
@@ -285,7 +301,7 @@ impl Runtime {
     ) -> io::Result<&'static Self> {
         let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
         runtime.show_placement();
-        if cfg!(not(any(loom, shuttle))) && sense::is_alone() {
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
             sense::reserve();
         }
         Service::start(runtime)?;
@@ -304,7 +320,7 @@ impl Runtime {
             detect => detect,
         };
         let placement = Placement::new(&machine, &params);
-        let hogs = Hogs::new(&params);
+        let hogs = Hogs::new(params.cpu_intensive_thresh_us, params.cpu_intensive_warning_thresh);
         let cpus = machine.cpus.iter().copied().collect();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
@@ -329,7 +345,7 @@ impl Runtime {
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
-            #[cfg(all(feature = "metrics", not(any(loom, shuttle))))]
+            #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
             totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
@@ -368,8 +384,8 @@ impl Runtime {
             // Who names a CPU means its pool, whether it is here or not.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
             Kind::Percpu | Kind::Bh => self.placement.home(index),
-            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone is
-            // used by who names it.
+            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone
+            // is used by who names it.
             Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
                 Some(_) => self.placement.home(index),
                 None => self.placement.managed_home(index),
@@ -400,14 +416,15 @@ impl Runtime {
     fn here_instead_of(&self, cpu: u32) -> usize {
         notice::once(Notice::Cpu, || {
             format!(
-                "items were queued for CPU {cpu}, which this process does not have; the current one is taken"
+                "items were queued for CPU {cpu}, which this process does not have; the current \
+                 one is taken"
             )
         });
         self.here()
     }
 
     /// The pool behind a slot of queues with default attributes.
-    #[cfg(all(test, shuttle))]
+    #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn pool_for(&'static self, spec: Spec, slot: usize) -> &'static Pool {
         let key = self.key_for(spec, spec.default_priority(), slot);
         self.pool_by_key(key).expect("pools of a machine are fewer than there may be").pool
@@ -469,9 +486,9 @@ impl Runtime {
         Some(found)
     }
 
-    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made, so that
-    /// there are as many as were ever needed at the same time. In a library that is shut down none is
-    /// vacant.
+    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made,
+    /// so that there are as many as were ever needed at the same time. In a library that is shut
+    /// down none is vacant.
     fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
         if key.kind != Kind::Unbound {
             return None;
@@ -662,15 +679,11 @@ impl Runtime {
     /// Takes a queue down whose last handle was dropped by one of the workers.
     #[cold]
     pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
-        let (item, handle) = closure::item(move || {
-            wq.destroy();
-            self.forget_wq(wq.key);
-        });
-        drop(handle);
-        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queued = unsafe { self.reaper().queue_item(None, item) };
-        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end of
-        // the process.
+        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
+        // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
+        let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
+        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
+        // of the process.
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
     }
 

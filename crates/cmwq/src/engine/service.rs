@@ -1,8 +1,8 @@
 //! The service thread: whatever must happen at a time rather than on an event.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when there is none of
-//! these: a process whose queues are idle wakes nobody.
+//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when
+//! there is none of these: a process whose queues are idle wakes nobody.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use cmwq_core::detect::tick::TICK_FIRST_NS;
 use cmwq_core::{Nanos, Retry, Timer, WorkItem};
 
 use crate::detect::ticking::TickList;
-use crate::detect::verify;
 use crate::engine::delayed;
+use crate::engine::detection;
 use crate::engine::fork;
 use crate::engine::plan::{NEVER, Plan};
 use crate::engine::pool::{Creator, Pool};
 use crate::engine::runtime::Runtime;
 use crate::engine::timers::{Armed, Timers};
 use crate::engine::wq::{Handle, TimersHandle};
-use crate::observe::watchdog::Watchdog;
+use crate::observe::hooks::Watchdog;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -52,7 +52,7 @@ pub(crate) struct Service {
     /// Copy of [`Timers::deferred_at`] for workers. A hint.
     deferred_at: AtomicU64,
     /// Pools that were watched lately.
-    ticking: TickList,
+    ticking: TickList<Pool>,
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     mayday_at: AtomicU64,
@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_to_rescan(&self) -> bool {
         self.rescan_at.load(Ordering::Relaxed) != NEVER
     }
@@ -323,7 +323,7 @@ impl Loop {
     }
 
     fn run(mut self) {
-        if cfg!(not(any(loom, shuttle))) {
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);
@@ -404,7 +404,7 @@ impl Loop {
         let mut has_woken = false;
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
-                self.runtime.sentinels.cover(pool);
+                self.runtime.sentinels.cover(pool, &self.runtime.crew, || pool.guarded_cpus());
             }
             has_woken |= self.tick_pool(pool);
         }
@@ -423,7 +423,7 @@ impl Loop {
             return false;
         }
         pool.look_at_pace();
-        let found = verify::look(pool, None, true);
+        let found = detection::look(pool, None, true);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
             pool.is_calm.store(false, Ordering::Relaxed);
@@ -511,7 +511,8 @@ impl Loop {
             self.watchdog_due = now + CREATE_COOLDOWN_NS;
             notice::once(Notice::Watchdog, || {
                 format!(
-                    "the watchdog has no thread ({error}); stalls are not reported until it gets one"
+                    "the watchdog has no thread ({error}); stalls are not reported until it gets \
+                     one"
                 )
             });
         }
@@ -544,7 +545,8 @@ impl Loop {
 pub(crate) fn say_creation_failed(error: &std::io::Error) {
     notice::once(Notice::ThreadCreation, || {
         format!(
-            "a worker could not be created ({error}); the existing ones carry on and creation is tried again \
+            "a worker could not be created ({error}); the existing ones carry on and creation is \
+             tried again \
              (raise RLIMIT_NPROC or the pids limit of the cgroup)"
         )
     });

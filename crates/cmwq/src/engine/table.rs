@@ -1,5 +1,5 @@
-//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only while no pool is
-//! vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
+//! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only
+//! while no pool is vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
 //!
 //! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
 
@@ -9,15 +9,15 @@ use crate::engine::pool::Pool;
 use crate::os::published::Published;
 use crate::os::sync::{AtomicU32, Ordering};
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const CHUNK: usize = 256;
 /// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const CHUNKS: usize = 256;
 // A model makes a table for each execution, and has a few pools.
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 const CHUNK: usize = 2;
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 const CHUNKS: usize = 4;
 
 pub(crate) type PoolTable = Table<Pool>;
@@ -72,7 +72,8 @@ impl<T> Table<T> {
 
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed over.
+        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed
+        // over.
         let len = self.len.load(Ordering::Relaxed);
         (0..len).filter_map(|index| self.get(PoolId(self.first + index)))
     }

@@ -7,9 +7,9 @@ use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
-use crate::detect::meter::Meter;
+use crate::engine::meter::Meter;
 use crate::engine::title::Title;
-use crate::observe::inspect::WorkerMirror;
+use crate::observe::hooks::WorkerMirror;
 use crate::os::clock;
 use crate::os::park::Parker;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
@@ -25,10 +25,10 @@ pub(crate) struct Berth {
 static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type BerthsGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Berth>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_berths() -> BerthsGuard {
     crate::os::sync::lock_plain(&FREE_BERTHS)
 }
@@ -115,8 +115,9 @@ impl Thread {
         self.senses.get().map_or(0, |senses| senses.tid)
     }
 
-    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`, `is_unbound`, `guest`, `stack`): no
-    // pairing: hints for detectors. What a detector concludes is applied under the pool's lock, with the run's number.
+    // ORDERING (all accesses of `run`, `cpu`, `looked_*`, `still`, `blocked_at`, `ended_at`,
+    // `is_unbound`, `guest`, `stack`): no pairing: hints for detectors. What a detector concludes
+    // is applied under the pool's lock, with the run's number.
 
     #[inline]
     pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
@@ -148,8 +149,9 @@ impl Thread {
         self.blocked_at.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was found blocked
-    /// in it. What came before includes runs since `ended_at` in which it was not found blocked.
+    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was
+    /// found blocked in it. What came before includes runs since `ended_at` in which it was not
+    /// found blocked.
     pub(crate) fn take_waited(&self) -> Option<Waited> {
         let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
         if blocked == 0 {
@@ -192,8 +194,8 @@ impl Thread {
         if self.is_in_run(seq) { seen } else { Seen::Unknown }
     }
 
-    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To be
-    /// asked at intervals, by one thread.
+    /// Whether the thread, running in run `seq`, has used the CPU for `thresh` without a sleep. To
+    /// be asked at intervals, by one thread.
     pub(crate) fn hogs(&self, seq: u64, thresh: Nanos) -> bool {
         let Some(senses) = self.senses.get().filter(|_| self.is_in_run(seq)) else { return false };
         let Some(cpu) = senses.clock.and_then(CpuClock::now_ns) else { return false };
@@ -289,7 +291,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let _ = self.berth.parker.take();
         // A model checker's words must not outlive the execution they were made in.
-        if cfg!(not(any(loom, shuttle)))
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle)))
             && let Ok(mut free) = FREE_BERTHS.lock()
         {
             free.push(self.berth);

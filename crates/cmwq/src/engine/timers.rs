@@ -1,7 +1,7 @@
 //! The armed timers: a wheel of those that are reasons to wake up, and one of those that are not.
 //!
-//! Deferrable timers expire when the service thread is awake anyway: for another timer, or because a
-//! worker that is about to sleep [says so](Timers::deferred_at). Nothing wakes for them alone.
+//! Deferrable timers expire when the service thread is awake anyway: for another timer, or because
+//! a worker that is about to sleep [says so](Timers::deferred_at). Nothing wakes for them alone.
 
 use std::ptr::NonNull;
 

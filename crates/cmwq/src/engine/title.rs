@@ -144,12 +144,13 @@ impl Title {
     }
 }
 
-/// Says what the running item is doing: shown behind the worker's name, `kworker/0:1+desc`, in place of the queue's
-/// name, until the worker starts its next item. At most 31 bytes are kept, of which Linux shows what fits the 15 of a
-/// thread's name. Outside of a work function, and in items of BH queues, it does nothing.
+/// Says what the running item is doing: shown behind the worker's name, `kworker/0:1+desc`, in
+/// place of the queue's name, until the worker starts its next item. At most 31 bytes are kept, of
+/// which Linux shows what fits the 15 of a thread's name. Outside of a work function, and in items
+/// of BH queues, it does nothing.
 ///
-/// The name is changed by another thread, a few milliseconds later. May be called at any rate; takes a lock that
-/// nobody holds for long.
+/// The name is changed by another thread, a few milliseconds later. May be called at any rate;
+/// takes a lock that nobody holds for long.
 ///
 /// KERNEL: `set_worker_desc` — same, with a string in place of a format.
 ///

@@ -13,15 +13,15 @@ use cmwq_core::help::Visit;
 use cmwq_core::{Claim, Kick, Next, WorkerId};
 
 use crate::detect::method::Detect;
-use crate::detect::verify;
 use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
+use crate::engine::detection;
 use crate::engine::invoke;
 use crate::engine::lengths::Lengths;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
-use crate::observe::inspect::Reason;
-use crate::observe::trace::{self, Kind};
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::trace::{self, Kind};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -36,13 +36,13 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     }
     let name = thread.title.base().to_owned();
     let stack = pool.runtime.params.stack_size;
-    #[cfg(shuttle)]
+    #[cfg(cmwq_shuttle)]
     let berth = thread.berth;
     let spawned =
         pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
     // Models have no berths that were another thread's before, so they always play what may happen
     // with one: a wake-up that comes late, and to the wrong thread.
-    #[cfg(shuttle)]
+    #[cfg(cmwq_shuttle)]
     berth.parker.unpark(park::WAKE);
     spawned
 }
@@ -228,7 +228,7 @@ impl Worker {
         }
         let tokens = self.thread.berth.parker.park(None);
         if tokens & park::CHECK != 0 {
-            verify::on_alarm(self.pool, self.id);
+            detection::on_alarm(self.pool, self.id);
         }
         if self.pool.pods.is_some() {
             self.lengths.slept();
@@ -326,7 +326,8 @@ fn say_refused(priority: Priority, error: &io::Error) {
     match priority.sched {
         Sched::Normal => notice::once(Notice::Nice, || {
             format!(
-                "nice {} refused ({error}); high-priority workers run at normal priority (grant CAP_SYS_NICE or raise RLIMIT_NICE)",
+                "nice {} refused ({error}); high-priority workers run at normal priority (grant \
+                 CAP_SYS_NICE or raise RLIMIT_NICE)",
                 priority.nice
             )
         }),
@@ -340,7 +341,7 @@ fn say_refused(priority: Priority, error: &io::Error) {
 /// is there.
 fn open_senses(detect: Detect) -> Senses {
     let mut senses = Senses::default();
-    if cfg!(any(loom, shuttle)) {
+    if cfg!(any(cmwq_loom, cmwq_shuttle)) {
         return senses;
     }
     if detect == Detect::Perf {
@@ -359,7 +360,8 @@ fn open_senses(detect: Detect) -> Senses {
         Ok(stat) => senses.stat = Some(stat),
         Err(error) => notice::once(Notice::ProcMissing, || {
             format!(
-                "thread states cannot be read ({error}); blocked workers are told by their CPU time, later than usual"
+                "thread states cannot be read ({error}); blocked workers are told by their CPU \
+                 time, later than usual"
             )
         }),
     }

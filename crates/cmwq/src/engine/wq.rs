@@ -10,19 +10,19 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
-use cmwq_core::{Enqueued, Kick, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
+use cmwq_core::{Enqueued, Kick, Limits, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
 
 use crate::engine::attrs::Priority;
 use crate::engine::away;
 use crate::engine::fork;
 use crate::engine::grab::Rest;
-use crate::engine::limit::Limits;
+use crate::engine::limit::{self, NodeLimits};
 use crate::engine::link::{Link, Slot};
 use crate::engine::pool::Pool;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
-use crate::observe::inspect::{QueueMirror, QueueSettings};
-use crate::observe::trace;
+use crate::observe::hooks::trace;
+use crate::observe::hooks::{QueueMirror, QueueSettings};
 use crate::os::countdown::Countdown;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 
@@ -33,7 +33,7 @@ mod timers;
 
 use flush::Flushes;
 pub(crate) use handle::Handle;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handle::lock_heirs;
 use placing::{Placing, default_attrs};
 pub(crate) use timers::TimersHandle;
@@ -125,9 +125,9 @@ pub(crate) struct Wq {
     mirror: QueueMirror,
 }
 
-// Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the allocator adds:
-// `cmwq-bench idle`.
-#[cfg(all(target_pointer_width = "64", not(any(loom, shuttle))))]
+// Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the
+// allocator adds: `cmwq-bench idle`.
+#[cfg(all(target_pointer_width = "64", not(any(cmwq_loom, cmwq_shuttle))))]
 const _: () = assert!(size_of::<Wq>() <= 272);
 
 /// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
@@ -145,13 +145,14 @@ pub(crate) struct State {
     pub(crate) links: Vec<PwqRef>,
     placing: Option<Box<Placing>>,
     pub(crate) limits: Limits,
+    pub(crate) nodes: NodeLimits,
     /// Calls of [`Wq::drain`] in progress.
     pub(crate) nr_drainers: u32,
 }
 
 impl Wq {
     pub(crate) fn new(key: WqKey, name: &str, spec: Spec, runtime: &'static Runtime) -> Self {
-        let limits = Limits::new(spec.kind, spec.max_active, spec.total);
+        let limits = limit::limits(spec.kind, spec.max_active, spec.total);
         let (max_active, min_active) = (limits.max_active(), limits.min_active());
         let attrs = &default_attrs(&spec);
         let settings = QueueSettings { max_active, min_active, attrs };
@@ -172,6 +173,7 @@ impl Wq {
                 flushes: None,
                 links: Vec::new(),
                 limits,
+                nodes: NodeLimits::default(),
                 nr_drainers: 0,
                 placing: None,
             }),
@@ -201,7 +203,8 @@ impl Wq {
         self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
     }
 
-    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once for each.
+    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once
+    /// for each.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
         if self.has_choice(cpu) { away::other_cpu(self.link(None).pool) } else { cpu }
@@ -300,7 +303,7 @@ impl Wq {
             trace::queued(self, item.as_ptr(), func);
             return true;
         }
-        if Limits::are_shared(self.spec.kind, self.spec.total) {
+        if limit::are_shared(self.spec.kind, self.spec.total) {
             // See `PoolState::enqueue_idle`.
             return false;
         }
@@ -481,8 +484,8 @@ impl Wq {
 }
 
 impl Wq {
-    /// Removes a pwq that has nothing in flight; its final counters. `None`: its rescuer visits, and
-    /// will look after it when it leaves. It may need WQ before, or be the caller.
+    /// Removes a pwq that has nothing in flight; its final counters. `None`: its rescuer visits,
+    /// and will look after it when it leaves. It may need WQ before, or be the caller.
     fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
         let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
         // Refused while a slot of the node is on its way here: who brings it needs no more than the
@@ -518,8 +521,8 @@ impl Wq {
         self.is_going() && lock(&self.state).links.is_empty()
     }
 
-    /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues that
-    /// were registered later.
+    /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues
+    /// that were registered later.
     pub(crate) fn is_in_sysfs(&self) -> bool {
         // ORDERING: no pairing: a switch.
         self.in_sysfs.load(Ordering::Relaxed) && !self.is_going()

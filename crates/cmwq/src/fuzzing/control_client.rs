@@ -1,6 +1,8 @@
-//! The client's side of the control protocol: whatever a server says, it is a listing, a value or an error.
+//! The client's side of the control protocol: whatever a server says, it is a listing, a value or
+//! an error.
 //!
-//! A case begins with a byte for what is asked and one for how the rest, which is what the server says, is cut.
+//! A case begins with a byte for what is asked and one for how the rest, which is what the server
+//! says, is cut.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The server's side of the control protocol: whatever a client sends, each of its lines has an answer, and nothing
-//! is kept beyond a line.
+//! The server's side of the control protocol: whatever a client sends, each of its lines has an
+//! answer, and nothing is kept beyond a line.
 //!
 //! A case begins with a byte for how the rest, which is what the client sends, is cut.
 

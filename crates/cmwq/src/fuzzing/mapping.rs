@@ -1,7 +1,9 @@
-//! Mappings of other processes: whatever is in one, it is read within the bounds of a whole one, or refused.
+//! Mappings of other processes: whatever is in one, it is read within the bounds of a whole one, or
+//! refused.
 //!
-//! A case is a list of changes to a whole mapping, 12 bytes each: what is changed, where, and the value. Most of a
-//! mapping's bytes are records that nobody uses, so that a case of them would change nothing.
+//! A case is a list of changes to a whole mapping, 12 bytes each: what is changed, where, and the
+//! value. Most of a mapping's bytes are records that nobody uses, so that a case of them would
+//! change nothing.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -23,7 +25,8 @@ const CHANGE: usize = 12;
 const WILD: [u64; 12] =
     [0, 1, 2, 7, 512, 4096, 0xffff, 1 << 32, 1 << 63, u64::MAX / 8, u64::MAX - 7, u64::MAX];
 
-/// A mapping with a few records in each table, all of them in use, filled with small numbers; and two names.
+/// A mapping with a few records in each table, all of them in use, filled with small numbers; and
+/// two names.
 pub(crate) fn whole() -> Vec<AtomicU64> {
     let (offsets, end) = offsets();
     let bytes = end + NAMES * 8;

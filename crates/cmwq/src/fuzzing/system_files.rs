@@ -1,4 +1,5 @@
-//! sysfs, procfs and cgroup files: whatever they say, the picture of the machine is one that the rest can rely on.
+//! sysfs, procfs and cgroup files: whatever they say, the picture of the machine is one that the
+//! rest can rely on.
 //!
 //! A case is a text in the form of `crates/cmwq/tests/fixtures`: lines of `PATH<TAB>CONTENT`.
 

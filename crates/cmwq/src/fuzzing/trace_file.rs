@@ -27,7 +27,8 @@ pub fn run(data: &[u8]) {
             }
         }
     }
-    // What is made of a file is no larger than the file; of a byte a replacement character may have been made.
+    // What is made of a file is no larger than the file; of a byte a replacement character may have
+    // been made.
     assert!(events * 48 <= before && text <= before * 3, "{events} events, {text} bytes of text");
 }
 

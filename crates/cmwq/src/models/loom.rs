@@ -1,16 +1,17 @@
-//! Loom models: every interleaving of two or three threads, and every value the memory model lets them read.
+//! Loom models: every interleaving of two or three threads, and every value the memory model lets
+//! them read.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p cmwq --lib --release loom`
+//! `RUSTFLAGS="--cfg cmwq_loom" cargo test --manifest-path models/Cargo.toml -p cmwq-models
+//! --release loom`
 //!
-//! One module for each protocol; `mutation` takes each ordering away in turn and expects some model to notice. The
-//! orderings of queueing itself are modelled in `cmwq-core`.
+//! One module for each protocol; `mutation` takes each ordering away in turn and expects some model
+//! to notice. The orderings of queueing itself are modelled in `cmwq-core`.
 
 mod board;
 mod closure;
 mod countdown;
 mod event;
 mod flushing;
-mod limit;
 mod link;
 mod mutation;
 mod parker;
@@ -38,7 +39,8 @@ fn check_three(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// What somebody stores before he tells others, and they must see: only the protocol can make it visible.
+/// What somebody stores before he tells others, and they must see: only the protocol can make it
+/// visible.
 #[derive(Debug)]
 struct News(AtomicUsize);
 

@@ -1,6 +1,7 @@
 //! Shuttle models: the whole driver on two CPUs, in random interleavings of all its steps.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p cmwq --lib --release shuttle`
+//! `RUSTFLAGS="--cfg cmwq_shuttle" cargo test --manifest-path models/Cargo.toml -p cmwq-models
+//! --release shuttle`
 //!
 //! Each scenario runs under two schedulers, many times: at random, and by priorities that change in
 //! a few places (PCT), which finds what takes a few unlucky preemptions. `CMWQ_SHUTTLE_ITERS=N`
@@ -67,7 +68,8 @@ struct World {
     runtime: &'static Runtime,
 }
 
-/// A runtime that does not live for ever, as those of processes do: there are too many of them here.
+/// A runtime that does not live for ever, as those of processes do: there are too many of them
+/// here.
 struct Mortal(*mut Runtime);
 
 impl Mortal {

@@ -1,17 +1,19 @@
 //! Changing a running process's queues from outside: a socket that a program opts into.
 //!
-//! There is none unless the program calls [`listen`], or is started with `CMWQ_CONTROL=1` (or a path in place
-//! of the 1; or `control=1` in `CMWQ_PARAMS`), which programs with privileges of their own (setuid) do not see.
-//! Then one thread serves a local socket, `cmwq-PID.sock` in `$XDG_RUNTIME_DIR` or else in the directory for
-//! temporary files, at which `cmwq set` and [`Client`] read all queues' [attributes](crate::observe::sysfs) and
-//! write those of registered ones.
+//! There is none unless the program calls [`listen`], or is started with `CMWQ_CONTROL=1` (or a
+//! path in place of the 1; or `control=1` in `CMWQ_PARAMS`), which programs with privileges of
+//! their own (setuid) do not see. Then one thread serves a local socket, `cmwq-PID.sock` in
+//! `$XDG_RUNTIME_DIR` or else in the directory for temporary files, at which `cmwq set` and
+//! [`Client`] read all queues' [attributes](crate::observe::sysfs) and write those of registered
+//! ones.
 //!
-//! The file has mode 0600, and who connects must be of the same effective user, or root. Clients that send
-//! nonsense, nothing, or too much, or do not take their replies, are sent away after 30 s at most; there
-//! may be 8 at a time. None of them can keep the program from anything. [`stop`], [`shutdown`](crate::shutdown)
-//! and the end of the process remove the file; a process that is killed leaves it, and the next one
-//! that wants the place replaces it. A forked child does not listen, unless it opts in itself (the
-//! environment counts again when the child first uses the library).
+//! The file has mode 0600, and who connects must be of the same effective user, or root. Clients
+//! that send nonsense, nothing, or too much, or do not take their replies, are sent away after 30 s
+//! at most; there may be 8 at a time. None of them can keep the program from anything. [`stop`],
+//! [`shutdown`](crate::shutdown) and the end of the process remove the file; a process that is
+//! killed leaves it, and the next one that wants the place replaces it. A forked child does not
+//! listen, unless it opts in itself (the environment counts again when the child first uses the
+//! library).
 //!
 //! ```
 //! let directory = std::env::temp_dir();
@@ -41,9 +43,10 @@
 //! server: error invalid max_active takes 1 to 2048
 //! ```
 //!
-//! Fields are separated by one space; the last may have spaces in it. In names of queues all bytes but
-//! letters, digits and `_-+:/.@` are written as `%` and two hexadecimal digits; the queue `.` is the process
-//! itself, and a queue that is called so is `%2E`. The mode `-` says that the queue is not registered.
+//! Fields are separated by one space; the last may have spaces in it. In names of queues all bytes
+//! but letters, digits and `_-+:/.@` are written as `%` and two hexadecimal digits; the queue `.`
+//! is the process itself, and a queue that is called so is `%2E`. The mode `-` says that the queue
+//! is not registered.
 //!
 //! | request | reply |
 //! |---|---|
@@ -52,8 +55,9 @@
 //! | `get NAME ATTRIBUTE` | `ok VALUE` |
 //! | `set NAME ATTRIBUTE VALUE` | `ok VALUE`: what it reads as now |
 //!
-//! LEFT_OUT says how many queues were left out because they are too many. Or `error KIND TEXT`, with the
-//! kinds of [`Refusal`](crate::observe::sysfs::Refusal), `no-queue`, `request` (it was none), `busy` and `denied`.
+//! LEFT_OUT says how many queues were left out because they are too many. Or `error KIND TEXT`,
+//! with the kinds of [`Refusal`](crate::observe::sysfs::Refusal), `no-queue`, `request` (it was
+//! none), `busy` and `denied`.
 
 mod answer;
 mod client;
@@ -110,15 +114,17 @@ struct Running {
 
 static RUNNING: PlainMutex<Option<Running>> = PlainMutex::new(None);
 
-/// Lets other processes of the same user, and root, change the attributes of registered queues: opens
-/// the control socket at `path`, or at the usual place. Returns where. See the [module](self).
+/// Lets other processes of the same user, and root, change the attributes of registered queues:
+/// opens the control socket at `path`, or at the usual place. Returns where. See the
+/// [module](self).
 ///
 /// Called again for the same path it does nothing.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a path that a socket cannot have, or that cannot be
-/// written; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if something else is there, or this
-/// process listens elsewhere already; [`ThreadCreation`](crate::ErrorKind::ThreadCreation).
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a path that a socket cannot have, or that
+/// cannot be written; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if something else is
+/// there, or this process listens elsewhere already;
+/// [`ThreadCreation`](crate::ErrorKind::ThreadCreation).
 pub fn listen(path: Option<&Path>) -> Result<PathBuf, Error> {
     // What the child of a fork has to know is set up with it.
     Runtime::global()?;
@@ -143,7 +149,8 @@ pub fn stop() {
     let _ = running.thread.join();
 }
 
-/// Opens the socket that the environment asks for: at `path`, or at the usual place if that is empty.
+/// Opens the socket that the environment asks for: at `path`, or at the usual place if that is
+/// empty.
 pub(crate) fn start_as_wished(path: &str) {
     let path = (!path.is_empty()).then(|| Path::new(path));
     if let Err(error) = start(path) {

@@ -4,8 +4,9 @@
 //! [`diagnose`] looks and tries; it changes nothing and measures nothing. The command `cmwq doctor`
 //! prints what it finds and measures each source of detection beside it.
 
-// Reading order: `machine` (CPUs and pods), `confinement` (what encloses the process), `probe` (trying what workers and
-// sentinels need), `sources` (what that means for detection), `limits`, `settings`, `degradation` (the sum of it).
+// Reading order: `machine` (CPUs and pods), `confinement` (what encloses the process), `probe`
+// (trying what workers and sentinels need), `sources` (what that means for detection), `limits`,
+// `settings`, `degradation` (the sum of it).
 
 mod confinement;
 mod degradation;

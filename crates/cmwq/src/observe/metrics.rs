@@ -1,10 +1,11 @@
-//! Statistics for the [`metrics`] crate and its exporters, Prometheus among them (feature `metrics`).
+//! Statistics for the [`metrics`] crate and its exporters, Prometheus among them (feature
+//! `metrics`).
 //!
-//! Nothing is collected while items run: [`record`] looks at the counters that queues and pools keep anyway,
-//! and gives them to the recorder that the program has installed. Call it before each scrape, or at an
-//! interval; it takes the pools' locks one after the other, for a moment each. A queue counts from its
-//! beginning, also what it did after the last call and before it went; one that came and went between two
-//! calls is not seen.
+//! Nothing is collected while items run: [`record`] looks at the counters that queues and pools
+//! keep anyway, and gives them to the recorder that the program has installed. Call it before each
+//! scrape, or at an interval; it takes the pools' locks one after the other, for a moment each. A
+//! queue counts from its beginning, also what it did after the last call and before it went; one
+//! that came and went between two calls is not seen.
 //!
 //! | metric | type, labels | meaning |
 //! |---|---|---|
@@ -72,8 +73,8 @@ impl std::fmt::Debug for Totals {
     }
 }
 
-/// Gives all statistics, as of now, to the recorder of the `metrics` crate, and their descriptions. Without
-/// a recorder, or before the library was used, it does nothing.
+/// Gives all statistics, as of now, to the recorder of the `metrics` crate, and their descriptions.
+/// Without a recorder, or before the library was used, it does nothing.
 pub fn record() {
     describe();
     let Some(runtime) = Runtime::existing() else { return };
@@ -168,8 +169,8 @@ impl Total {
     }
 }
 
-/// Gives the metrics' units and help texts to the recorder. [`record`] does it, too; for programs that want
-/// them to be there before the first call.
+/// Gives the metrics' units and help texts to the recorder. [`record`] does it, too; for programs
+/// that want them to be there before the first call.
 pub fn describe() {
     let count = Unit::Count;
     for (name, help) in [

@@ -1,8 +1,8 @@
 //! What queues, pools and workers are doing, as text: for people who wonder why nothing moves.
 //!
-//! Collecting takes the pools' locks one after the other, and copies what they hold ([`PoolReport`]);
-//! the text is made and written when none is held. So a report is not of one instant, and writing it
-//! keeps nobody waiting.
+//! Collecting takes the pools' locks one after the other, and copies what they hold
+//! ([`PoolReport`]); the text is made and written when none is held. So a report is not of one
+//! instant, and writing it keeps nobody waiting.
 //!
 //! KERNEL: `show_all_workqueues`, `show_one_workqueue`, `show_freezable_workqueues`,
 //! `print_worker_info` — same, on standard error.
@@ -12,7 +12,6 @@ use std::fmt::{self, Write as _};
 
 use cmwq_core::{BusyWorker, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey};
 
-use crate::api::workqueue::Workqueue;
 use crate::engine::flushing;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
@@ -22,9 +21,9 @@ use crate::observe::symbol;
 use crate::os::sense::stderr;
 use crate::os::sync::Arc;
 
-/// What all queues and pools were doing when it was made: what is queued, what runs and where, which
-/// workers are idle. Its text has a paragraph for each queue that has something queued or running, and
-/// a line for each pool that has a busy worker.
+/// What all queues and pools were doing when it was made: what is queued, what runs and where,
+/// which workers are idle. Its text has a paragraph for each queue that has something queued or
+/// running, and a line for each pool that has a busy worker.
 ///
 /// ```text
 /// workqueue fetch: flags=0x2
@@ -96,9 +95,8 @@ pub fn show_freezable_workqueues() {
     }
 }
 
-/// Writes what one queue is doing to standard error.
-pub fn show_one_workqueue(wq: &Workqueue) {
-    let wq = wq.wq();
+/// See [`show_one_workqueue`](crate::show_one_workqueue).
+pub(crate) fn show_one(wq: &Wq) {
     let mut report = Report::collect(wq.runtime, Some(wq.key));
     report.with_pools = false;
     if report.queues.iter().all(|queue| !report.is_busy(queue.key)) {
@@ -141,8 +139,8 @@ fn worker_of(
     })
 }
 
-/// What the thread `tid` does, if it is a worker that runs an item. KERNEL: `print_worker_info` — same,
-/// but that it does not print.
+/// What the thread `tid` does, if it is a worker that runs an item. KERNEL: `print_worker_info` —
+/// same, but that it does not print.
 pub(crate) fn worker_info(tid: libc::pid_t) -> Option<WorkerInfo> {
     let runtime = Runtime::existing()?;
     let (pool, id, thread) = worker_of(runtime, tid)?;

@@ -1,12 +1,13 @@
 //! The stacks of other threads of this process, for reports of stalls.
 //!
-//! A thread is asked by a signal. Its handler copies three registers and the upper part of its stack
-//! into a buffer that was made before, and returns; it calls nothing, so it may interrupt anything
-//! (`handler`, `request`). What the copy means is worked out afterwards, by whoever asked: frames from
-//! the unwind tables in memory (`walk`), names and lines from the debug information (`symbols`).
+//! A thread is asked by a signal. Its handler copies three registers and the upper part of its
+//! stack into a buffer that was made before, and returns; it calls nothing, so it may interrupt
+//! anything (`handler`, `request`). What the copy means is worked out afterwards, by whoever asked:
+//! frames from the unwind tables in memory (`walk`), names and lines from the debug information
+//! (`symbols`).
 //!
-//! The signal is a real-time signal that the program has not given a handler; if there is none, or a
-//! thread has it blocked, or does not answer, the reason is what one gets in place of a stack.
+//! The signal is a real-time signal that the program has not given a handler; if there is none, or
+//! a thread has it blocked, or does not answer, the reason is what one gets in place of a stack.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -25,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often one looks whether it has answered.
 const REST: Duration = Duration::from_micros(500);
 
-/// The stacks of one report: all threads together are waited for no longer than twice as long as one.
+/// The stacks of one report: all threads together are waited for no longer than twice as long as
+/// one.
 pub(crate) struct Stacks {
     signal: Result<i32, String>,
     until: Instant,

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 
 #[cfg_attr(
     any(
-        loom,
-        shuttle,
+        cmwq_loom,
+        cmwq_shuttle,
         miri,
         not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
     ),
@@ -14,8 +14,8 @@ use std::mem::MaybeUninit;
 )]
 pub(crate) mod closures;
 
-/// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own functions are known to it if the
-/// program was linked with `-rdynamic`.
+/// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own
+/// functions are known to it if the program was linked with `-rdynamic`.
 pub(crate) fn known(func: usize) -> Option<String> {
     if let Some(name) = closures::name(func) {
         return Some(name.to_owned());

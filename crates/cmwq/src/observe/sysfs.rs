@@ -2,9 +2,9 @@
 //! `/sys/devices/virtual/workqueue`, with the same names, values and rules.
 //!
 //! Every queue can be read. A queue can be written once it is *registered*, by
-//! [`Builder::sysfs`](crate::Builder::sysfs) or [`Entry::register`]; that also makes its name its own
-//! among the registered ones. Other processes get here through [`control`](crate::observe::control), if the
-//! program opts in.
+//! [`Builder::sysfs`](crate::Builder::sysfs) or [`Entry::register`]; that also makes its name its
+//! own among the registered ones. Other processes get here through
+//! [`control`](crate::observe::control), if the program opts in.
 //!
 //! | attribute | queues | value |
 //! |---|---|---|
@@ -37,7 +37,6 @@ mod text;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::api::workqueue::Workqueue;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Wq;
 use crate::os::error::Error;
@@ -125,10 +124,10 @@ impl FromStr for Attribute {
     }
 }
 
-/// A queue's directory, so to speak. Holding one does not keep the queue in being; it then shows what
-/// the queue had last.
+/// A queue's directory, so to speak. Holding one does not keep the queue in being; it then shows
+/// what the queue had last.
 #[derive(Clone)]
-pub struct Entry(Arc<Wq>);
+pub struct Entry(pub(crate) Arc<Wq>);
 
 impl Entry {
     /// The queue's name.
@@ -143,14 +142,14 @@ impl Entry {
         self.0.is_in_sysfs()
     }
 
-    /// Makes the queue writable, as [`Builder::sysfs`](crate::Builder::sysfs) does. For those who want
-    /// to set attributes before others can.
+    /// Makes the queue writable, as [`Builder::sysfs`](crate::Builder::sysfs) does. For those who
+    /// want to set attributes before others can.
     ///
     /// KERNEL: `workqueue_sysfs_register` — same.
     ///
     /// # Errors
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if it is registered, or another queue of its
-    /// name is.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if it is registered, or another queue of
+    /// its name is.
     #[doc(alias = "workqueue_sysfs_register")]
     pub fn register(&self) -> Result<(), Error> {
         self.0.runtime.enter_sysfs(&self.0)
@@ -175,15 +174,15 @@ impl Entry {
         queue::show(&self.0, attribute)
     }
 
-    /// Changes an attribute. `text` is read as the kernel reads it: white space around numbers does not
-    /// matter, nor does what follows a number.
+    /// Changes an attribute. `text` is read as the kernel reads it: white space around numbers does
+    /// not matter, nor does what follows a number.
     ///
-    /// Does not wait for items that run under the old value. A nice level that the process may not have
-    /// is tried by a thread that ends at once.
+    /// Does not wait for items that run under the old value. A nice level that the process may not
+    /// have is tried by a thread that ends at once.
     ///
     /// # Errors
-    /// [`Refusal`] says which, [`errno`](AttributeError::errno) what a write to the kernel's file would have
-    /// said. Nothing has changed then.
+    /// [`Refusal`] says which, [`errno`](AttributeError::errno) what a write to the kernel's file
+    /// would have said. Nothing has changed then.
     pub fn store(&self, attribute: Attribute, text: &str) -> Result<(), AttributeError> {
         queue::store(&self.0, attribute, text)
     }
@@ -217,12 +216,4 @@ pub fn find(name: &str) -> Option<Entry> {
     let mut named = entries_named(name);
     let registered = named.iter().position(Entry::is_registered);
     (!named.is_empty()).then(|| named.swap_remove(registered.unwrap_or(0)))
-}
-
-impl Workqueue {
-    /// The queue's attributes as text; see [`sysfs`](crate::observe::sysfs).
-    #[must_use]
-    pub fn sysfs(&self) -> Entry {
-        Entry(self.handle().shared())
-    }
 }

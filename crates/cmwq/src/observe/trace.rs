@@ -1,39 +1,41 @@
-//! Trace events: what happens to items and workers, for `cmwq trace`, `CMWQ_TRACE`, the `tracing` crate
-//! (feature `tracing`) and USDT probes (feature `usdt`).
+//! Trace events: what happens to items and workers, for `cmwq trace`, `CMWQ_TRACE`, the `tracing`
+//! crate (feature `tracing`) and USDT probes (feature `usdt`).
 //!
-//! Compiled in and off: each hook here is one load of a static and a branch that is not taken. Switched on,
-//! by a reader in this process or another, a hook writes an event of six words into a ring of its own
-//! thread: no lock, no allocation, no system call, whatever the reader does. Hooks under a core lock write
-//! only if the thread has its ring already; whoever is going to take such a lock calls `ready` before.
+//! Compiled in and off: each hook here is one load of a static and a branch that is not taken.
+//! Switched on, by a reader in this process or another, a hook writes an event of six words into a
+//! ring of its own thread: no lock, no allocation, no system call, whatever the reader does. Hooks
+//! under a core lock write only if the thread has its ring already; whoever is going to take such a
+//! lock calls `ready` before.
 //!
 //! Here are the hooks. `control` has the switch and the file, `local` the thread's ring, `ring` the
 //! protocol; `session` and `file` are the reader's side, which the command uses, too.
 //!
-//! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and more.
+//! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and
+//! more.
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod control;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod destination;
 mod event;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub mod file;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod flusher;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod layout;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod local;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod map;
 mod outside;
-#[cfg_attr(not(loom), allow(dead_code, reason = "what only one of the builds uses"))]
+#[cfg_attr(not(cmwq_loom), allow(dead_code, reason = "what only one of the builds uses"))]
 pub(crate) mod ring;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod session;
-#[cfg_attr(any(loom, shuttle), path = "trace/sink_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "trace/sink_model.rs")]
 mod sink;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod stamp;
 
 use std::ptr::NonNull;
@@ -42,10 +44,10 @@ use cmwq_core::{Activation, Claim, WorkItem};
 
 pub(crate) use event::Moment;
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use session::{Round, Session, Tick};
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use sink::{
     FlusherGuard, RingsGuard, finish, leave_behind, lock_flusher, lock_rings, open,
 };
@@ -66,7 +68,8 @@ pub(crate) fn is_on(kind: Kind) -> bool {
     sink::mask() & kind.bit() != 0
 }
 
-/// Sees to it that the calling thread may write under core locks, if anything is traced. Caller holds none.
+/// Sees to it that the calling thread may write under core locks, if anything is traced. Caller
+/// holds none.
 #[inline(always)]
 pub(crate) fn ready() {
     if sink::mask() != 0 {
@@ -83,7 +86,7 @@ fn get_ready() {
 #[inline(always)]
 pub(crate) fn wants_runs() -> bool {
     const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
-    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(loom, shuttle))))
+    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(cmwq_loom, cmwq_shuttle))))
         || sink::mask() & RUNS != 0
 }
 
@@ -101,8 +104,8 @@ pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
     execute_end(pool, claim);
 }
 
-/// A function has returned that was called while no runs were traced: whoever has begun to look since then knows of it, and
-/// is told of its end.
+/// A function has returned that was called while no runs were traced: whoever has begun to look
+/// since then knows of it, and is told of its end.
 #[inline(always)]
 pub(crate) fn has_run(pool: &'static Pool, claim: &Claim) {
     if is_on(Kind::ExecuteEnd) {
@@ -130,7 +133,8 @@ fn record(event: &Event) {
     }
 }
 
-/// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item yet.
+/// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item
+/// yet.
 #[inline(always)]
 pub(crate) fn queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
     probe!(
@@ -171,10 +175,11 @@ fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u3
 #[inline(always)]
 pub(crate) fn wants_activations() -> bool {
     // A probe does not know whether anybody looks.
-    cfg!(all(feature = "usdt", not(any(loom, shuttle)))) || is_on(Kind::ActivateWork)
+    cfg!(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle)))) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once it has been looked up.
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once
+/// it has been looked up.
 #[cold]
 pub(crate) fn activate_work(
     pool: &Pool,
@@ -229,7 +234,8 @@ fn execute_end(pool: &'static Pool, claim: &Claim) {
     }
 }
 
-/// What was queued before the reader came has told nobody its queue's name, or what its function is for.
+/// What was queued before the reader came has told nobody its queue's name, or what its function is
+/// for.
 #[cold]
 fn tell_names(pool: &'static Pool, claim: &Claim) {
     sink::ready();

@@ -1,23 +1,24 @@
 //! The stall watchdog: it says so when work waits and nothing happens.
 //!
-//! A thread of its own looks at intervals, and only while work waits: so it finds stalls that are the
-//! service thread's, too, and an idle process is not woken. What is a stall, and when it is reported, is
-//! decided by [`cmwq_core::Watchdog`]. Three kinds of things can stand still:
+//! A thread of its own looks at intervals, and only while work waits: so it finds stalls that are
+//! the service thread's, too, and an idle process is not woken. What is a stall, and when it is
+//! reported, is decided by [`cmwq_core::Watchdog`]. Three kinds of things can stand still:
 //!
-//! - a pool with waiting work that starts none, as in the kernel: all its workers hog CPUs, or none can
-//!   be created, or they get no CPU;
+//! - a pool with waiting work that starts none, as in the kernel: all its workers hog CPUs, or none
+//!   can be created, or they get no CPU;
 //! - a queue at `max_active` of which no item starts or ends;
-//! - items that wait for each other in a circle: two ordered queues that flush each other. In the kernel
-//!   this is left to lockdep and the hung-task detector.
+//! - items that wait for each other in a circle: two ordered queues that flush each other. In the
+//!   kernel this is left to lockdep and the hung-task detector.
 //!
 //! A stall is reported once per threshold ([`set_thresh`], 30 s) with the items in the way, their
-//! functions, and their stacks: on standard error, followed by [`show_all_workqueues`]; or to a handler
-//! ([`set_handler`]). [`set_panic_on_stall`] ends the process. Known long waits may [`touch`] it.
+//! functions, and their stacks: on standard error, followed by [`show_all_workqueues`]; or to a
+//! handler ([`set_handler`]). [`set_panic_on_stall`] ends the process. Known long waits may
+//! [`touch`] it.
 //!
 //! The stacks come from the threads themselves, which are sent a real-time signal. A system call in
 //! which such a thread is goes on, but for those that a signal always ends (`signal(7)`: sleeps,
-//! `poll`, waits with a time limit), which fail with `EINTR`. Only threads that a report is about are
-//! asked. The parameter `watchdog_signal` names another signal, or 0 for none.
+//! `poll`, waits with a time limit), which fail with `EINTR`. Only threads that a report is about
+//! are asked. The parameter `watchdog_signal` names another signal, or 0 for none.
 //!
 //! *Kernel*: `wq_watchdog_*`, `CONFIG_WQ_WATCHDOG`.
 //!
@@ -49,12 +50,12 @@ pub use dump::dump_on_signal;
 pub use handler::{clear_handler, set_handler};
 pub use stall::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 pub(crate) use alarm::Alarm as ModelledAlarm;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use dump::from_params as dump_as_params_say;
 pub(crate) use dump::parse_signal;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handler::{HandlerGuard, lock_handler};
 pub(crate) use waits::WaitFor;
 
@@ -78,7 +79,8 @@ pub(crate) struct Watchdog {
     is_stopping: AtomicBool,
 }
 
-// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is seen.
+// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is
+// seen.
 impl Watchdog {
     pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
         let this = Self {
@@ -93,14 +95,14 @@ impl Watchdog {
             is_started: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         };
-        if params.watchdog_thresh_ns != 0 && cfg!(not(any(loom, shuttle))) {
+        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
             this.alarm.unset();
         }
         this
     }
 
-    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so under
-    /// one that the watchdog takes.
+    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
+    /// under one that the watchdog takes.
     #[inline]
     pub(crate) fn work_waits(&self, service: &Service) {
         if self.alarm.is_unset() {
@@ -183,8 +185,8 @@ impl Watchdog {
     }
 }
 
-/// The threshold in force; zero: the watchdog is off. Of a process that has not used the library yet,
-/// zero.
+/// The threshold in force; zero: the watchdog is off. Of a process that has not used the library
+/// yet, zero.
 ///
 /// KERNEL: the parameter `watchdog_thresh` — same, in any unit.
 #[must_use]
@@ -194,8 +196,8 @@ pub fn thresh() -> Duration {
     Duration::from_nanos(thresh)
 }
 
-/// Reports what stands still for `thresh`, from now on; zero turns the watchdog off. Every stall begins
-/// anew. The same as the parameter `watchdog_thresh`, which takes seconds.
+/// Reports what stands still for `thresh`, from now on; zero turns the watchdog off. Every stall
+/// begins anew. The same as the parameter `watchdog_thresh`, which takes seconds.
 ///
 /// # Errors
 /// If the library was not in use and its service thread cannot be created.
@@ -219,8 +221,8 @@ pub fn set_thresh(thresh: Duration) -> Result<(), Error> {
 /// LIMIT: no threshold is longer: 31 years.
 const MOST_NS: Nanos = 1_000_000_000_000_000_000;
 
-/// Ends the process by `abort` at the `reports`-th report of stalls, or at a stall that has lasted for
-/// `time`; 0 for never. The report comes first. The same as the parameters `panic_on_stall` and
+/// Ends the process by `abort` at the `reports`-th report of stalls, or at a stall that has lasted
+/// for `time`; 0 for never. The report comes first. The same as the parameters `panic_on_stall` and
 /// `panic_on_stall_time`, which takes seconds.
 ///
 /// # Errors
@@ -246,9 +248,9 @@ pub(crate) fn set_param(name: &str, to: &Params) -> Result<(), Error> {
     }
 }
 
-/// Begins every stall anew, as if something had happened: for who knows that a long wait is in order. With
-/// a CPU those of its per-CPU pools and what belongs to no CPU, else only the latter. Costs two atomic
-/// loads and sometimes a store; may be called by a signal handler.
+/// Begins every stall anew, as if something had happened: for who knows that a long wait is in
+/// order. With a CPU those of its per-CPU pools and what belongs to no CPU, else only the latter.
+/// Costs two atomic loads and sometimes a store; may be called by a signal handler.
 ///
 /// KERNEL: `wq_watchdog_touch` — same.
 #[doc(alias = "wq_watchdog_touch")]

@@ -1,9 +1,10 @@
 //! The environment of the process, as far as it may be believed.
 //!
-//! A program with the set-user-ID or set-group-ID bit, or with file capabilities, runs with its owner's
-//! privileges in the environment of whoever starts it. So such a program (the kernel says so: `AT_SECURE`)
-//! has no variables here at all. Not even those that look harmless are read: what makes a program silent,
-//! hides it from tools or refuses a socket helps whoever attacks it, too; and there is one rule to remember.
+//! A program with the set-user-ID or set-group-ID bit, or with file capabilities, runs with its
+//! owner's privileges in the environment of whoever starts it. So such a program (the kernel says
+//! so: `AT_SECURE`) has no variables here at all. Not even those that look harmless are read: what
+//! makes a program silent, hides it from tools or refuses a socket helps whoever attacks it, too;
+//! and there is one rule to remember.
 //!
 //! Everything the libraries read is read through this module; `.ci/tidy` looks for exceptions.
 
@@ -27,8 +28,9 @@ pub(crate) fn var(name: &str) -> Option<String> {
     var_os(name)?.into_string().ok()
 }
 
-/// Where a process of the user `uid` keeps its sockets: `$XDG_RUNTIME_DIR`, or else the directory for
-/// temporary files. A program with privileges of its own takes `/run/user/UID` if there is one, or `/tmp`.
+/// Where a process of the user `uid` keeps its sockets: `$XDG_RUNTIME_DIR`, or else the directory
+/// for temporary files. A program with privileges of its own takes `/run/user/UID` if there is one,
+/// or `/tmp`.
 pub(crate) fn runtime_directory(uid: u32) -> PathBuf {
     let own = if is_secure() {
         Some(PathBuf::from(format!("/run/user/{uid}"))).filter(|dir| is_of(dir, uid))

@@ -1,21 +1,24 @@
-//! What other processes made, and may have made to do harm: text that is shown, and files that are opened.
+//! What other processes made, and may have made to do harm: text that is shown, and files that are
+//! opened.
 //!
-//! *Text*: a terminal obeys some characters, and others make a text look like another one. [`harmless`]
-//! and [`harmless_json`] leave none of them; whatever is shown of another process goes through one of the two.
+//! *Text*: a terminal obeys some characters, and others make a text look like another one.
+//! [`harmless`] and [`harmless_json`] leave none of them; whatever is shown of another process goes
+//! through one of the two.
 //!
-//! *Files*: a descriptor of another process may lead anywhere, whatever its name is. `open_memory_file`
-//! looks before it opens, never waits, and takes only files in memory.
+//! *Files*: a descriptor of another process may lead anywhere, whatever its name is.
+//! `open_memory_file` looks before it opens, never waits, and takes only files in memory.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod file;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use file::{open_memory_file, seals_of};
 
-/// Whether a terminal may obey it, or show nothing at all for it, or another order of what is beside it.
+/// Whether a terminal may obey it, or show nothing at all for it, or another order of what is
+/// beside it.
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -31,7 +34,8 @@ fn is_harmful(c: char) -> bool {
         )
 }
 
-/// The text with a `?` for each character that may do harm, so that it is as long as before and one line.
+/// The text with a `?` for each character that may do harm, so that it is as long as before and one
+/// line.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     replaced(text, is_harmful)
@@ -52,8 +56,8 @@ fn replaced(text: &str, is_replaced: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 /// A JSON document that means the same, with escapes for all characters that may do harm.
 ///
-/// Nothing is lost: those who read the document get the text as it is. Such characters are within texts only,
-/// but for ends of lines.
+/// Nothing is lost: those who read the document get the text as it is. Such characters are within
+/// texts only, but for ends of lines.
 #[must_use]
 pub fn harmless_json(document: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| c != '\n' && is_harmful(c);
@@ -79,7 +83,8 @@ mod tests {
     use super::*;
 
     /// One of each kind.
-    const HARMFUL: &str = "\0\u{7}\t\r\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200e}\u{2028}\u{202e}\
+    const HARMFUL: &str = "\0\u{7}\t\r\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200e}\
+        \u{2028}\u{202e}\
          \u{2060}\u{2066}\u{2069}\u{feff}\u{fff9}\u{e0041}";
 
     #[test]

@@ -1,6 +1,6 @@
-//! Staying loaded: threads run this code for as long as the process lives, so the shared object that
-//! it is in, a plugin perhaps, must not be unloaded with its last `dlclose`. The C library may keep it
-//! for reasons of its own (destructors of thread-local data); that is not to be relied on.
+//! Staying loaded: threads run this code for as long as the process lives, so the shared object
+//! that it is in, a plugin perhaps, must not be unloaded with its last `dlclose`. The C library may
+//! keep it for reasons of its own (destructors of thread-local data); that is not to be relied on.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

@@ -1,14 +1,13 @@
 //! Saying once what is degraded.
 //!
 //! A library should be quiet, and it should not hide that it works with one arm tied. So each kind
-//! of degradation is said once per process, on standard error, and kept for [`notices`]. What is said
-//! of a call of the program's is said each time, and kept once with a count: a program that repeats
-//! its mistake for ever must not need memory for it.
+//! of degradation is said once per process, on standard error, and kept for [`notices`]. What is
+//! said of a call of the program's is said each time, and kept once with a count: a program that
+//! repeats its mistake for ever must not need memory for it.
 
+use crate::os::sync::plain::{AtomicU32, Mutex, MutexGuard, Ordering, PoisonError};
 use std::fmt;
 use std::panic::Location;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::os::environment;
 use crate::os::sense::stderr;
@@ -47,8 +46,8 @@ pub(crate) enum Notice {
 static SAID: AtomicU32 = AtomicU32::new(0);
 static TEXTS: Mutex<Vec<Said>> = Mutex::new(Vec::new());
 
-/// LIMIT: so many different texts of one kind are kept; the kinds are as many as the places that say
-/// something.
+/// LIMIT: so many different texts of one kind are kept; the kinds are as many as the places that
+/// say something.
 const TEXTS_PER_KIND: usize = 16;
 
 /// What was said, and how often.
@@ -76,12 +75,12 @@ impl fmt::Display for Said {
 }
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) type TextsGuard = std::sync::MutexGuard<'static, Vec<Said>>;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) type TextsGuard = MutexGuard<'static, Vec<Said>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_texts() -> TextsGuard {
-    TEXTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says `text` if nothing of this kind was said before.
@@ -140,8 +139,8 @@ pub(crate) fn last_word(text: &str) {
     stderr::write(&format!("cmwq: {text}\n"));
 }
 
-/// What was said so far, in order: each text once, with how often it was said if that is more, and of one
-/// kind no more than sixteen. For diagnosis and tests.
+/// What was said so far, in order: each text once, with how often it was said if that is more, and
+/// of one kind no more than sixteen. For diagnosis and tests.
 #[must_use]
 pub fn notices() -> Vec<String> {
     TEXTS.lock().map(|texts| texts.iter().map(Said::to_string).collect()).unwrap_or_default()

@@ -21,19 +21,19 @@ mod perf;
 mod perf_abi;
 mod perf_refusal;
 mod perf_ring;
-#[cfg_attr(any(loom, shuttle), path = "sense/policy_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sense/policy_model.rs")]
 pub(crate) mod policy;
-#[cfg_attr(any(loom, shuttle), path = "sense/sched_model.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
 pub(crate) mod signal;
 mod sleeps;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod socket;
 mod stat;
 pub(crate) mod stderr;
 pub(crate) mod thread;
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
 pub(crate) use budget::{is_alone, reserve};

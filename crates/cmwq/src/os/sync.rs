@@ -9,20 +9,28 @@
 //! threads are one thread to them.
 
 mod order;
-#[cfg_attr(any(loom, shuttle), path = "sync/model.rs")]
-#[cfg_attr(not(any(loom, shuttle)), path = "sync/threads.rs")]
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sync/model.rs")]
+#[cfg_attr(not(any(cmwq_loom, cmwq_shuttle)), path = "sync/threads.rs")]
 mod primitives;
 
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock};
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{
     acq_rel, acquire, acquire_fence, fenced_load, in_order, release, release_fence, seq_cst_fence,
     without,
 };
 pub(crate) use primitives::*;
+
+/// The standard library's own, for what no model has: statics of the process, and signal handlers.
+#[allow(unused_imports, reason = "models leave out much of what uses these")]
+pub(crate) mod plain {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::mpsc::{Receiver, channel};
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 /// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,
 /// so a poisoned one only says that one of our own assertions fired.

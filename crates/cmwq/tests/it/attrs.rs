@@ -182,7 +182,8 @@ fn the_limit_holds_across_a_change() {
     assert_eq!(inside.most(), 2);
 }
 
-/// As the kernel was seen to: an item that is queued again while it runs does not run twice at once.
+/// As the kernel was seen to: an item that is queued again while it runs does not run twice at
+/// once.
 #[test]
 fn an_item_that_queues_itself_survives_changes() {
     let wq = Arc::new(unbound("again"));

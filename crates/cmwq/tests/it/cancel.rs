@@ -276,8 +276,8 @@ fn waiting_for_oneself_is_reported_with_both_names() {
     wq.flush();
 }
 
-/// A flush that waits for an item which is then cancelled returns when the barrier has had its turn,
-/// not before the items in front of it.
+/// A flush that waits for an item which is then cancelled returns when the barrier has had its
+/// turn, not before the items in front of it.
 #[test]
 fn a_flush_outlives_the_cancelled_item_it_waits_for() {
     let wq = Workqueue::builder("flush cancelled").ordered().build().unwrap();
@@ -341,8 +341,8 @@ fn mod_delayed_work_takes_an_inactive_item() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
-/// Cancelled, disabled, enabled, queued and re-timed by several threads at once, an item is sound in
-/// the end, and every successful queueing led to a run or a cancellation.
+/// Cancelled, disabled, enabled, queued and re-timed by several threads at once, an item is sound
+/// in the end, and every successful queueing led to a run or a cancellation.
 #[test]
 fn many_hands_on_one_item() {
     let wq = managed("many hands");

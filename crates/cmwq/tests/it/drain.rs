@@ -100,8 +100,8 @@ fn outsiders_are_turned_away() {
     assert_eq!(runs.load(Ordering::SeqCst), 1, "open again");
 }
 
-/// Conformance (o): a timer that expires during a drain finds the queue closed, and the item is idle
-/// and can be cancelled, queued and flushed.
+/// Conformance (o): a timer that expires during a drain finds the queue closed, and the item is
+/// idle and can be cancelled, queued and flushed.
 #[test]
 fn a_timer_that_expires_during_a_drain_leaves_the_item_idle() {
     let wq = managed("timer");

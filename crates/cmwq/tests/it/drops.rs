@@ -173,7 +173,8 @@ fn ten_thousand_queues() {
     // A few workers and a sentinel for each CPU.
     let few = 16 + 8 * sys::allowed_cpus().len();
     let queues: Vec<_> = (0..10_000).map(|i| managed(&format!("queue {i}"))).collect();
-    // The watchdog's thread may be among them: it is made when an item first has to wait, as the one above may have had to.
+    // The watchdog's thread may be among them: it is made when an item first has to wait, as the
+    // one above may have had to.
     assert!(threads() <= before + few, "a queue has no thread of its own");
     let handles: Vec<_> = queues.iter().enumerate().map(|(i, wq)| wq.queue(move || i)).collect();
     for (i, handle) in handles.into_iter().enumerate() {

@@ -253,8 +253,8 @@ fn storm() {
     wq.flush();
 }
 
-/// A thread of Rust's library takes a lock of that library when it begins. The child does not have the
-/// thread, and must not need the lock.
+/// A thread of Rust's library takes a lock of that library when it begins. The child does not have
+/// the thread, and must not need the lock.
 #[test]
 fn a_thread_of_the_parent_may_be_beginning() {
     Stage::new("fork::beginners").play();
@@ -266,7 +266,8 @@ fn beginners() {
     let gate = Gate::new();
     thread::scope(|scope| {
         let _opened = Opened(&gate);
-        // What that lock is for is a tree whose nodes have room for eleven, so not every thread allocates under it.
+        // What that lock is for is a tree whose nodes have room for eleven, so not every thread
+        // allocates under it.
         for _ in 0..12 {
             let mut nr_stalls = 0;
             while stall::beginner(nr_stalls, || child_uses_everything(&wq)) {

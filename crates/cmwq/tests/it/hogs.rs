@@ -27,8 +27,8 @@ pub(crate) const SCENES: &[Scene] = &[
 const BURN: Duration = Duration::from_millis(80);
 const RUNNING: u64 = u64::MAX;
 
-/// One item burns for [`BURN`], another one is queued behind it. How much CPU time the first had used
-/// when the second started; `None`: it had ended.
+/// One item burns for [`BURN`], another one is queued behind it. How much CPU time the first had
+/// used when the second started; `None`: it had ended.
 fn used_before_the_second_starts(wq: &Workqueue) -> Option<Duration> {
     let cpu = sys::allowed_cpus()[0];
     let used = Arc::new(AtomicU64::new(0));
@@ -102,8 +102,9 @@ fn sleepers() {
     let handles: Vec<_> = (0..12)
         .map(|_| {
             wq.queue_on(cpu, || {
-                // In all more than the threshold, and never half of it at once, unless the machine's host takes CPU
-                // time in our name: how often it did that much is what this returns.
+                // In all more than the threshold, and never half of it at once, unless the
+                // machine's host takes CPU time in our name: how often it did that much is what
+                // this returns.
                 let mut awake = sys::thread_cpu_time();
                 let mut is_long = || {
                     burn(Duration::from_millis(6));
@@ -125,7 +126,8 @@ fn said_of(name: &str) -> Vec<String> {
     cmwq::notices().into_iter().filter(|text| text.contains(&quoted)).collect()
 }
 
-/// Items that each burn for five thresholds, on one CPU, the last of them unseen: nobody waits then.
+/// Items that each burn for five thresholds, on one CPU, the last of them unseen: nobody waits
+/// then.
 fn burn_often(wq: &Workqueue, times: usize) {
     let cpu = sys::allowed_cpus()[0];
     let item = || burn(Duration::from_millis(10));

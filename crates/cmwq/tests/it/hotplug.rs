@@ -225,7 +225,8 @@ fn own_pinning() {
     assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
 }
 
-/// `taskset -a` is obeyed: no thread of ours goes where it was forbidden to, and none is told so by a notice.
+/// `taskset -a` is obeyed: no thread of ours goes where it was forbidden to, and none is told so by
+/// a notice.
 #[test]
 fn threads_stay_where_others_put_them() {
     for source in ["sentinel", "tick"] {

@@ -68,8 +68,8 @@ fn start_control() {
 
 /// Once no thread has run for a moment, none runs for a long time.
 ///
-/// The watchdog looks once more after the last work that had to wait, a quarter of its threshold later:
-/// that should not take seconds.
+/// The watchdog looks once more after the last work that had to wait, a quarter of its threshold
+/// later: that should not take seconds.
 pub(crate) fn assert_quiet() {
     if !cmwq::watchdog::thresh().is_zero() {
         cmwq::watchdog::set_thresh(Duration::from_millis(100)).unwrap();

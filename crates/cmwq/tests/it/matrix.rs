@@ -2,8 +2,8 @@
 //!
 //! The table was read off Linux 6.12 (see `docs/compat.md`): what the call returned, `w` if it
 //! waited, `b` what `work_busy` said right after, `r` how often the function had run when all was
-//! over. A dash is a cell that cannot be asked here: the plain forms of an item whose timer is armed,
-//! for which the safe interface has no call.
+//! over. A dash is a cell that cannot be asked here: the plain forms of an item whose timer is
+//! armed, for which the safe interface has no call.
 //!
 //! | state | how it is made |
 //! |---|---|

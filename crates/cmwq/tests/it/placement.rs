@@ -155,7 +155,8 @@ fn default_scope() {
     }
 }
 
-/// Pools of scopes and masks that were have no threads, whether a queue led to them when they went or not.
+/// Pools of scopes and masks that were have no threads, whether a queue led to them when they went
+/// or not.
 #[test]
 fn pools_whose_scope_or_mask_has_gone_end() {
     Stage::new("placement::pools_go").play();

@@ -28,8 +28,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("pods::idle_after_all", idle_after_all),
 ];
 
-/// Two CPUs, which the process keeps to from now on: who knows that one is busy knows where else an item runs.
-/// To be called before the library is used.
+/// Two CPUs, which the process keeps to from now on: who knows that one is busy knows where else an
+/// item runs. To be called before the library is used.
 fn only_two_cpus() -> [usize; 2] {
     let cpus = sys::allowed_cpus();
     let two = [cpus[0], cpus[1]];
@@ -160,7 +160,8 @@ fn many() {
     let wq = managed("many");
     let cpus = sys::allowed_cpus();
     for &cpu in &cpus {
-        // Each waits until there is one on every CPU, so that nobody can have run more than it could.
+        // Each waits until there is one on every CPU, so that nobody can have run more than it
+        // could.
         let here = Arc::new(Mutex::new(BTreeSet::new()));
         let handles: Vec<_> = (0..200)
             .map(|_| {
@@ -212,7 +213,8 @@ fn near() {
     let wq = managed("near");
     let here = sys::allowed_cpus()[0];
     sys::confine(sys::gettid(), &[here]).unwrap();
-    // Where other programs run, a worker may be preempted before it has come to its end, and its pod helped with what comes next.
+    // Where other programs run, a worker may be preempted before it has come to its end, and its
+    // pod helped with what comes next.
     eventually("they stay here", || {
         (0..100).filter(|_| joined(wq.queue(long)) != here).count() < 10
     });

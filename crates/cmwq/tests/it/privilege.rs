@@ -1,8 +1,8 @@
-//! A program with more privileges than whoever starts it: the environment is that of the weaker one, and
-//! nothing of it may count.
+//! A program with more privileges than whoever starts it: the environment is that of the weaker
+//! one, and nothing of it may count.
 //!
-//! The programs are real: copies of this test, with the set-user-ID bit or a file capability, started by
-//! a user without privileges.
+//! The programs are real: copies of this test, with the set-user-ID bit or a file capability,
+//! started by a user without privileges.
 
 use std::ffi::CString;
 use std::fs::{self, Permissions};

@@ -252,7 +252,8 @@ fn blocked() {
     });
     is_in.pass();
     let second = wq.queue_on(cpu, cmwq::current_is_rescuer);
-    // Another queue's rescuer is called in the same round as this one's, and has nothing to wait for.
+    // Another queue's rescuer is called in the same round as this one's, and has nothing to wait
+    // for.
     assert!(joined(other.queue_on(cpu, cmwq::current_is_rescuer)));
     assert!(!second.is_finished(), "one thing at a time");
     gate.open();
@@ -364,7 +365,8 @@ fn destroyed() {
     stuck.free();
 }
 
-/// The last handle goes in an item that the rescuer runs: others take the queue down, when they can.
+/// The last handle goes in an item that the rescuer runs: others take the queue down, when they
+/// can.
 fn dropped() {
     let cpu = cpu();
     let wq = reclaim("dropped", Builder::percpu);

@@ -12,7 +12,8 @@ fn everywhere(name: &str, max_active: u32) -> Workqueue {
     builder.max_active(max_active).build().expect("a queue")
 }
 
-/// Items for the CPUs of one pod, behind the limit: each CPU has its turn, and in each the first comes first.
+/// Items for the CPUs of one pod, behind the limit: each CPU has its turn, and in each the first
+/// comes first.
 ///
 /// KERNEL: `node_activate_pending_pwq` — same.
 #[test]
@@ -35,8 +36,8 @@ fn behind_the_limit_each_cpu_has_its_turn() {
     assert_eq!(*order.lock().unwrap(), [0, 2, 1, 3]);
 }
 
-/// An item that a pool runs for an unbound queue, queued on an ordered one with the same pod: it waits, since one pool
-/// serves both.
+/// An item that a pool runs for an unbound queue, queued on an ordered one with the same pod: it
+/// waits, since one pool serves both.
 ///
 /// KERNEL: `wqattrs_equal` — same: what kind of queue it is does not tell pools apart.
 #[test]

@@ -1,5 +1,5 @@
-//! The book's chapters, whose Rust snippets `cargo test` compiles and runs. What is not Rust is looked at by
-//! `tests/book.rs`.
+//! The book's chapters, whose Rust snippets `cargo test` compiles and runs. What is not Rust is
+//! looked at by `tests/book.rs`.
 
 macro_rules! chapters {
     ($($name:ident)*) => {

@@ -28,7 +28,8 @@ pub(super) fn head() -> String {
 /// What comes below the lines.
 pub(super) fn tail(document: &Document<'_>) -> String {
     let mut text = String::from(
-        "\nBytes that one more CPU takes, from 2048 to 4096, by how many per-CPU queues are used on it:\n",
+        "\nBytes that one more CPU takes, from 2048 to 4096, by how many per-CPU queues are used \
+         on it:\n",
     );
     for entry in document.bytes_per_additional_cpu {
         text += &format!("{:>9} queues {:>9} B\n", entry.used_queues, entry.bytes);
@@ -45,7 +46,8 @@ pub(super) fn tail(document: &Document<'_>) -> String {
 pub(super) fn line(row: &Row) -> String {
     let rss = row.peak_rss_bytes.map_or_else(|| "?".into(), |b| format!("{:.0}", b as f64 / MIB));
     format!(
-        "{:<9} {:>5} {:>7} {:>9} {:>10} {:>8.1} {:>8.1} {:>8.0} {:>8} {:>8} {:>8} {:>7} {:>8}  {}{}\n",
+        "{:<9} {:>5} {:>7} {:>9} {:>10} {:>8.1} {:>8.1} {:>8.0} {:>8} {:>8} {:>8} {:>7} {:>8}  \
+         {}{}\n",
         row.grown,
         row.cpus,
         row.queues,

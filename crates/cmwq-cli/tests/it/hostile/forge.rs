@@ -31,7 +31,8 @@ const EVIL: &str = "\u{1b}[2J\u{9b}31m\u{202e}x\u{2066}\u{200b}\u{feff}\u{7f}";
 pub(super) fn check_harmless(what: &str, text: &str) {
     let is_harmful = |c: &char| {
         (c.is_control() && *c != '\n')
-            || matches!(*c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            || matches!(*c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     let harmful: Vec<char> = text.chars().filter(is_harmful).collect();
     assert!(harmful.is_empty(), "{what} prints {harmful:?}: {text:?}");
@@ -149,8 +150,8 @@ fn tables_that_are_too_large() {
     stay();
 }
 
-/// As many records as there is room for, all ways lead from a few queues, each pool and queue has all the CPUs that
-/// a mask can have, and each worker has CPU time to settle.
+/// As many records as there is room for, all ways lead from a few queues, each pool and queue has
+/// all the CPUs that a mask can have, and each worker has CPU time to settle.
 #[test]
 #[ignore = "a program for other tests"]
 fn all_records_used() {
@@ -245,7 +246,8 @@ fn a_thread_of_somebody_else() {
     stay();
 }
 
-/// A library of this process, which becomes shorter and longer all the time, has the function that an item runs.
+/// A library of this process, which becomes shorter and longer all the time, has the function that
+/// an item runs.
 #[test]
 #[ignore = "a program for other tests"]
 fn code_that_comes_and_goes() {

@@ -15,9 +15,11 @@ const EDGE: f32 = 10.0;
 /// The page's colours, and the reader's choice of light or dark.
 const STYLE: &str = "<style>\
     svg{background:#fff;color:#1f2328}\
-    text{font:14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2328;white-space:pre}\
+    text{font:14px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;\
+    fill:#1f2328;white-space:pre}\
     .bar{fill:#1f2328}.on-bar{fill:#fff}.bold{font-weight:bold}.dim{opacity:.65}\
-    @media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}.bar{fill:#e6edf3}.on-bar{fill:#0d1117}}\
+    @media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}\
+    .bar{fill:#e6edf3}.on-bar{fill:#0d1117}}\
     </style>";
 
 /// A run of cells of one row that look alike.
@@ -77,7 +79,8 @@ fn svg(screen: &vt100::Screen, title: &str) -> String {
     let width = f32::from(columns.get()) * CELL.0 + 2.0 * EDGE;
     let height = f32::from(rows.get()) * CELL.1 + 2.0 * EDGE;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" \
          role=\"img\" xml:space=\"preserve\">\n<title>{}</title>\n{STYLE}\n",
         escaped(title)
     );
@@ -90,7 +93,8 @@ fn svg(screen: &vt100::Screen, title: &str) -> String {
                 let height = CELL.1;
                 let _ = writeln!(
                     out,
-                    "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\"/>"
+                    "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
+                     height=\"{height}\"/>"
                 );
             }
             let Run { class, colour, text, .. } = &run;
@@ -100,7 +104,8 @@ fn svg(screen: &vt100::Screen, title: &str) -> String {
             // Whatever font there is, the columns stay columns.
             let _ = writeln!(
                 out,
-                "<text{class}{colour} x=\"{left:.1}\" y=\"{base:.1}\" textLength=\"{width:.1}\">{}</text>",
+                "<text{class}{colour} x=\"{left:.1}\" y=\"{base:.1}\" \
+                 textLength=\"{width:.1}\">{}</text>",
                 escaped(text)
             );
         }
@@ -131,8 +136,8 @@ fn a_picture_has_what_the_screen_shows() {
 }
 
 /// Draws the pictures of `docs/`, of the examples in the folder that `CMWQ_EXAMPLES` names:
-/// `cargo build -p cmwq --examples && CMWQ_EXAMPLES=target/debug/examples cargo test -p cmwq-cli --test it
-/// draw_the_pictures_of_the_documentation -- --ignored`.
+/// `cargo build -p cmwq --examples && CMWQ_EXAMPLES=target/debug/examples cargo test -p cmwq-cli
+/// --test it draw_the_pictures_of_the_documentation -- --ignored`.
 #[test]
 #[ignore = "writes into docs/"]
 fn draw_the_pictures_of_the_documentation() {

@@ -2,7 +2,8 @@
 
 use crate::help::Habit;
 
-/// Items of `count` that were queued while the thread was taken for one that computes, if it sleeps as often as that says.
+/// Items of `count` that were queued while the thread was taken for one that computes, if it sleeps
+/// as often as that says.
 fn away(
     habit: &mut Habit,
     count: u32,

@@ -31,7 +31,8 @@ struct Parts {
     shape: &'static Shape,
 }
 
-// SAFETY: a closure's function and value can be sent, and what is shared of it is made for it: see `state`.
+// SAFETY: a closure's function and value can be sent, and what is shared of it is made for it: see
+// `state`.
 unsafe impl<T> Send for JoinHandle<T> {}
 // SAFETY: as above; a shared handle only tells whether the closure is done.
 unsafe impl<T> Sync for JoinHandle<T> {}
@@ -151,7 +152,8 @@ impl<T> JoinHandle<T> {
         let waker = closure.take_waker();
         // SAFETY: the handle keeps it until it leaves.
         if unsafe { closure.packet() }.state.leave_handle() {
-            // SAFETY: nobody touches it any more, and nothing is left in it that needs to be dropped.
+            // SAFETY: nobody touches it any more, and nothing is left in it that needs to be
+            // dropped.
             unsafe { closure.shape.free(closure.whole) };
         }
         guarded(|| drop(waker));

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::api::panic;
+use crate::os::panic;
 
 /// What stands in for a payload where there was no panic.
 struct Refused;

@@ -1,11 +1,12 @@
 //! Memory of closures, on its way back to those who queue.
 //!
-//! A closure is made by one thread and freed by another, over and over. Allocators are slow at that: what a thread frees belongs to
-//! another's arena. Here a thread keeps what it frees, and when it has two batches one goes to a depot, from which a thread that has none
-//! left takes it whole. So both touch something common once in [`BATCH`] closures.
+//! A closure is made by one thread and freed by another, over and over. Allocators are slow at
+//! that: what a thread frees belongs to another's arena. Here a thread keeps what it frees, and
+//! when it has two batches one goes to a depot, from which a thread that has none left takes it
+//! whole. So both touch something common once in [`BATCH`] closures.
 //!
-//! The depot's lock is only tried: who does not get it, also in a child whose parent held it when it forked, asks the
-//! allocator.
+//! The depot's lock is only tried: who does not get it, also in a child whose parent held it when
+//! it forked, asks the allocator.
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;
@@ -15,8 +16,8 @@ use crate::os::sync::PlainMutex;
 
 /// Memory of one size.
 struct Class {
-    /// What is kept has this layout: with the word that allocators note beside it, whole lines of the cache. Aligned to a line it
-    /// would take one more of most allocators.
+    /// What is kept has this layout: with the word that allocators note beside it, whole lines of
+    /// the cache. Aligned to a line it would take one more of most allocators.
     layout: Layout,
     /// LIMIT: a megabyte at most stays in the depot.
     batches: usize,
@@ -37,10 +38,11 @@ impl Class {
         }
     }
 
-    /// The number of the class that memory of this layout is kept in. Threads of a model share their thread-locals.
+    /// The number of the class that memory of this layout is kept in. Threads of a model share
+    /// their thread-locals.
     #[inline]
     const fn index_of(layout: Layout) -> Option<usize> {
-        if layout.align() > 16 || layout.size() == 0 || cfg!(any(loom, shuttle)) {
+        if layout.align() > 16 || layout.size() == 0 || cfg!(any(cmwq_loom, cmwq_shuttle)) {
             return None;
         }
         let mut index = 0;
@@ -67,7 +69,8 @@ struct Kept {
     count: Cell<u32>,
     /// A whole batch, or null.
     batch: Cell<*mut Free>,
-    /// So many times more only the allocator is asked: the depot had nothing, and while a backlog grows it has nothing each time.
+    /// So many times more only the allocator is asked: the depot had nothing, and while a backlog
+    /// grows it has nothing each time.
     skips: Cell<u32>,
 }
 
@@ -231,7 +234,7 @@ impl Depot {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use std::collections::HashSet;
     use std::sync::mpsc;
@@ -292,7 +295,8 @@ mod tests {
     fn what_one_thread_frees_goes_back_to_another() {
         for Class { layout, .. } in CLASSES {
             let seen = seen_by_one_who_queues(layout);
-            // Other tests may take some of the batches, and the depot's lock; without any of it there would be as many times as many.
+            // Other tests may take some of the batches, and the depot's lock; without any of it
+            // there would be as many times as many.
             assert!(seen < ROUNDS / 2 * EACH, "{seen} in {ROUNDS} times {EACH}");
         }
     }
@@ -300,7 +304,8 @@ mod tests {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 100 };
     const EACH: usize = 10 * BATCH as usize;
 
-    /// So many different places one thread is given that takes for [`ROUNDS`] times, of what another one has freed.
+    /// So many different places one thread is given that takes for [`ROUNDS`] times, of what
+    /// another one has freed.
     fn seen_by_one_who_queues(layout: Layout) -> usize {
         let (to_free, freed) = mpsc::channel::<Vec<usize>>();
         let (to_queue, queued) = mpsc::channel();

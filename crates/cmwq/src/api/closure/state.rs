@@ -9,8 +9,9 @@
 //! | 5 `DETACHED` | by the handle before `DONE` | it has gone and nobody will join |
 //! | 6 `RUN_LEFT`, 7 `HANDLE_LEFT` | after `DONE`, if somebody waited for it | that side does not touch the closure any more |
 //!
-//! Only one thread at a time acts for the handle; any may look whether the run is over. So `DONE` finds the handle in one of three states, which
-//! both sides know from then on, and with it whose everything is:
+//! Only one thread at a time acts for the handle; any may look whether the run is over. So `DONE`
+//! finds the handle in one of three states, which both sides know from then on, and with it whose
+//! everything is:
 //!
 //! | at `DONE` | the function's outcome | the waker's cell | the closure's memory |
 //! |---|---|---|---|
@@ -18,7 +19,8 @@
 //! | neither `SLEEPS` nor `POLLED` | the handle's | the handle's | the handle's |
 //! | else | the handle's | the run's if `POLLED` | whose `leave` is the second |
 //!
-//! Before `DONE` the outcome's place is the run's, and the cell the handle's while `POLLED` is not set.
+//! Before `DONE` the outcome's place is the run's, and the cell the handle's while `POLLED` is not
+//! set.
 
 use std::time::Duration;
 
@@ -70,7 +72,8 @@ impl State {
     /// What came of it, once that is the handle's.
     #[inline]
     pub(crate) fn end(&self) -> Option<End> {
-        // ORDERING: Acquire pairs with the Release of `finish`: the outcome, and all that the run did before.
+        // ORDERING: Acquire pairs with the Release of `finish`: the outcome, and all that the run
+        // did before.
         let word = self.futex.word.load(acquire("closure_end"));
         if word & DONE == 0 {
             return None;
@@ -97,13 +100,15 @@ impl State {
         self.is_done()
     }
 
-    /// The waker's cell is the run's from now on, to be taken at its end. `false`: the run is over, and the cell the caller's as before.
+    /// The waker's cell is the run's from now on, to be taken at its end. `false`: the run is over,
+    /// and the cell the caller's as before.
     pub(crate) fn publish_waker(&self) -> bool {
         // ORDERING: Release pairs with the Acquire of `finish`: what is in the cell.
         self.change(|word| word | POLLED, release("closure_publish")).is_some()
     }
 
-    /// Makes the waker's cell the caller's again, if it is not. `false`: the run is over, and the cell remains the run's.
+    /// Makes the waker's cell the caller's again, if it is not. `false`: the run is over, and the
+    /// cell remains the run's.
     pub(crate) fn withdraw_waker(&self) -> bool {
         // ORDERING: no pairing: the bit is the handle's own.
         if self.futex.word.load(Ordering::Relaxed) & POLLED == 0 {
@@ -113,18 +118,20 @@ impl State {
         self.change(|word| word & !POLLED, Ordering::Relaxed).is_some()
     }
 
-    /// The handle goes, and leaves everything to the run. `false`: the run is over, or there is a waker.
+    /// The handle goes, and leaves everything to the run. `false`: the run is over, or there is a
+    /// waker.
     #[inline]
     pub(crate) fn detach(&self) -> bool {
         // ORDERING: no pairing: checked by the exchange.
         let word = self.futex.word.load(Ordering::Relaxed);
-        // ORDERING: Release pairs with the Acquire of `is_detached` and `finish`: what the handle did with the closure, which the run
-        // will free.
+        // ORDERING: Release pairs with the Acquire of `is_detached` and `finish`: what the handle
+        // did with the closure, which the run will free.
         let order = release("closure_detach");
         word & (DONE | POLLED) == 0 && self.exchange(word, word | DETACHED, order)
     }
 
-    /// The handle, after the end, has no more use for the closure. `true`: its memory is the caller's.
+    /// The handle, after the end, has no more use for the closure. `true`: its memory is the
+    /// caller's.
     #[inline]
     pub(crate) fn leave_handle(&self) -> bool {
         // ORDERING: no pairing: `end` has been called before, and the bits are the handle's own.
@@ -158,7 +165,8 @@ impl State {
 
     /// The run is over, and its outcome in its place.
     pub(crate) fn finish(&self, end: End) -> Found {
-        // ORDERING: Release pairs with the Acquire of `end`; Acquire pairs with the Release of `publish_waker` and of `detach`.
+        // ORDERING: Release pairs with the Acquire of `end`; Acquire pairs with the Release of
+        // `publish_waker` and of `detach`.
         let was = self.futex.word.fetch_or(DONE | end as u32, acq_rel("closure_finish"));
         match was {
             _ if was & DETACHED != 0 => Found::Detached,
@@ -175,7 +183,8 @@ impl State {
         }
     }
 
-    /// The run, which somebody waited for, has no more use for the closure. `true`: its memory is the caller's.
+    /// The run, which somebody waited for, has no more use for the closure. `true`: its memory is
+    /// the caller's.
     pub(crate) fn leave_run(&self) -> bool {
         self.leave(RUN_LEFT, HANDLE_LEFT)
     }

@@ -16,8 +16,8 @@ pub enum Whereabouts {
     Armed,
 }
 
-/// Looks for an item everywhere, without touching what is at `item`. Takes all pools' locks, one after the other,
-/// for as long as their lists are: for debugging.
+/// Looks for an item everywhere, without touching what is at `item`. Takes all pools' locks, one
+/// after the other, for as long as their lists are: for debugging.
 #[must_use]
 pub fn find(item: usize) -> Whereabouts {
     let Some(runtime) = Runtime::existing() else { return Whereabouts::Nowhere };

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use cmwq_core::WorkFn;
 
 use super::as_in_c;
-use crate::api::rcu::{self, RcuItem, RcuReadGuard};
+use crate::api::rcu::{self, RcuItem};
 use crate::api::workqueue::Workqueue;
+use crate::engine::readers::RcuReadGuard;
 use crate::engine::runtime::Runtime;
 use crate::os::notice;
 

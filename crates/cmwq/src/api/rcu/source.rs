@@ -4,7 +4,8 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use super::{RcuItem, readers};
+use super::RcuItem;
+use crate::engine::readers;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::OnceLock;
@@ -42,8 +43,8 @@ impl fmt::Debug for RcuHead {
 /// # Safety
 /// [`call_rcu`](Self::call_rcu) must call `func(head)` once, from any thread, and not before all
 /// read-side sections that the source knows and that were in progress at the call have ended;
-/// until then `*head` is the source's. [`rcu_barrier`](Self::rcu_barrier) must not return before all calls that were
-/// asked for before it have returned.
+/// until then `*head` is the source's. [`rcu_barrier`](Self::rcu_barrier) must not return before
+/// all calls that were asked for before it have returned.
 pub unsafe trait GracePeriods: Sync {
     /// Calls `func(head)` when a grace period is over. Called from whatever thread queues, and must
     /// not wait for readers.
@@ -93,7 +94,8 @@ static SOURCE: OnceLock<Option<&'static dyn GracePeriods>> = OnceLock::new();
 pub fn set_grace_periods(source: &'static dyn GracePeriods) -> Result<(), Error> {
     SOURCE.set(Some(source)).map_err(|_| {
         Error::invalid(
-            "grace periods have a source already: it can be set once, before the first RcuWork is queued",
+            "grace periods have a source already: it can be set once, before the first RcuWork is \
+             queued",
         )
     })
 }
@@ -110,14 +112,16 @@ fn without_a_source() -> Option<&'static dyn GracePeriods> {
         Ok(source) => return Some(Box::leak(Box::new(source))),
         Err(why) => notice::once(Notice::Liburcu, || {
             format!(
-                "liburcu cannot be used ({why}; install liburcu 0.13 or later): RcuWork waits for readers inside of \
+                "liburcu cannot be used ({why}; install liburcu 0.13 or later): RcuWork waits for \
+                 readers inside of \
                  cmwq::rcu_read_lock only"
             )
         }),
     }
     if cfg!(not(feature = "liburcu")) && !readers::were_any() {
         notice::once(Notice::GracePeriods, || {
-            "nobody tells of grace periods: RcuWork waits for readers inside of cmwq::rcu_read_lock only (others: \
+            "nobody tells of grace periods: RcuWork waits for readers inside of \
+             cmwq::rcu_read_lock only (others: \
              cmwq::set_grace_periods, or the feature liburcu)"
                 .to_owned()
         });
@@ -134,7 +138,7 @@ pub(super) unsafe fn call(item: NonNull<RcuItem>) {
         // SAFETY: the head is valid as the item is, and the function is for it.
         Some(source) => unsafe { source.call_rcu(RcuItem::head(item).as_ptr(), is_over) },
         // SAFETY: passed on to the caller.
-        None => unsafe { readers::wait_for_readers(item) },
+        None => unsafe { readers::wait_for_readers(item.cast(), RcuItem::go) },
     }
 }
 
@@ -145,7 +149,7 @@ pub(super) unsafe fn call(item: NonNull<RcuItem>) {
 unsafe extern "C" fn is_over(head: *mut RcuHead) {
     let head = NonNull::new(head).expect("a source lost the head it was given");
     // SAFETY: `call` gave it, and the source gives the item back with it.
-    unsafe { readers::wait_for_readers(RcuItem::of_head(head)) };
+    unsafe { readers::wait_for_readers(RcuItem::of_head(head).cast(), RcuItem::go) };
 }
 
 /// Waits until all items whose grace period had begun are queued.

@@ -94,8 +94,8 @@ impl Pool {
         thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let Err(error) = sense::sched::pin_current(&cpus.bound) else { return };
         if sense::sched::is_absent(&error) {
-            // They leave just now, or have left unnoticed. Until somebody has looked it runs where the
-            // process may, and not where its creator was confined to.
+            // They leave just now, or have left unnoticed. Until somebody has looked it runs where
+            // the process may, and not where its creator was confined to.
             let everywhere = self.runtime.machine.cpus.iter().copied().collect();
             let _ = sense::sched::pin_current(&everywhere);
             self.runtime.service.rescan_soon();
@@ -105,7 +105,8 @@ impl Pool {
         self.attachment.pinned_to.store(NOWHERE, Ordering::Relaxed);
         notice::once(Notice::PinRefused, || {
             format!(
-                "workers cannot be pinned to CPUs {} ({error}); they run where the system puts them",
+                "workers cannot be pinned to CPUs {} ({error}); they run where the system puts \
+                 them",
                 cpus.bound
             )
         });
@@ -123,14 +124,14 @@ impl Pool {
         thread.mirror.set_tid(0);
     }
 
-    /// Lets a worker that is blocked in run `seq` wake up wherever a CPU is idle, if the core says so
-    /// ([`PoolState::is_unbound`](cmwq_core::PoolState::is_unbound)). Caller holds no core lock.
+    /// Lets a worker that is blocked in run `seq` wake up wherever a CPU is idle, if the core says
+    /// so ([`PoolState::is_unbound`](cmwq_core::PoolState::is_unbound)). Caller holds no core lock.
     pub(crate) fn unbind(&self, thread: &Thread, seq: u64) {
         if thread.is_unbound() {
             return;
         }
-        // Who holds the lock may be waiting for a busy CPU, to which it has just moved: nobody who looks
-        // after others may wait for it.
+        // Who holds the lock may be waiting for a busy CPU, to which it has just moved: nobody who
+        // looks after others may wait for it.
         let Ok(here) = self.attachment.cpus.try_lock() else { return };
         let Some(tid) = thread.title.tid().filter(|_| thread.is_in_run(seq)) else { return };
         thread.set_unbound(true);
@@ -138,9 +139,9 @@ impl Pool {
         let _ = sense::sched::pin(tid, &here.unbound);
     }
 
-    /// Brings the calling thread, a worker that was [unbound](Self::unbind), back when it wakes up from
-    /// idling. One that takes another item without having been idle stays where it is: moving it would
-    /// cost more than it is worth, and the item would wait meanwhile.
+    /// Brings the calling thread, a worker that was [unbound](Self::unbind), back when it wakes up
+    /// from idling. One that takes another item without having been idle stays where it is: moving
+    /// it would cost more than it is worth, and the item would wait meanwhile.
     #[cold]
     pub(crate) fn rebind(&self, thread: &Thread) {
         let here = lock(&self.attachment.cpus);
@@ -198,9 +199,10 @@ impl Pool {
         }
     }
 
-    /// Puts the workers of an unbound pool back where they belong: the system lets a thread whose last
-    /// CPU leaves go anywhere, and does not bring it back. Not on a CPU that the process has no
-    /// more: nobody but a worker that is still busy may be there, and it may have been forbidden.
+    /// Puts the workers of an unbound pool back where they belong: the system lets a thread whose
+    /// last CPU leaves go anywhere, and does not bring it back. Not on a CPU that the process has
+    /// no more: nobody but a worker that is still busy may be there, and it may have been
+    /// forbidden.
     ///
     /// KERNEL: `restore_unbound_workers_cpumask` — same.
     pub(crate) fn restore(&self, allowed: &CpuSet) {
@@ -240,10 +242,22 @@ impl Pool {
         self.lock_only().is_away
     }
 
+    /// The CPUs whose sentinels send it an alarm.
+    pub(crate) fn guarded_cpus(&self) -> Option<CpuSet> {
+        if self.is_away() {
+            return None;
+        }
+        match self.kind {
+            PoolKind::Cpu(cpu) => Some(CpuSet::single(cpu)),
+            PoolKind::Managed => Some(self.spec().cpus.clone()),
+            PoolKind::Unbound | PoolKind::Bh(_) => None,
+        }
+    }
+
     // ---- what queues lead here
 
-    /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's. `None`: the pool has been
-    /// [renewed](Self::renew), and is not what `spec` says any more.
+    /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's. `None`: the pool
+    /// has been [renewed](Self::renew), and is not what `spec` says any more.
     pub(crate) fn add_pwq(
         &self,
         spec: &Arc<PoolSpec>,
@@ -267,11 +281,11 @@ impl Pool {
         Some(pwq)
     }
 
-    /// Lets all workers go if no queue leads here any more. One that comes back to the pool finds it
-    /// as if it were new.
+    /// Lets all workers go if no queue leads here any more. One that comes back to the pool finds
+    /// it as if it were new.
     ///
-    /// KERNEL: `put_unbound_pool` — differs: the pool stays, for the ids in idle items' words, until other queues
-    /// [need it](Self::renew).
+    /// KERNEL: `put_unbound_pool` — differs: the pool stays, for the ids in idle items' words,
+    /// until other queues [need it](Self::renew).
     #[cold]
     pub(crate) fn close_if_unused(&'static self) {
         if self.kind != PoolKind::Unbound || self.runtime.is_usual(self) {
@@ -291,9 +305,9 @@ impl Pool {
         self.kind == PoolKind::Unbound && self.lock_only().core.is_vacant()
     }
 
-    /// Makes it a pool for queues with other attributes, if nothing is left in it. Who looked for it by
-    /// what it was before finds that out when he [adds his pwq](Self::add_pwq). Caller holds the
-    /// registry's lock.
+    /// Makes it a pool for queues with other attributes, if nothing is left in it. Who looked for
+    /// it by what it was before finds that out when he [adds his pwq](Self::add_pwq). Caller holds
+    /// the registry's lock.
     pub(crate) fn renew(&self, spec: PoolSpec) -> bool {
         debug_assert_eq!(self.kind, spec.kind);
         let mut here = lock(&self.attachment.cpus);
@@ -338,7 +352,8 @@ impl Pool {
         self.go_to_pod();
     }
 
-    /// The calling thread, a worker, is moved into the pod. From there the system may move it again.
+    /// The calling thread, a worker, is moved into the pod. From there the system may move it
+    /// again.
     pub(crate) fn go_to_pod(&self) {
         let here = lock(&self.attachment.cpus);
         let Ok(mask) = topo::affinity_of(0) else { return };
@@ -352,9 +367,10 @@ impl Pool {
     }
 }
 
-/// Whether a worker with this mask, which belongs on `bound`, is to be put back by who looks which CPUs there are: somebody
-/// has moved it, or one of its CPUs has left. In the latter case what it sets here is without that CPU, which may be back
-/// before anybody has seen that it was away: then nobody else would ever widen the mask.
+/// Whether a worker with this mask, which belongs on `bound`, is to be put back by who looks which
+/// CPUs there are: somebody has moved it, or one of its CPUs has left. In the latter case what it
+/// sets here is without that CPU, which may be back before anybody has seen that it was away: then
+/// nobody else would ever widen the mask.
 fn is_to_be_put_back(mask: &CpuSet, bound: &CpuSet) -> bool {
     mask != bound
 }

@@ -1,5 +1,5 @@
-//! A managed pool and those of other pods: what it says on their [board](crate::engine::pods), and how others
-//! call it to help.
+//! A managed pool and those of other pods: what it says on their [board](crate::engine::pods), and
+//! how others call it to help.
 
 use std::mem;
 
@@ -32,7 +32,8 @@ impl Pool {
         self.has_short_items.load(Ordering::Relaxed)
     }
 
-    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no core lock.
+    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no
+    /// core lock.
     pub(crate) fn look_at_pace(&'static self) {
         if !self.has_short_items() {
             return;
@@ -60,7 +61,8 @@ impl Pool {
         has_backlog
     }
 
-    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if not. A hint.
+    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if
+    /// not. A hint.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| pods.has(Set::Taken, pod)) && self.is_told_when_idle()
@@ -80,7 +82,8 @@ impl Pool {
         }
     }
 
-    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by the CPU's sentinel.
+    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by
+    /// the CPU's sentinel.
     pub(crate) fn call_when_idle(&'static self) {
         if self.is_watched() || without("taken.call") {
             return;
@@ -106,7 +109,8 @@ impl Pool {
     fn try_to_call(&'static self) -> Kick {
         let mut guard = self.lock();
         let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
-        // Only who was woken will answer. A worker that is being created, by us or somebody else, will not.
+        // Only who was woken will answer. A worker that is being created, by us or somebody else,
+        // will not.
         guard.is_called |= matches!(kick, Kick::Wake(_));
         self.unlock(guard, kick);
         kick

@@ -6,10 +6,7 @@ use super::{Machine, Runtime};
 use crate::engine::fork;
 use crate::engine::invoke;
 use crate::engine::params::Params;
-use crate::observe::control;
-use crate::observe::inspect::Inspect;
-use crate::observe::trace;
-use crate::observe::watchdog;
+use crate::observe::hooks::{self, Inspect};
 use crate::os::error::Error;
 use crate::os::loaded;
 use crate::os::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
@@ -84,7 +81,7 @@ impl Runtime {
         fork::watch();
         invoke::prepare();
         loaded::stay();
-        trace::open();
+        hooks::begin();
         // ORDERING: no pairing: written while there is one thread.
         let inherited = INHERITED.load(Ordering::Relaxed);
         // SAFETY: null or a runtime; of one that was inherited only a number is read.
@@ -97,10 +94,7 @@ impl Runtime {
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
         drop(making);
-        watchdog::dump_as_params_say(&runtime.params);
-        if let Some(path) = &runtime.params.control {
-            control::start_as_wished(path);
-        }
+        hooks::began(&runtime.params);
         Ok(runtime)
     }
 }

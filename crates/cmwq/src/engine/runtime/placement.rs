@@ -9,7 +9,8 @@
 //! service thread, which allowed itself every CPU when it started, so that the kernel tells what
 //! the cpuset leaves of that. A program that confines its other threads confines no worker.
 //!
-//! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are innermost.
+//! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are
+//! innermost.
 
 use cmwq_core::place;
 
@@ -19,7 +20,7 @@ use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::wq::Kind;
-use crate::observe::inspect::Places;
+use crate::observe::hooks::Places;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
@@ -145,8 +146,8 @@ impl Placement {
         self.is_witnessed.set();
     }
 
-    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when it
-    /// was set; so what has come since is added, unless somebody has confined it.
+    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when
+    /// it was set; so what has come since is added, unless somebody has confined it.
     fn mask_of(&self, witness: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
         let mask = topo::affinity_of(witness).ok()?;
         let Some(on) = topo::online_cpus(topo::SYS_ROOT.as_ref()) else { return Some(mask) };
@@ -157,8 +158,8 @@ impl Placement {
             *was_on = on;
             return Some(mask);
         }
-        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is tried
-        // again the next time.
+        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is
+        // tried again the next time.
         let _ = sense::sched::pin(witness, &mask.or(&has_come));
         let mask = topo::affinity_of(witness).ok()?;
         *was_on = on.and_not(&has_come).or(&has_come.and(&mask));
@@ -178,7 +179,7 @@ impl Placement {
     }
 
     /// Whether managed queues use the CPU with this index unasked.
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_managed(&self, index: usize) -> bool {
         self.managed_home(index) == index
     }
@@ -237,7 +238,8 @@ fn leaves_some(cpus: &CpuSet, machine: &Machine) -> bool {
     if !leaves {
         notice::once(Notice::UnboundCpus, || {
             format!(
-                "CMWQ_PARAMS: unbound_cpus={cpus} leaves none of this process's CPUs {}; it is ignored",
+                "CMWQ_PARAMS: unbound_cpus={cpus} leaves none of this process's CPUs {}; it is \
+                 ignored",
                 machine.allowed
             )
         });
@@ -454,5 +456,5 @@ impl Layout {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;

@@ -5,16 +5,18 @@ use std::time::Instant;
 use super::{REAPER, Runtime};
 use crate::engine::grab::Rest;
 use crate::engine::wq::{SHUT, Wq};
-#[cfg(all(test, shuttle))]
+#[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
 use crate::os::sync::{Arc, Ordering, lock};
 
 impl Runtime {
-    /// Waits until all queues are gone, those that armed timers keep included, and takes the runtime down: when this
-    /// returns, its threads have left. Its memory stays: an idle item may name one of its pools.
+    /// Waits until all queues are gone, those that armed timers keep included, and takes the
+    /// runtime down: when this returns, its threads have left. Its memory stays: an idle item may
+    /// name one of its pools.
     ///
-    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside of a work function.
-    #[cfg(all(test, shuttle))]
+    /// The caller sees to it that nobody makes a queue any more, and calls this once, from outside
+    /// of a work function.
+    #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn shutdown(&'static self) {
         self.wait_for_queues();
         self.dismiss_threads();
@@ -64,7 +66,7 @@ impl Runtime {
         self.crew.dismiss();
     }
 
-    #[cfg(all(test, shuttle))]
+    #[cfg(all(test, cmwq_shuttle))]
     fn wait_for_queues(&'static self) {
         let mut registry = lock(&self.registry);
         let all_gone = registry.has_queues().then(|| Arc::new(Event::new()));

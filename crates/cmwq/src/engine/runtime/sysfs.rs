@@ -6,8 +6,8 @@ use crate::os::error::Error;
 use crate::os::sync::{Arc, lock};
 
 impl Runtime {
-    /// Lets a queue's attributes be written under its name. KERNEL: `workqueue_sysfs_register` — same: a
-    /// name can be there once.
+    /// Lets a queue's attributes be written under its name. KERNEL: `workqueue_sysfs_register` —
+    /// same: a name can be there once.
     ///
     /// # Errors
     /// If it is.
@@ -17,7 +17,8 @@ impl Runtime {
             registry.wqs.iter().flatten().any(|other| other.is_in_sysfs() && other.name == wq.name);
         if is_taken {
             return Err(Error::exists(format!(
-                "workqueue '{}' cannot be registered: one of that name is, and attributes are found by name",
+                "workqueue '{}' cannot be registered: one of that name is, and attributes are \
+                 found by name",
                 wq.name
             )));
         }

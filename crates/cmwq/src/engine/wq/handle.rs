@@ -11,7 +11,7 @@ use crate::engine::fork;
 use crate::engine::reclaim;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, PlainMutex, acquire, lock_plain, release,
@@ -38,7 +38,7 @@ pub(crate) struct Owner {
 static HEIRS: PlainMutex<()> = PlainMutex::new(());
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
     lock_plain(&HEIRS)
 }
@@ -80,8 +80,8 @@ impl Handle {
     }
 
     /// Takes the queue down now, though there may be other handles: armed timers have one, and find
-    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue goes
-    /// with its last handle.
+    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue
+    /// goes with its last handle.
     pub(crate) fn destroy(&self) -> bool {
         if is_inside(self.key) || current::in_bh() {
             self.close(DESTROYING);
@@ -175,7 +175,8 @@ impl Wq {
         heir.set_max_active(max_active);
         heir.set_min_active(min_active);
         if self.is_in_sysfs() {
-            // A queue that the child made may have the name already; then this one cannot be found by it.
+            // A queue that the child made may have the name already; then this one cannot be found
+            // by it.
             let _ = heir.runtime.enter_sysfs(heir);
         }
     }

@@ -18,7 +18,7 @@ use crate::engine::link::{Link, Slot, Store};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
-use crate::observe::inspect::QueueSettings;
+use crate::observe::hooks::QueueSettings;
 use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
@@ -79,9 +79,9 @@ impl Wq {
 
     /// Whether items that go this way are to ask for it again. `pool` is the link's, locked.
     ///
-    /// An ordered queue looks at its slot, too. The id of a pwq that is gone may have come to a new one
-    /// of the same queue, to which the slot does not lead yet: what took the old link there would be
-    /// behind items that are queued after it.
+    /// An ordered queue looks at its slot, too. The id of a pwq that is gone may have come to a new
+    /// one of the same queue, to which the slot does not lead yet: what took the old link there
+    /// would be behind items that are queued after it.
     #[inline]
     pub(super) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
         let leads_here = || {
@@ -184,10 +184,10 @@ impl Wq {
         let counts = |node| self.runtime.inspect.node(self.key, node);
         // Not its node when it was made: nobody knew that of a CPU that had never been on.
         let of = self.runtime.placement.now().node_of(&pool.home());
-        let (max_active, node) = state.limits.of(of, is_frozen, &spread, counts);
+        let node = state.nodes.of(&state.limits, of, is_frozen, &spread, counts);
         let config = PwqConfig {
             wq: self.key,
-            max_active,
+            max_active: state.limits.own(is_frozen),
             node: node.map(|node| node as Arc<dyn NodeSlots>),
             cpu_intensive: self.spec.cpu_intensive,
             rescuer: self.spec.mem_reclaim,
@@ -250,8 +250,8 @@ impl Wq {
         self.adjust_max_active();
     }
 
-    /// Leads every slot in use where it should lead now. A pool that cannot be made is done without:
-    /// the slot stays as it is.
+    /// Leads every slot in use where it should lead now. A pool that cannot be made is done
+    /// without: the slot stays as it is.
     fn relink(&self, state: &mut State, layout: &Layout, after: &mut After) {
         let Some(slots) = self.slots.get() else { return };
         let led = |slot: &Slot| slot.get().map(|link| (link.pool, link.at()));

@@ -41,13 +41,13 @@ impl Handle {
     }
 
     /// How many timers are armed.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, cmwq_loom))]
     pub(crate) fn nr_timers(&self) -> u64 {
         self.0.nr_timers.load(Ordering::Relaxed)
     }
 
     /// How many references there are, that of the timers included.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, cmwq_loom))]
     pub(crate) fn nr_references(&self) -> usize {
         Arc::strong_count(&self.0)
     }
@@ -112,9 +112,9 @@ impl TimersHandle {
 
 impl Wq {
     /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and with
-    /// one wake-up: each by itself would preempt the caller, where it shares the CPU with the worker
-    /// that it wakes.
+    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and
+    /// with one wake-up: each by itself would preempt the caller, where it shares the CPU with the
+    /// worker that it wakes.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.

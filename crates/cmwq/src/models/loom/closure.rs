@@ -1,4 +1,5 @@
-//! A closure's run and its handle: the outcome is seen, no wake-up is lost, and the last one to use the closure frees it.
+//! A closure's run and its handle: the outcome is seen, no wake-up is lost, and the last one to use
+//! the closure frees it.
 
 use std::time::Duration;
 

@@ -66,7 +66,8 @@ fn who_looks_sees() {
     });
 }
 
-/// A waiter marks the word, perhaps after the event: who looks afterwards still sees what was done before it.
+/// A waiter marks the word, perhaps after the event: who looks afterwards still sees what was done
+/// before it.
 #[test]
 fn a_waiter_does_not_hide_the_news_from_others() {
     check_three(|| {

@@ -1,5 +1,5 @@
-//! A flush of a queue returns when what was queued before has finished, sees what that did, and hands
-//! over to those who flush behind it. Loom reports one that sleeps for ever.
+//! A flush of a queue returns when what was queued before has finished, sees what that did, and
+//! hands over to those who flush behind it. Loom reports one that sleeps for ever.
 
 use std::ptr::NonNull;
 

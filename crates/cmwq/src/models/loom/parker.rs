@@ -55,7 +55,8 @@ fn the_tokens_of_two_wakers_arrive() {
     });
 }
 
-/// The second of two equal tokens wakes nobody if the first is still there, but its waker's news are seen.
+/// The second of two equal tokens wakes nobody if the first is still there, but its waker's news
+/// are seen.
 #[test]
 fn equal_tokens_are_one_and_bring_both_news() {
     check_three(|| {

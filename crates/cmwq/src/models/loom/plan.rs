@@ -1,4 +1,5 @@
-//! A deadline is never missed: the thread finds it, or is told of it, or loom reports that it sleeps for ever.
+//! A deadline is never missed: the thread finds it, or is told of it, or loom reports that it
+//! sleeps for ever.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;

@@ -51,8 +51,8 @@ fn a_copy_is_whole() {
     });
 }
 
-/// A count that has become even brings the words with it. The change began before, so that the fence of its beginning
-/// brings nothing.
+/// A count that has become even brings the words with it. The change began before, so that the
+/// fence of its beginning brings nothing.
 #[test]
 fn a_finished_change_is_seen() {
     check(|| {

@@ -31,8 +31,8 @@ fn arm(item: &'static DelayedItem, wq: &Handle) {
     assert_eq!(queued, Queueing::Queued);
 }
 
-/// A timer of a queue has come, and the service counts it off, while another one is armed and cancelled
-/// again: what is left then is the references of the handles.
+/// A timer of a queue has come, and the service counts it off, while another one is armed and
+/// cancelled again: what is left then is the references of the handles.
 #[test]
 fn the_shared_reference_is_given_back_once() {
     check(|| {

@@ -1,7 +1,7 @@
 //! A ring of trace events: what is read is what was written, whole, in order, and each once.
 //!
-//! The places of the ring are cells, which loom wants nobody to write while another reads: in shared memory they are
-//! atomics, so that only sense is at stake.
+//! The places of the ring are cells, which loom wants nobody to write while another reads: in
+//! shared memory they are atomics, so that only sense is at stake.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -89,7 +89,8 @@ fn what_is_read_was_written() {
     });
 }
 
-/// Another process may have written anything: then the ring is full, or has room, and nothing else happens.
+/// Another process may have written anything: then the ring is full, or has room, and nothing else
+/// happens.
 #[test]
 fn a_senseless_tail_is_a_full_ring() {
     check(|| {

@@ -34,7 +34,8 @@ impl Shared {
         }
     }
 
-    /// Looks, as the watchdog does when the alarm has rung; how many pools have something that waits.
+    /// Looks, as the watchdog does when the alarm has rung; how many pools have something that
+    /// waits.
     fn look(&self) -> usize {
         self.alarm.unset();
         let waits = |pool: &&Mutex<bool>| *pool.lock().unwrap();
@@ -46,8 +47,8 @@ impl Shared {
     }
 }
 
-/// Work comes to wait while the watchdog looks for the last time: either it is found, or the alarm is
-/// set for it.
+/// Work comes to wait while the watchdog looks for the last time: either it is found, or the alarm
+/// is set for it.
 #[test]
 fn work_that_waits_is_found_or_sets_the_alarm() {
     check(|| {
@@ -137,8 +138,8 @@ fn an_answer_is_whole_when_it_is_there() {
     });
 }
 
-/// The question reaches the thread by a signal, which orders nothing; so does the answer of one who was
-/// asked before, and comes late.
+/// The question reaches the thread by a signal, which orders nothing; so does the answer of one who
+/// was asked before, and comes late.
 #[test]
 fn a_question_is_whole_when_it_is_seen() {
     check(|| {

@@ -1,4 +1,5 @@
-//! The BH context parks only when there is nothing left, whoever queues meanwhile and by whatever way.
+//! The BH context parks only when there is nothing left, whoever queues meanwhile and by whatever
+//! way.
 
 use shuttle::thread;
 

@@ -132,7 +132,8 @@ fn a_cancelled_item_can_be_queued_again() {
     });
 }
 
-/// Somebody waits for an item that another takes off its queue, queued, waiting for a slot, or running.
+/// Somebody waits for an item that another takes off its queue, queued, waiting for a slot, or
+/// running.
 #[test]
 fn a_flush_of_a_cancelled_item_returns() {
     check(Pods::One, |world| {
@@ -152,7 +153,8 @@ fn a_flush_of_a_cancelled_item_returns() {
     });
 }
 
-/// The slot is given back by an item that was left to the worker which runs it already; nobody else was woken for it.
+/// The slot is given back by an item that was left to the worker which runs it already; nobody else
+/// was woken for it.
 ///
 /// | worker | others |
 /// |---|---|

@@ -44,8 +44,8 @@ fn a_timer_outlives_the_handles_of_its_queue() {
     });
 }
 
-/// The timer has the last handle of its queue, and its item waits for another timer: whoever takes the queue down,
-/// which takes until the item is done, it is not the service.
+/// The timer has the last handle of its queue, and its item waits for another timer: whoever takes
+/// the queue down, which takes until the item is done, it is not the service.
 #[test]
 fn an_item_of_a_timer_waits_for_another_timer() {
     check(Pods::One, |world| {

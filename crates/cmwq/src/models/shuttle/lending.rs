@@ -30,7 +30,8 @@ fn an_idle_pod_helps() {
     });
 }
 
-/// An item that runs until somebody says that the next one has begun, for which their own pod has no CPU.
+/// An item that runs until somebody says that the next one has begun, for which their own pod has
+/// no CPU.
 fn runs_until_the_next(wq: &Workqueue) -> (Arc<AtomicBool>, JoinHandle<()>) {
     let begun = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&begun);
@@ -42,8 +43,8 @@ fn runs_until_the_next(wq: &Workqueue) -> (Arc<AtomicBool>, JoinHandle<()>) {
     (begun, first)
 }
 
-/// The other pod is made by whoever wants its help first, and several may. The first item runs until the second one has
-/// begun, for which their own pod has no CPU.
+/// The other pod is made by whoever wants its help first, and several may. The first item runs
+/// until the second one has begun, for which their own pod has no CPU.
 #[test]
 fn a_pod_in_the_making_helps() {
     check(Pods::Two, |world| {
@@ -62,7 +63,8 @@ fn a_pod_in_the_making_helps() {
     });
 }
 
-/// As above, by a pod whose CPU a thread of the program computes on, as far as anybody knows: it is called by that CPU's sentinel.
+/// As above, by a pod whose CPU a thread of the program computes on, as far as anybody knows: it is
+/// called by that CPU's sentinel.
 #[test]
 fn a_pod_that_is_taken_helps_when_its_cpu_is_idle() {
     check_by(Detect::Sentinel, Pods::Two, |world| {
@@ -115,8 +117,8 @@ fn guests_block_like_others() {
     });
 }
 
-/// Each pod has items that wait, and a worker that helps the other one: then there is nothing to do, and nothing is done
-/// until they are let go.
+/// Each pod has items that wait, and a worker that helps the other one: then there is nothing to
+/// do, and nothing is done until they are let go.
 #[test]
 fn pods_that_wait_for_each_other_rest() {
     check(Pods::Two, |world| {

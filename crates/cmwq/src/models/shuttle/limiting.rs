@@ -51,7 +51,8 @@ fn a_limit_of_two_holds_across_pods() {
     check(Pods::Two, |world| run_limited(&world.queue(|b| b.managed().max_active(2)), 2));
 }
 
-/// The slot goes from one pod to the other, whose item is cancelled before it starts, and back to the next in line.
+/// The slot goes from one pod to the other, whose item is cancelled before it starts, and back to
+/// the next in line.
 #[test]
 fn a_cancelled_item_gives_its_slot_back() {
     check(Pods::Two, |world| {

@@ -40,7 +40,8 @@ fn a_pod_that_is_taken_for_ever_is_noticed() {
     assert!(pass("nothing", model));
 }
 
-/// A worker begins although its creator has not registered it yet, since somebody has woken it by mistake.
+/// A worker begins although its creator has not registered it yet, since somebody has woken it by
+/// mistake.
 #[test]
 fn a_worker_that_begins_too_early_is_noticed() {
     assert!(!pass("worker.is_created", "models::shuttle::creating"));

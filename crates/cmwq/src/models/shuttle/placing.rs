@@ -151,8 +151,8 @@ fn items_of_a_cpu_that_leaves_run() {
     }
 }
 
-/// What an idle item's word says is where it ran last; that pool may be another one by now. The item is queued,
-/// cancelled and waited for by it all the same.
+/// What an idle item's word says is where it ran last; that pool may be another one by now. The
+/// item is queued, cancelled and waited for by it all the same.
 #[test]
 fn an_items_last_pool_may_be_renewed() {
     static WAS_RENEWED: AtomicBool = AtomicBool::new(false);
@@ -208,8 +208,8 @@ fn a_pool_that_cannot_be_made_is_done_without() {
     });
 }
 
-/// The attributes change while others queue and flush, and whoever has the last handle takes the queue
-/// down, replaced pwqs and all.
+/// The attributes change while others queue and flush, and whoever has the last handle takes the
+/// queue down, replaced pwqs and all.
 #[test]
 fn attributes_change_against_flush_and_destroy() {
     for kind in [Builder::unbound as fn(Builder) -> Builder, Builder::ordered] {

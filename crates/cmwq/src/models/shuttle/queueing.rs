@@ -56,7 +56,8 @@ fn many_items_run_once_each() {
     });
 }
 
-/// One CPU is kept busy by an item that waits for one behind it, which can only run because the first says so.
+/// One CPU is kept busy by an item that waits for one behind it, which can only run because the
+/// first says so.
 ///
 /// | item | others |
 /// |---|---|
@@ -94,7 +95,8 @@ fn what_is_queued_while_an_item_blocks_is_found() {
     });
 }
 
-/// The same, but the first item ends instead of blocking: its worker finds what is in the inbox, or is told.
+/// The same, but the first item ends instead of blocking: its worker finds what is in the inbox, or
+/// is told.
 #[test]
 fn what_is_queued_while_a_worker_goes_to_sleep_is_found() {
     check(Pods::One, |world| {
@@ -176,8 +178,8 @@ fn telling() -> (Work, Arc<Told>) {
     (work, told)
 }
 
-/// Two threads queue an item on two CPUs: it never runs twice at once, and each queueing has a run that begins after
-/// it, even if it was refused because the item was pending.
+/// Two threads queue an item on two CPUs: it never runs twice at once, and each queueing has a run
+/// that begins after it, even if it was refused because the item was pending.
 fn queue_by_two(wq: &Workqueue) {
     let (work, told) = telling();
     let queuers: Vec<_> = (0..2)

@@ -83,7 +83,8 @@ fn an_unused_runtime_goes() {
 /// waits for them.
 #[test]
 fn a_shutdown_waits_for_armed_timers() {
-    // Outlives the executions, so it is none of the model's: the next one looks what the last one did.
+    // Outlives the executions, so it is none of the model's: the next one looks what the last one
+    // did.
     let ran = Arc::new(PlainMutex::new(0));
     let theirs = Arc::clone(&ran);
     check(Pods::One, move |world| {
@@ -97,8 +98,8 @@ fn a_shutdown_waits_for_armed_timers() {
     assert_eq!(*ran.lock().unwrap() % 2, 0, "a timer was forgotten");
 }
 
-/// A queue with attributes of its own comes and goes, so that its pool is closed and opened again and
-/// again; each time one of its items waits for the next one.
+/// A queue with attributes of its own comes and goes, so that its pool is closed and opened again
+/// and again; each time one of its items waits for the next one.
 #[test]
 fn a_pool_that_is_opened_again_has_a_standby() {
     check(Pods::One, |world| {

@@ -154,8 +154,8 @@ impl Client {
     /// Changes an attribute. Returns how it reads now.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it cannot be changed so; nothing has changed then. If the connection
-    /// broke, it may have.
+    /// [`ClientError::Refused`] if it cannot be changed so; nothing has changed then. If the
+    /// connection broke, it may have.
     pub fn set(
         &mut self,
         target: &Target,

@@ -1,4 +1,5 @@
-//! Requests and their answers as lines, within a time and a size whatever the other side does. Knows no socket.
+//! Requests and their answers as lines, within a time and a size whatever the other side does.
+//! Knows no socket.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -10,7 +11,8 @@ use crate::os::sense::socket;
 
 /// LIMIT: the longest line of a server.
 const MAX_LINE: usize = 64 << 10;
-/// LIMIT: bytes of an answer. A thousand queues, with all their attributes, take less than a fifth of it.
+/// LIMIT: bytes of an answer. A thousand queues, with all their attributes, take less than a fifth
+/// of it.
 pub(crate) const MAX_ANSWER: usize = 16 << 20;
 /// What is read at a time.
 const CHUNK: usize = 8 << 10;

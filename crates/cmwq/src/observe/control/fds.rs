@@ -1,5 +1,5 @@
-//! The descriptors of the control socket, so that a forked child can close them: it has copies of all
-//! and the thread that owns them not.
+//! The descriptors of the control socket, so that a forked child can close them: it has copies of
+//! all and the thread that owns them not.
 //!
 //! A descriptor is in the list exactly while it is open: both change under the list's lock, which a
 //! fork takes, too.

@@ -61,20 +61,24 @@ impl fmt::Display for ConnectError {
             Self::NoProcess(pid) => write!(f, "there is no process {pid}"),
             Self::NotListening(pid) => write!(
                 f,
-                "process {pid} has no control socket: it opts in by cmwq::control::listen, or when it is started with \
+                "process {pid} has no control socket: it opts in by cmwq::control::listen, or \
+                 when it is started with \
                  CMWQ_CONTROL=1"
             ),
             Self::Denied { pid, owner: Some(owner) } => write!(
                 f,
-                "permission denied: process {pid} belongs to user {owner}; only that user and root may change it"
+                "permission denied: process {pid} belongs to user {owner}; only that user and \
+                 root may change it"
             ),
             Self::Denied { pid, owner: None } => write!(
                 f,
-                "permission denied: only the user that process {pid} belongs to, and root, may change it"
+                "permission denied: only the user that process {pid} belongs to, and root, may \
+                 change it"
             ),
             Self::NotFound { pid, source } => write!(
                 f,
-                "cannot find the control socket of process {pid}: /proc/{pid}/fd cannot be read ({source}), and there is \
+                "cannot find the control socket of process {pid}: /proc/{pid}/fd cannot be read \
+                 ({source}), and there is \
                  none at the usual places"
             ),
             Self::Refused(error) => write!(f, "{error}"),

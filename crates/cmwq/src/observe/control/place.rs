@@ -16,8 +16,8 @@ const BACKLOG: i32 = 16;
 /// What tells one file from another: device and number.
 pub(super) type Inode = (u64, u64);
 
-/// The file of a process that names no other: `cmwq-PID.sock` in the user's directory for such files, or in
-/// that for temporary ones.
+/// The file of a process that names no other: `cmwq-PID.sock` in the user's directory for such
+/// files, or in that for temporary ones.
 pub(super) fn default_path(pid: u32) -> PathBuf {
     environment::runtime_directory(socket::effective_uid()).join(file_name(pid))
 }
@@ -31,8 +31,8 @@ pub(super) fn inode(path: &Path) -> io::Result<Inode> {
     fs::symlink_metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Listens at `path`. A socket that a process of the same user has left behind is replaced; anything else
-/// that is there stays, and it is an error.
+/// Listens at `path`. A socket that a process of the same user has left behind is replaced;
+/// anything else that is there stays, and it is an error.
 pub(super) fn take(path: &Path) -> io::Result<(UnixListener, Inode)> {
     // LIMIT: others may leave theirs behind at the same time, but not for ever.
     for _ in 0..3 {

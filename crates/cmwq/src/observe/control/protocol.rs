@@ -13,7 +13,8 @@ pub(super) const VERSION: u32 = 1;
 /// Whose attributes are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Those of all unbound queues together, see [`GlobalAttribute`](crate::observe::sysfs::GlobalAttribute).
+    /// Those of all unbound queues together, see
+    /// [`GlobalAttribute`](crate::observe::sysfs::GlobalAttribute).
     Process,
     /// Those of the queue of this name.
     Queue(String),
@@ -183,7 +184,8 @@ mod tests {
         fn any_bytes_are_read_or_refused(line in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = Request::parse(&line) {
                 let again = request.line();
-                prop_assert_eq!(Request::parse(again.trim_end_matches('\n').as_bytes()), Ok(request));
+                let again = again.trim_end_matches('\n').as_bytes();
+                prop_assert_eq!(Request::parse(again), Ok(request));
             }
         }
 

@@ -1,8 +1,8 @@
 //! The thread that serves the socket.
 //!
 //! It alone reads and writes, and never waits for one client: all are polled together, and whoever
-//! takes longer than [`Limits`] allow is shown the door. It takes the runtime's locks as any caller of
-//! the library does, for as long.
+//! takes longer than [`Limits`] allow is shown the door. It takes the runtime's locks as any caller
+//! of the library does, for as long.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;

@@ -228,7 +228,8 @@ mod tests {
             let now = Instant::now();
             let mut session = Session::new(1, &LIMITS, now);
             let greeting = take(&mut session, now);
-            let (mut rest, mut replies, mut cuts) = (&bytes[..], String::new(), cuts.iter().cycle());
+            let (mut rest, mut replies) = (&bytes[..], String::new());
+            let mut cuts = cuts.iter().cycle();
             while !rest.is_empty() {
                 let (some, others) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
                 session.receive(some, now, echo);

@@ -1,6 +1,8 @@
-//! Names of functions, for those who see only addresses: behind the tables of the mapping, written once.
+//! Names of functions, for those who see only addresses: behind the tables of the mapping, written
+//! once.
 //!
-//! For each function its address, the length of its name in bytes, and the name in as many words as it takes.
+//! For each function its address, the length of its name in bytes, and the name in as many words as
+//! it takes.
 
 use std::collections::HashMap;
 

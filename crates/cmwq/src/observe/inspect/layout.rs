@@ -1,8 +1,9 @@
 //! What is where in the mapping.
 //!
-//! Everything is made of 64-bit words in the machine's byte order. Page 0 is the header; behind it are tables of
-//! records of one size each, whose places the header tells. A record begins with the count of
-//! [`record`](super::record) and its *life*: 0 while it is free, and another number for each thing that it was given to.
+//! Everything is made of 64-bit words in the machine's byte order. Page 0 is the header; behind it
+//! are tables of records of one size each, whose places the header tells. A record begins with the
+//! count of [`record`](super::record) and its *life*: 0 while it is free, and another number for
+//! each thing that it was given to.
 //!
 //! | word | header |
 //! |---|---|
@@ -12,11 +13,13 @@
 //! | 3… | [`Header`], whose words keep their places within a version; new ones come behind |
 //! | 64… | for each table, in the order of [`TABLES`]: [`TABLE_WORDS`] words, see [`TableWords`] |
 //!
-//! Within a version records may grow at their ends: a reader takes what it knows. Tables do not get more records
-//! within a version, and lie behind each other: a reader refuses what is larger, and tables that overlap.
+//! Within a version records may grow at their ends: a reader takes what it knows. Tables do not get
+//! more records within a version, and lie behind each other: a reader refuses what is larger, and
+//! tables that overlap.
 //!
-//! All counts are of one writer at a time (the pool's lock, or the thread that the record is about), stored
-//! without ordering; words that belong together are written between two steps of the record's count.
+//! All counts are of one writer at a time (the pool's lock, or the thread that the record is
+//! about), stored without ordering; words that belong together are written between two steps of the
+//! record's count.
 
 use std::mem::offset_of;
 use std::ptr;
@@ -46,7 +49,11 @@ pub(crate) const MASK_WORDS: usize = 64;
 
 /// Defines words that a writer shares and a copy of them.
 macro_rules! words {
-    ($(#[$doc:meta])* $shared:ident, $copy:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? }) => {
+    (
+        $(#[$doc:meta])* $shared:ident, $copy:ident {
+            $($(#[$field_doc:meta])* $field:ident),* $(,)?
+        }
+    ) => {
         $(#[$doc])*
         #[repr(C, align(64))]
         #[derive(Debug)]
@@ -98,7 +105,8 @@ words! {
         detect,
         /// The place in [`AffinityScope::ALL`](crate::AffinityScope::ALL). Changes.
         default_scope,
-        /// Masks: CPUs that may be the process's, those that are, those for unbound queues, those asked for.
+        /// Masks: CPUs that may be the process's, those that are, those for unbound queues, those
+        /// asked for.
         possible,
         /// Changes.
         allowed,
@@ -217,8 +225,8 @@ words! {
         work,
         /// The key of its queue.
         queue,
-        /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`. Of an item that was started
-        /// while the pool was watched: the tick before that.
+        /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`. Of an
+        /// item that was started while the pool was watched: the tick before that.
         since_ns,
         /// Items started.
         runs,
@@ -256,13 +264,15 @@ const BELIEF_SHIFT: u32 = 8;
 /// Flags that do not end with a run.
 const LASTING: u64 = WORKER_RESCUER | WORKER_BH | WORKER_LENT;
 
-/// What is believed of a worker in the run of this number, into its flags. The next run need not take it back.
+/// What is believed of a worker in the run of this number, into its flags. The next run need not
+/// take it back.
 pub(crate) const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
     let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
     flags & LASTING | run << BELIEF_SHIFT | blocked | if is_hog { WORKER_HOG } else { 0 }
 }
 
-/// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes [`pack_belief`].
+/// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes
+/// [`pack_belief`].
 pub(crate) const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
     let is_of_run = flags >> BELIEF_SHIFT == run & (u64::MAX >> BELIEF_SHIFT);
     (is_of_run && flags & WORKER_BLOCKED != 0, is_of_run && flags & WORKER_HOG != 0)
@@ -313,7 +323,8 @@ words! {
         life,
         started,
         completed,
-        /// Items admitted and not finished. These three are the core's own counters, see [`PwqRecord::counts`].
+        /// Items admitted and not finished. These three are the core's own counters, see
+        /// [`PwqRecord::counts`].
         active,
         cancelled,
         cm_wakeup,
@@ -339,12 +350,12 @@ words! {
 
 impl PwqRecord {
     /// Where the core counts.
-    #[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "no mapping in models"))]
+    #[cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code, reason = "no mapping in models"))]
     pub(crate) fn counts(&'static self) -> &'static PwqCounts {
         const { assert!(size_of::<PwqCounts>() == PwqCounts::WORDS * 8) };
         let first = ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, started)).cast();
-        // SAFETY: the three words from there on are atomics of 64 bits, as are the counts, and live for ever. Models have
-        // other atomics, and no mapping.
+        // SAFETY: the three words from there on are atomics of 64 bits, as are the counts, and live
+        // for ever. Models have other atomics, and no mapping.
         unsafe { &*first }
     }
 }
@@ -414,7 +425,8 @@ pub(crate) const TABLES: [(&str, usize, usize); 8] = [
 
 /// LIMIT: within a version, records do not become longer than so many times what they are now.
 pub(crate) const MAX_GROWTH: usize = 2;
-/// LIMIT: bytes of a mapping. What a reader believes is no longer than the tables and names of a whole one.
+/// LIMIT: bytes of a mapping. What a reader believes is no longer than the tables and names of a
+/// whole one.
 pub(crate) const MAX_BYTES: u64 = {
     let (mut bytes, mut kind) = (HEADER_WORDS * 8 + super::functions::MOST_WORDS * 8, 0);
     while kind < TABLES.len() {
@@ -496,7 +508,7 @@ macro_rules! records {
 records!(PoolRecord WorkerRecord QueueRecord PwqRecord NodeRecord PodRecord MaskRecord RingRecord);
 
 // Both sides count on these.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
     assert!(size_of::<Header>() <= TABLES_AT * 8);
     assert!(size_of::<TableHeader>() == TABLE_WORDS * 8);

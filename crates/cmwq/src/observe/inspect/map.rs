@@ -127,8 +127,8 @@ impl Map {
         for (word, value) in words {
             word.store(value, Ordering::Relaxed);
         }
-        // ORDERING: no pairing: a reader that comes too early takes the mapping for unfinished, or sees tables
-        // without records.
+        // ORDERING: no pairing: a reader that comes too early takes the mapping for unfinished, or
+        // sees tables without records.
         header.is_ready.store(1, Ordering::Relaxed);
     }
 

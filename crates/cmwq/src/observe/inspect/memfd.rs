@@ -1,11 +1,11 @@
 //! The memory that the mapping is made of, as the system gives it.
 //!
-//! A memfd named `cmwq`, sparse: only pages that are written take memory. Once it is mapped it is sealed: its length
-//! stays, so a reader's mapping is never cut off under it, and nobody else can write to it. The descriptor stays
-//! open for readers to find, and is not inherited by `exec`.
+//! A memfd named `cmwq`, sparse: only pages that are written take memory. Once it is mapped it is
+//! sealed: its length stays, so a reader's mapping is never cut off under it, and nobody else can
+//! write to it. The descriptor stays open for readers to find, and is not inherited by `exec`.
 //!
-//! A forked child must not write into its parent's mapping, and it still has pointers into it: [`leave_behind`] puts
-//! private memory in its place and closes the child's copy of the descriptor.
+//! A forked child must not write into its parent's mapping, and it still has pointers into it:
+//! [`leave_behind`] puts private memory in its place and closes the child's copy of the descriptor.
 
 use std::ffi::c_void;
 use std::io;
@@ -87,7 +87,8 @@ fn remember(base: *mut c_void, len: usize, raw: i32) {
     let (device, inode) = identity(raw).unwrap_or_default();
     let words = [base as u64, len as u64, raw.unsigned_abs().into(), device, inode];
     for (place, word) in MAPPED.iter().zip(words) {
-        // ORDERING: no pairing: read in a child, which has one thread; and none that forks while the runtime is made.
+        // ORDERING: no pairing: read in a child, which has one thread; and none that forks while
+        // the runtime is made.
         place.store(word, Ordering::Relaxed);
     }
 }

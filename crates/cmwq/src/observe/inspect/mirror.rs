@@ -1,10 +1,12 @@
 //! What the runtime calls to keep the mapping.
 //!
-//! On an item's way these are a few stores of values that are in hand, to lines of the cache that belong to the
-//! worker or to whoever holds the pool's lock: the worker's run, and the pool's counts if they have changed. Counts of items
-//! are not even copied: the core counts in the pwq's record. Everything else is written when it changes.
+//! On an item's way these are a few stores of values that are in hand, to lines of the cache that
+//! belong to the worker or to whoever holds the pool's lock: the worker's run, and the pool's
+//! counts if they have changed. Counts of items are not even copied: the core counts in the pwq's
+//! record. Everything else is written when it changes.
 //!
-//! ORDERING (all accesses here): no pairing: see [`super::record`] for the words that belong together.
+//! ORDERING (all accesses here): no pairing: see [`super::record`] for the words that belong
+//! together.
 
 use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, WqKey};
 
@@ -92,7 +94,8 @@ impl Inspect {
         if let Err(error) = &map {
             notice::once(Notice::Inspect, || {
                 format!(
-                    "there is no memory to show this process's queues in ({error}); tools like `cmwq dump` will not \
+                    "there is no memory to show this process's queues in ({error}); tools like \
+                     `cmwq dump` will not \
                      find them"
                 )
             });
@@ -478,7 +481,8 @@ impl PoolMirror {
 
     // ---- decisions
 
-    /// Nobody is woken. If work waits, that is because nobody is idle. After [`settle`](Self::settle).
+    /// Nobody is woken. If work waits, that is because nobody is idle. After
+    /// [`settle`](Self::settle).
     #[inline]
     pub(crate) fn kicked_nobody(&mut self, core: &PoolState) {
         if !IS_LEFT_OUT && self.work_waits && core.nr_idle() == 0 {

@@ -4,7 +4,11 @@ use std::fmt;
 
 /// Defines an enumeration whose places are numbers in the mapping. New ones come behind.
 macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+    (
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)?
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -77,7 +81,8 @@ names! {
         WokeIdle = "woke an idle worker",
         /// Work waits, and as many workers run as may.
         AtCapacity = "as many workers run as may",
-        /// Work waits, and there is no idle worker: one is being created, or creation has just failed.
+        /// Work waits, and there is no idle worker: one is being created, or creation has just
+        /// failed.
         NoIdle = "no idle worker",
         /// Work waits, and there is no worker at all: the first is created.
         NoWorker = "no worker at all",

@@ -1,11 +1,12 @@
 //! Reading the mapping of a process, this one or another.
 //!
-//! A mapping may be of another version, cut short, torn (its process was stopped in the middle of a change), or not
-//! ours at all though it has the name. Nothing in it is trusted: every place is checked against the length of what was
-//! mapped, every number is only a number, and what makes no sense is an error or left out, never a panic.
+//! A mapping may be of another version, cut short, torn (its process was stopped in the middle of a
+//! change), or not ours at all though it has the name. Nothing in it is trusted: every place is
+//! checked against the length of what was mapped, every number is only a number, and what makes no
+//! sense is an error or left out, never a panic.
 //!
-//! *Reading order*: `open` (finding it), [`words`] (bounds), `snapshot` (copying and decoding), `view` (what a reader
-//! is given).
+//! *Reading order*: `open` (finding it), [`words`] (bounds), `snapshot` (copying and decoding),
+//! `view` (what a reader is given).
 
 mod open;
 mod snapshot;

@@ -1,8 +1,8 @@
 //! A record that one writes while others read: a count that is odd while it changes, and words.
 //!
-//! Writers of one record take turns by some lock or are one thread. A reader is in another process, has only
-//! read access, and the writer may have been stopped in the middle, so nobody waits: a copy is whole or it is
-//! thrown away and made again.
+//! Writers of one record take turns by some lock or are one thread. A reader is in another process,
+//! has only read access, and the writer may have been stopped in the middle, so nobody waits: a
+//! copy is whole or it is thrown away and made again.
 //!
 //! | writer | reader |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | 3. write the words | 3. acquire fence |
 //! | 4. make it even, Release | 4. read the count; another one: again |
 //!
-//! If a reader saw a word of step 3, its fence and the writer's make it see at least the odd count. If it saw the
-//! even count of step 4 first, it sees all words.
+//! If a reader saw a word of step 3, its fence and the writer's make it see at least the odd count.
+//! If it saw the even count of step 4 first, it sees all words.
 
 use crate::os::sync::{AtomicU64, Ordering, acquire, acquire_fence, release, release_fence};
 

@@ -1,7 +1,7 @@
 //! Giving out the records of a table.
 //!
-//! A place is taken when a thing is made and given back when it is gone. Where there is no room the thing goes on
-//! without a record, and the table's header counts it.
+//! A place is taken when a thing is made and given back when it is gone. Where there is no room the
+//! thing goes on without a record, and the table's header counts it.
 
 use std::fmt;
 
@@ -52,7 +52,8 @@ impl<T: Record> Slots<T> {
                 next
             })
         });
-        // ORDERING (here and below): no pairing: counts; what a reader relies on is the record's own count.
+        // ORDERING (here and below): no pairing: counts; what a reader relies on is the record's
+        // own count.
         let Some(index) = index else {
             self.header.missed.fetch_add(1, Ordering::Relaxed);
             return Slot { index: NOWHERE, table: self };
@@ -69,7 +70,8 @@ impl<T: Record> Slots<T> {
     }
 
     fn give_back(&self, index: u32) {
-        // A child has no part in its parent's mapping, and some other thread may have held the lock.
+        // A child has no part in its parent's mapping, and some other thread may have held the
+        // lock.
         if self.generation != fork::generation() {
             return;
         }

@@ -1,12 +1,12 @@
 //! The signal: choosing one, taking it, sending it, and what is done where it arrives.
 //!
 //! What the handler does is async-signal-safe: it reads two atomics, its own thread's number, the
-//! registers that it was given and the stack above them, and stores to memory that is there. It keeps
-//! `errno`, and runs on the alternative stack where the thread has one.
+//! registers that it was given and the stack above them, and stores to memory that is there. It
+//! keeps `errno`, and runs on the alternative stack where the thread has one.
 
+use crate::os::sync::plain::AtomicI32;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::AtomicI32;
 
 use super::request::{Answer, Request};
 use crate::os::sense::signal;
@@ -19,8 +19,8 @@ static REQUEST: OnceLock<Request> = OnceLock::new();
 /// The signal that was taken; 0: none.
 static TAKEN: AtomicI32 = AtomicI32::new(0);
 
-/// Makes sure that a signal is ours: the `wanted` one, or the first real-time signal from the middle
-/// of their range on that the program has not given a handler.
+/// Makes sure that a signal is ours: the `wanted` one, or the first real-time signal from the
+/// middle of their range on that the program has not given a handler.
 pub(super) fn install(wanted: Option<i32>) -> Result<i32, String> {
     if registers(ptr::null()).is_none() {
         return Err("stacks are not supported on this architecture".to_owned());
@@ -56,8 +56,8 @@ pub(super) fn ask(signal: i32, tid: libc::pid_t, stack: Range<u64>) -> Result<()
     if !request.ask(tid.unsigned_abs(), stack) {
         return Err("a thread that was asked before has not finished its answer".to_owned());
     }
-    // SAFETY: a system call that takes numbers only. The signal has a handler; should it have lost it
-    // just now, the program has given it another one.
+    // SAFETY: a system call that takes numbers only. The signal has a handler; should it have lost
+    // it just now, the program has given it another one.
     let rc = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
     if rc != 0 {
         request.withdraw();

@@ -8,8 +8,8 @@
 //! | 5. *done*: reads, then *empty* | |
 //! | 5. out of patience: *asked* → *empty* | (a handler that comes now finds nothing) |
 //!
-//! The number of the thread is part of the state, so a handler that comes late, when another thread is
-//! asked, cannot take that one's place.
+//! The number of the thread is part of the state, so a handler that comes late, when another thread
+//! is asked, cannot take that one's place.
 
 use std::ops::Range;
 
@@ -58,8 +58,8 @@ impl Request {
 
     /// The asker begins. `false`: somebody who was asked before is still writing.
     pub(crate) fn ask(&self, tid: u32, stack: Range<u64>) -> bool {
-        // ORDERING: no pairing: only the thread that was asked changes it beside us, and as long as it
-        // may we do not begin.
+        // ORDERING: no pairing: only the thread that was asked changes it beside us, and as long as
+        // it may we do not begin.
         if self.state.load(Ordering::Relaxed) & PHASE == WRITING {
             return false;
         }
@@ -84,7 +84,8 @@ impl Request {
         claimed.ok().map(|_| start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed))
     }
 
-    /// By the thread that has claimed: `words` are read from the stack, as many as there is room for.
+    /// By the thread that has claimed: `words` are read from the stack, as many as there is room
+    /// for.
     pub(crate) fn answer(&self, registers: [u64; 4], words: impl Iterator<Item = u64>) {
         for (to, register) in self.answer.registers.iter().zip(registers) {
             to.store(register, Ordering::Relaxed);
@@ -105,7 +106,8 @@ impl Request {
         self.state.load(acquire("stack_answered")) == DONE
     }
 
-    /// The asker is out of patience. `false`: the thread is writing at this moment, or has answered.
+    /// The asker is out of patience. `false`: the thread is writing at this moment, or has
+    /// answered.
     pub(crate) fn withdraw(&self) -> bool {
         // ORDERING: no pairing: whoever finds it empty does nothing.
         let state = self.state.load(Ordering::Relaxed);

@@ -1,13 +1,16 @@
 //! The names of the functions that run closures.
 //!
-//! There is one such function for each closure, and symbol tables, where a program has them, call all of them the same.
-//! The compiler knows better: [`tell`] has it leave two addresses in a section of the program, the function's and that of
-//! another one, which returns the closure's name. Nothing of that is executed when an item runs. Whoever wants a name
-//! looks through the section, and the mapping of [`inspect`](crate::observe::inspect) has all of them for other processes.
+//! There is one such function for each closure, and symbol tables, where a program has them, call
+//! all of them the same. The compiler knows better: [`tell`] has it leave two addresses in a
+//! section of the program, the function's and that of another one, which returns the closure's
+//! name. Nothing of that is executed when an item runs. Whoever wants a name looks through the
+//! section, and the mapping of [`inspect`](crate::observe::inspect) has all of them for other
+//! processes.
 
 use std::arch::asm;
 
-/// What [`tell`] leaves. Both are distances from where they lie, so that nothing has to be relocated.
+/// What [`tell`] leaves. Both are distances from where they lie, so that nothing has to be
+/// relocated.
 #[repr(C)]
 struct Told {
     run: i64,
@@ -17,7 +20,8 @@ struct Told {
 /// Says in the program that function `$run` is for what `$name` returns the name of. Takes no time.
 macro_rules! tell {
     ($run:path, $name:path) => {
-        // SAFETY: nothing is executed; the section is only read, by `closures::told`. It is kept (`R`) though nobody refers to it.
+        // SAFETY: nothing is executed; the section is only read, by `closures::told`. It is kept
+        // (`R`) though nobody refers to it.
         unsafe {
             std::arch::asm!(
                 ".pushsection cmwq_closures, \"aR\", @progbits",
@@ -44,8 +48,9 @@ unsafe extern "C" {
 
 /// The section.
 fn told() -> &'static [Told] {
-    // SAFETY: nothing is executed: sees to it that there is a section, if an empty one, and that its ends are those of this
-    // program or library, and not of another one in the process that has such a section, too.
+    // SAFETY: nothing is executed: sees to it that there is a section, if an empty one, and that
+    // its ends are those of this program or library, and not of another one in the process that has
+    // such a section, too.
     unsafe {
         asm!(
             ".pushsection cmwq_closures, \"aR\", @progbits",

@@ -1,4 +1,5 @@
-//! In place of `closures`, under model checkers and where the assembler is not known to understand it.
+//! In place of `closures`, under model checkers and where the assembler is not known to understand
+//! it.
 
 /// Says nothing.
 macro_rules! tell {

@@ -14,7 +14,8 @@ pub enum Refusal {
     ReadOnly,
     /// The queue is not [registered](crate::observe::sysfs), so it can be read only (`ENOENT`).
     NotRegistered,
-    /// The value makes no sense, or is out of range (`EINVAL`; `EOVERFLOW` for a mask that is too wide).
+    /// The value makes no sense, or is out of range (`EINVAL`; `EOVERFLOW` for a mask that is too
+    /// wide).
     Invalid,
     /// The process may not have the priority (`EPERM`).
     NotPermitted,

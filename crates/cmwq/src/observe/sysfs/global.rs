@@ -13,7 +13,8 @@ use crate::os::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GlobalAttribute {
-    /// The CPUs that unbound and ordered queues use; see [`set_unbound_cpumask`](crate::set_unbound_cpumask).
+    /// The CPUs that unbound and ordered queues use; see
+    /// [`set_unbound_cpumask`](crate::set_unbound_cpumask).
     Cpumask,
     /// What was asked for; read only.
     CpumaskRequested,
@@ -72,8 +73,8 @@ impl FromStr for GlobalAttribute {
 /// `/sys/module/workqueue/parameters/default_affinity_scope` — same.
 ///
 /// # Errors
-/// [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if it is the first use of this library and the
-/// service thread cannot be created.
+/// [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if it is the first use of this library and
+/// the service thread cannot be created.
 pub fn show_global(attribute: GlobalAttribute) -> Result<String, Error> {
     let runtime = Runtime::global()?;
     let placed = runtime.placement.shown();

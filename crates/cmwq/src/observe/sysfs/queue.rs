@@ -7,8 +7,8 @@ use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Kind, Wq};
 use crate::os::topo::{self, CpuSet};
 
-/// KERNEL: `wq_sysfs_is_visible` and the groups of attributes — same; a managed queue, which the kernel
-/// does not have, has of the unbound ones only its nice level, fixed when it was made.
+/// KERNEL: `wq_sysfs_is_visible` and the groups of attributes — same; a managed queue, which the
+/// kernel does not have, has of the unbound ones only its nice level, fixed when it was made.
 pub(super) fn mode(kind: Kind, attribute: Attribute) -> Option<Mode> {
     let is_unbound = matches!(kind, Kind::Unbound | Kind::Ordered);
     match attribute {
@@ -21,8 +21,8 @@ pub(super) fn mode(kind: Kind, attribute: Attribute) -> Option<Mode> {
     }
 }
 
-/// KERNEL: `per_cpu_show`, `max_active_show`, `wq_nice_show`, `wq_cpumask_show`, `wq_affn_scope_show`,
-/// `wq_affinity_strict_show` — same, less the newline.
+/// KERNEL: `per_cpu_show`, `max_active_show`, `wq_nice_show`, `wq_cpumask_show`,
+/// `wq_affn_scope_show`, `wq_affinity_strict_show` — same, less the newline.
 pub(super) fn show(wq: &Wq, attribute: Attribute) -> Result<String, AttributeError> {
     existing(wq, attribute)?;
     let attrs = wq.attrs();
@@ -51,7 +51,8 @@ pub(super) fn store(wq: &Wq, attribute: Attribute, value: &str) -> Result<(), At
         return Err(AttributeError::new(
             Refusal::NotRegistered,
             format!(
-                "workqueue '{name}' can be read only: it was not made with WQ_SYSFS (Builder::sysfs)"
+                "workqueue '{name}' can be read only: it was not made with WQ_SYSFS \
+                 (Builder::sysfs)"
             ),
         ));
     }

@@ -15,8 +15,8 @@ pub(super) fn number(text: &str) -> Option<i32> {
     text[..sign + digits].parse().ok()
 }
 
-/// A mask of CPUs below `nr_cpus`. KERNEL: `bitmap_parse` — same: the first line counts; groups of up to
-/// 8 digits, separated by commas or white space; nothing at all is the empty mask.
+/// A mask of CPUs below `nr_cpus`. KERNEL: `bitmap_parse` — same: the first line counts; groups of
+/// up to 8 digits, separated by commas or white space; nothing at all is the empty mask.
 pub(super) fn cpumask(text: &str, nr_cpus: u32) -> Result<CpuSet, AttributeError> {
     let line = text.split('\n').next().unwrap_or_default();
     let groups = line.split(|c: char| c == ',' || c.is_ascii_whitespace());

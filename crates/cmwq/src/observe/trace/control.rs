@@ -1,20 +1,21 @@
 //! The switch: the control words of this process, and the file that others see them in.
 //!
-//! The words are a static, so that "is it on?" is one load from a place that is known when the program
-//! is linked. When the runtime starts, the first page of a memfd is mapped over that static: from then
-//! on whoever may open `/proc/PID/fd` switches tracing on and off by a store, and finds the rings in the
-//! same file, also while the process stands still. Nothing listens, and nothing has to be woken.
+//! The words are a static, so that "is it on?" is one load from a place that is known when the
+//! program is linked. When the runtime starts, the first page of a memfd is mapped over that
+//! static: from then on whoever may open `/proc/PID/fd` switches tracing on and off by a store, and
+//! finds the rings in the same file, also while the process stands still. Nothing listens, and
+//! nothing has to be woken.
 //!
 //! The file cannot shrink or grow (seals), so nobody can take memory away from under the process. A
-//! forked child puts memory of its own in place of the page before anything else, and makes a file of its
-//! own when it uses the library.
+//! forked child puts memory of its own in place of the page before anything else, and makes a file
+//! of its own when it uses the library.
 
+use crate::os::sync::plain::AtomicBool;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::AtomicBool;
 
 use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, NAME, PAGE, RING_EVENTS};
 use super::map::{Map, RingMap};
@@ -36,8 +37,8 @@ static IS_OWN_READER: AtomicBool = AtomicBool::new(false);
 /// [`Source`] of the stamps. A copy that nobody else writes.
 static CLOCK: AtomicU32 = AtomicU32::new(0);
 
-// ORDERING (all accesses of the words and of the statics above, but for `nr_rings`): no pairing: switches
-// and counters.
+// ORDERING (all accesses of the words and of the statics above, but for `nr_rings`): no pairing:
+// switches and counters.
 
 /// The control words.
 #[inline(always)]
@@ -174,8 +175,8 @@ fn describe(control: &Control, source: Source, max_rings: u64) {
 fn cover(fd: i32, flags: i32) -> io::Result<()> {
     let at = (&raw const PAGE_OF_CONTROL).cast_mut().cast();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the static fills whole pages, and is only ever read and written by atomics, so that its
-    // bytes may change at any time. In a file, they are control words as well.
+    // SAFETY: the static fills whole pages, and is only ever read and written by atomics, so that
+    // its bytes may change at any time. In a file, they are control words as well.
     let covered = unsafe { libc::mmap(at, PAGE, protection, flags | libc::MAP_FIXED, fd, 0) };
     if covered == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

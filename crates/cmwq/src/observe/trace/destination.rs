@@ -1,8 +1,8 @@
 //! Opening the file that a trace is written to, whatever lies there.
 //!
-//! The path may lead to a place where others can write, as `/tmp`. So the file is made new, or it is an
-//! older one of the same user with no second name, which is then emptied; never one behind a symbolic link
-//! or of somebody else, nor anything that is not a file.
+//! The path may lead to a place where others can write, as `/tmp`. So the file is made new, or it
+//! is an older one of the same user with no second name, which is then emptied; never one behind a
+//! symbolic link or of somebody else, nor anything that is not a file.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -16,8 +16,8 @@ const MODE: u32 = 0o600;
 /// LIMIT: others may remove the file just then, but not for ever.
 const TRIES: u32 = 3;
 
-/// Opens the file, or `FILE.PID` if a process that lives writes that one: a parent, or one that has the
-/// same environment.
+/// Opens the file, or `FILE.PID` if a process that lives writes that one: a parent, or one that has
+/// the same environment.
 pub(super) fn open(path: OsString) -> io::Result<(File, PathBuf)> {
     let mut beside = path.clone();
     beside.push(format!(".{}", std::process::id()));
@@ -54,7 +54,8 @@ fn options() -> OpenOptions {
 }
 
 fn reopen(path: &Path) -> io::Result<Option<File>> {
-    // Looked at before, because opening a device may do something; and after, because it may be another.
+    // Looked at before, because opening a device may do something; and after, because it may be
+    // another.
     judge(&fs::symlink_metadata(path)?)?;
     let file = options().open(path)?;
     judge(&file.metadata()?)?;

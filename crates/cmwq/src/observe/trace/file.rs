@@ -1,5 +1,5 @@
-//! Trace files: what `CMWQ_TRACE` writes and `cmwq trace` reads. Blocks, each with its kind and length in
-//! front; numbers little-endian.
+//! Trace files: what `CMWQ_TRACE` writes and `cmwq trace` reads. Blocks, each with its kind and
+//! length in front; numbers little-endian.
 //!
 //! A file may end anywhere, because its process may have: what is whole counts.
 
@@ -111,8 +111,8 @@ pub fn read_head(input: &mut impl Read) -> io::Result<()> {
     if is_ours { Ok(()) } else { Err(wrong("not a trace file of this version of cmwq")) }
 }
 
-/// Reads the next block, passing over those of unknown kinds. `None`: the file ends here, be it within a
-/// block.
+/// Reads the next block, passing over those of unknown kinds. `None`: the file ends here, be it
+/// within a block.
 ///
 /// # Errors
 /// If it is not a trace file after all, or as the reader's.

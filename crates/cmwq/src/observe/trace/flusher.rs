@@ -1,7 +1,8 @@
 //! `CMWQ_TRACE=FILE`: the process reads its own trace into a file, from the start to the end.
 //!
-//! A thread does that, which exists only then, comes every 10 ms and writes what the rings have. The last of it
-//! is written when the process exits or shuts the library down. `cmwq trace FILE` shows it.
+//! A thread does that, which exists only then, comes every 10 ms and writes what the rings have.
+//! The last of it is written when the process exits or shuts the library down. `cmwq trace FILE`
+//! shows it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! How the memfd `cmwq-trace` is laid out: a page of control words, then rings.
 //!
-//! The control words that readers write are the mask, the lease, the session and the owner; the process
-//! relies on none of them, and keeps copies of its own of all the others. Everything is an atomic,
-//! because every access is one to memory that others map as well.
+//! The control words that readers write are the mask, the lease, the session and the owner; the
+//! process relies on none of them, and keeps copies of its own of all the others. Everything is an
+//! atomic, because every access is one to memory that others map as well.
 
 use std::ffi::CStr;
 

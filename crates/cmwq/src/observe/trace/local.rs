@@ -1,7 +1,8 @@
 //! The calling thread's ring.
 //!
-//! A thread gets one with its first event while tracing is on, outside of all core locks ([`ready`]),
-//! keeps it until it ends, and gives it back to be used again. Events of a thread without one are counted.
+//! A thread gets one with its first event while tracing is on, outside of all core locks
+//! ([`ready`]), keeps it until it ends, and gives it back to be used again. Events of a thread
+//! without one are counted.
 //!
 //! Lock: `RINGS`, innermost.
 

@@ -1,8 +1,10 @@
-//! The same events for others: the `tracing` crate (feature `tracing`) and USDT probes (feature `usdt`).
+//! The same events for others: the `tracing` crate (feature `tracing`) and USDT probes (feature
+//! `usdt`).
 //!
-//! A probe is an instruction that does nothing, and a note in the binary that says where it is and where its
-//! arguments are; it may be anywhere. A subscriber of `tracing` is the program's code: it is called without any of this
-//! library's locks, so blocked and resumed workers and activations, which are found under such, are not told.
+//! A probe is an instruction that does nothing, and a note in the binary that says where it is and
+//! where its arguments are; it may be anywhere. A subscriber of `tracing` is the program's code: it
+//! is called without any of this library's locks, so blocked and resumed workers and activations,
+//! which are found under such, are not told.
 
 #[cfg(feature = "tracing")]
 use cmwq_core::{Claim, WorkFn, WorkItem};
@@ -15,8 +17,9 @@ use crate::engine::wq::Wq;
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {{
-        // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of their own.
-        #[cfg(all(feature = "usdt", not(any(loom, shuttle))))]
+        // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of
+        // their own.
+        #[cfg(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle))))]
         #[allow(unused_unsafe)]
         {
             ::probe::probe!(cmwq, $name $(, $argument)*);

@@ -1,10 +1,10 @@
 //! A ring of events: written by one thread, read by one reader, which may be another process.
 //!
-//! `head` and `tail` count events from the beginning of time. The writer publishes `head` and keeps a
-//! copy of its own, which alone it believes; the reader publishes `tail`. A full ring takes nothing
-//! more until the reader comes: the writer counts what it drops and never waits. What the reader's
-//! process may do to `tail` costs events, never memory: any value that is not between the ring's ends
-//! says "full".
+//! `head` and `tail` count events from the beginning of time. The writer publishes `head` and keeps
+//! a copy of its own, which alone it believes; the reader publishes `tail`. A full ring takes
+//! nothing more until the reader comes: the writer counts what it drops and never waits. What the
+//! reader's process may do to `tail` costs events, never memory: any value that is not between the
+//! ring's ends says "full".
 //!
 //! Loom model: `models::loom::trace`.
 
@@ -47,8 +47,8 @@ impl<M: Memory> Writer<M> {
         if self.head.wrapping_sub(self.tail) <= most {
             return true;
         }
-        // ORDERING: Acquire pairs with the Release in `Reader::read_some`: the reader has done with what is
-        // overwritten.
+        // ORDERING: Acquire pairs with the Release in `Reader::read_some`: the reader has done with
+        // what is overwritten.
         self.tail = self.memory.tail().load(acquire("ring_room"));
         self.head.wrapping_sub(self.tail) <= most
     }
@@ -86,7 +86,8 @@ impl<M: Memory> Reader<M> {
     pub(crate) fn skip_all(&mut self) {
         // ORDERING: no pairing: nothing is read.
         self.tail = self.memory.head().load(Ordering::Relaxed);
-        // ORDERING: Release as in `read_some`, where the order of this thread's looks matters as well.
+        // ORDERING: Release as in `read_some`, where the order of this thread's looks matters as
+        // well.
         self.memory.tail().store(self.tail, release("ring_read"));
     }
 

@@ -1,9 +1,9 @@
 //! Reading a process's trace: what `cmwq trace` does from outside and `CMWQ_TRACE` from inside.
 //!
 //! A reader takes the file over with its process id, says what it wants, and comes back at short
-//! intervals to empty the rings and to renew its lease. If it dies, the lease ends, and with it the tracing.
-//! Nothing that it finds in the file is taken for granted: what is not as this version writes it is refused
-//! or passed over.
+//! intervals to empty the rings and to renew its lease. If it dies, the lease ends, and with it the
+//! tracing. Nothing that it finds in the file is taken for granted: what is not as this version
+//! writes it is refused or passed over.
 
 use std::fs::File;
 use std::io;
@@ -45,8 +45,8 @@ pub struct Round {
     pub events: u64,
     /// Rings that were at least half full.
     pub is_pressed: bool,
-    /// The reader came too late: tracing had ended by itself, and goes on from here. What happened in between was not
-    /// counted.
+    /// The reader came too late: tracing had ended by itself, and goes on from here. What happened
+    /// in between was not counted.
     pub has_lapsed: bool,
 }
 
@@ -169,13 +169,15 @@ impl Session {
         let session = control.session.load(Ordering::Relaxed).wrapping_add(1).max(1);
         control.session.store(session, Ordering::Relaxed);
         self.renew();
-        // ORDERING (all of the control words): no pairing: switches, and each thread goes by what it sees.
+        // ORDERING (all of the control words): no pairing: switches, and each thread goes by what
+        // it sees.
         self.mask = mask & event::ALL;
         self.control().mask.store(self.mask, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Switches on again what was switched off because the lease had ended: a reader may be stopped, or get no CPU.
+    /// Switches on again what was switched off because the lease had ended: a reader may be
+    /// stopped, or get no CPU.
     fn resume(&self) -> io::Result<bool> {
         let control = self.control();
         if self.mask == 0 || control.mask.load(Ordering::Relaxed) != 0 {
@@ -225,8 +227,8 @@ impl Session {
         Ok(())
     }
 
-    /// Empties the rings and renews the lease. `take` gets the number of the ring with each event: what
-    /// is in one ring comes in its order.
+    /// Empties the rings and renews the lease. `take` gets the number of the ring with each event:
+    /// what is in one ring comes in its order.
     ///
     /// # Errors
     /// If a ring cannot be mapped, or another reader has begun since this one was here last.

@@ -31,8 +31,8 @@ pub(super) fn lose(count: u64) {
     control::control().lost.fetch_add(count, Ordering::Relaxed);
 }
 
-/// The runtime starts: makes the switch reachable. Where that is refused nothing can be traced, which hurts
-/// nobody who does not try to.
+/// The runtime starts: makes the switch reachable. Where that is refused nothing can be traced,
+/// which hurts nobody who does not try to.
 pub(crate) fn open() {
     if cfg!(cmwq_no_trace) {
         return;

@@ -1,6 +1,7 @@
 //! Stamps: the processor's counter where it is one clock for all CPUs, else `CLOCK_MONOTONIC`.
 //!
-//! Ticks are turned into nanoseconds by the reader, who takes both times together each time he reads.
+//! Ticks are turned into nanoseconds by the reader, who takes both times together each time he
+//! reads.
 
 /// What stamps are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,8 @@ mod counter {
     use std::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
     use std::fs;
 
-    /// It counts at one rate, whatever the CPU does, and the kernel has not found the CPUs' counters apart.
+    /// It counts at one rate, whatever the CPU does, and the kernel has not found the CPUs'
+    /// counters apart.
     pub(super) fn is_usable() -> bool {
         const INVARIANT: u32 = 1 << 8;
         let (leaf, last) = (0x8000_0007, 0x8000_0000);

@@ -7,8 +7,8 @@
 //! | | 3. it does: set the alarm |
 //!
 //! One of the two finds what the other did: if the watchdog had the lock first, the other sees the
-//! alarm unset. What may be seen is that it is set although it just rang; then the watchdog has yet to
-//! look.
+//! alarm unset. What may be seen is that it is set although it just rang; then the watchdog has yet
+//! to look.
 
 use cmwq_core::Nanos;
 
@@ -26,14 +26,15 @@ pub(crate) struct Alarm {
     at: AtomicU64,
 }
 
-// ORDERING (all accesses of `at`): no pairing of their own: ordered by the locks under which work waits,
-// see the module header; and by `plan`, for what the thread sleeps on.
+// ORDERING (all accesses of `at`): no pairing of their own: ordered by the locks under which work
+// waits, see the module header; and by `plan`, for what the thread sleeps on.
 impl Alarm {
     pub(crate) fn new() -> Self {
         Self { plan: Plan::new(), at: AtomicU64::new(OFF) }
     }
 
-    /// Whether it ought to be set by who leaves work waiting. To be asked after the lock was dropped.
+    /// Whether it ought to be set by who leaves work waiting. To be asked after the lock was
+    /// dropped.
     #[inline]
     pub(crate) fn is_unset(&self) -> bool {
         self.at.load(Ordering::Relaxed) == NEVER

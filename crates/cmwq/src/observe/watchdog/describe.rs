@@ -203,7 +203,8 @@ impl Held {
     }
 }
 
-/// The threads of all workers, by what they are in which pool: of lent ones and rescuers, where they are.
+/// The threads of all workers, by what they are in which pool: of lent ones and rescuers, where
+/// they are.
 fn threads(runtime: &'static Runtime) -> HashMap<(PoolId, WorkerId), Arc<Thread>> {
     let mut threads = HashMap::new();
     for pool in runtime.pools() {

@@ -1,7 +1,7 @@
 //! A dump of all queues and pools when the process gets a signal.
 //!
-//! The handler sets a flag and wakes the watchdog's thread, which does the rest: an atomic store, an
-//! atomic read-modify-write and a `futex` call. All of that is async-signal-safe.
+//! The handler sets a flag and wakes the watchdog's thread, which does the rest: an atomic store,
+//! an atomic read-modify-write and a `futex` call. All of that is async-signal-safe.
 
 use crate::engine::params::Params;
 use crate::engine::runtime::Runtime;
@@ -11,17 +11,18 @@ use crate::os::notice::{self, Notice};
 use crate::os::sense::signal;
 use crate::os::sync::Ordering;
 
-/// Writes what all queues and pools are doing to standard error whenever the process gets `signal`, as
-/// [`show_all_workqueues`](crate::show_all_workqueues) does. The same as the parameter `dump_signal`.
+/// Writes what all queues and pools are doing to standard error whenever the process gets `signal`,
+/// as [`show_all_workqueues`](crate::show_all_workqueues) does. The same as the parameter
+/// `dump_signal`.
 ///
 /// The signal's handler is async-signal-safe: it only wakes a thread, which collects and writes the
-/// report. So a dump needs memory and takes the pools' locks, but not in the handler; signals that come
-/// before the report is written are answered by that one. A forked child has the handler and no dumps,
-/// until it calls this, too. There is no way back.
+/// report. So a dump needs memory and takes the pools' locks, but not in the handler; signals that
+/// come before the report is written are answered by that one. A forked child has the handler and
+/// no dumps, until it calls this, too. There is no way back.
 ///
 /// # Errors
-/// If the program has a handler for the signal or ignores it, if the system does not let it be caught,
-/// or if the library was not in use and its service thread cannot be created.
+/// If the program has a handler for the signal or ignores it, if the system does not let it be
+/// caught, or if the library was not in use and its service thread cannot be created.
 ///
 /// ```
 /// cmwq::dump_on_signal(10)?; // SIGUSR1 on most architectures

@@ -10,16 +10,16 @@ type Handler = Arc<dyn Fn(&Stall) + Send + Sync>;
 static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type HandlerGuard = crate::os::sync::PlainGuard<'static, Option<Handler>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_handler() -> HandlerGuard {
     lock_plain(&HANDLER)
 }
 
-/// Sets what is called with each report of a stall, in place of writing it to standard error. It runs
-/// on the watchdog's thread, which looks at nothing meanwhile, under no lock; a panic in it is
+/// Sets what is called with each report of a stall, in place of writing it to standard error. It
+/// runs on the watchdog's thread, which looks at nothing meanwhile, under no lock; a panic in it is
 /// swallowed. [`set_panic_on_stall`](super::set_panic_on_stall) comes after it.
 ///
 /// ```
@@ -36,8 +36,8 @@ pub fn clear_handler() {
     drop(before);
 }
 
-/// LIMIT: so many reports are kept for [`notices`](crate::notices); one that stands still for ever is
-/// reported for ever.
+/// LIMIT: so many reports are kept for [`notices`](crate::notices); one that stands still for ever
+/// is reported for ever.
 const MOST_KEPT: u32 = 16;
 
 /// Tells of one stall. `nr`: how many reports there were before. `true`: it was written.

@@ -36,14 +36,15 @@ pub enum Place {
         /// Their niceness.
         nice: i32,
     },
-    /// Items of this queue wait because as many as `max_active` allows run, and none of those was started
-    /// or ended.
+    /// Items of this queue wait because as many as `max_active` allows run, and none of those was
+    /// started or ended.
     #[non_exhaustive]
     Queue {
         /// Its name.
         name: String,
     },
-    /// Items wait for each other in a circle. Who flushes a queue is taken to wait for all its items.
+    /// Items wait for each other in a circle. Who flushes a queue is taken to wait for all its
+    /// items.
     Circle,
 }
 
@@ -111,8 +112,8 @@ impl Frame {
         self.function.as_ref().is_some_and(|function| function.starts_with(name))
     }
 
-    /// Whether it belongs to the program, not to the machinery that called it. Of inlined functions, short debug
-    /// information has the names without their paths; then the file tells.
+    /// Whether it belongs to the program, not to the machinery that called it. Of inlined
+    /// functions, short debug information has the names without their paths; then the file tells.
     pub(crate) fn is_of_program(&self) -> bool {
         let Some(name) = &self.function else { return false };
         let is_machinery = if self.has_path() {
@@ -136,7 +137,8 @@ impl Frame {
     }
 }
 
-/// A source file of the standard library's, or of this one's: `cmwq/src/wq.rs`, `cmwq-0.1.0/src/wq.rs`.
+/// A source file of the standard library's, or of this one's: `cmwq/src/wq.rs`,
+/// `cmwq-0.1.0/src/wq.rs`.
 fn is_library_file(file: &str) -> bool {
     if file.starts_with("library/") || file.starts_with("/rustc/") || file.contains("/rustlib/src/")
     {
@@ -282,7 +284,8 @@ mod tests {
             "stall: pool 3 (cpus=0-1 nice=-20) has work waiting and started none for 30.0 s"
         );
         assert_eq!(lines[1], "  waiting: 2 of workqueue 'fetch': 0x10");
-        let item = "main::refresh at src/main.rs:4 of workqueue 'fetch', on kworker/0:1 (thread 4711), blocked, \
+        let item = "main::refresh at src/main.rs:4 of workqueue 'fetch', on kworker/0:1 (thread \
+                    4711), blocked, \
                     for 31.2 s at least, waits for workqueue 'store'";
         assert_eq!(lines[2], format!("  running: {item}"));
         assert_eq!(lines[3], "    0: __futex_wait at src/main.rs:1");

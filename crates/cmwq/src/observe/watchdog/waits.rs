@@ -1,7 +1,7 @@
 //! Items that wait for queues and for other items, and the circles they get into.
 //!
-//! A wait is noted where it begins, by the item that waits; waits of other threads hold up no worker
-//! and are not noted. Who waits for a queue waits for all its items.
+//! A wait is noted where it begins, by the item that waits; waits of other threads hold up no
+//! worker and are not noted. Who waits for a queue waits for all its items.
 
 use cmwq_core::WqKey;
 
@@ -85,8 +85,8 @@ impl Wait {
     }
 }
 
-/// The circles among `waits`, each once, as indices, in the order of waiting. Not all that pass through
-/// one wait: one is enough to know that it will not go on.
+/// The circles among `waits`, each once, as indices, in the order of waiting. Not all that pass
+/// through one wait: one is enough to know that it will not go on.
 pub(super) fn circles(waits: &[Wait]) -> Vec<Vec<usize>> {
     let mut circles: Vec<Vec<usize>> = Vec::new();
     for start in 0..waits.len() {
@@ -128,7 +128,7 @@ fn way_back(came_from: &[Option<usize>], start: usize) -> Vec<usize> {
     way
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use super::*;
     use crate::observe::inspect::WorkerMirror;

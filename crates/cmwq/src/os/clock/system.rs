@@ -1,6 +1,6 @@
 //! The system's clock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::os::sync::plain::{AtomicU64, Ordering};
 
 use cmwq_core::Nanos;
 
@@ -15,7 +15,8 @@ pub(crate) fn coarse() -> Nanos {
     nanos(now)
 }
 
-/// The coarse clock as of the last [`look`]: an item's start takes a tenth longer with a look at the clock itself.
+/// The coarse clock as of the last [`look`]: an item's start takes a tenth longer with a look at
+/// the clock itself.
 #[inline]
 pub(crate) fn lately() -> Nanos {
     // ORDERING: no pairing: a time that nobody concludes anything from.

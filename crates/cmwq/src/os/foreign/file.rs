@@ -9,9 +9,9 @@ use std::path::Path;
 /// What the kernel calls its file system in memory: the C libraries disagree about the type.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// The file in memory that `path`, a link in `/proc/PID/fd`, leads to. Never waits for anybody: what is there
-/// is looked at before it is opened for reading (and writing), so that it is no FIFO, device, or file that a file
-/// system of somebody's own serves.
+/// The file in memory that `path`, a link in `/proc/PID/fd`, leads to. Never waits for anybody:
+/// what is there is looked at before it is opened for reading (and writing), so that it is no FIFO,
+/// device, or file that a file system of somebody's own serves.
 ///
 /// # Errors
 /// [`InvalidData`](io::ErrorKind::InvalidData) if it is something else; or what the system says.

@@ -10,14 +10,17 @@ use std::os::unix::fs::MetadataExt;
 /// blocked workers would otherwise keep it from opening a file.
 const SHARE: libc::rlim_t = 2;
 
-/// LIMIT: the table that [`reserve`] makes has room for so many descriptors at most, which takes 32 KiB.
+/// LIMIT: the table that [`reserve`] makes has room for so many descriptors at most, which takes 32
+/// KiB.
 const RESERVED: libc::rlim_t = 4096;
 
-/// Makes the process's table of descriptors as large as the library may need it, if its limits allow that.
+/// Makes the process's table of descriptors as large as the library may need it, if its limits
+/// allow that.
 ///
-/// Linux makes the table larger when it is full: twice as large each time, and with more than one thread it
-/// waits for a grace period of RCU, some ten milliseconds, in which no descriptor beyond it can be had. Each
-/// worker opens one, so a pool that grows to 512 workers would stand still three times.
+/// Linux makes the table larger when it is full: twice as large each time, and with more than one
+/// thread it waits for a grace period of RCU, some ten milliseconds, in which no descriptor beyond
+/// it can be had. Each worker opens one, so a pool that grows to 512 workers would stand still
+/// three times.
 pub(crate) fn reserve() {
     let Some(limit) = limit() else { return };
     let last = (limit / SHARE).min(RESERVED).saturating_sub(1);
@@ -34,8 +37,8 @@ pub(crate) fn reserve() {
     }
 }
 
-/// Whether nobody else would have to wait while the table of descriptors grows: the caller is the only
-/// thread.
+/// Whether nobody else would have to wait while the table of descriptors grows: the caller is the
+/// only thread.
 pub(crate) fn is_alone() -> bool {
     // Two links and one for each thread.
     fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)

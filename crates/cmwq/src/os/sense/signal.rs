@@ -28,8 +28,8 @@ pub(crate) fn is_taken_by(signal: i32, handler: Handler) -> bool {
     action(signal).is_some_and(|now| now.sa_sigaction == handler as *const () as usize)
 }
 
-/// Gives the signal a handler that keeps to what is allowed in one. It runs on the alternative stack,
-/// where the thread has one, and system calls go on after it where that is possible.
+/// Gives the signal a handler that keeps to what is allowed in one. It runs on the alternative
+/// stack, where the thread has one, and system calls go on after it where that is possible.
 ///
 /// # Errors
 /// If there is no such signal, or it cannot be caught.

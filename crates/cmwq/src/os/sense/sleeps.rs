@@ -1,7 +1,7 @@
 //! How often a thread has given up its CPU to wait for something, as procfs counts it.
 //!
-//! *Owns* nothing: the file is opened for each question. It is asked a few times in ten milliseconds
-//! of a thread's CPU time at most, so a descriptor for each thread would cost more.
+//! *Owns* nothing: the file is opened for each question. It is asked a few times in ten
+//! milliseconds of a thread's CPU time at most, so a descriptor for each thread would cost more.
 //!
 //! *Does not* allocate.
 //!
@@ -19,8 +19,8 @@ pub(crate) fn nr_sleeps(tid: libc::pid_t) -> Option<u64> {
     let mut path = PathText { text: [0; 48], len: 0 };
     write!(path, "/proc/self/task/{tid}/status").ok()?;
     let mut file = File::open(path.as_path()).ok()?;
-    // LIMIT: fifty short lines, and two lists of CPUs and nodes with their masks, which take 4 KiB on a
-    // machine of 8192 CPUs.
+    // LIMIT: fifty short lines, and two lists of CPUs and nodes with their masks, which take 4 KiB
+    // on a machine of 8192 CPUs.
     let mut text = [0; 8192];
     let mut len = 0;
     while let Ok(more @ 1..) = file.read(&mut text[len..]) {
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(parse(b""), None);
     }
 
-    #[cfg(not(any(loom, shuttle, miri)))]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle, miri)))]
     #[test]
     fn sleeping_counts() {
         use super::nr_sleeps;

@@ -49,8 +49,8 @@ fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     Ok((address, len as libc::socklen_t))
 }
 
-/// Listens at `path`, where nothing may be, with a file that only its owner may use from the moment it
-/// is there. Nonblocking.
+/// Listens at `path`, where nothing may be, with a file that only its owner may use from the moment
+/// it is there. Nonblocking.
 pub(crate) fn listen(path: &Path, backlog: i32) -> io::Result<UnixListener> {
     let fd = socket(libc::SOCK_NONBLOCK)?;
     let (address, len) = address(path)?;
@@ -143,11 +143,14 @@ pub(crate) fn is_process(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
     // SAFETY: signal 0 is none; takes numbers only.
     pid > 0
-        && !matches!(check(unsafe { libc::kill(pid, 0) }), Err(error) if error.raw_os_error() == Some(libc::ESRCH))
+        && !matches!(
+        check(unsafe { libc::kill(pid, 0) }),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH)
+        )
 }
 
-/// Runs `make`, which starts threads, with all signals blocked that can wait: the threads will never run a
-/// handler of the program's.
+/// Runs `make`, which starts threads, with all signals blocked that can wait: the threads will
+/// never run a handler of the program's.
 pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {
     use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
     // SAFETY: a set of signals is numbers, and is filled below.

@@ -1,6 +1,8 @@
-//! Standard error, without the lock that Rust's library has for it: in a forked child nobody might give it back.
+//! Standard error, without the lock that Rust's library has for it: in a forked child nobody might
+//! give it back.
 
-/// Writes all of it, in one piece if the system takes it so. Nothing can be done about one that is closed.
+/// Writes all of it, in one piece if the system takes it so. Nothing can be done about one that is
+/// closed.
 pub(crate) fn write(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {

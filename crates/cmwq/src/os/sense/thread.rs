@@ -1,12 +1,14 @@
 //! Starting threads, in a forked child too.
 //!
-//! Rust's library keeps books of its threads under a lock that each of them takes when it begins and when it
-//! ends. If a thread of the parent holds it at the moment of a fork, nobody gives it back in the child, and
-//! every thread that Rust's library starts there waits for ever before it comes to anything of ours. So the
-//! threads of a child are the C library's alone, which looks after its own locks when it forks. What they
-//! lack: a word before the end if their stack overflows, and a name in the messages of panics. Threads that
-//! the program itself starts there by `std::thread` may still wait so.
+//! Rust's library keeps books of its threads under a lock that each of them takes when it begins
+//! and when it ends. If a thread of the parent holds it at the moment of a fork, nobody gives it
+//! back in the child, and every thread that Rust's library starts there waits for ever before it
+//! comes to anything of ours. So the threads of a child are the C library's alone, which looks
+//! after its own locks when it forks. What they lack: a word before the end if their stack
+//! overflows, and a name in the messages of panics. Threads that the program itself starts there by
+//! `std::thread` may still wait so.
 
+use crate::os::sync::plain::{Receiver, channel};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -14,7 +16,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::ffi::CString;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
 /// As Rust's library has it.

@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 
-#[cfg(loom)]
+#[cfg(cmwq_loom)]
 use ::loom as checker;
-#[cfg(shuttle)]
+#[cfg(cmwq_shuttle)]
 use ::shuttle as checker;
 
 use super::order::weakened;
@@ -26,9 +26,9 @@ use checker::thread;
 pub(crate) use checker::thread::yield_now;
 
 // Loom's has no constant initialisers, and no loom model has workers.
-#[cfg(shuttle)]
+#[cfg(cmwq_shuttle)]
 pub(crate) use shuttle::thread_local;
-#[cfg(loom)]
+#[cfg(cmwq_loom)]
 pub(crate) use std::thread_local;
 
 /// A word that one can sleep on.
@@ -114,14 +114,14 @@ pub(crate) fn join_all() {
 }
 
 /// Any number below `n`, to be explored like a choice between threads.
-#[cfg(shuttle)]
+#[cfg(cmwq_shuttle)]
 pub(crate) fn choose(n: usize) -> usize {
     use shuttle::rand::Rng;
     shuttle::rand::thread_rng().gen_range(0..n)
 }
 
 /// Loom explores no choices but its own.
-#[cfg(loom)]
+#[cfg(cmwq_loom)]
 pub(crate) fn choose(_n: usize) -> usize {
     0
 }

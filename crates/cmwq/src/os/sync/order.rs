@@ -2,7 +2,7 @@
 //!
 //! `unpark.release` is the Release half of what `unpark` does, `plan_sleep.fence` the fence in
 //! `Plan::sleep`, `limit_hand_over.lock` the lock that `hand_over` takes before it looks. Under
-//! `--cfg loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away;
+//! `--cfg cmwq_loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away;
 //! `models::loom::mutation` does so for each of [`SITES`] and expects some model to notice.
 //! See `cmwq_core::ORDERING_SITES`, which is the same for the core.
 
@@ -10,7 +10,7 @@ use super::Ordering;
 use super::primitives::fence;
 
 /// The names of all ordering sites of this crate.
-#[cfg(loom)]
+#[cfg(cmwq_loom)]
 pub(crate) const SITES: &[&str] = &[
     "futex.wake",
     "unpark.release",
@@ -26,9 +26,6 @@ pub(crate) const SITES: &[&str] = &[
     "countdown.release",
     "plan_need_by.fence",
     "plan_sleep.fence",
-    "limit_wait.fence",
-    "limit_put.fence",
-    "limit_hand_over.lock",
     "forget_timers.lock",
     "closure_end.acquire",
     "closure_publish.release",
@@ -62,29 +59,29 @@ pub(crate) const SITES: &[&str] = &[
 ];
 
 /// What a mutation test takes away.
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 pub(super) fn weakened() -> Option<&'static str> {
     static WEAKENED: super::OnceLock<Option<String>> = super::OnceLock::new();
     WEAKENED.get_or_init(|| std::env::var("CMWQ_WEAKEN").ok()).as_deref()
 }
 
 /// Whether the mutation test takes `what` of `site` away.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 #[inline(always)]
 const fn is_weakened(_site: &str, _what: &str) -> bool {
     false
 }
 
-#[cfg(any(loom, shuttle))]
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
 fn is_weakened(site: &str, what: &str) -> bool {
     let Some(weakened) = weakened() else { return false };
-    #[cfg(loom)]
+    #[cfg(cmwq_loom)]
     debug_assert!(SITES.contains(&&*format!("{site}.{what}")), "{site}.{what} is not listed");
     weakened.split_once('.') == Some((site, what))
 }
 
-/// Whether the mutation test does without `site`: a hold of a lock that looks as if it could be saved, or under shuttle a step of a
-/// protocol.
+/// Whether the mutation test does without `site`: a hold of a lock that looks as if it could be
+/// saved, or under shuttle a step of a protocol.
 #[inline(always)]
 pub(crate) fn without(site: &'static str) -> bool {
     site.split_once('.').is_some_and(|(site, what)| is_weakened(site, what))
@@ -122,18 +119,20 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
 /// The order of a read-modify-write that [`fenced_load`] follows.
 #[inline(always)]
 pub(crate) fn in_order() -> Ordering {
-    if cfg!(loom) { Ordering::Relaxed } else { Ordering::SeqCst }
+    if cfg!(cmwq_loom) { Ordering::Relaxed } else { Ordering::SeqCst }
 }
 
-/// The order of a load as with a full fence before it, which follows a read-modify-write by the same thread that has the order above:
-/// if another thread writes what is loaded, has a [`seq_cst_fence`] and reads what was written, one of them sees the other.
+/// The order of a load as with a full fence before it, which follows a read-modify-write by the
+/// same thread that has the order above: if another thread writes what is loaded, has a
+/// [`seq_cst_fence`] and reads what was written, one of them sees the other.
 ///
-/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the other's write, it precedes the
-/// fence in S, and if the other's read misses ours, the fence precedes our write: a circle. It spares processors whose
-/// read-modify-writes are full fences another one. loom knows S of fences only, so in models there is one.
+/// C++20, [atomics.order] 4: both are in the total order S, the write first. If the load misses the
+/// other's write, it precedes the fence in S, and if the other's read misses ours, the fence
+/// precedes our write: a circle. It spares processors whose read-modify-writes are full fences
+/// another one. loom knows S of fences only, so in models there is one.
 #[inline(always)]
 pub(crate) fn fenced_load(site: &'static str) -> Ordering {
-    if cfg!(loom) {
+    if cfg!(cmwq_loom) {
         seq_cst_fence(site);
         return Ordering::Relaxed;
     }

@@ -165,8 +165,8 @@ pub(super) fn cancelled_behind() {
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
-/// Attributes change while CPUs leave and return: both work on one view of what is online, so in the
-/// end every queue leads where it should, and no item is lost.
+/// Attributes change while CPUs leave and return: both work on one view of what is online, so in
+/// the end every queue leads where it should, and no item is lost.
 #[test]
 fn attributes_change_while_cpus_come_and_go() {
     play("conformance::attrs_and_hotplug");

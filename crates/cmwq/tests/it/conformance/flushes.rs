@@ -64,8 +64,8 @@ pub(super) fn fifo_flushers() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Assertion (e), observed: `flush_24_concurrent`. Items end last to first, so nobody returns before
-/// the first item, which all wait for.
+/// Assertion (e), observed: `flush_24_concurrent`. Items end last to first, so nobody returns
+/// before the first item, which all wait for.
 #[test]
 fn no_flusher_returns_before_the_first_item() {
     play("conformance::backward_flushers");
@@ -119,8 +119,8 @@ pub(super) fn queued_by_an_item() {
     assert!(first.is_finished() && joined(first).is_finished());
 }
 
-/// A flush of the queue does not wait for what is cancelled meanwhile, but for the others. Observed:
-/// `flush_wq_then_cancelled`.
+/// A flush of the queue does not wait for what is cancelled meanwhile, but for the others.
+/// Observed: `flush_wq_then_cancelled`.
 #[test]
 fn a_flush_lets_go_of_what_is_cancelled() {
     play("conformance::cancelled_meanwhile");

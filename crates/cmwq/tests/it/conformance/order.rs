@@ -238,8 +238,9 @@ pub(super) fn woken_during_a_burn() {
     }
 }
 
-/// A second instance has a slot of its own while the first runs; cancelled, it leaves it to the next
-/// one in line, which starts at once. Observed: `cancel_activates_next`, where Linux wakes nobody.
+/// A second instance has a slot of its own while the first runs; cancelled, it leaves it to the
+/// next one in line, which starts at once. Observed: `cancel_activates_next`, where Linux wakes
+/// nobody.
 #[test]
 fn a_cancelled_second_instance_makes_room_at_once() {
     play("conformance::slot_of_a_second_instance");

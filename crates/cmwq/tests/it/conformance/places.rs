@@ -96,7 +96,8 @@ pub(super) fn moved() {
     }
 }
 
-/// Observed: `system_wqs`. Queues of their own on shared pools: flushing one does not flush another.
+/// Observed: `system_wqs`. Queues of their own on shared pools: flushing one does not flush
+/// another.
 #[test]
 fn system_queues_are_flushed_one_by_one() {
     play("conformance::system_queues");

@@ -4,7 +4,8 @@ use std::fs;
 
 use super::sys;
 
-/// How many of the CPUs of this process each node has; 1 node where the kernel has no notion of them.
+/// How many of the CPUs of this process each node has; 1 node where the kernel has no notion of
+/// them.
 fn cpus_of_nodes() -> Vec<u32> {
     let allowed = sys::allowed_cpus();
     let count = |list: String| -> u32 {
@@ -18,9 +19,9 @@ fn cpus_of_nodes() -> Vec<u32> {
     if nodes.is_empty() { vec![allowed.len() as u32] } else { nodes }
 }
 
-/// How many items of an unbound or managed queue with this limit run at once if all CPUs queue more: each
-/// node has a share of `max_active` as large as its share of the CPUs, rounded up, but no less
-/// than `min_active`.
+/// How many items of an unbound or managed queue with this limit run at once if all CPUs queue
+/// more: each node has a share of `max_active` as large as its share of the CPUs, rounded up, but
+/// no less than `min_active`.
 pub(crate) fn total_of(max_active: u32, min_active: u32) -> usize {
     let nodes = cpus_of_nodes();
     let all: u32 = nodes.iter().sum();

@@ -1,4 +1,5 @@
-//! An allocator that can stop a thread in the midst of its beginning, with whatever Rust's library holds then.
+//! An allocator that can stop a thread in the midst of its beginning, with whatever Rust's library
+//! holds then.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process;
@@ -65,8 +66,8 @@ pub(crate) fn release() {
     ABOVE.store(0, Ordering::SeqCst);
 }
 
-/// Starts a thread, stops it at its allocation number `nth`, counted from 0, and does `part` meanwhile. `false`:
-/// it begins with fewer allocations.
+/// Starts a thread, stops it at its allocation number `nth`, counted from 0, and does `part`
+/// meanwhile. `false`: it begins with fewer allocations.
 pub(crate) fn beginner(nth: u32, part: impl FnOnce()) -> bool {
     let others = procfs::other_tasks().into_iter().map(|task| task.tid);
     let newest = others.chain([sys::gettid()]).max().unwrap();

@@ -24,9 +24,10 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Plays rounds until in one of them nothing disturbed, which is one that gives no reason against it. For what holds
-/// unless the machine interferes: it may take a worker's CPU and call that CPU time of the worker, or make it sleep at
-/// a page fault, and the library then rightly starts another item. A rule that is broken is broken in all rounds.
+/// Plays rounds until in one of them nothing disturbed, which is one that gives no reason against
+/// it. For what holds unless the machine interferes: it may take a worker's CPU and call that CPU
+/// time of the worker, or make it sleep at a page fault, and the library then rightly starts
+/// another item. A rule that is broken is broken in all rounds.
 #[track_caller]
 pub(crate) fn undisturbed(rounds: usize, mut round: impl FnMut() -> Result<(), String>) {
     let mut reasons = Vec::new();

@@ -1,7 +1,7 @@
 //! Which pool an item goes to that is queued from a CPU: asked for each item, so without a lock.
 //!
-//! ORDERING (all of it): no pairing: where an item goes while a CPU comes or leaves is anybody's guess,
-//! and either pool serves it.
+//! ORDERING (all of it): no pairing: where an item goes while a CPU comes or leaves is anybody's
+//! guess, and either pool serves it.
 
 use super::{Machine, Placed};
 use crate::os::sync::{AtomicUsize, Ordering};

@@ -1,10 +1,11 @@
 //! What is known of the CPUs: what they share, and which the administrator keeps free.
 //!
-//! The system tells nothing of a CPU that is off, not even its node. So all is read again when a CPU comes
-//! that was off whenever it was read before. Of those that are off by then, what was known stays.
+//! The system tells nothing of a CPU that is off, not even its node. So all is read again when a
+//! CPU comes that was off whenever it was read before. Of those that are off by then, what was
+//! known stays.
 //!
-//! KERNEL: pods are made for all possible CPUs when the system boots, and its limits again when a CPU
-//! comes — differs: firmware tells the kernel of CPUs that are off, but nobody tells a process.
+//! KERNEL: pods are made for all possible CPUs when the system boots, and its limits again when a
+//! CPU comes — differs: firmware tells the kernel of CPUs that are off, but nobody tells a process.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,8 @@ impl Known {
         let mut known = Self { isolated: topo::isolated_cpus(sys), ..self.clone() };
         if !allowed.is_subset(&self.seen) {
             let possible: CpuSet = self.topology.cpus().iter().map(|cpu| cpu.id).collect();
-            // Asked before the files are read: of one that comes meanwhile they may tell too little.
+            // Asked before the files are read: of one that comes meanwhile they may tell too
+            // little.
             let on = on_of(sys, &possible);
             let off = self.seen.and_not(&on);
             known.topology = Topology::read(sys, &possible).with_earlier(&self.topology, &off);

@@ -10,7 +10,7 @@ use super::*;
 use crate::engine::attrs::Priority;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
-use crate::observe::inspect::Inspect;
+use crate::observe::hooks::Inspect;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")
@@ -159,7 +159,8 @@ fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
     assert_eq!(server.cpu_instead(home, 0), Some(8));
 }
 
-/// A CPU may be back before anybody has seen that it was away; the mask that the worker has set meanwhile is without it.
+/// A CPU may be back before anybody has seen that it was away; the mask that the worker has set
+/// meanwhile is without it.
 #[test]
 fn a_worker_that_goes_to_its_pod_while_a_cpu_is_away_is_put_back_later() {
     let here = topo::allowed_cpus();
@@ -191,7 +192,8 @@ fn one_queues() -> PwqConfig {
     }
 }
 
-/// More sets of attributes, one after the other, than there may be pools: what nobody needs is used again.
+/// More sets of attributes, one after the other, than there may be pools: what nobody needs is used
+/// again.
 #[test]
 fn pools_do_not_run_out() {
     let server = server();

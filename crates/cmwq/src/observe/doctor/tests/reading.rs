@@ -9,7 +9,8 @@ use crate::os::topo::{AffinityScope, CpuSet};
 #[test]
 fn privileges_and_filters() {
     let found = Confinement::of_status(
-        "Name:\tx\nCapPrm:\tffffffffffffffff\nCapEff:\t0000004001004000\nSeccomp:\t2\nSeccomp_filters:\t0\n",
+        "Name:\tx\nCapPrm:\tffffffffffffffff\nCapEff:\t0000004001004000\n\
+         Seccomp:\t2\nSeccomp_filters:\t0\n",
     );
     assert_eq!(found.is_filtered, Some(true));
     // Bits 14, 24 and 38.
@@ -65,7 +66,8 @@ fn settings_can_be_read_back() {
         Some(
             "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 \
              unbound_cpus=0,2-3 debug_force_rr_cpu=1 debug_pretend_cpus=64 \
-             cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 watchdog_thresh=12.5 watchdog_signal=0 \
+             cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 watchdog_thresh=12.5 \
+             watchdog_signal=0 \
              panic_on_stall=3 panic_on_stall_time=90 dump_signal=USR1 \
              idle_timeout=7.25 idle_ratio=9 stack_size=64 inspect=0 control=/run/s",
         ),

@@ -1,8 +1,9 @@
 //! A pool's last decisions, repeats counted.
 //!
-//! A pool under load decides the same again and again, or two or three things in turn. What is decided like the last
-//! time is only counted, in memory of its own; what was decided a short time ago goes to that entry's count. So the
-//! ring tells of phases, and the usual decision costs an addition.
+//! A pool under load decides the same again and again, or two or three things in turn. What is
+//! decided like the last time is only counted, in memory of its own; what was decided a short time
+//! ago goes to that entry's count. So the ring tells of phases, and the usual decision costs an
+//! addition.
 
 use super::{add, set};
 use crate::observe::inspect::layout::{DECISION_WORDS, RING, RingRecord};

@@ -31,7 +31,8 @@ pub enum OpenError {
         /// Which of its rules it is, as far as can be told.
         why: String,
     },
-    /// It shows nothing: it does not use this library, or has not used it yet, or was told not to show anything.
+    /// It shows nothing: it does not use this library, or has not used it yet, or was told not to
+    /// show anything.
     NotCmwq,
     /// It has something that cannot be read.
     Unreadable(ReadError),
@@ -46,7 +47,8 @@ impl fmt::Display for OpenError {
             Self::PermissionDenied { why } => write!(f, "permission denied: {why}"),
             Self::NotCmwq => write!(
                 f,
-                "it shows no workqueues: it does not use cmwq, has not used it yet, or runs with CMWQ_PARAMS=inspect=0"
+                "it shows no workqueues: it does not use cmwq, has not used it yet, or runs with \
+                 CMWQ_PARAMS=inspect=0"
             ),
             Self::Unreadable(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
@@ -64,7 +66,8 @@ impl Error for OpenError {
     }
 }
 
-/// What a process shows, mapped for reading. It stays readable when the process ends: it shows the last state then.
+/// What a process shows, mapped for reading. It stays readable when the process ends: it shows the
+/// last state then.
 #[derive(Debug)]
 pub struct Target {
     pid: u32,
@@ -84,12 +87,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Target {
-    /// Finds what process `pid` shows. Does not stop or trace it; works while it is stopped. Blocks for as long as
-    /// `/proc` does.
+    /// Finds what process `pid` shows. Does not stop or trace it; works while it is stopped. Blocks
+    /// for as long as `/proc` does.
     ///
     /// # Errors
-    /// [`OpenError`] says what there is to say: the kernel lets those look who may trace the process (the same user,
-    /// and no more privileges than the caller's), and root.
+    /// [`OpenError`] says what there is to say: the kernel lets those look who may trace the
+    /// process (the same user, and no more privileges than the caller's), and root.
     pub fn open(pid: u32) -> Result<Self, OpenError> {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let mut unreadable = None;
@@ -143,8 +146,8 @@ impl Target {
         Ok(seen)
     }
 
-    /// The functions that the process has names for, by their addresses: each runs one closure, and is named for that.
-    /// Symbol tables call all of them the same.
+    /// The functions that the process has names for, by their addresses: each runs one closure, and
+    /// is named for that. Symbol tables call all of them the same.
     ///
     /// # Errors
     /// If the mapping makes no sense any more.
@@ -179,10 +182,12 @@ fn explained(process: &Path, error: OpenError) -> OpenError {
     let me = unsafe { libc::geteuid() };
     let why = match field("Uid:") {
         Some(owner) if owner != me => format!(
-            "the process is user {owner}'s and you are user {me}; the kernel lets those look into a process who may \
+            "the process is user {owner}'s and you are user {me}; the kernel lets those look into \
+             a process who may \
              trace it: the same user, and root"
         ),
-        _ => "the kernel lets those look into a process who may trace it; this one has more privileges than you \
+        _ => "the kernel lets those look into a process who may trace it; this one has more \
+              privileges than you \
               (capabilities, or a set-user-ID program), or forbids it (PR_SET_DUMPABLE)"
             .to_owned(),
     };
@@ -212,7 +217,8 @@ impl Memory {
         }
         let bytes =
             usize::try_from(len).map_err(|_| OpenError::Unreadable(ReadError::Truncated))?;
-        // SAFETY: a new mapping, wherever the system likes; whatever is in it, it is read as atomic numbers.
+        // SAFETY: a new mapping, wherever the system likes; whatever is in it, it is read as atomic
+        // numbers.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),

@@ -11,7 +11,6 @@ use super::view::{
     Activity, Decision, Link, MissingRecords, Node, Pod, Pool, Queue, Snapshot, Worker,
 };
 use super::words::{Copied, Table, Words};
-use crate::api::stats::Stats;
 use crate::detect::method::Detect;
 use crate::observe::inspect::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED,
@@ -19,6 +18,7 @@ use crate::observe::inspect::layout::{
     unpack_belief, unpack_counts, unpack_text,
 };
 use crate::observe::inspect::{PoolKind, QueueKind, Reason};
+use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 
 /// Why a mapping cannot be read.
@@ -51,7 +51,8 @@ impl fmt::Display for ReadError {
             Self::NotCmwq => write!(f, "its memfd named cmwq is not one of this library's"),
             Self::NewerVersion { theirs, ours } => write!(
                 f,
-                "it shows its state in version {theirs} of the layout, and this program reads version {ours}: use the \
+                "it shows its state in version {theirs} of the layout, and this program reads \
+                 version {ours}: use the \
                  tools of the library that the process is linked with"
             ),
             Self::NotReady => write!(f, "it has just begun to show its state; try again"),
@@ -173,8 +174,8 @@ impl Reader {
         self.masks.get(usize::try_from(place).ok()?)?.clone()
     }
 
-    /// When a way into a pool goes, its counters are added to its queue's. So that they are neither lost nor counted
-    /// twice, queues are read before and after.
+    /// When a way into a pool goes, its counters are added to its queue's. So that they are neither
+    /// lost nor counted twice, queues are read before and after.
     fn queues_and_links(&mut self, queues: Table<'_>, pwqs: Table<'_>) -> (Vec<Queue>, Vec<Link>) {
         let torn = self.torn;
         let mut before = self.queues(queues);

@@ -115,7 +115,8 @@ fn a_record_that_is_being_written_is_left_out() {
     assert!(seen.torn > 0);
 }
 
-/// Bits and words of the header, the tables' headers and the records that are read change at random.
+/// Bits and words of the header, the tables' headers and the records that are read change at
+/// random.
 #[test]
 #[expect(clippy::print_stdout, reason = "a failure shows its seed")]
 fn damage_is_no_panic() {

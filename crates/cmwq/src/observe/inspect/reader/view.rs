@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::api::stats::Stats;
 use crate::detect::method::Detect;
 use crate::observe::inspect::{PoolKind, QueueKind, Reason};
+use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 
 /// A copy of what a process shows. The parts are not of one instant: it runs while it is copied.
@@ -53,9 +53,11 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// What there was no room for.
     pub missing: MissingRecords,
-    /// Records that were changing whenever they were looked at: left out. A process that was stopped may have one.
+    /// Records that were changing whenever they were looked at: left out. A process that was
+    /// stopped may have one.
     pub torn: u32,
-    /// Workers whose CPU time is not settled, by whose it is: pool and pwq, the thread, and what is settled of it.
+    /// Workers whose CPU time is not settled, by whose it is: pool and pwq, the thread, and what is
+    /// settled of it.
     pub(crate) meters: Vec<((u32, u32), u32, u64)>,
 }
 
@@ -143,13 +145,15 @@ pub struct Pool {
     pub decisions: Vec<Decision>,
 }
 
-/// Why a pool did, or did not, put another worker to work. Repeats are counted, also where two or three took turns.
+/// Why a pool did, or did not, put another worker to work. Repeats are counted, also where two or
+/// three took turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
     /// Why.
     pub reason: Reason,
-    /// How often. What a busy pool repeats is added up when it decides something else or goes to rest.
+    /// How often. What a busy pool repeats is added up when it decides something else or goes to
+    /// rest.
     pub count: u64,
     /// When first.
     pub first_ns: u64,
@@ -289,8 +293,8 @@ impl Queue {
 }
 
 impl Snapshot {
-    /// What a queue's items have done: the sum over its ways into pools, with the CPU time that running workers
-    /// have not settled yet, as far as `/proc` tells.
+    /// What a queue's items have done: the sum over its ways into pools, with the CPU time that
+    /// running workers have not settled yet, as far as `/proc` tells.
     #[must_use]
     pub fn stats_of(&self, queue: &Queue) -> Stats {
         let mut sum = queue.retired;

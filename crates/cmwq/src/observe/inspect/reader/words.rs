@@ -12,8 +12,8 @@ use crate::observe::inspect::layout::{
 use crate::observe::inspect::record;
 use crate::os::sync::{AtomicU64, Ordering};
 
-/// How often a record that keeps changing is copied again. Changes take nanoseconds; a writer that was stopped in one
-/// stays there.
+/// How often a record that keeps changing is copied again. Changes take nanoseconds; a writer that
+/// was stopped in one stays there.
 const TRIES: u32 = 64;
 
 /// Words of the shortest record there may be: a line of the cache.
@@ -55,8 +55,8 @@ impl<'a> Words<'a> {
     /// All tables, as far as records of them were used.
     ///
     /// # Errors
-    /// If one is not where it could be, or larger than a table of its kind, or shares words with another one: a
-    /// reader's time and memory are what a whole mapping of ours takes, at most.
+    /// If one is not where it could be, or larger than a table of its kind, or shares words with
+    /// another one: a reader's time and memory are what a whole mapping of ours takes, at most.
     pub(crate) fn tables(self) -> Result<[Table<'a>; TABLES.len()], ReadError> {
         let mut tables = [Table { words: &[], stride: 1, missed: 0 }; TABLES.len()];
         let mut taken: [Range<usize>; TABLES.len()] = Default::default();
@@ -148,7 +148,8 @@ impl Table<'_> {
         }
     }
 
-    /// As [`copy`](Self::copy), whether it is in use or not. `false`: it was changing all the time, or is not there.
+    /// As [`copy`](Self::copy), whether it is in use or not. `false`: it was changing all the time,
+    /// or is not there.
     pub(crate) fn copy_any(&self, index: usize, words: &mut [u64]) -> bool {
         words.fill(0);
         let begin = index.saturating_mul(self.stride);

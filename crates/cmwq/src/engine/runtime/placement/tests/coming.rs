@@ -3,8 +3,8 @@
 use super::*;
 use crate::os::topo::tests::fixture::Tree;
 
-/// Two nodes of eight CPUs with one cache each, of which these are on. As Linux does, it tells nothing of
-/// those that are off.
+/// Two nodes of eight CPUs with one cache each, of which these are on. As Linux does, it tells
+/// nothing of those that are off.
 fn switch_on(tree: &Tree, on: &str) {
     let on = set(on);
     let cpus = "devices/system/cpu";
@@ -70,7 +70,8 @@ fn cpus_that_come_first_while_it_runs_are_where_they_belong() {
 #[test]
 fn what_was_known_of_a_cpu_that_has_left_stays() {
     let (tree, runtime) = machine("0-3,8");
-    // CPU 0, which led its cache, is off when CPU 4 tells of itself, and so is the whole other node.
+    // CPU 0, which led its cache, is off when CPU 4 tells of itself, and so is the whole other
+    // node.
     come(&tree, runtime, "1-4");
     let layout = runtime.layout(Kind::Unbound, &strict_cache());
     check_key(&layout, 4, "1-4", "1-4");
@@ -85,12 +86,14 @@ fn what_was_known_of_a_cpu_that_has_left_stays() {
 #[test]
 fn limits_are_made_anew_when_a_cpu_comes() {
     let (tree, runtime) = machine("0-7");
-    let mut limits = crate::engine::limit::Limits::new(Kind::Unbound, 64, None);
+    let limits = crate::engine::limit::limits(Kind::Unbound, 64, None);
+    let mut nodes = crate::engine::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
-        let counts = |_: Option<u32>| crate::observe::inspect::NodeCounts::default();
-        limits.adjust(false, &spread);
-        [Some(0), Some(1)].map(|node| limits.of(node, false, &spread, counts).1.unwrap().max())
+        let counts = |_: Option<u32>| crate::observe::hooks::NodeCounts::default();
+        nodes.adjust(&limits, false, &spread);
+        [Some(0), Some(1)]
+            .map(|node| nodes.of(&limits, node, false, &spread, counts).unwrap().max())
     };
     assert_eq!(shares(runtime)[0], 64);
     come(&tree, runtime, "0-15");

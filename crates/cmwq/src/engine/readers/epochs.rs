@@ -15,7 +15,8 @@ pub(super) struct Epochs<T> {
     ended: VecDeque<Generation<T>>,
     /// Readers of the generation that has not.
     readers: u64,
-    /// Those of generations before this one count as being of it: see [`leave_behind`](Self::leave_behind).
+    /// Those of generations before this one count as being of it: see
+    /// [`leave_behind`](Self::leave_behind).
     inherited: u64,
 }
 
@@ -50,8 +51,8 @@ impl<T> Epochs<T> {
         }
     }
 
-    /// Begins anew with so many of the readers inside, whichever generations they are of. Returns what
-    /// waited.
+    /// Begins anew with so many of the readers inside, whichever generations they are of. Returns
+    /// what waited.
     pub(super) fn leave_behind(&mut self, readers: u64) -> Vec<T> {
         let first = self.current() + 1;
         let ended = std::mem::take(&mut self.ended);

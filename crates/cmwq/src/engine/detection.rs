@@ -12,8 +12,9 @@ use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::thread::Thread;
-use crate::observe::inspect::Reason;
-use crate::observe::trace::{self, Kind};
+use crate::observe::hooks::Reason;
+use crate::observe::hooks::symbol;
+use crate::observe::hooks::trace::{self, Kind};
 use crate::os::sync::Arc;
 
 struct Suspect {
@@ -176,7 +177,7 @@ fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
     if hogs::is_mistake(pool.kind.in_core())
         && let Some(name) = runtime.wq_name(wq)
     {
-        runtime.hogs.report(func, &name);
+        runtime.hogs.report(func, &name, symbol::name_of);
     }
 }
 

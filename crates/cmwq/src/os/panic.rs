@@ -10,10 +10,10 @@ type Handler = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
 static HANDLER: PlainMutex<Option<Handler>> = PlainMutex::new(None);
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type HandlerGuard = crate::os::sync::PlainGuard<'static, Option<Handler>>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_handler() -> HandlerGuard {
     crate::os::sync::lock_plain(&HANDLER)
 }

@@ -2,7 +2,7 @@
 //!
 //! The simplest thing that is right: one lock around [`Epochs`]. Entering and leaving a section
 //! take it for a moment, so it is for programs with a moderate number of readers; others have
-//! liburcu or the like, and [say so](super::set_grace_periods). What waits is called by the reader
+//! liburcu or the like, and [say so](crate::set_grace_periods). What waits is called by the reader
 //! that leaves last, or at once where there is none: there is no thread.
 //!
 //! One thread at a time calls what is ready, in order, without the lock; readers that leave
@@ -10,17 +10,18 @@
 //!
 //! Lock: [`READERS`], innermost; nothing is queued, woken or dropped under it.
 
+mod epochs;
+
+use epochs::Epochs;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::PoisonError;
 
-use super::RcuItem;
-use super::epochs::Epochs;
 use crate::engine::current;
 use crate::os::notice;
 use crate::os::park::Event;
+use crate::os::sync::plain::PoisonError;
 use crate::os::sync::{Arc, PlainMutex};
 
 static READERS: PlainMutex<Readers> =
@@ -40,7 +41,8 @@ pub(crate) struct Readers {
 
 /// What waits for readers.
 enum Waiter {
-    Item(NonNull<RcuItem>),
+    /// What goes on then, and how.
+    Item(NonNull<()>, unsafe fn(NonNull<()>)),
     Barrier(Arc<Event>),
 }
 
@@ -51,23 +53,23 @@ impl Waiter {
     fn call(self) {
         match self {
             // SAFETY: valid and owned, by the promise of `wait_for_readers`; called once.
-            Self::Item(item) => unsafe { RcuItem::go(item) },
+            Self::Item(item, go) => unsafe { go(item) },
             Self::Barrier(done) => done.set(),
         }
     }
 }
 
 /// See `fork`.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) type ReadersGuard = crate::os::sync::PlainGuard<'static, Readers>;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn lock_readers() -> ReadersGuard {
     crate::os::sync::lock_plain(&READERS)
 }
 
 /// In a child: of the readers there is only the forking thread, and what waited is the parent's.
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
     let depth = DEPTH.try_with(Cell::get).unwrap_or_default();
     std::mem::forget(readers.epochs.leave_behind(u64::from(depth)));
@@ -137,16 +139,16 @@ impl fmt::Debug for RcuReadGuard {
     }
 }
 
-/// Queues the item when all readers that are inside have gone.
+/// Calls `go` with the item, once, when all readers that are inside have gone: on whatever thread.
 ///
 /// # Safety
-/// As for [`RcuItem::go`], until it is queued.
-pub(super) unsafe fn wait_for_readers(item: NonNull<RcuItem>) {
-    change(|readers| readers.epochs.wait(Waiter::Item(item)));
+/// That must be sound.
+pub(crate) unsafe fn wait_for_readers(item: NonNull<()>, go: unsafe fn(NonNull<()>)) {
+    change(|readers| readers.epochs.wait(Waiter::Item(item, go)));
 }
 
 /// Waits until all items that waited before are queued.
-pub(super) fn barrier() {
+pub(crate) fn barrier() {
     let done = Arc::new(Event::new());
     change(|readers| readers.epochs.wait(Waiter::Barrier(Arc::clone(&done))));
     if !done.is_set() {
@@ -165,16 +167,17 @@ pub(crate) fn synchronize() -> bool {
 }
 
 /// Whether the program has ever used [`rcu_read_lock`].
-pub(super) fn were_any() -> bool {
+pub(crate) fn were_any() -> bool {
     change(|readers| readers.were_any)
 }
 
 /// Whether the caller is a reader, for whom it is about to wait: said each time.
-pub(super) fn says_waits_for_itself() -> bool {
+pub(crate) fn says_waits_for_itself() -> bool {
     let is_reader = DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false);
     if is_reader {
         notice::always(
-            "a grace period is waited for inside of rcu_read_lock, which would wait for that section for ever; the call \
+            "a grace period is waited for inside of rcu_read_lock, which would wait for that \
+             section for ever; the call \
              returns without waiting"
                 .to_owned(),
         );

@@ -1,18 +1,18 @@
 //! Whose CPU time it was.
 //!
-//! A worker's CPU time goes to the pwq whose items it runs. Asking for it is a system call, which is a
-//! lot beside an empty item, so a worker asks only when it turns to another pwq, and only if the coarse
-//! clock has moved since it last asked: at most once per tick, as the kernel samples. Until then the
-//! time is *pending*; whoever wants to know adds it, since a thread's clock can be read from outside,
-//! and stands still while the thread is idle. A worker that serves one queue only is measured exactly,
-//! and never asks.
+//! A worker's CPU time goes to the pwq whose items it runs. Asking for it is a system call, which
+//! is a lot beside an empty item, so a worker asks only when it turns to another pwq, and only if
+//! the coarse clock has moved since it last asked: at most once per tick, as the kernel samples.
+//! Until then the time is *pending*; whoever wants to know adds it, since a thread's clock can be
+//! read from outside, and stands still while the thread is idle. A worker that serves one queue
+//! only is measured exactly, and never asks.
 //!
 //! *Owns* the notes of one thread, under the lock of the pool that the thread serves: those who may
 //! change them are the thread, and whoever removes the pwq.
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 
-use crate::observe::inspect::WorkerRecord;
+use crate::observe::hooks::WorkerRecord;
 use crate::os::clock;
 use crate::os::sense::{self, CpuClock};
 use crate::os::sync::{AtomicU64, Ordering};
@@ -116,7 +116,7 @@ impl Meter {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use cmwq_core::{PoolConfig, PoolId, PwqConfig, WqKey};
 

@@ -1,0 +1,45 @@
+//! What a program asks about its own queues.
+
+use super::workqueue::Workqueue;
+use crate::observe::show;
+use crate::observe::stats::Stats;
+
+impl Workqueue {
+    /// What this queue's items have done so far. Takes the locks of the pools that it uses, one
+    /// after the other: for people and tools, not for hot paths. The counters are not of one
+    /// instant.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("counted")?;
+    /// wq.queue(|| ()).join().unwrap();
+    /// assert_eq!(wq.stats().started, 1);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::new(self.wq().stats())
+    }
+
+    /// Whether items that were queued for `cpu`, or from here, wait because as many as `max_active`
+    /// allows are in execution. A hint, out of date when it is returned; an item that waits for a
+    /// CPU or a worker only is no congestion.
+    ///
+    /// KERNEL: `workqueue_congested` — same.
+    #[must_use]
+    #[doc(alias = "workqueue_congested")]
+    pub fn is_congested(&self, cpu: Option<usize>) -> bool {
+        self.wq().is_congested(cpu.map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX)))
+    }
+
+    /// The queue's attributes as text; see [`sysfs`](crate::observe::sysfs).
+    #[must_use]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub fn sysfs(&self) -> crate::observe::sysfs::Entry {
+        crate::observe::sysfs::Entry(self.handle().shared())
+    }
+}
+
+/// Writes what one queue is doing to standard error.
+pub fn show_one_workqueue(wq: &Workqueue) {
+    show::show_one(wq.wq());
+}

@@ -1,0 +1,35 @@
+//! Parameters that were set before they were read.
+
+use super::Params;
+use crate::os::sync::plain::{Mutex, MutexGuard, PoisonError};
+
+/// What was set before the parameters were read.
+pub(crate) struct Early {
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) were_read: bool,
+}
+
+static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
+
+/// See `fork`.
+pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
+
+pub(crate) fn lock_early() -> EarlyGuard {
+    EARLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The parameters are being read: puts in what was set, and takes no more.
+pub(crate) fn apply_early(params: &mut Params) {
+    let mut early = lock_early();
+    early.were_read = true;
+    early.apply(params);
+}
+
+impl Early {
+    pub(crate) fn apply(&self, params: &mut Params) {
+        for (name, value) in &self.settings {
+            // It was tried.
+            let _ = params.set(name, value);
+        }
+    }
+}
