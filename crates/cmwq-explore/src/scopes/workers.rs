@@ -168,7 +168,7 @@ pub(super) fn hotplug() -> Scope {
 pub(super) fn waiting_first() -> Scope {
     Scope {
         name: "waiting-first",
-        about: "a managed pool starts items at capacity, for as long as it believes that they wait first",
+        about: "a managed pool starts items at capacity while it believes that they wait first",
         pools: vec![PoolSpec { kind: PoolKind::Managed, ..PoolSpec::per_cpu(1) }],
         items: programs(&[&[WaitFor(1)], &[], &[WaitFor(1)]]),
         clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0)]]),
