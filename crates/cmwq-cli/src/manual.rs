@@ -75,8 +75,11 @@ fn page(command: &Command) -> io::Result<(String, String)> {
         .title(title.to_uppercase())
         .source(concat!("cmwq ", env!("CARGO_PKG_VERSION")))
         .manual("User Commands");
-    let mut text = Vec::new();
-    man.render_title(&mut text)?;
+    let mut title_line = Vec::new();
+    man.render_title(&mut title_line)?;
+    // A date would make two builds differ; an absent one would make the source the date.
+    let title_line = String::from_utf8_lossy(&title_line).replace(" 1  ", " 1 \"\" ");
+    let mut text = title_line.into_bytes();
     man.render_name_section(&mut text)?;
     man.render_synopsis_section(&mut text)?;
     man.render_description_section(&mut text)?;
@@ -107,6 +110,8 @@ fn sections(words: &str) -> Roff {
             None if index == 0 => drop(roff.control("SH", ["NOTES"])),
             None => drop(roff.control("PP", [])),
         }
+        // At the left, where lines of 80 columns fit.
+        roff.control("in", ["2n"]);
         roff.control("nf", []);
         let lines = if heading.is_some() { rest } else { paragraph };
         for line in lines.lines() {
@@ -115,6 +120,7 @@ fn sections(words: &str) -> Roff {
             )]);
         }
         roff.control("fi", []);
+        roff.control("in", []);
     }
     roff
 }

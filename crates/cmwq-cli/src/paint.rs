@@ -13,7 +13,7 @@ static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Colours of works in timelines: of middling brightness, so that they can be read on light and
 /// dark ground.
-const WORKS: [u8; 7] = [31, 166, 28, 162, 130, 98, 37];
+const WORKS: [u8; 7] = [31, 166, 28, 162, 130, 98, 64];
 
 /// Says once what `--color` says.
 pub(crate) fn choose(choice: ColorChoice) {
@@ -105,9 +105,38 @@ impl Paint {
     pub(crate) const ON: Paint = Paint { is_on: true };
 }
 
+/// How well a colour of the palette's cube can be read.
+#[cfg(test)]
+pub(crate) mod contrast {
+    /// Relative luminance, as WCAG 2 defines it.
+    fn luminance(index: u8) -> f64 {
+        let place = u32::from(index) - 16;
+        let channel = |step: u32| {
+            let level = if step == 0 { 0.0 } else { f64::from(55 + 40 * step) / 255.0 };
+            if level <= 0.040_45 { level / 12.92 } else { ((level + 0.055) / 1.055).powf(2.4) }
+        };
+        let [red, green, blue] = [place / 36, place / 6 % 6, place % 6].map(channel);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    /// Asserts that it stands out from black and from white.
+    #[track_caller]
+    pub(crate) fn check(index: u8) {
+        let light = luminance(index);
+        let (on_white, on_black) = (1.05 / (light + 0.05), (light + 0.05) / 0.05);
+        // WCAG asks for 3 for large text, and calls 4.5 good.
+        assert!(on_white >= 3.5 && on_black >= 3.5, "{index}: {on_white:.1} {on_black:.1}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn works_can_be_read_on_black_and_on_white() {
+        WORKS.into_iter().for_each(contrast::check);
+    }
 
     #[test]
     fn paint_surrounds_the_text() {

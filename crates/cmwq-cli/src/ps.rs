@@ -1,5 +1,6 @@
 //! `cmwq ps`: which processes use cmwq.
 
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let document = json!({ "processes": processes, "not_allowed": others.denied });
         output::print_json(&format!("{document}\n"))
     } else {
-        output::print_foreign(&table(&rows))
+        output::print_foreign(&fitted(&table(&rows)))
     };
     if others.denied > 0 && !args.json {
         message::say(format_args!("{} processes may not be looked into by you", others.denied));
@@ -110,10 +111,18 @@ fn table(rows: &[Row]) -> String {
             row.busy,
             row.in_flight,
             up(row.up),
-            row.command.chars().take(120).collect::<String>()
+            row.command
         );
     }
     text
+}
+
+/// No wider than the terminal, if it goes to one.
+fn fitted(table: &str) -> String {
+    let size = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok());
+    let Some((columns, _)) = size.flatten() else { return table.to_owned() };
+    let cut = |line: &str| line.chars().take(usize::from(columns)).collect::<String>() + "\n";
+    table.lines().map(cut).collect()
 }
 
 /// As `ps` has times: `1-02:03:04`, `02:03:04`, `03:04`.

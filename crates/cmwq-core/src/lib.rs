@@ -6,7 +6,7 @@
 //!    …), small `#[must_use]` outcomes come out ([`Kick`], [`Next`], [`Effects`]). It reads no
 //!    clock, spawns no thread, takes no lock, wakes nobody, logs nothing.
 //! 2. **One struct per lock domain.** [`PoolState`] is what the kernel's pool lock protects,
-//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeState`] the per-node limit. A
+//!    [`FlushState`] what `wq->mutex` protects for flushing, [`NodeLimit`] the per-node limit. A
 //!    driver wraps each in a lock, calls one method, drops the lock, then acts.
 //! 3. **No allocation on the item path.** Work items are intrusive ([`WorkItem`]); a pool's tables
 //!    grow only when a worker or a pool–workqueue pair is created.
@@ -27,7 +27,6 @@ extern crate alloc;
 #[cfg(any(test, cmwq_loom))]
 extern crate std;
 
-mod active;
 mod barrier;
 mod bh;
 mod cancel;
@@ -39,6 +38,7 @@ pub mod flush;
 pub mod help;
 mod ids;
 mod inbox;
+pub mod limit;
 pub mod list;
 pub mod place;
 pub mod policy;
@@ -56,7 +56,6 @@ mod models;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
-pub use active::{NodeSlots, NodeState};
 pub use barrier::FlushTarget;
 pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
 pub use cancel::Grab;
@@ -65,6 +64,7 @@ pub use delayed::{TICK_NS, Timer, Wheel};
 pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
+pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use pool::{
     Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Parked,
     PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,

@@ -5,8 +5,9 @@
 //! --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
-//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting.
-//! `mutation` takes each ordering away in turn and expects some model to notice.
+//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting,
+//! `limit` those of a node's slots. `mutation` takes each ordering away in turn and expects some
+//! model to notice.
 //!
 //! What callers do before they queue is an [`Event`]: a store that only the protocol can make
 //! visible. What the owner of `PENDING` alone may touch (the item's link is such a thing) is an
@@ -14,6 +15,7 @@
 
 mod disabling;
 mod inbox;
+mod limit;
 mod mutation;
 mod pool;
 mod word;

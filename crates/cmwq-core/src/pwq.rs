@@ -4,10 +4,10 @@
 use alloc::sync::Arc;
 use core::ops::AddAssign;
 
-use crate::active::NodeSlots;
 use crate::consts::WORK_NR_COLORS;
 use crate::counts::CountsAt;
 use crate::ids::WqKey;
+use crate::limit::NodeSlots;
 use crate::list::List;
 use crate::pool::RescueState;
 

@@ -9,11 +9,17 @@
 //! stay unnoticed.
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::AtomicU64;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 #[cfg(cmwq_loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::AtomicU64;
+#[cfg(cmwq_loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 #[cfg(cmwq_shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub use shuttle::sync::atomic::AtomicU64;
+#[cfg(cmwq_shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 /// A number that only a heuristic looks at, so no model has to try all the values it may have.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
@@ -39,6 +45,9 @@ pub const ORDERING_SITES: &[&str] = &[
     "inbox_push.fence",
     "inbox_take.acquire",
     "inbox_desaturate.fence",
+    "limit_wait.fence",
+    "limit_put.fence",
+    "limit_hand_over.lock",
 ];
 
 /// Whether the mutation test takes `what` of `site` away.
@@ -76,6 +85,15 @@ pub(crate) fn release(site: &'static str) -> Ordering {
     if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
 }
 
+/// Whether the mutation test does without a hold of a lock that looks as if it could be saved.
+#[inline(always)]
+pub(crate) fn without(site: &'static str) -> bool {
+    match site.split_once('.') {
+        Some((site, what)) => is_weakened(site, what),
+        None => false,
+    }
+}
+
 /// A full fence.
 #[inline(always)]
 pub(crate) fn seq_cst_fence(site: &'static str) {
@@ -88,6 +106,12 @@ pub(crate) fn seq_cst_fence(site: &'static str) {
 #[inline(always)]
 pub(crate) fn release_in_order(site: &'static str) -> Ordering {
     if cfg!(cmwq_loom) { release(site) } else { Ordering::SeqCst }
+}
+
+/// The same, of one that guards no data.
+#[inline(always)]
+pub(crate) fn in_order() -> Ordering {
+    if cfg!(cmwq_loom) { Ordering::Relaxed } else { Ordering::SeqCst }
 }
 
 /// The order of a load as with a full fence before it, which follows a read-modify-write by the

@@ -267,7 +267,7 @@ impl Value {
             self.debug(&queue.books);
         }
         if let Some(node) = &queue.node {
-            self.debug(&*node.state());
+            self.debug(&(node.nr(), node.max(), node.waiting()));
         }
     }
 

@@ -12,11 +12,14 @@
 //! | `queueing` | queueing, grabbing, waiting for one item |
 //! | `queues` | flushes, attributes, destroying |
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::DerefMut;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use cmwq_core::limit::{Count, Line};
 use cmwq_core::{
-    Effects, FlushState, Kick, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqConfig,
-    PwqRef, Rule, WorkerId, WqKey,
+    Effects, FlushState, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
+    PwqConfig, PwqRef, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
@@ -66,31 +69,20 @@ impl Pool {
     }
 }
 
-/// A node's limit, as its driver has it.
-#[derive(Debug)]
-pub(crate) struct Node(Mutex<NodeState>);
-
-impl Node {
-    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The memory of a node's limit, as its driver has it.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    counts: [AtomicU64; 3],
+    line: Mutex<Line>,
 }
 
-impl NodeSlots for Node {
-    fn try_get(&self, who: PwqRef) -> bool {
-        self.state().try_get(who)
+impl NodeMemory for Memory {
+    fn count(&self, which: Count) -> &AtomicU64 {
+        &self.counts[which as usize]
     }
 
-    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
-        self.state().may_keep(is_waiting, kept)
-    }
-
-    fn put(&self) -> Option<PwqRef> {
-        self.state().put()
-    }
-
-    fn leave(&self, who: PwqRef) -> bool {
-        self.state().leave(who)
+    fn line(&self) -> impl DerefMut<Target = Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +105,7 @@ pub(crate) struct Queue {
     pub(crate) countdown: u32,
     /// Who holds the queue's lock (WQ) from step to step.
     pub(crate) lock: Option<Tid>,
-    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) node: Option<Arc<NodeLimit<Memory>>>,
     pub(crate) max_active: u32,
     /// For which the rescuer was called.
     pub(crate) called: Vec<PwqRef>,
@@ -338,7 +330,7 @@ impl Queue {
             books: FlushState::new(),
             countdown: 0,
             lock: None,
-            node: node.map(|max| Arc::new(Node(Mutex::new(NodeState::new(max))))),
+            node: node.map(|max| Arc::new(NodeLimit::new(max, Memory::default()))),
             max_active: if node.is_some() { u32::MAX } else { max_active },
             called: Vec::new(),
         }

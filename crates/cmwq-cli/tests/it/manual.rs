@@ -58,6 +58,7 @@ fn there_is_a_page_for_every_verb() {
     assert_eq!(main, stdout(&["man"]));
     for verb in VERBS {
         let page = fs::read_to_string(path.join(format!("cmwq-{verb}.1"))).unwrap();
+        assert!(page.contains(" 1 \"\" \"cmwq "), "{verb}: no source in the title");
         for part in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", "EXIT STATUS", ".SH \"SEE ALSO\""] {
             assert!(page.contains(part), "{verb}: {part} is not in:\n{page}");
         }

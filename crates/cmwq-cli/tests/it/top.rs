@@ -341,6 +341,30 @@ fn ctrl_z_gives_the_terminal_back_until_it_is_continued() {
 }
 
 #[test]
+#[ignore = "a program for other tests"]
+fn talks_and_stays() {
+    let talking = Workqueue::new("talking").unwrap();
+    writeln!(std::io::stdout(), "said aside").unwrap();
+    talking.queue(|| ()).join().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_program_that_it_starts_leaves_the_screen_alone_and_its_words_come_afterwards() {
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let program = ["--exact", "top::talks_and_stays", "--ignored", "--nocapture"];
+    let mut screen = Screen::start(&[&["-i", "0.1", "--", this][..], &program].concat());
+    screen.row("talking", |row| row.last() == Some(&"1"));
+    assert!(!screen.contents().contains("said aside"), "{}", screen.contents());
+    screen.keys("q");
+    screen.until_shows("said aside");
+    assert!(screen.end().success());
+}
+
+#[test]
 fn the_last_state_of_a_process_that_ends_stays() {
     let mut victim = start_program();
     let mut screen = Screen::start(&["-i", "3600", &victim.pid()]);

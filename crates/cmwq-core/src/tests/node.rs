@@ -1,5 +1,7 @@
 //! The limit that the pools of one node share.
 
+use core::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
@@ -7,20 +9,42 @@ use super::support::{
     Crowd, ItemPtr, Rng, count, free_item, new_item, pwq_config, steps, with_seeds, work,
 };
 use crate::consts::WQ_DFL_MIN_ACTIVE;
+use crate::limit::{Count, Line, part};
 use crate::policy::UNMANAGED;
 use crate::{
-    Effects, Grab, Kick, NodeSlots, NodeState, PoolConfig, PoolId, PoolState, PwqId, PwqRef,
+    Effects, Grab, Kick, Limits, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
+    PwqId, PwqRef, Sharing,
 };
 
 const fn at(pool: u32, pwq: u32) -> PwqRef {
     PwqRef { pool: PoolId(pool), pwq: PwqId(pwq) }
 }
 
+#[derive(Debug, Default)]
+struct Memory {
+    counts: [AtomicU64; 3],
+    line: Mutex<Line>,
+}
+
+impl NodeMemory for Memory {
+    fn count(&self, which: Count) -> &AtomicU64 {
+        &self.counts[which as usize]
+    }
+
+    fn line(&self) -> impl DerefMut<Target = Line> {
+        self.line.lock().expect("not poisoned")
+    }
+}
+
+fn node(max: u32) -> NodeLimit<Memory> {
+    NodeLimit::new(max, Memory::default())
+}
+
 // ---- the node alone
 
 #[test]
 fn a_slot_is_handed_to_whoever_waits_longest() {
-    let mut node = NodeState::new(1);
+    let node = node(1);
     assert!(node.try_get(at(0, 0)));
     assert!(!node.try_get(at(1, 0)));
     assert!(!node.try_get(at(2, 0)));
@@ -34,20 +58,20 @@ fn a_slot_is_handed_to_whoever_waits_longest() {
 
 #[test]
 fn nobody_jumps_the_queue() {
-    let mut node = NodeState::new(1);
+    let node = node(1);
     assert!(node.try_get(at(0, 0)));
     assert!(!node.try_get(at(1, 0)));
     node.set_max(2);
     assert!(!node.try_get(at(2, 0)), "a slot is free, but pool 1 was first");
-    assert_eq!(node.next_granted(), Some(at(1, 0)));
-    assert_eq!(node.next_granted(), None);
+    assert_eq!(node.hand_over(), Some(at(1, 0)));
+    assert_eq!(node.hand_over(), None);
     node.set_max(3);
-    assert_eq!(node.next_granted(), Some(at(2, 0)));
+    assert_eq!(node.hand_over(), Some(at(2, 0)));
 }
 
 #[test]
 fn a_lowered_limit_takes_back_slots_as_they_are_returned() {
-    let mut node = NodeState::new(2);
+    let node = node(2);
     assert!(node.try_get(at(0, 0)) && node.try_get(at(0, 1)));
     assert!(!node.try_get(at(1, 0)));
     node.set_max(1);
@@ -57,7 +81,7 @@ fn a_lowered_limit_takes_back_slots_as_they_are_returned() {
 
 #[test]
 fn a_slot_may_be_kept_if_nobody_else_waits_and_the_limit_holds() {
-    let mut node = NodeState::new(2);
+    let node = node(2);
     assert!(node.try_get(at(0, 0)) && node.try_get(at(1, 0)));
     assert!(node.may_keep(false, 0));
     node.set_max(1);
@@ -72,7 +96,7 @@ fn a_slot_may_be_kept_if_nobody_else_waits_and_the_limit_holds() {
 
 #[test]
 fn who_leaves_the_line_gets_no_slot() {
-    let mut node = NodeState::new(1);
+    let node = node(1);
     assert!(node.try_get(at(0, 0)));
     assert!(!node.try_get(at(1, 0)));
     assert!(!node.try_get(at(2, 0)));
@@ -105,47 +129,61 @@ fn the_share_of_a_node_is_proportional_within_bounds() {
         ((u32::MAX, 8, u32::MAX, u32::MAX), u32::MAX),
     ];
     for ((max, min, cpus, total), share) in table {
-        assert_eq!(NodeState::share(max, min, cpus, total), share, "{max} {min} {cpus}/{total}");
+        assert_eq!(part(max, min, cpus, total), share, "{max} {min} {cpus}/{total}");
     }
     assert_eq!(WQ_DFL_MIN_ACTIVE, 8);
+}
+
+#[test]
+fn a_lowered_limit_takes_the_minimum_with_it_for_good() {
+    let mut limits = Limits::new(Sharing::Nodes, 64);
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (8, 8));
+    limits.set_max_active(2);
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (2, 2));
+    limits.set_max_active(64);
+    assert_eq!((limits.min_active(), limits.share(false, Some(1), 16)), (2, 4));
+    assert_eq!(limits.share(false, None, 16), 64, "a pod that lies in no single node");
+    assert_eq!(limits.share(true, Some(1), 16), 0, "frozen");
 }
 
 // ---- pools on a node
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<NodeState>,
+struct Slots {
+    limit: NodeLimit<Memory>,
     /// Whether pools may use a slot again without giving it back first.
     keeps: bool,
 }
 
-impl Shared {
-    fn state(&self) -> std::sync::MutexGuard<'_, NodeState> {
-        self.state.lock().expect("not poisoned")
+impl Deref for Slots {
+    type Target = NodeLimit<Memory>;
+
+    fn deref(&self) -> &NodeLimit<Memory> {
+        &self.limit
     }
 }
 
-impl NodeSlots for Shared {
+impl NodeSlots for Slots {
     fn try_get(&self, who: PwqRef) -> bool {
-        self.state().try_get(who)
+        self.limit.try_get(who)
     }
 
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
-        self.keeps && self.state().may_keep(is_waiting, kept)
+        self.keeps && self.limit.may_keep(is_waiting, kept)
     }
 
     fn put(&self) -> Option<PwqRef> {
-        self.state().put()
+        self.limit.put()
     }
 
     fn leave(&self, who: PwqRef) -> bool {
-        self.state().leave(who)
+        self.limit.leave(who)
     }
 }
 
 /// Unmanaged pools with a pwq each on one node, and a driver that acts on every outcome at once.
 struct Pools {
-    node: Arc<Shared>,
+    node: Arc<Slots>,
     pools: Vec<Crowd>,
     pwqs: Vec<PwqId>,
 }
@@ -156,7 +194,7 @@ impl Pools {
     }
 
     fn with_keeping(n: u32, max: u32, keeps: bool) -> Self {
-        let node = Arc::new(Shared { state: Mutex::new(NodeState::new(max)), keeps });
+        let node = Arc::new(Slots { limit: node(max), keeps });
         let mut this = Self { node, pools: Vec::new(), pwqs: Vec::new() };
         for id in 0..n {
             let mut pool = Crowd::new(PoolConfig::new(PoolId(id), UNMANAGED));
@@ -204,9 +242,9 @@ impl Pools {
     }
 
     fn set_max(&mut self, max: u32) {
-        self.node.state().set_max(max);
+        self.node.set_max(max);
         loop {
-            let granted = self.node.state().next_granted();
+            let granted = self.node.hand_over();
             let Some(granted) = granted else { return };
             self.grant(Some(granted));
         }
@@ -227,7 +265,7 @@ fn two_pools_share_the_limit() {
     let mut p = Pools::new(2, 2);
     let [a, b, c, d] = [0, 1, 0, 1].map(|pool| p.queue(pool));
     assert_eq!(p.running(), [a, b]);
-    assert_eq!(p.node.state().nr(), 2);
+    assert_eq!(p.node.nr(), 2);
     p.finish(b);
     assert!(p.is_running(c), "pool 0 waited first, so it gets the slot that pool 1 gave back");
     assert!(!p.is_running(d));
@@ -235,7 +273,7 @@ fn two_pools_share_the_limit() {
     assert!(p.is_running(d));
     p.finish(c);
     p.finish(d);
-    assert_eq!(p.node.state().nr(), 0);
+    assert_eq!(p.node.nr(), 0);
 }
 
 #[test]
@@ -264,7 +302,7 @@ fn a_pool_keeps_a_64th_of_the_slots_in_turn() {
         taken.push(there.iter().filter(|&&item| p.is_running(item)).count());
     }
     assert_eq!(taken, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
-    assert_eq!(p.node.state().nr(), 192);
+    assert_eq!(p.node.nr(), 192);
 }
 
 /// Its own limit may be lowered while it has a backlog.
@@ -300,7 +338,7 @@ fn a_pwq_that_keeps_its_slot_keeps_no_place_in_line() {
     assert_eq!(p.running(), [c], "pool 0 has nothing left of when it waited before");
     p.finish(c);
     p.finish(d);
-    assert_eq!(p.node.state().nr(), 0);
+    assert_eq!(p.node.nr(), 0);
 }
 
 #[test]
@@ -313,7 +351,7 @@ fn a_slot_for_a_pwq_that_needs_none_any_more_is_passed_on() {
     p.finish(a);
     assert_eq!(p.running(), [c], "through pool 1 to pool 2");
     p.finish(c);
-    assert_eq!(p.node.state().nr(), 0, "no slot was lost");
+    assert_eq!(p.node.nr(), 0, "no slot was lost");
     // And pool 1 can wait again.
     let [a, b] = [0, 1].map(|pool| p.queue(pool));
     p.finish(a);
@@ -346,7 +384,7 @@ fn a_slot_is_passed_on_within_a_pool_too() {
     p.finish(last);
     assert_eq!(p.running(), [next]);
     p.finish(next);
-    assert_eq!(p.node.state().nr(), 0);
+    assert_eq!(p.node.nr(), 0);
 }
 
 #[test]
@@ -388,7 +426,7 @@ fn a_removed_pwq_leaves_the_line() {
     p.finish(a);
     assert_eq!(p.running(), [c]);
     p.finish(c);
-    assert_eq!(p.node.state().nr(), 0);
+    assert_eq!(p.node.nr(), 0);
 }
 
 #[test]
@@ -402,7 +440,7 @@ fn a_pwq_cannot_be_removed_while_a_slot_is_on_its_way() {
     let _ = p.cancel(b);
     assert_eq!(p.pools[1].f.remove_pwq(pwq), None);
     p.grant(effects.grant);
-    assert_eq!(p.node.state().nr(), 0, "the slot went there and came back");
+    assert_eq!(p.node.nr(), 0, "the slot went there and came back");
     assert!(p.pools[1].f.remove_pwq(pwq).is_some());
 }
 
@@ -446,7 +484,7 @@ fn raising_the_nodes_limit_starts_those_in_line() {
     for item in [a, b, c] {
         p.finish(item);
     }
-    assert_eq!(p.node.state().nr(), 0);
+    assert_eq!(p.node.nr(), 0);
 }
 
 #[test]
@@ -472,7 +510,7 @@ fn the_limit_is_kept_and_used_under_random_load() {
             waiting.retain(|&item| work(item).is_pending());
             assert!(p.running().len() <= before.max(max), "the limit is kept");
             assert!(p.running().len() >= max.min(p.running().len() + waiting.len()), "and used");
-            assert_eq!(p.node.state().nr() as usize, p.running().len(), "each slot is somebody's");
+            assert_eq!(p.node.nr() as usize, p.running().len(), "each slot is somebody's");
             for (pool, &pwq) in p.pools.iter().zip(&p.pwqs) {
                 let active = pool.f.pwq_load(pwq).expect("the pwq").0;
                 assert_eq!(active as usize, pool.busy.len());
@@ -482,7 +520,7 @@ fn the_limit_is_kept_and_used_under_random_load() {
         while let Some(item) = p.running().first().copied() {
             p.finish(item);
         }
-        assert_eq!(p.node.state().nr(), 0);
+        assert_eq!(p.node.nr(), 0);
     });
 }
 
@@ -511,13 +549,13 @@ fn a_limit_of_its_own_beside_the_shared_one() {
                 pool.f.check();
             }
             assert!(p.running().len() >= useful.min(max), "what they leave is used");
-            assert_eq!(p.node.state().nr() as usize, p.running().len(), "each slot is somebody's");
+            assert_eq!(p.node.nr() as usize, p.running().len(), "each slot is somebody's");
         }
         p.set_max(1000);
         while let Some(item) = p.running().first().copied() {
             p.finish(item);
         }
-        assert_eq!(p.node.state().nr(), 0);
+        assert_eq!(p.node.nr(), 0);
         waiting.retain(|&item| work(item).is_pending());
         assert!(waiting.is_empty(), "all have run");
     });

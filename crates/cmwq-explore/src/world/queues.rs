@@ -292,9 +292,9 @@ impl World<'_> {
         self.ledger.limit(queue, max_active);
         let q = &mut self.queues[usize::from(queue)];
         if let Some(node) = q.node.clone() {
-            node.state().set_max(max_active);
+            node.set_max(max_active);
             loop {
-                let granted = node.state().next_granted();
+                let granted = node.hand_over();
                 let Some(at) = granted else { return self.done(tid) };
                 self.thread(tid).todo.push(Todo::Grant(at));
             }

@@ -16,30 +16,33 @@ pub(super) struct Node {
     /// By queue.
     is_ordered: Vec<bool>,
     max_active: Vec<u32>,
+    /// Goes down with `max_active`, and does not come back.
+    min_active: Vec<u32>,
     /// By group.
     limits: Vec<u32>,
     /// What shares the limit of a queue on a node. Never walked.
-    groups: HashMap<(QueueId, u32), GroupNo>,
+    groups: HashMap<(QueueId, Option<u32>), GroupNo>,
 }
 
 impl Node {
     pub(super) fn new(plan: &Plan) -> Self {
         let limit = |max_active| if max_active == 0 { WQ_DFL_ACTIVE } else { max_active };
         let is_ordered = |queue| Kind::of(queue) == Kind::Ordered;
+        let max_active: Vec<_> = plan.queues.iter().map(|queue| limit(queue.max_active)).collect();
         Self {
             is_ordered: plan.queues.iter().map(is_ordered).collect(),
-            max_active: plan.queues.iter().map(|queue| limit(queue.max_active)).collect(),
+            min_active: max_active.iter().map(|max| WQ_DFL_MIN_ACTIVE.min(*max)).collect(),
+            max_active,
             limits: Vec::new(),
             groups: HashMap::new(),
         }
     }
 }
 
-/// What a node with `cpus` of `total` CPUs may run of `max`.
-fn part(max: u32, cpus: u32, total: u32) -> u32 {
+/// What a node with `cpus` of `total` CPUs may run of `max`, and at least `min`.
+fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
     let proportional = (u64::from(max) * u64::from(cpus)).div_ceil(u64::from(total.max(1)));
-    let least = u64::from(WQ_DFL_MIN_ACTIVE.min(max));
-    proportional.clamp(least, u64::from(max)) as u32
+    proportional.clamp(min.into(), max.into()) as u32
 }
 
 impl Checker for Node {
@@ -49,8 +52,14 @@ impl Checker for Node {
 
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         match event.what {
-            What::MaxActiveSet(queue, max) => self.max_active[queue] = max,
-            What::QueueGone(gone) => self.groups.retain(|(queue, _), _| *queue != gone),
+            What::MaxActiveSet(queue, max) => {
+                self.max_active[queue] = max;
+                self.min_active[queue] = self.min_active[queue].min(max);
+            }
+            What::QueueGone(gone) => {
+                self.groups.retain(|(queue, _), _| *queue != gone);
+                self.min_active[gone] = WQ_DFL_MIN_ACTIVE;
+            }
             What::LimitSet(group, limit) => {
                 if self.limits.len() <= group {
                     self.limits.resize(group + 1, 0);
@@ -70,18 +79,19 @@ impl Checker for Node {
                 }
                 let (queue, max) = (what.queue, self.max_active[what.queue]);
                 let limit = self.limits[site.group];
-                let Some(node) = world.machine.domains().node_of(domain) else {
+                let node = world.machine.domains().node_of(domain);
+                let group = *self.groups.entry((queue, node)).or_insert(site.group);
+                if group != site.group {
+                    return Err(format!("queue {queue} has two limits on node {node:?}"));
+                }
+                let Some(node) = node else {
                     if limit == max {
                         return Ok(());
                     }
                     return Err(format!("queue {queue} may run {limit} of {max} items anywhere"));
                 };
-                let group = *self.groups.entry((queue, node)).or_insert(site.group);
-                if group != site.group {
-                    return Err(format!("queue {queue} has two limits on node {node}"));
-                }
                 let (cpus, total) = world.machine.domains().node_cpus(node);
-                let expected = part(max, cpus, total);
+                let expected = part(max, self.min_active[queue], cpus, total);
                 if limit != expected {
                     return Err(format!(
                         "queue {queue} may run {limit} items on node {node}, which has {cpus} of \
@@ -101,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_part_is_in_proportion_but_never_below_the_minimum() {
-        assert_eq!(part(100, 1, 4), 25);
-        assert_eq!(part(100, 1, 3), 34, "rounded up");
-        assert_eq!(part(20, 1, 8), 8, "min_active");
-        assert_eq!(part(20, 0, 8), 8, "nobody there, but items may still come");
-        assert_eq!(part(4, 1, 8), 4, "min_active is never above max_active");
-        assert_eq!(part(16, 4, 4), 16);
+        assert_eq!(part(100, 8, 1, 4), 25);
+        assert_eq!(part(100, 8, 1, 3), 34, "rounded up");
+        assert_eq!(part(20, 8, 1, 8), 8, "min_active");
+        assert_eq!(part(20, 8, 0, 8), 8, "nobody there, but items may still come");
+        assert_eq!(part(20, 3, 1, 8), 3, "it was lowered with the limit, once");
+        assert_eq!(part(16, 8, 4, 4), 16);
     }
 }

@@ -25,12 +25,6 @@ impl Engine<'_> {
         for (index, owner) in self.plan.owners.iter().enumerate() {
             self.agenda.add(owner.at, Rank::Wake, Due::Owner(index));
         }
-        let ops = self.plan.owners.iter().flat_map(|owner| &owner.ops);
-        for op in ops.chain(self.plan.calls.iter().map(|call| &call.op)) {
-            if let Op::SetAttrs { queue, .. } = *op {
-                self.queues[queue].moves = true;
-            }
-        }
     }
 
     /// The owner does what it can until it has to wait.
@@ -216,7 +210,7 @@ impl Engine<'_> {
         }
         self.queues[queue].renew(&self.plan.queues[queue], self.config);
         self.note(What::QueueMade(queue));
-        let max_active = self.queues[queue].max_active;
+        let max_active = self.queues[queue].limits.max_active();
         self.note(What::MaxActiveSet(queue, max_active));
     }
 }

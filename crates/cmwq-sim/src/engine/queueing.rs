@@ -150,23 +150,24 @@ impl Engine<'_> {
     #[cold]
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
-        let node = self.queues[queue].node_of(kind, &self.machine);
-        let max_active = self.queues[queue].share(node, &self.machine);
-        let is_shared = self.queues[queue].shares_nodes(&self.machine);
+        let limits = self.queues[queue].limits;
         // However many pwqs an ordered queue has, it has one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
         let is_second = known.filter(|_| self.queues[queue].kind == Kind::Ordered);
-        let (group, slots) = match (node.filter(|_| is_shared), is_second) {
-            (Some(node), _) => self.shared_limit(queue, node, max_active),
-            (None, Some(group)) => (group, None),
-            (None, None) => (self.new_group(max_active), None),
+        let (group, slots) = match is_second {
+            _ if limits.are_shared() => {
+                let node = self.queues[queue].node_of(kind, &self.machine);
+                self.shared_limit(queue, node)
+            }
+            Some(group) => (group, None),
+            None => (self.new_group(limits.own(false)), None),
         };
-        let is_shared = slots.is_some();
         let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
         let queue = &mut self.queues[queue];
-        let config = queue.pwq_config(max_active.saturating_add(raised), slots);
+        let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].core.add_pwq(config);
-        queue.add_link(Link { pool, pwq, group, limit: max_active, is_shared, is_retired: false });
+        let limit = limits.own(false);
+        queue.add_link(Link { pool, pwq, group, limit, is_retired: false });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
@@ -181,8 +182,7 @@ impl Engine<'_> {
     fn shared_limit(
         &mut self,
         queue: QueueId,
-        node: u32,
-        max_active: u32,
+        node: Option<u32>,
     ) -> (usize, Option<std::sync::Arc<crate::places::NodeLimit>>) {
         let find = |queue: &Queue| {
             let found = queue.shared.iter().find(|shared| shared.node == node);
@@ -191,6 +191,7 @@ impl Engine<'_> {
         if let Some(found) = find(&self.queues[queue]) {
             return found;
         }
+        let max_active = self.queues[queue].share(node, &self.machine);
         let group = self.new_group(max_active);
         let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
         let shared = Queue::new_shared(node, group, max_active, max_active.saturating_add(raised));
@@ -295,7 +296,7 @@ impl Engine<'_> {
         if self.queues[queue].life != Life::Open {
             return;
         }
-        self.queues[queue].max_active = max_active;
+        self.queues[queue].limits.set_max_active(max_active);
         self.note(What::MaxActiveSet(queue, max_active));
         self.split_limit(queue, false);
     }
@@ -303,40 +304,31 @@ impl Engine<'_> {
     /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the
     /// same as before, because nobody asked for it.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
-        for index in 0..self.queues[queue].links.len() {
-            let link = self.queues[queue].links[index];
-            let kind = self.pools.list[link.pool].kind;
-            let node = self.queues[queue].node_of(kind, &self.machine);
-            if link.is_shared {
-                // Below. All links of a queue are alike, unless it has had other attributes.
-                if self.queues[queue].moves {
-                    continue;
-                }
-                break;
-            }
-            let share = self.queues[queue].share(node, &self.machine);
-            if only_changes && share == link.limit {
+        let limits = self.queues[queue].limits;
+        let nr_own = if limits.are_shared() { 0 } else { self.queues[queue].links.len() };
+        for index in 0..nr_own {
+            let (link, own) = (self.queues[queue].links[index], limits.own(false));
+            if only_changes && own == link.limit {
                 continue;
             }
-            self.queues[queue].links[index].limit = share;
-            self.note(What::LimitSet(link.group, share));
-            let kick = self.pools.list[link.pool].core.set_max_active(link.pwq, share);
+            self.queues[queue].links[index].limit = own;
+            self.note(What::LimitSet(link.group, own));
+            let kick = self.pools.list[link.pool].core.set_max_active(link.pwq, own);
             self.kick(link.pool, kick);
         }
         for index in 0..self.queues[queue].shared.len() {
             let shared = &self.queues[queue].shared[index];
             let (node, group, before) = (shared.node, shared.group, shared.limit);
             let slots = std::sync::Arc::clone(&shared.slots);
-            let share = self.queues[queue].share(Some(node), &self.machine);
+            let share = self.queues[queue].share(node, &self.machine);
             if only_changes && share == before {
                 continue;
             }
             self.queues[queue].shared[index].limit = share;
             self.note(What::LimitSet(group, share));
-            let mut granted = slots.raise(Some(share));
-            while let Some(to) = granted {
+            slots.set_max(share);
+            while let Some(to) = slots.hand_over() {
                 self.grant(to);
-                granted = slots.raise(None);
             }
         }
     }

@@ -37,8 +37,6 @@ pub(crate) struct Domains {
     list: Vec<Domain>,
     /// By scope and CPU.
     pods: [Vec<u32>; Scope::ALL.len()],
-    /// By scope: whether a node has several pods.
-    is_shared: [bool; Scope::ALL.len()],
     /// By node, its domain.
     nodes: Vec<u32>,
     /// By CPU, the domains that are kept account of, narrow ones first.
@@ -53,7 +51,6 @@ impl Domains {
         let mut new = Self {
             list: Vec::new(),
             pods: Default::default(),
-            is_shared: [false; Scope::ALL.len()],
             nodes: Vec::new(),
             of_cpu: vec![Vec::new(); cpus as usize],
         };
@@ -62,8 +59,6 @@ impl Domains {
         let others = Scope::ALL.into_iter().map(|(scope, _)| scope);
         for scope in std::iter::once(Scope::Cache).chain(others.filter(|s| *s != Scope::Cache)) {
             let pods = shape.pods(scope);
-            new.is_shared[scope as usize] =
-                nodes.iter().any(|node| pods.iter().filter(|pod| within(pod, node)).count() > 1);
             for pod in pods {
                 let range = (pod.start, pod.end);
                 let domain = *known.entry(range).or_insert_with(|| new.add(pod.clone(), &nodes));
@@ -95,11 +90,6 @@ impl Domains {
     /// The pod of `cpu`, as a domain.
     pub(crate) fn pod(&self, scope: Scope, cpu: u32) -> u32 {
         self.pods[scope as usize][cpu as usize]
-    }
-
-    /// Whether pods of this scope share a node's part of a limit.
-    pub(crate) const fn is_shared(&self, scope: Scope) -> bool {
-        self.is_shared[scope as usize]
     }
 
     pub(crate) fn cpus(&self, domain: u32) -> Range<u32> {

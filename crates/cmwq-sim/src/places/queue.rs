@@ -1,8 +1,13 @@
 //! Queues of a run, and what shares a limit.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::DerefMut;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use cmwq_core::{FlushState, NodeSlots, NodeState, PwqConfig, PwqId, PwqRef, WqKey, consts};
+use cmwq_core::limit::{Count, Line};
+use cmwq_core::{
+    FlushState, Limits, NodeMemory, NodeSlots, PwqConfig, PwqId, Sharing, WqKey, consts,
+};
 
 use super::PoolKind;
 use crate::by_pool::ByPool;
@@ -37,6 +42,13 @@ impl Kind {
         }
     }
 
+    const fn sharing(self) -> Sharing {
+        match self {
+            Self::Unbound | Self::Managed => Sharing::Nodes,
+            Self::Percpu | Self::Ordered | Self::Bh => Sharing::Each,
+        }
+    }
+
     /// Whether queues of this kind can have other attributes.
     pub(crate) const fn is_replaceable(self) -> bool {
         matches!(self, Self::Unbound | Self::Ordered)
@@ -54,42 +66,24 @@ impl Kind {
     }
 }
 
-/// A node's share of a queue's limit. Lock: LN.
-#[derive(Debug)]
-pub(crate) struct NodeLimit(Mutex<NodeState>);
+/// The memory of a node's limit.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    counts: [AtomicU64; 3],
+    line: Mutex<Line>,
+}
 
-impl NodeLimit {
-    fn node(&self) -> MutexGuard<'_, NodeState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl NodeMemory for Memory {
+    fn count(&self, which: Count) -> &AtomicU64 {
+        &self.counts[which as usize]
     }
 
-    /// Changes the limit; whoever now has a slot is returned, one at a time.
-    pub(crate) fn raise(&self, max: Option<u32>) -> Option<PwqRef> {
-        let mut node = self.node();
-        if let Some(max) = max {
-            node.set_max(max);
-        }
-        node.next_granted()
+    fn line(&self) -> impl DerefMut<Target = Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl NodeSlots for NodeLimit {
-    fn try_get(&self, who: PwqRef) -> bool {
-        self.node().try_get(who)
-    }
-
-    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
-        self.node().may_keep(is_waiting, kept)
-    }
-
-    fn put(&self) -> Option<PwqRef> {
-        self.node().put()
-    }
-
-    fn leave(&self, who: PwqRef) -> bool {
-        self.node().leave(who)
-    }
-}
+pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 
 /// A queue's way into one pool.
 #[derive(Clone, Copy, Debug)]
@@ -97,18 +91,16 @@ pub(crate) struct Link {
     pub(crate) pool: PoolNo,
     pub(crate) pwq: PwqId,
     pub(crate) group: GroupNo,
-    /// Its own limit, unless pools of a node share one.
+    /// Its own limit, or that of its group when it was added.
     pub(crate) limit: u32,
-    /// They do.
-    pub(crate) is_shared: bool,
     /// Another one has taken its place; it works off what it has.
     pub(crate) is_retired: bool,
 }
 
-/// A limit that several pools of a node share.
+/// A limit that the pools of a node share, or those that lie in no single node.
 #[derive(Debug)]
 pub(crate) struct SharedLimit {
-    pub(crate) node: u32,
+    pub(crate) node: Option<u32>,
     pub(crate) limit: u32,
     pub(crate) group: GroupNo,
     pub(crate) slots: Arc<NodeLimit>,
@@ -129,15 +121,13 @@ pub(crate) struct Queue {
     pub(crate) life: Life,
     /// See [`Op::SetAttrs`](crate::plan::Op::SetAttrs).
     pub(crate) nice: u8,
-    /// Pwqs of other pools take the place of older ones, so those of one node share its limit.
-    pub(crate) moves: bool,
     pub(crate) key: WqKey,
     pub(crate) kind: Kind,
     pub(crate) is_high: bool,
     pub(crate) scope: Scope,
     is_intensive: bool,
     has_rescuer: bool,
-    pub(crate) max_active: u32,
+    pub(crate) limits: Limits,
     pub(crate) links: Vec<Link>,
     /// Which of `links`.
     by_pool: ByPool<u32>,
@@ -159,14 +149,13 @@ impl Queue {
         Self {
             life: Life::Open,
             nice: 0,
-            moves: false,
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri),
             scope: spec.scope.unwrap_or(config.scope),
             is_intensive: spec.flags.has(Flag::CpuIntensive),
             has_rescuer: spec.flags.has(Flag::MemReclaim),
-            max_active,
+            limits: Limits::new(kind.sharing(), max_active),
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
@@ -230,14 +219,15 @@ impl Queue {
     /// As new.
     pub(crate) fn renew(&mut self, spec: &QueueSpec, config: &Config) {
         let new = Self::new(self.key.0 as usize, spec, config);
-        let (moves, flush) = (self.moves, std::mem::take(&mut self.flush));
-        *self = Self { moves, flush, ..new };
+        let flush = std::mem::take(&mut self.flush);
+        *self = Self { flush, ..new };
     }
 
-    pub(crate) fn pwq_config(&self, max_active: u32, slots: Option<Arc<NodeLimit>>) -> PwqConfig {
+    /// `raised`: by how much a sabotaged driver admits more.
+    pub(crate) fn pwq_config(&self, slots: Option<Arc<NodeLimit>>, raised: u32) -> PwqConfig {
         PwqConfig {
             wq: self.key,
-            max_active: if slots.is_some() { u32::MAX } else { max_active },
+            max_active: self.limits.own(false).saturating_add(raised),
             node: slots.map(|slots| slots as Arc<dyn NodeSlots>),
             cpu_intensive: self.is_intensive,
             rescuer: self.has_rescuer,
@@ -245,7 +235,7 @@ impl Queue {
         }
     }
 
-    /// The node of a pool, if the queue's limit is split over nodes and the pool lies within one.
+    /// The node of a pool, if it lies within one.
     pub(crate) fn node_of(&self, pool: PoolKind, machine: &Machine) -> Option<u32> {
         match pool {
             PoolKind::Unbound(domain)
@@ -255,26 +245,21 @@ impl Queue {
         }
     }
 
-    /// Whether pools of one node share the node's part of the limit.
-    pub(crate) fn shares_nodes(&self, machine: &Machine) -> bool {
-        self.moves || machine.domains().is_shared(self.scope)
-    }
-
-    /// What `node` may run of this queue's `max_active`.
+    /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        let Some(node) = node else { return self.max_active };
-        let (cpus, total) = machine.domains().node_cpus(node);
-        let min_active = self.max_active.min(consts::WQ_DFL_MIN_ACTIVE);
-        NodeState::share(self.max_active, min_active, cpus, total)
+        let cpus = node.map(|node| machine.domains().node_cpus(node));
+        let total = cpus.map_or(0, |(_, total)| total);
+        self.limits.share(false, cpus.map(|(here, _)| here), total)
     }
 
     /// A shared limit for `node`, which is `limit`, or `max` if the driver is sabotaged.
-    pub(crate) fn new_shared(node: u32, group: GroupNo, limit: u32, max: u32) -> SharedLimit {
-        SharedLimit {
-            node,
-            limit,
-            group,
-            slots: Arc::new(NodeLimit(Mutex::new(NodeState::new(max)))),
-        }
+    pub(crate) fn new_shared(
+        node: Option<u32>,
+        group: GroupNo,
+        limit: u32,
+        max: u32,
+    ) -> SharedLimit {
+        let slots = Arc::new(NodeLimit::new(max, Memory::default()));
+        SharedLimit { node, limit, group, slots }
     }
 }

@@ -101,7 +101,7 @@ impl Wq {
         let state = lock(&self.state);
         self.show_settings(&state);
         let is_frozen = self.is_frozen();
-        let nodes = state.limits.adjust(is_frozen, &self.spread(&state));
+        let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
         let todos = if state.limits.is_split() {
             Vec::new()
         } else {

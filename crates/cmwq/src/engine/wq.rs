@@ -10,13 +10,13 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
-use cmwq_core::{Enqueued, Kick, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
+use cmwq_core::{Enqueued, Kick, Limits, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
 
 use crate::engine::attrs::Priority;
 use crate::engine::away;
 use crate::engine::fork;
 use crate::engine::grab::Rest;
-use crate::engine::limit::Limits;
+use crate::engine::limit::{self, NodeLimits};
 use crate::engine::link::{Link, Slot};
 use crate::engine::pool::Pool;
 use crate::engine::rescuer::Rescuer;
@@ -145,13 +145,14 @@ pub(crate) struct State {
     pub(crate) links: Vec<PwqRef>,
     placing: Option<Box<Placing>>,
     pub(crate) limits: Limits,
+    pub(crate) nodes: NodeLimits,
     /// Calls of [`Wq::drain`] in progress.
     pub(crate) nr_drainers: u32,
 }
 
 impl Wq {
     pub(crate) fn new(key: WqKey, name: &str, spec: Spec, runtime: &'static Runtime) -> Self {
-        let limits = Limits::new(spec.kind, spec.max_active, spec.total);
+        let limits = limit::limits(spec.kind, spec.max_active, spec.total);
         let (max_active, min_active) = (limits.max_active(), limits.min_active());
         let attrs = &default_attrs(&spec);
         let settings = QueueSettings { max_active, min_active, attrs };
@@ -172,6 +173,7 @@ impl Wq {
                 flushes: None,
                 links: Vec::new(),
                 limits,
+                nodes: NodeLimits::default(),
                 nr_drainers: 0,
                 placing: None,
             }),
@@ -301,7 +303,7 @@ impl Wq {
             trace::queued(self, item.as_ptr(), func);
             return true;
         }
-        if Limits::are_shared(self.spec.kind, self.spec.total) {
+        if limit::are_shared(self.spec.kind, self.spec.total) {
             // See `PoolState::enqueue_idle`.
             return false;
         }

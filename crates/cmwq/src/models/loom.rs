@@ -12,7 +12,6 @@ mod closure;
 mod countdown;
 mod event;
 mod flushing;
-mod limit;
 mod link;
 mod mutation;
 mod parker;

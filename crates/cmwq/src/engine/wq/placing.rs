@@ -184,10 +184,10 @@ impl Wq {
         let counts = |node| self.runtime.inspect.node(self.key, node);
         // Not its node when it was made: nobody knew that of a CPU that had never been on.
         let of = self.runtime.placement.now().node_of(&pool.home());
-        let (max_active, node) = state.limits.of(of, is_frozen, &spread, counts);
+        let node = state.nodes.of(&state.limits, of, is_frozen, &spread, counts);
         let config = PwqConfig {
             wq: self.key,
-            max_active,
+            max_active: state.limits.own(is_frozen),
             node: node.map(|node| node as Arc<dyn NodeSlots>),
             cpu_intensive: self.spec.cpu_intensive,
             rescuer: self.spec.mem_reclaim,

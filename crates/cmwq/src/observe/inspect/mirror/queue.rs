@@ -1,5 +1,6 @@
 //! A queue's record, and those of its nodes.
 
+use cmwq_core::limit::Count;
 use cmwq_core::{PwqStats, WqKey};
 
 use super::{Inspect, flags_word, or_none, sched_word, scope_word, set, set_stats, signed};
@@ -126,25 +127,17 @@ impl Default for NodeCounts {
 
 impl NodeCounts {
     #[inline]
-    fn pick(&self, shown: impl FnOnce(&NodeRecord) -> &AtomicU64, own: usize) -> &AtomicU64 {
+    pub(crate) fn count(&self, which: Count) -> &AtomicU64 {
         match self {
-            Self::Shown(slot) => shown(slot.record().expect("it is shown")),
-            Self::Own(words) => &words[own],
+            Self::Own(counts) => &counts[which as usize],
+            Self::Shown(slot) => {
+                let record = slot.record().expect("it is shown");
+                match which {
+                    Count::Nr => &record.nr,
+                    Count::Max => &record.max,
+                    Count::NrWaiting => &record.nr_waiting,
+                }
+            }
         }
-    }
-
-    #[inline]
-    pub(crate) fn nr(&self) -> &AtomicU64 {
-        self.pick(|record| &record.nr, 0)
-    }
-
-    #[inline]
-    pub(crate) fn max(&self) -> &AtomicU64 {
-        self.pick(|record| &record.max, 1)
-    }
-
-    #[inline]
-    pub(crate) fn nr_waiting(&self) -> &AtomicU64 {
-        self.pick(|record| &record.nr_waiting, 2)
     }
 }

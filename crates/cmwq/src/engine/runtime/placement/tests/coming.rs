@@ -86,12 +86,14 @@ fn what_was_known_of_a_cpu_that_has_left_stays() {
 #[test]
 fn limits_are_made_anew_when_a_cpu_comes() {
     let (tree, runtime) = machine("0-7");
-    let mut limits = crate::engine::limit::Limits::new(Kind::Unbound, 64, None);
+    let limits = crate::engine::limit::limits(Kind::Unbound, 64, None);
+    let mut nodes = crate::engine::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
         let counts = |_: Option<u32>| crate::observe::hooks::NodeCounts::default();
-        limits.adjust(false, &spread);
-        [Some(0), Some(1)].map(|node| limits.of(node, false, &spread, counts).1.unwrap().max())
+        nodes.adjust(&limits, false, &spread);
+        [Some(0), Some(1)]
+            .map(|node| nodes.of(&limits, node, false, &spread, counts).unwrap().max())
     };
     assert_eq!(shares(runtime)[0], 64);
     come(&tree, runtime, "0-15");

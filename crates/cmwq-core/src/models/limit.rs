@@ -1,12 +1,34 @@
 //! The limit that pods share: a slot that is given back is taken by somebody or handed to who
 //! waits.
 
-use cmwq_core::{NodeSlots, PoolId, PwqId, PwqRef};
-use loom::sync::Arc;
+use core::ops::DerefMut;
+use std::vec::Vec;
+
+use loom::sync::atomic::AtomicU64;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::{check, check_three};
-use crate::engine::limit::NodeLimit;
+use super::model_of_three;
+use crate::limit::{Count, Line};
+use crate::{NodeMemory, NodeSlots, PoolId, PwqId, PwqRef};
+
+#[derive(Debug)]
+struct Memory {
+    counts: [AtomicU64; 3],
+    line: Mutex<Line>,
+}
+
+impl NodeMemory for Memory {
+    fn count(&self, which: Count) -> &AtomicU64 {
+        &self.counts[which as usize]
+    }
+
+    fn line(&self) -> impl DerefMut<Target = Line> {
+        self.line.lock().unwrap()
+    }
+}
+
+type NodeLimit = crate::NodeLimit<Memory>;
 
 const fn pwq(n: u32) -> PwqRef {
     PwqRef { pool: PoolId(n), pwq: PwqId(0) }
@@ -14,7 +36,8 @@ const fn pwq(n: u32) -> PwqRef {
 
 /// A limit whose only slot is taken.
 fn exhausted() -> Arc<NodeLimit> {
-    let limit = NodeLimit::new(1);
+    let counts = core::array::from_fn(|_| AtomicU64::new(0));
+    let limit = NodeLimit::new(1, Memory { counts, line: Mutex::new(Line::new()) });
     assert!(limit.try_get(pwq(0)));
     Arc::new(limit)
 }
@@ -26,7 +49,7 @@ fn taker(limit: &Arc<NodeLimit>, n: u32) -> thread::JoinHandle<bool> {
 
 #[test]
 fn a_slot_is_taken_or_handed_over() {
-    check(|| {
+    loom::model(|| {
         let limit = exhausted();
         let taker = taker(&limit, 1);
         let granted = limit.put();
@@ -38,7 +61,7 @@ fn a_slot_is_taken_or_handed_over() {
 /// Two want the one slot: one has it, the other gets it when it comes back.
 #[test]
 fn two_takers_have_it_one_after_the_other() {
-    check_three(|| {
+    model_of_three(|| {
         let limit = exhausted();
         let takers = [1, 2].map(|n| taker(&limit, n));
         let mut owners: Vec<_> = limit.put().into_iter().collect();
@@ -58,7 +81,7 @@ fn two_takers_have_it_one_after_the_other() {
 /// One who waited goes away, while the slot comes back: then he has been handed it, or it is free.
 #[test]
 fn who_leaves_the_line_leaves_no_slot_behind() {
-    check(|| {
+    loom::model(|| {
         let limit = exhausted();
         assert!(!limit.try_get(pwq(1)));
         let leaver = {
@@ -82,7 +105,7 @@ fn hand_over_all(limit: &NodeLimit) -> Vec<PwqRef> {
 /// The limit is raised while somebody asks for a slot: he takes the new one or is handed it.
 #[test]
 fn a_new_slot_is_taken_or_handed_over() {
-    check(|| {
+    loom::model(|| {
         let limit = exhausted();
         let taker = taker(&limit, 1);
         limit.set_max(2);
@@ -96,7 +119,7 @@ fn a_new_slot_is_taken_or_handed_over() {
 /// free.
 #[test]
 fn a_new_slot_and_one_that_comes_back() {
-    check(|| {
+    loom::model(|| {
         let limit = exhausted();
         assert!(!limit.try_get(pwq(1)));
         let giver = {
@@ -116,7 +139,7 @@ fn a_new_slot_and_one_that_comes_back() {
 /// wanted: afterwards whoever waited has it.
 #[test]
 fn a_slot_survives_a_frost() {
-    check_three(|| {
+    model_of_three(|| {
         let limit = exhausted();
         let taker = taker(&limit, 1);
         let giver = {

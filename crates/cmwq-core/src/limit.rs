@@ -1,0 +1,318 @@
+//! `max_active` of queues whose pools share it: split over NUMA nodes, and the pools of one node
+//! share that node's part (`wq_node_nr_active`).
+//!
+//! [`Limits`] is what a queue allows and how it is split. [`NodeLimit`] is one node's part: a count
+//! that is taken and given back without a lock while nobody waits for it, and a line of those who
+//! wait. The memory is the driver's ([`NodeMemory`]), the protocol is here.
+//!
+//! | taker | giver |
+//! |---|---|
+//! | 1. stand in line, say that somebody waits | 1. give the slot back |
+//! | 2. fence | 2. fence |
+//! | 3. try once more to take a slot | 3. does somebody wait? then hand him a slot |
+//!
+//! Where the kernel frees a slot and lets the waiter race for it, a slot here is *handed over*:
+//! [`NodeSlots::put`] returns the pwq that now owns the slot, so nothing can be lost between the
+//! two pools' locks.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+use core::ops::DerefMut;
+
+use crate::consts::WQ_DFL_MIN_ACTIVE;
+use crate::ids::PwqRef;
+pub use crate::sync::AtomicU64;
+use crate::sync::{Ordering, fenced_load, in_order, seq_cst_fence, without};
+
+/// How a pool reaches the limit it shares with other pools: a [`NodeLimit`].
+pub trait NodeSlots: Send + Sync + fmt::Debug {
+    /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned. No
+    /// queue jumping: while others wait, the caller waits behind them.
+    fn try_get(&self, who: PwqRef) -> bool;
+    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
+    /// or it has kept fewer than its turn since it gave one back; and the limit is not exceeded.
+    /// `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        let _ = (is_waiting, kept);
+        false
+    }
+    /// Gives a slot back; `Some(pwq)`: the slot now belongs to that pwq, see
+    /// [`PoolState::grant`](crate::PoolState::grant).
+    fn put(&self) -> Option<PwqRef>;
+    /// Takes `who` out of the line. `false`: it is not in it, because a slot was given to it that
+    /// it does not know of yet. An implementation that cannot do it may say `false`; then a pwq
+    /// that waits for a slot it no longer needs cannot be removed before it gets one.
+    fn leave(&self, _who: PwqRef) -> bool {
+        false
+    }
+}
+
+/// The pwqs that wait for a slot, first come first.
+pub type Line = VecDeque<PwqRef>;
+
+/// The numbers of a [`NodeLimit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Items admitted now.
+    Nr,
+    /// The limit. One thread at a time writes it.
+    Max,
+    /// How many stand in the line.
+    NrWaiting,
+}
+
+/// The memory of a [`NodeLimit`], as a driver has it: numbers where tools see them, and a line
+/// under a lock.
+pub trait NodeMemory: Send + Sync + fmt::Debug {
+    /// One of the numbers.
+    fn count(&self, which: Count) -> &AtomicU64;
+    /// The line. Lock: LN, inside of a pool's.
+    fn line(&self) -> impl DerefMut<Target = Line>;
+}
+
+/// One node's share of a queue's `max_active`.
+#[derive(Debug, Default)]
+pub struct NodeLimit<M>(M);
+
+impl<M: NodeMemory> NodeLimit<M> {
+    #[inline]
+    fn count(&self, which: Count) -> &AtomicU64 {
+        self.0.count(which)
+    }
+
+    /// A node that admits `max` items, in memory that is all zero.
+    pub fn new(max: u32, memory: M) -> Self {
+        // ORDERING: no pairing: nobody knows it yet.
+        memory.count(Count::Max).store(max.into(), Ordering::Relaxed);
+        Self(memory)
+    }
+
+    /// Items admitted now.
+    #[must_use]
+    pub fn nr(&self) -> u32 {
+        // ORDERING: no pairing: a number to look at.
+        self.count(Count::Nr).load(Ordering::Relaxed) as u32
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn max(&self) -> u32 {
+        // ORDERING: no pairing: a number to look at.
+        self.count(Count::Max).load(Ordering::Relaxed) as u32
+    }
+
+    /// The pwqs that wait for a slot, first come first.
+    #[must_use]
+    pub fn waiting(&self) -> Line {
+        self.0.line().clone()
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
+        let max = self.count(Count::Max).load(Ordering::Relaxed);
+        let taken =
+            self.count(Count::Nr).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| {
+                (nr < max).then_some(nr + 1)
+            });
+        taken.is_ok()
+    }
+
+    /// Changes the limit. After it was raised, whoever waits is to be [given](Self::hand_over) the
+    /// new slots: one who stands in line before that is found there, one who comes later tries once
+    /// more under the line's lock and finds the new limit.
+    pub fn set_max(&self, max: u32) {
+        // ORDERING: no pairing of its own: the line's lock, which `hand_over` takes after this,
+        // brings it to those who stand in line later.
+        self.count(Count::Max).store(max.into(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn wait(&self, who: PwqRef) -> bool {
+        let mut line = self.0.line();
+        debug_assert!(!line.contains(&who), "{who:?} waits twice");
+        line.push_back(who);
+        // ORDERING: the fence pairs with the one in `put`.
+        self.count(Count::NrWaiting).fetch_add(1, Ordering::Relaxed);
+        seq_cst_fence("limit_wait");
+        if line.len() > 1 || !self.take() {
+            return false;
+        }
+        line.pop_back();
+        self.count(Count::NrWaiting).fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives a free slot to the first in line, who then owns it.
+    #[cold]
+    #[must_use]
+    pub fn hand_over(&self) -> Option<PwqRef> {
+        // A look at the count instead would miss who is just about to wait.
+        let is_empty = || self.count(Count::NrWaiting).load(Ordering::Relaxed) == 0;
+        if without("limit_hand_over.lock") && is_empty() {
+            return None;
+        }
+        let mut line = self.0.line();
+        if line.is_empty() || !self.take() {
+            return None;
+        }
+        self.count(Count::NrWaiting).fetch_sub(1, Ordering::Relaxed);
+        line.pop_front()
+    }
+}
+
+impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
+    fn try_get(&self, who: PwqRef) -> bool {
+        // ORDERING: no pairing: a hint; `wait` decides under the lock.
+        let nobody_waits = self.count(Count::NrWaiting).load(Ordering::Relaxed) == 0;
+        (nobody_waits && self.take()) || self.wait(who)
+    }
+
+    fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
+        // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
+        // late.
+        let [nr, max, nr_waiting] = [Count::Nr, Count::Max, Count::NrWaiting]
+            .map(|which| self.count(which).load(Ordering::Relaxed));
+        keeps(nr as u32, max as u32, nr_waiting <= u64::from(is_waiting), kept)
+    }
+
+    fn leave(&self, who: PwqRef) -> bool {
+        let mut line = self.0.line();
+        let Some(at) = line.iter().position(|&pwq| pwq == who) else { return false };
+        line.remove(at);
+        self.count(Count::NrWaiting).fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    fn put(&self) -> Option<PwqRef> {
+        // ORDERING: the two pair with the fence in `wait`.
+        let before = self.count(Count::Nr).fetch_sub(1, in_order());
+        debug_assert!(before > 0, "a slot was returned twice");
+        if self.count(Count::NrWaiting).load(fenced_load("limit_put")) == 0 {
+            return None;
+        }
+        self.hand_over()
+    }
+}
+
+/// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there are.
+/// `is_alone`: nobody else waits.
+const fn keeps(nr: u32, max: u32, is_alone: bool, kept: u32) -> bool {
+    (is_alone || kept < turn(max)) && nr <= max
+}
+
+/// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a
+/// 64th of them all. Handing one over costs two pools' locks. Who waits does so until some pwq has
+/// had its turn: at worst, until 1.6 % more of what is active has finished for each pwq that waits.
+///
+/// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does
+/// here where there are fewer than 64.
+const fn turn(max: u32) -> u32 {
+    max / 64
+}
+
+/// Which pwqs of a queue its `max_active` is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each by itself: per-CPU, BH and ordered queues.
+    Each,
+    /// All together, split over the nodes: unbound and managed queues.
+    Nodes,
+    /// Each by itself, and all together have a second limit.
+    Total(u32),
+}
+
+/// What a queue allows itself. Lock: WQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    sharing: Sharing,
+    max_active: u32,
+    min_active: u32,
+}
+
+impl Limits {
+    /// With the usual `min_active`, of a queue with this `max_active`.
+    #[must_use]
+    pub const fn new(sharing: Sharing, max_active: u32) -> Self {
+        let min_active =
+            if max_active < WQ_DFL_MIN_ACTIVE { max_active } else { WQ_DFL_MIN_ACTIVE };
+        Self { sharing, max_active, min_active }
+    }
+
+    /// The limit as it was asked for.
+    #[must_use]
+    pub const fn max_active(&self) -> u32 {
+        self.max_active
+    }
+
+    /// What each node has at least.
+    #[must_use]
+    pub const fn min_active(&self) -> u32 {
+        self.min_active
+    }
+
+    /// KERNEL: `workqueue_set_max_active` — same: the lower limit gives way.
+    pub fn set_max_active(&mut self, max_active: u32) {
+        self.max_active = max_active;
+        self.min_active = self.min_active.min(max_active);
+    }
+
+    /// KERNEL: `workqueue_set_min_active` — same.
+    pub fn set_min_active(&mut self, min_active: u32) {
+        self.min_active = min_active.min(self.max_active);
+    }
+
+    /// Whether pools have a [`NodeLimit`] in common.
+    #[must_use]
+    pub const fn are_shared(&self) -> bool {
+        !matches!(self.sharing, Sharing::Each)
+    }
+
+    /// Whether `max_active` is split over nodes.
+    #[must_use]
+    pub const fn is_split(&self) -> bool {
+        matches!(self.sharing, Sharing::Nodes)
+    }
+
+    /// The limit of each pwq by itself. A frozen queue admits nothing.
+    #[must_use]
+    pub const fn own(&self, is_frozen: bool) -> u32 {
+        match (self.sharing, is_frozen) {
+            (Sharing::Nodes, _) => u32::MAX,
+            (_, true) => 0,
+            (_, false) => self.max_active,
+        }
+    }
+
+    /// The limit that the pwqs of a node have in common, which has `here` of the `total` CPUs of
+    /// the queue; without `here` those of pods that lie in no single node, which have it whole. A
+    /// frozen queue admits nothing.
+    ///
+    /// KERNEL: `wq_update_node_max_active` — same; a `Sharing::Total` is ours.
+    #[must_use]
+    pub const fn share(&self, is_frozen: bool, here: Option<u32>, total: u32) -> u32 {
+        match (is_frozen, self.sharing, here) {
+            (true, ..) => 0,
+            (_, Sharing::Total(all), _) => all,
+            (_, _, None) => self.max_active,
+            (_, _, Some(here)) => part(self.max_active, self.min_active, here, total),
+        }
+    }
+}
+
+/// The part of a node with `cpus` of `total` CPUs: proportional, rounded up, within `min..=max`;
+/// with 0 CPUs it is `min`.
+pub(crate) const fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
+    let low = if min < max { min } else { max };
+    if total == 0 || cpus == 0 {
+        return low;
+    }
+    let part = ((max as u64 * cpus as u64).div_ceil(total as u64)) as u32;
+    if part < low {
+        low
+    } else if part > max {
+        max
+    } else {
+        part
+    }
+}
