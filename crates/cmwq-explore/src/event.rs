@@ -42,9 +42,11 @@ pub(crate) enum What {
     Cull,
     /// A timer expires.
     Fire,
+    /// A managed pool begins to believe that its items wait first, or stops believing it.
+    Believes,
 }
 
-const ALL: [What; 15] = [
+const ALL: [What; 16] = [
     What::Step,
     What::CreationFails,
     What::Blocked,
@@ -60,6 +62,7 @@ const ALL: [What; 15] = [
     What::Mayday,
     What::Cull,
     What::Fire,
+    What::Believes,
 ];
 
 impl Event {
@@ -124,6 +127,7 @@ impl World<'_> {
             What::Mayday => self.mayday(n as u8),
             What::Cull => self.cull(n as u8),
             What::Fire => self.fire(n as u8),
+            What::Believes => self.believe(n as u8),
         };
         self.rest_detectors();
         progress
@@ -171,6 +175,9 @@ impl World<'_> {
                 (Event::new(What::Cull, pool), Fairness::Optional),
                 (Event::new(What::CalledToLend, pool), Fairness::Optional),
             ]);
+            if self.left.beliefs > 0 {
+                out.push((Event::new(What::Believes, pool), Fairness::Optional));
+            }
         }
         for item in (0..self.timers.len()).filter(|&item| self.timers[item].is_some()) {
             out.push((Event::new(What::Fire, item), Fairness::Fair));

@@ -127,6 +127,8 @@ pub struct Faults {
     pub false_reports: u8,
     /// A worker wakes up that nobody woke.
     pub spurious_wakes: u8,
+    /// A pool begins to believe that its items wait first, or stops believing it.
+    pub beliefs: u8,
     /// An item is seen to hog its CPU.
     pub hogs: u8,
     /// A thread cannot be had.

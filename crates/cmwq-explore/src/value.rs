@@ -97,6 +97,7 @@ impl Value {
             self.op(flag);
         }
         self.bytes.extend(value.concurrency.to_le_bytes());
+        self.bytes.push(value.first_waits);
         self.listed(world, &value.worklist);
         self.bytes.push(value.pwqs.len() as u8);
         for pwq in &value.pwqs {

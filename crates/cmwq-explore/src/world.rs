@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cmwq_core::limit::{Count, Line};
+use cmwq_core::place::PoolKind;
 use cmwq_core::{
     Effects, FlushState, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
     PwqConfig, PwqRef, Rule, WorkerId, WqKey,
@@ -149,6 +150,7 @@ impl<'s> World<'s> {
             let mut config = PoolConfig::new(PoolId(n as u32), spec.concurrency(true));
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
+            config.unbinds = spec.kind == PoolKind::Managed;
             let mut core = PoolState::new(config);
             if let Some(rule) = without {
                 core.take_out(rule);

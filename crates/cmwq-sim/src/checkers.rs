@@ -10,6 +10,7 @@
 //! | `help` | work waits at a busy pod while another pod is idle, likewise |
 //! | `board` | pods look at more of each other, or of the board, than so much for each item, block and idle worker (asked at the end) |
 //! | `idle` | a worker whose wait is over waits for a CPU while another CPU is idle |
+//! | `hogs` | an item that computes holds up a per-CPU pool for longer than the threshold and some ticks |
 //! | `concurrency` | an item starts while as many workers compute as the pool has CPUs |
 //! | `reentrance` | an item runs twice at once |
 //! | `limit` | more items of a queue run than `max_active` allows |
@@ -41,6 +42,7 @@ mod conservation;
 mod delay;
 mod flush;
 mod help;
+mod hogs;
 mod idle;
 mod life;
 mod limit;
@@ -159,6 +161,7 @@ impl Watchers {
             Box::new(stall::Stall::new(plan)),
             Box::new(help::Help::new(plan)),
             Box::new(idle::Idle),
+            Box::new(hogs::Hogs::new(plan)),
             Box::new(rescue::Rescue::new(plan)),
         ];
         let thresh = config.watchdog;

@@ -224,6 +224,8 @@ pub enum Sabotage {
     IgnoreReturn,
     /// Threads do not return to a CPU that is back.
     Strand,
+    /// No item is taken for a CPU hog.
+    NeverYield,
     /// Limits are not split anew when CPUs leave or come back.
     ForgetNodes,
     /// Rescuers are never called.
@@ -242,7 +244,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 28] = [
+    pub const ALL: [(Self, &'static str); 29] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -264,6 +266,7 @@ impl Sabotage {
         (Self::IgnoreLeave, "ignore-leave"),
         (Self::IgnoreReturn, "ignore-return"),
         (Self::Strand, "strand"),
+        (Self::NeverYield, "never-yield"),
         (Self::ForgetNodes, "forget-nodes"),
         (Self::NeverRescue, "never-rescue"),
         (Self::BlindWatchdog, "blind-watchdog"),

@@ -69,6 +69,20 @@ pub(super) fn lending() -> Scope {
     }
 }
 
+/// Managed pools help each other, and begin and cease to start items at capacity.
+pub(super) fn lending_and_waiting() -> Scope {
+    let managed = PoolSpec { kind: PoolKind::Managed, ..PoolSpec::per_cpu(2) };
+    Scope {
+        name: "lending-and-waiting",
+        about: "managed pools help each other, and may believe that their items wait first",
+        pools: vec![managed, managed],
+        items: programs(&[&[WaitFor(1)], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0)]]),
+        faults: Faults { lending: true, beliefs: 1, ..NONE },
+        ..lending()
+    }
+}
+
 /// A guest's item queues itself again, and the guest's own pool has work.
 pub(super) fn lending_again() -> Scope {
     Scope {

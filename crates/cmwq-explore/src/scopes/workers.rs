@@ -164,6 +164,19 @@ pub(super) fn hotplug() -> Scope {
     }
 }
 
+/// A managed pool's items wait first, or so it believes, so its workers go on at capacity.
+pub(super) fn waiting_first() -> Scope {
+    Scope {
+        name: "waiting-first",
+        about: "a managed pool starts items at capacity while it believes that they wait first",
+        pools: vec![PoolSpec { kind: PoolKind::Managed, ..PoolSpec::per_cpu(1) }],
+        items: programs(&[&[WaitFor(1)], &[], &[WaitFor(1)]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0)]]),
+        faults: Faults { beliefs: 2, hogs: 1, culls: 1, false_reports: 1, ..NONE },
+        ..blocking()
+    }
+}
+
 /// CPUs of a managed pod go and come back.
 pub(super) fn hotplug_managed() -> Scope {
     Scope {

@@ -1,6 +1,7 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
-use cmwq_core::{Claim, Kick, Next, Rescue, RescueVisit, WorkerId};
+use cmwq_core::consts::MANY_FIRST_WAITS;
+use cmwq_core::{Claim, Kick, Nanos, Next, Rescue, RescueVisit, Waited, WorkerId};
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
 
@@ -313,6 +314,25 @@ impl World<'_> {
         let Some(view) = p.worker_view(id) else { return Progress::Blocked };
         let Some(hog) = p.worker_cpu_intensive(id, view.seq) else { return Progress::Blocked };
         self.unlock(SERVICE, pool, hog.kick);
+        Progress::Moved
+    }
+
+    /// What a pool has learnt of its items changes. In the runtime it learns from each item that
+    /// ends; what it believes depends on times that the search does not have, so here it may change
+    /// whenever it likes.
+    pub(crate) fn believe(&mut self, pool: u8) -> Progress {
+        let Some(left) = self.left.beliefs.checked_sub(1) else { return Progress::Blocked };
+        let p = &mut self.pools[usize::from(pool)].core;
+        if !p.config().unbinds {
+            return Progress::Blocked;
+        }
+        self.left.beliefs = left;
+        if p.value().first_waits >= MANY_FIRST_WAITS {
+            p.item_did_not_wait();
+        } else {
+            let at_once = Waited { before: 0, after: Nanos::MAX };
+            (0..MANY_FIRST_WAITS).for_each(|_| p.item_waited(at_once));
+        }
         Progress::Moved
     }
 

@@ -265,6 +265,9 @@ impl Engine<'_> {
     fn hogs(&mut self, tid: Tid) -> bool {
         let (cpu, seq) = (self.machine.used(tid, self.now), self.threads[tid].seq);
         let seen = Evidence { seq, cpu, now: self.now };
+        if self.config.sabotage == Some(Sabotage::NeverYield) {
+            return false;
+        }
         let (thresh, sleeps) = (self.config.hog_thresh, self.machine.threads[tid].nr_sleeps);
         thresh != 0 && self.threads[tid].hog.judge(seen, thresh, || Some(sleeps))
     }

@@ -1,6 +1,6 @@
 //! Items that use the CPU for long make room for others, as in the runtime.
 
-use cmwq_sim::config::Costs;
+use cmwq_sim::config::{Costs, Sabotage};
 use cmwq_sim::scenario::Flag;
 use cmwq_sim::script::Step;
 use cmwq_sim::{Config, Nanos};
@@ -22,6 +22,15 @@ fn a_short_item_does_not_wait_for_a_long_one() {
     // then, and at 11. The slice ends then, too.
     assert_eq!(starts(Flag::Percpu, &[LONG, SHORT]), [0, 11_000]);
     assert_eq!(starts(Flag::Managed, &[LONG, SHORT]), [0, 11_000]);
+}
+
+#[test]
+fn who_is_never_taken_for_a_hog_is_noticed() {
+    let sabotage = Some(Sabotage::NeverYield);
+    let costs = Costs { slice: Some(MS), ..Costs::default() };
+    let config = Config { costs, sabotage, ..Config::exact(1) };
+    let complaint = crate::play(Flag::Percpu, &[LONG, SHORT], config).unwrap_err().to_string();
+    assert!(complaint.contains("hogs"), "{complaint}");
 }
 
 #[test]

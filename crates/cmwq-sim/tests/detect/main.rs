@@ -8,13 +8,17 @@ mod tick;
 use cmwq_sim::config::{Detect, Faults, TickRole};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
-use cmwq_sim::{Config, Moment, Nanos, Scenario, run_scenario_under};
+use cmwq_sim::{Config, Moment, Nanos, Scenario, Violation, run_scenario_under};
 
 const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
 
 /// When works of one queue start on one CPU, where somebody looks at intervals, in microseconds.
 fn starts(flag: Flag, works: &[&[Step]], config: Config) -> Vec<Nanos> {
+    play(flag, works, config).expect("no checker complains")
+}
+
+fn play(flag: Flag, works: &[&[Step]], config: Config) -> Result<Vec<Nanos>, Violation> {
     let flags = Flags::NONE.with(flag);
     let queue = QueueSpec { name: "q".into(), flags, ..QueueSpec::default() };
     let work = |(n, script): (usize, &&[Step])| WorkSpec {
@@ -27,9 +31,9 @@ fn starts(flag: Flag, works: &[&[Step]], config: Config) -> Vec<Nanos> {
     let scenario = Scenario { cpus: 1, workqueues: vec![queue], works };
     let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
     let config = Config { detect, ..config };
-    let timeline = run_scenario_under(&scenario, &config).expect("no checker complains");
+    let timeline = run_scenario_under(&scenario, &config)?;
     let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
-    starts.map(|event| event.t / US).collect()
+    Ok(starts.map(|event| event.t / US).collect())
 }
 
 /// The same for a per-CPU queue, if no report ever comes.

@@ -1,0 +1,167 @@
+//! Nobody holds up a per-CPU pool for good: while work waits that could start there, an item that
+//! computes without sleeping is found within the threshold and some ticks, and another one starts
+//! beside it.
+//!
+//! Looked at when the item blocks or ends: how much CPU time has it used since something last
+//! happened in its pool that could have let another one start?
+
+use super::waiting::Waiting;
+use super::{Checker, World};
+use crate::Nanos;
+use crate::config::TickRole;
+use crate::event::{Event, PoolNo, Runner, What, WorkerNo};
+use crate::places::PoolKind;
+use crate::plan::Plan;
+use crate::scenario::Flag;
+
+/// Ticks until a look begins to measure, until it has measured enough, and until it comes again.
+const TICKS: Nanos = 3;
+/// Whoever is woken then waits for the CPU.
+const SLICES: Nanos = 2;
+
+/// An item that runs.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    worker: WorkerNo,
+    /// What its thread had used of the CPU when the hold began, or it began to run.
+    used: Nanos,
+}
+
+#[derive(Debug)]
+pub(super) struct Hogs {
+    waiting: Waiting,
+    /// By queue, whether its items count as running.
+    counts: Vec<bool>,
+    /// By worker, its own pool.
+    homes: Vec<PoolNo>,
+    /// By group, its pool. Groups of per-CPU queues have one.
+    groups: Vec<PoolNo>,
+    /// By pool, what runs there.
+    runs: Vec<Vec<Run>>,
+    /// By pool, whether work waited that could start when something last happened there.
+    is_held: Vec<bool>,
+}
+
+impl Hogs {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            waiting: Waiting::new(plan),
+            counts: plan.queues.iter().map(|q| !q.flags.has(Flag::CpuIntensive)).collect(),
+            homes: Vec::new(),
+            groups: Vec::new(),
+            runs: Vec::new(),
+            is_held: Vec::new(),
+        }
+    }
+
+    /// Rescuers have none.
+    fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
+        self.homes.get(worker).copied().filter(|&home| home != PoolNo::MAX)
+    }
+
+    fn runs(&mut self, pool: PoolNo) -> &mut Vec<Run> {
+        if self.runs.len() <= pool {
+            self.runs.resize(pool + 1, Vec::new());
+            self.is_held.resize(pool + 1, false);
+        }
+        &mut self.runs[pool]
+    }
+
+    /// Something happened in the pool: what runs there is measured from now on.
+    fn restart(&mut self, t: Nanos, pool: PoolNo, world: &World<'_>) {
+        for run in self.runs(pool) {
+            run.used = world.machine.used(run.worker - 1, t);
+        }
+    }
+
+    fn begins(&mut self, t: Nanos, runner: Runner, world: &World<'_>) {
+        let Some(home) = self.home(runner.worker) else { return };
+        let used = world.machine.used(runner.worker - 1, t);
+        self.runs(home).push(Run { worker: runner.worker, used });
+    }
+
+    fn ends(&mut self, t: Nanos, runner: Runner, world: &World<'_>) -> Result<(), String> {
+        let Some(home) = self.home(runner.worker) else { return Ok(()) };
+        let runs = self.runs(home);
+        let Some(at) = runs.iter().position(|run| run.worker == runner.worker) else {
+            return Ok(());
+        };
+        let run = runs.swap_remove(at);
+        let used = world.machine.used(run.worker - 1, t) - run.used;
+        // Without a tick, reports are all there is.
+        let Some(longest) = world.config.detect.tick.map(TickRole::longest) else { return Ok(()) };
+        let slice = world.config.costs.slice.unwrap_or_default();
+        let most = world.config.hog_thresh + TICKS * longest + SLICES * slice;
+        if !self.is_held[home] || used <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "worker {} computed for {used} ns while work waited at pool {home}: {most} at most",
+            run.worker
+        ))
+    }
+}
+
+impl Checker for Hogs {
+    fn name(&self) -> &'static str {
+        "hogs"
+    }
+
+    fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
+        let config = world.config;
+        // Without time slices a worker that computes keeps its CPU in any case.
+        let is_sliced = config.costs.slice.is_some();
+        if config.hog_thresh == 0 || !is_sliced || !config.detection_is_exact() {
+            return Ok(());
+        }
+        let t = event.t;
+        match event.what {
+            What::WorkerMade(pool, worker) => {
+                if self.homes.len() <= worker {
+                    self.homes.resize(worker + 1, PoolNo::MAX);
+                }
+                self.homes[worker] = pool;
+                self.restart(t, pool, world);
+            }
+            What::WorkerWanted(pool) | What::CreateFailed(pool) | What::WorkerLeft(pool, _) => {
+                self.restart(t, pool, world);
+            }
+            What::CpuLeft(_) | What::CpuReturned(_) => {
+                (0..self.runs.len()).for_each(|pool| self.restart(t, pool, world));
+            }
+            What::Started(what, site, runner) => {
+                self.restart(t, site.pool, world);
+                let is_home = self.home(runner.worker) == Some(site.pool);
+                let is_per_cpu = matches!(world.gauges[site.pool].kind, PoolKind::Cpu(_));
+                if is_home && is_per_cpu && self.counts[what.queue] {
+                    self.begins(t, runner, world);
+                }
+            }
+            What::Queued(_, site) => {
+                if self.groups.len() <= site.group {
+                    self.groups.resize(site.group + 1, site.pool);
+                }
+                self.groups[site.group] = site.pool;
+            }
+            What::Slept(_, runner) | What::Finished(_, runner) => self.ends(t, runner, world)?,
+            What::Woke(what, runner) if self.counts[what.queue] => {
+                let home = self.home(runner.worker);
+                let kind = home.and_then(|home| world.gauges.get(home)).map(|gauge| gauge.kind);
+                if matches!(kind, Some(PoolKind::Cpu(_))) {
+                    self.begins(t, runner, world);
+                }
+            }
+            _ => {}
+        }
+        self.waiting.observe(event);
+        for group in self.waiting.take_changed() {
+            let Some(&pool) = self.groups.get(group) else { continue };
+            let holds = !self.waiting.ready_at(pool).is_empty();
+            self.runs(pool);
+            if std::mem::replace(&mut self.is_held[pool], holds) != holds {
+                self.restart(t, pool, world);
+            }
+        }
+        Ok(())
+    }
+}
