@@ -194,6 +194,7 @@ impl DelayedItem {
     }
 
     /// As [`take_timer`](Self::take_timer), for an item that is not going to that queue.
+    #[inline]
     pub(crate) fn cancel_timer(&self, runtime: &Runtime) -> bool {
         // SAFETY: under the lock, and counted until now.
         let last = || unsafe { self.route().parts().0.sub(1) };

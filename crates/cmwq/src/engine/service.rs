@@ -183,6 +183,7 @@ impl Service {
     /// # Safety
     /// As for [`Wheel::arm`](cmwq_core::Wheel::arm) and [`TimersHandle::add`], for a timer of a
     /// delayed item with that route.
+    #[inline]
     pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
         let delay = delay
             .as_secs()
@@ -211,6 +212,7 @@ impl Service {
     ///
     /// # Safety
     /// As for [`Wheel::cancel`](cmwq_core::Wheel::cancel).
+    #[inline]
     pub(crate) unsafe fn disarm<T>(
         &self,
         timer: NonNull<Timer>,

@@ -5,7 +5,9 @@
 //! said of a call of the program's is said each time, and kept once with a count: a program that
 //! repeats its mistake for ever must not need memory for it.
 
-use crate::os::sync::plain::{AtomicU32, Mutex, MutexGuard, Ordering, PoisonError};
+use crate::os::sync::plain::{AtomicU32, Mutex, Ordering};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::os::sync::plain::{MutexGuard, PoisonError};
 use std::fmt;
 use std::panic::Location;
 
