@@ -49,8 +49,11 @@
 //! the notices about what is degraded; a program with privileges of its own (set-user-ID, file
 //! capabilities) reads no variable. A function that does not return, because C code in it ends the
 //! thread or a C++ exception leaves it, ends the process with a word. After `fork` the child has
-//! fresh pools behind the same handles, and the parent's items stay the parent's. The process may
-//! end at any time; [`shutdown`] is for those who want to leave nothing running.
+//! fresh pools behind the same handles, and the parent's items stay the parent's; this library
+//! makes its threads there without `std::thread`, and so should the program: if another thread of
+//! the parent was about to begin or end at the fork, a lock of Rust's library is held in the child
+//! for ever, and [`std::thread::spawn`] hangs. The process may end at any time; [`shutdown`] is for
+//! those who want to leave nothing running.
 //!
 //! # Features
 //!
