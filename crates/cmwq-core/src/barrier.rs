@@ -59,7 +59,7 @@ impl PoolState {
             // SAFETY: (queued): the target is linked here; the barrier is (alive) by the caller's
             // promise.
             unsafe { list::insert_after(node, WorkItem::node(target)) };
-            self.pwq_add_in_flight(at.pwq, word.color());
+            self.pwq_add_barrier(at.pwq, word.color());
             return FlushTarget::Queued;
         }
         let addr = target.as_ptr() as usize;
@@ -73,7 +73,7 @@ impl PoolState {
         barrier_ref.set_queued(WorkWord::queued(at, color, true));
         // SAFETY: as above.
         unsafe { scheduled.push_front(node) };
-        self.pwq_add_in_flight(pwq, color);
+        self.pwq_add_barrier(pwq, color);
         FlushTarget::Running(id)
     }
 }

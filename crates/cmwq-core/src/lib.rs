@@ -40,6 +40,7 @@ mod ids;
 mod inbox;
 pub mod limit;
 pub mod list;
+mod periodic;
 pub mod place;
 pub mod policy;
 pub mod pool;
@@ -65,14 +66,16 @@ pub use flush::{FlushState, Start};
 pub use ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
+pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Parked,
     PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
     Waiting, WaitingItems,
 };
+pub use pool::{LIMIT_RETRY_NS, may_add_worker};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
-pub use pwq::{PwqConfig, PwqStats};
+pub use pwq::{PwqConfig, PwqStats, PwqWaiting};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;

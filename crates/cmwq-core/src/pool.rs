@@ -28,7 +28,7 @@ use crate::counts::PwqCounts;
 use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 use crate::list::List;
 use crate::policy;
-use crate::pwq::{Pwq, PwqConfig, PwqStats};
+use crate::pwq::{Pwq, PwqConfig, PwqStats, PwqWaiting};
 use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
@@ -37,6 +37,7 @@ mod activations;
 mod closing;
 mod events;
 mod footprint;
+mod headcount;
 mod hog;
 mod next;
 mod queue;
@@ -58,6 +59,7 @@ use closing::Closing;
 pub use activations::Activation;
 pub use events::Retry;
 pub use footprint::Footprint;
+pub use headcount::{LIMIT_RETRY_NS, may_add_worker};
 pub use hog::Hog;
 pub use queue::Enqueued;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
@@ -391,6 +393,17 @@ impl PoolState {
         self.pwqs.get(pwq.0).map(|p| (p.nr_active, !p.inactive.is_empty(), !p.is_idle()))
     }
 
+    /// What waits in a pwq. Linear in the number of workers.
+    #[must_use]
+    pub fn pwq_waiting(&self, pwq: PwqId) -> Option<PwqWaiting> {
+        let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.inactive);
+        let running = self.workers.iter().filter(|(_, w)| runs(w)).count() as u64;
+        let pwq = self.pwqs.get(pwq.0)?;
+        let items = u64::from(pwq.nr_items());
+        let for_limit = items.saturating_sub(pwq.nr_active.into());
+        Some(PwqWaiting { queued: items.saturating_sub(running), for_limit })
+    }
+
     /// All workers, for detectors and tools.
     pub fn workers(&self) -> impl Iterator<Item = WorkerView> + '_ {
         self.workers.iter().map(|(id, w)| self.view(WorkerId(id), w))
@@ -623,8 +636,10 @@ impl PoolState {
         &mut self.worker(id).scheduled
     }
 
-    pub(crate) fn pwq_add_in_flight(&mut self, pwq: PwqId, color: u8) {
-        self.pwq(pwq).nr_in_flight[usize::from(color)] += 1;
+    pub(crate) fn pwq_add_barrier(&mut self, pwq: PwqId, color: u8) {
+        let pwq = self.pwq(pwq);
+        pwq.nr_in_flight[usize::from(color)] += 1;
+        pwq.nr_barriers += 1;
     }
 
     pub(crate) fn pwq_count_cancelled(&mut self, pwq: PwqId) {

@@ -67,6 +67,22 @@ impl AddAssign for PwqStats {
     }
 }
 
+/// What waits in a pwq: items that were queued and not yet begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PwqWaiting {
+    /// All of them.
+    pub queued: u64,
+    /// Of these, those that a limit holds up.
+    pub for_limit: u64,
+}
+
+impl AddAssign for PwqWaiting {
+    fn add_assign(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.for_limit += other.for_limit;
+    }
+}
+
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Pwq {
@@ -78,6 +94,8 @@ pub(crate) struct Pwq {
     pub(crate) nr_in_flight: [u32; WORK_NR_COLORS as usize],
     /// Items on the worklist, scheduled or running that hold a slot.
     pub(crate) nr_active: u32,
+    /// Of those in flight, barriers.
+    pub(crate) nr_barriers: u32,
     pub(crate) max_active: u32,
     pub(crate) node: Option<Arc<dyn NodeSlots>>,
     /// In line for a slot of the node.
@@ -106,6 +124,7 @@ impl Pwq {
             flush_color: None,
             nr_in_flight: [0; WORK_NR_COLORS as usize],
             nr_active: 0,
+            nr_barriers: 0,
             max_active: config.max_active,
             node: config.node,
             node_waiting: false,
@@ -134,6 +153,11 @@ impl Pwq {
     pub(crate) fn set_active(&mut self, nr_active: u32) {
         self.nr_active = nr_active;
         self.counts.set_active(nr_active);
+    }
+
+    /// Queued or running items, without barriers.
+    pub(crate) fn nr_items(&self) -> u32 {
+        self.nr_in_flight.iter().sum::<u32>() - self.nr_barriers
     }
 
     /// Nothing queued, running or waited for.

@@ -33,6 +33,8 @@ pub struct Config {
     pub idle_timeout: Nanos,
     /// Pause after a worker could not be created.
     pub create_cooldown: Nanos,
+    /// So many workers the process may have; see [`may_add_worker`](cmwq_core::may_add_worker).
+    pub max_workers: Option<u32>,
     /// Whether an idle pod takes work from a busy one.
     pub lending: bool,
     /// Items are known to need the CPU for long, and threads outside of the pools that queue them
@@ -310,6 +312,7 @@ impl Config {
             hotplug: None,
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
+            max_workers: None,
             lending: true,
             has_long_items: false,
             placement: Placement::Nearest,

@@ -319,6 +319,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
         faults: draw_rates(rng, faults),
         idle_timeout: rng.magnitude(MS, 1_000 * MS),
         create_cooldown: rng.magnitude(100 * US, 20 * MS),
+        max_workers: None,
         sabotage: options.sabotage,
         ..Config::exact(cpus)
     }

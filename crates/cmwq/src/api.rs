@@ -1,11 +1,15 @@
 //! What programs call.
 
+pub(crate) mod awaiting;
 pub(crate) mod builder;
 pub(crate) mod closure;
+pub(crate) mod config;
 pub(crate) mod in_process;
+pub(crate) mod iter;
 pub mod legacy;
 pub(crate) mod observing;
 pub(crate) mod on_cpu;
+pub(crate) mod periodic;
 pub(crate) mod places;
 #[doc(hidden)]
 pub mod raw;
@@ -14,5 +18,6 @@ pub(crate) mod scope;
 pub(crate) mod set_param;
 pub(crate) mod shutdown;
 pub mod system;
+pub(crate) mod try_queue;
 pub(crate) mod work;
 pub(crate) mod workqueue;

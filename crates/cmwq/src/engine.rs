@@ -1,5 +1,6 @@
 //! Acts on what `cmwq-core` decides: queues, pools, workers, and the threads that serve them.
 
+pub(crate) mod account;
 pub(crate) mod attrs;
 pub(crate) mod away;
 pub(crate) mod bh;
@@ -12,6 +13,8 @@ pub(crate) mod flushing;
 pub(crate) mod fork;
 pub(crate) mod freezing;
 pub(crate) mod grab;
+pub(crate) mod headcount;
+pub(crate) mod histogram;
 pub(crate) mod invoke;
 pub(crate) mod lengths;
 pub(crate) mod limit;
@@ -28,6 +31,7 @@ pub(crate) mod runtime;
 pub(crate) mod service;
 pub(crate) mod table;
 pub(crate) mod thread;
+pub(crate) mod thread_hooks;
 pub(crate) mod timers;
 pub(crate) mod title;
 pub(crate) mod worker;

@@ -89,12 +89,16 @@ mod models;
 mod observe;
 mod os;
 
+pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
-pub use api::closure::{JoinError, JoinHandle};
+pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
+pub use api::config::Config;
 pub use api::in_process::{Execution, execute_in_process_context};
+pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
 pub use api::observing::show_one_workqueue;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
+pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
     unbound_cpumask,
@@ -106,15 +110,18 @@ pub use api::scope::{Scope, ScopedJoinHandle};
 pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
 pub use api::system;
-pub use api::work::{DelayedWork, Work, WorkId, current_work};
+pub use api::try_queue::TryQueueError;
+pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
 pub use engine::attrs::{Attrs, Sched};
 pub use engine::current::blocking;
 pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
+pub use engine::histogram::{Histogram, Times};
 pub use engine::readers::{RcuReadGuard, rcu_read_lock};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+pub use engine::thread_hooks::WorkerThread;
 pub use engine::title::set_worker_desc;
 pub use observe::control;
 pub use observe::doctor;
@@ -134,5 +141,5 @@ pub use os::error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use os::foreign;
 pub use os::notice::notices;
-pub use os::panic::set_panic_handler;
+pub use os::panic::{ItemPanic, set_item_panic_handler, set_panic_handler};
 pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};

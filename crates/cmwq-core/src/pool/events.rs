@@ -202,7 +202,7 @@ impl PoolState {
 
     /// The idle worker that idles longest of those that nobody has woken: one that was woken is
     /// about to look, and whoever woke it relies on that *(coming)*.
-    fn oldest_idle(&self) -> Option<WorkerId> {
+    pub(super) fn oldest_idle(&self) -> Option<WorkerId> {
         let mut at = self.idle_tail;
         while let Some(id) = at {
             let worker = self.workers.get(id.0)?;

@@ -210,7 +210,11 @@ impl PoolState {
                 w.sleeping = false;
             });
         }
-        self.pwq(current.pwq).counts.count_completed();
+        let pwq = self.pwq(current.pwq);
+        pwq.counts.count_completed();
+        if current.inactive {
+            pwq.nr_barriers -= 1;
+        }
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }
 

@@ -1,7 +1,8 @@
 //! Counters of pwqs.
 
 use super::support::Fixture;
-use crate::{PwqId, PwqStats};
+use crate::policy::UNMANAGED;
+use crate::{FlushTarget, PwqId, PwqStats, PwqWaiting};
 
 #[test]
 fn time_is_charged_to_the_pwq_that_used_it() {
@@ -57,4 +58,37 @@ fn a_claim_names_its_pwq() {
         assert_eq!(f.claim(b).pwq, pwq);
         let _ = f.finish(b);
     }
+}
+
+/// Items that run do not wait, and what waits for an item is none.
+#[test]
+fn what_waits_is_told_from_what_runs() {
+    let (mut f, w) = Fixture::new(UNMANAGED, 4);
+    let (a, b) = (w[3], w[2]);
+    let pwq = f.pwq(2);
+    let waits = |queued, for_limit| Some(PwqWaiting { queued, for_limit });
+    assert_eq!(f.pwq_waiting(pwq), waits(0, 0));
+    assert_eq!(f.pwq_waiting(PwqId(99)), None);
+    let [first, _, third] = [(); 3].map(|()| f.queue_new(pwq));
+    assert_eq!(f.pwq_waiting(pwq), waits(3, 1));
+    let barriers = [(); 2].map(|()| f.item());
+    assert_eq!(f.barrier(third, barriers[0]), FlushTarget::Queued);
+    assert_eq!(f.pwq_waiting(pwq), waits(3, 1));
+    let _ = f.runs(a, first);
+    assert_eq!(f.pwq_waiting(pwq), waits(2, 1));
+    assert_eq!(f.barrier(first, barriers[1]), FlushTarget::Running(a));
+    assert_eq!(f.pwq_waiting(pwq), waits(2, 1));
+    let _ = f.finish(a);
+    assert_eq!(f.pwq_waiting(pwq), waits(2, 0), "the third has the slot");
+    let _ = f.runs(a, barriers[1]);
+    assert_eq!(f.pwq_waiting(pwq), waits(2, 0));
+    let _ = f.finish(a);
+    for _ in 0..2 {
+        let _ = f.claim(b);
+        let _ = f.finish(b);
+    }
+    assert_eq!(f.pwq_waiting(pwq), waits(0, 0), "also with a barrier left");
+    let _ = f.runs(b, barriers[0]);
+    let _ = f.finish(b);
+    assert_eq!(f.pwq_waiting(pwq), waits(0, 0));
 }

@@ -1,6 +1,6 @@
 //! Workers come and go: creation by managers and from outside, failures and retries, culling.
 
-use cmwq_core::{Retry, WorkerId};
+use cmwq_core::{Retry, WorkerId, may_add_worker};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode};
@@ -90,9 +90,14 @@ impl Engine<'_> {
     /// Makes the thread, or fails to. `true`: it is there.
     fn create(&mut self, pool: PoolNo, creation: Creation, manager: Option<WorkerId>) -> bool {
         self.gauges[pool].creating -= 1;
-        if self.creation_fails() {
+        let is_refused = self.is_refused(pool);
+        if is_refused || self.creation_fails() {
             let core = &mut self.pools.list[pool].core;
-            core.create_failed(creation.id, manager, self.now);
+            if is_refused {
+                core.create_refused(creation.id, manager, self.now);
+            } else {
+                core.create_failed(creation.id, manager, self.now);
+            }
             let retry_at = core.create_retry_at();
             self.check_pool(pool);
             // It counted as busy while it was in the making, and busy workers excuse idle ones.
@@ -101,6 +106,9 @@ impl Engine<'_> {
             self.plan_mayday(pool);
             self.plan_retry(retry_at.unwrap_or(self.now));
             self.dismiss_if_closed(pool);
+            if is_refused {
+                self.yield_for(pool);
+            }
             return false;
         }
         self.introduce(pool, creation.id, manager);
@@ -120,6 +128,28 @@ impl Engine<'_> {
         self.plan_cull(pool);
         self.kick(pool, kick);
         self.dismiss_if_closed(pool);
+    }
+
+    /// Whether the process has as many workers as it may, and this pool has one.
+    fn is_refused(&self, pool: PoolNo) -> bool {
+        let Some(max) = self.config.max_workers else { return false };
+        let of_process = self.gauges.iter().map(|gauge| gauge.nr_workers).sum();
+        // One is in the making.
+        let of_pool = self.pools.list[pool].core.nr_staying() - 1;
+        !may_add_worker(of_process, max, of_pool)
+    }
+
+    /// Another pool lets an idle worker go, if one has any to spare.
+    fn yield_for(&mut self, refused: PoolNo) {
+        for pool in (0..self.pools.list.len()).filter(|&pool| pool != refused) {
+            let Some(id) = self.pools.list[pool].core.yield_one() else { continue };
+            self.check_pool(pool);
+            self.gauges[pool].leaving += 1;
+            if let Some(tid) = self.pools.list[pool].thread(id) {
+                self.unpark(tid);
+            }
+            return;
+        }
     }
 
     fn creation_fails(&mut self) -> bool {

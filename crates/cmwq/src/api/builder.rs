@@ -3,6 +3,7 @@
 use cmwq_core::consts;
 
 use crate::api::workqueue::{Workqueue, check_attrs};
+use crate::engine::account::Account;
 use crate::engine::attrs::{Attrs, Sched};
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
@@ -28,6 +29,8 @@ pub struct Builder {
     sysfs: bool,
     max_active: u32,
     total: Option<u32>,
+    max_queued: Option<u32>,
+    sample_every: u32,
     attrs: Option<Attrs>,
 }
 
@@ -50,6 +53,8 @@ impl Builder {
             sysfs: false,
             max_active: 0,
             total: None,
+            max_queued: None,
+            sample_every: 0,
             attrs: None,
         }
     }
@@ -247,6 +252,28 @@ impl Builder {
         self
     }
 
+    /// How many closures may wait on the queue, queued and not yet begun: more are given back by
+    /// [`try_queue`](Workqueue::try_queue). [`queue`](Workqueue::queue) never fails nor waits: what
+    /// it queues counts, and may go beyond. Closures with a delay, and reusable items, do not
+    /// count. 0 lets `try_queue` queue nothing.
+    ///
+    /// It costs each closure of the queue two changes of a counter that all CPUs share.
+    pub fn max_queued(mut self, max_queued: u32) -> Self {
+        self.max_queued = Some(max_queued);
+        self
+    }
+
+    /// Notes for every `every`-th closure how long it waited and ran, for [`Workqueue::times`] and
+    /// [`Stats::oldest`](crate::Stats::oldest): 1 for all of them, 0, the default, for none. Not
+    /// for closures with a delay, nor for reusable items.
+    ///
+    /// It costs each closure a change of a counter that all CPUs share, and each one that is noted
+    /// reads the clock three times. The queue takes some 4 KiB more.
+    pub fn sample_times(mut self, every: u32) -> Self {
+        self.sample_every = every;
+        self
+    }
+
     /// Makes the queue.
     ///
     /// # Errors
@@ -284,7 +311,7 @@ impl Builder {
         if let Some(attrs) = attrs.filter(|attrs| *attrs != wq.default_attrs()) {
             wq.set_first_attrs(attrs);
         }
-        let handle = Handle::new(wq);
+        let handle = Handle::new(wq, Account::new(self.max_queued, self.sample_every));
         if spec.mem_reclaim {
             Rescuer::start(handle.wq()).map_err(|error| {
                 Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)

@@ -15,11 +15,15 @@ use std::task::Waker;
 
 use cmwq_core::WorkItem;
 
+use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
+use crate::engine::grab::Target;
 use crate::engine::worker::guarded;
-use crate::observe::symbol::closures;
+use crate::engine::wq::{Queueing, Wq};
+use crate::observe::symbol::{self, closures};
 use crate::os::panic;
 
+mod abort;
 mod handle;
 mod join_error;
 mod memory;
@@ -27,6 +31,7 @@ mod state;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
+pub use abort::AbortOnDrop;
 pub use handle::JoinHandle;
 pub use join_error::JoinError;
 pub(crate) use state::{End, Found, State};
@@ -72,6 +77,9 @@ struct Shape {
     body: usize,
     /// Of item and packet. Only those of models have anything to drop when they are done with.
     drop: unsafe fn(NonNull<u8>),
+    /// Of the function, for who has taken the closure back. Nothing of the user's unwinds from it.
+    drop_func: unsafe fn(NonNull<u8>),
+    is_delayed: bool,
 }
 
 impl Shape {
@@ -87,15 +95,58 @@ impl Shape {
         // SAFETY: taken with this layout.
         unsafe { memory::give(whole, self.layout) };
     }
+
+    /// What cancelling has to take off a queue or a timer.
+    ///
+    /// # Safety
+    /// `whole` must be a closure of this shape, which is there as long as the result is used.
+    unsafe fn target<'a>(&self, whole: NonNull<u8>) -> Target<'a> {
+        // SAFETY: the item is the first of the members, it is changed only by way of cells; and the
+        // caller's promise.
+        unsafe {
+            if self.is_delayed {
+                Target::Delayed(whole.cast::<DelayedItem>().as_ref())
+            } else {
+                Target::Work(whole.cast::<WorkItem>().as_ref())
+            }
+        }
+    }
 }
 
-impl<I, F, T> Closure<I, F, T> {
+/// What a closure's item can be.
+trait Item {
+    const IS_DELAYED: bool;
+}
+
+impl Item for WorkItem {
+    const IS_DELAYED: bool = false;
+}
+
+impl Item for DelayedItem {
+    const IS_DELAYED: bool = true;
+}
+
+impl<I: Item, F, T> Closure<I, F, T> {
     const SHAPE: Shape = Shape {
         layout: Layout::new::<Self>(),
         packet: offset_of!(Self, packet),
         body: offset_of!(Self, body),
         drop: Self::drop,
+        drop_func: Self::drop_func,
+        is_delayed: I::IS_DELAYED,
     };
+
+    /// # Safety
+    /// `whole` must be a closure of this type, the caller's alone, that has not run. To be called
+    /// once.
+    unsafe fn drop_func(whole: NonNull<u8>) {
+        #[cfg(feature = "tracing")]
+        drop(crate::observe::trace::callers::leave(whole.as_ptr().cast()));
+        let run = Run(whole.cast::<Self>());
+        // SAFETY: the caller has it in the run's place.
+        let func = unsafe { run.take_func() };
+        guarded(|| drop(func));
+    }
 
     /// # Safety
     /// `whole` must be a closure of this type, which nobody touches any more.
@@ -128,7 +179,7 @@ impl<I, F, T> Closure<I, F, T> {
 struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 
 /// The function of a closure's item.
-unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+unsafe extern "C" fn run<I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
     closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
@@ -144,7 +195,9 @@ unsafe extern "C" fn run<I, F: FnOnce() -> T, T>(item: *mut WorkItem) {
 ///
 /// # Safety
 /// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
-unsafe fn refuse<I, F, T>(item: NonNull<Closure<I, F, T>>) {
+unsafe fn refuse<I: Item, F, T>(item: NonNull<Closure<I, F, T>>) {
+    #[cfg(feature = "tracing")]
+    drop(crate::observe::trace::callers::leave(item.as_ptr().cast()));
     let run = Run(item);
     // SAFETY: the first and only time: this is in the run's place.
     let func = unsafe { run.take_func() };
@@ -170,7 +223,7 @@ pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
     unsafe { refuse::<DelayedItem, F, T>(item.cast()) };
 }
 
-impl<I, F, T> Run<I, F, T> {
+impl<I: Item, F, T> Run<I, F, T> {
     fn packet(&self) -> &Packet {
         // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
         unsafe { &(*self.0.as_ptr()).packet }
@@ -215,7 +268,7 @@ impl<I, F, T> Run<I, F, T> {
     unsafe fn end_alone(self, outcome: Outcome<T>) {
         // The memory is kept until user code is through with: an item of the same function at the
         // same place would be taken for this one, and wait for its end.
-        guarded(|| outcome.unjoined());
+        guarded(|| outcome.unjoined(Origin::Here));
         // SAFETY: the caller's promise.
         unsafe { self.free() };
     }
@@ -283,9 +336,11 @@ impl<T> Outcome<T> {
     }
 
     /// Nobody will join: a panic goes to the handler, a value is dropped.
-    fn unjoined(self) {
+    fn unjoined(self, origin: Origin) {
         match self {
-            Self::Panicked(payload) => guarded(move || panic::handle(&*payload)),
+            Self::Panicked(payload) => {
+                guarded(move || panic::handle(&*payload, || origin.describe()))
+            }
             outcome => drop(outcome),
         }
     }
@@ -297,6 +352,40 @@ impl<T> Outcome<T> {
             Self::Refused => Err(JoinError::refused()),
         }
     }
+}
+
+/// Where a panic that nobody joins comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// The calling thread runs the item.
+    Here,
+    /// It has ended before, somewhere: its function.
+    Elsewhere(usize),
+}
+
+impl Origin {
+    pub(crate) fn describe(self) -> panic::Origin {
+        let (queue, func) = match self {
+            Self::Here => current::running().unzip(),
+            Self::Elsewhere(func) => (None, Some(func)),
+        };
+        panic::Origin { queue, function: func.map(symbol::short) }
+    }
+}
+
+/// Queues a closure on a queue of the library's own.
+pub(crate) fn queue_on<F, T>(wq: &Wq, func: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = item(func);
+    // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
+    if unsafe { wq.queue_item(None, item) } == Queueing::Refused {
+        // SAFETY: made above, and not queued.
+        unsafe { refuse_item::<F, T>(item) };
+    }
+    handle
 }
 
 /// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be
@@ -325,7 +414,7 @@ where
 #[inline]
 fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
 where
-    I: Send + Sync + 'static,
+    I: Item + Send + Sync + 'static,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {

@@ -1,6 +1,7 @@
 //! What a program asks about its own queues.
 
 use super::workqueue::Workqueue;
+use crate::engine::histogram::Times;
 use crate::observe::show;
 use crate::observe::stats::Stats;
 
@@ -17,7 +18,20 @@ impl Workqueue {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::new(self.wq().stats())
+        let waiting = self.wq().waiting();
+        Stats {
+            queued: waiting.queued,
+            waiting_for_limit: waiting.for_limit,
+            oldest: self.handle().account().and_then(|account| account.oldest()),
+            ..Stats::new(self.wq().stats())
+        }
+    }
+
+    /// How long sampled closures waited and ran. `None`: the queue was not built with
+    /// [`sample_times`](crate::Builder::sample_times). Takes no lock, and copies some 4 KiB.
+    #[must_use]
+    pub fn times(&self) -> Option<Times> {
+        self.handle().account().and_then(|account| account.times())
     }
 
     /// Whether items that were queued for `cpu`, or from here, wait because as many as `max_active`

@@ -1,5 +1,6 @@
 //! Parameters by name, from within the program: what `CMWQ_PARAMS` does from outside.
 
+use crate::detect::method::Detect;
 use crate::engine::params::Params;
 use crate::engine::params::early::lock_early;
 use crate::engine::runtime::Runtime;
@@ -75,4 +76,28 @@ pub fn param(name: &str) -> Option<String> {
             doctor::param_text(&params, name)
         }
     }
+}
+
+/// Sets several parameters, and whatever `then` does, before the parameters are read. Once.
+pub(crate) fn configure(
+    settings: Vec<(&'static str, String)>,
+    detect: Option<Detect>,
+    then: impl FnOnce(),
+) -> Result<(), Error> {
+    let mut tried = Params::default();
+    for (name, value) in &settings {
+        tried.set(name, value).map_err(Error::invalid)?;
+    }
+    let mut early = lock_early();
+    if early.were_read || early.is_configured {
+        return Err(Error::unavailable(
+            "a configuration is installed once, before the library is first used",
+        ));
+    }
+    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
+    early.settings.extend(settings);
+    early.detect = detect;
+    early.is_configured = true;
+    then();
+    Ok(())
 }

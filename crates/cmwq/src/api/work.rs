@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cmwq_core::{WorkFn, WorkItem};
 
+use crate::api::closure::Origin;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Busy};
@@ -18,7 +19,7 @@ use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::observe::symbol::closures;
 use crate::os::panic;
-use crate::os::sync::Arc;
+use crate::os::sync::{Arc, Weak};
 
 /// An item that can be queued again and again, without an allocation each time.
 ///
@@ -53,6 +54,31 @@ pub struct Work(Arc<Embedded<WorkItem>>);
 #[doc(alias = "delayed_work")]
 pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
 
+/// A [`Work`] that is not kept in being: for functions that know their own item; see
+/// [`Work::new_cyclic`].
+#[derive(Clone)]
+pub struct WeakWork(Weak<Embedded<WorkItem>>);
+
+impl WeakWork {
+    /// The item. `None`: it is gone; an item that is pending or running is not.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Work> {
+        self.0.upgrade().map(Work)
+    }
+}
+
+/// A [`DelayedWork`] that is not kept in being; see [`Work::new_cyclic`].
+#[derive(Clone)]
+pub struct WeakDelayedWork(Weak<Embedded<DelayedItem>>);
+
+impl WeakDelayedWork {
+    /// The item. `None`: it is gone; an item that is pending or running is not.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<DelayedWork> {
+        self.0.upgrade().map(DelayedWork)
+    }
+}
+
 /// `I` is a `WorkItem`, a `DelayedItem` or an `RcuItem`; each begins with the work item.
 #[repr(C)]
 pub(crate) struct Embedded<I> {
@@ -74,7 +100,7 @@ unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem
     // SAFETY: by the caller's promise it is an `F`.
     let func = unsafe { &*(&raw const *work.func).cast::<F>() };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(func)) {
-        guarded(move || panic::handle(&*payload));
+        guarded(move || panic::handle(&*payload, || Origin::Here.describe()));
     }
     // If it is the last reference, the user's closure is dropped here and must not unwind either.
     if let Some(last) = Arc::into_inner(work) {
@@ -89,6 +115,17 @@ impl<I> Embedded<I> {
         F: Fn() + Send + Sync + 'static,
     {
         Arc::new(Self { item: item(run::<I, F>), func: Box::new(func) })
+    }
+
+    /// As [`make`](Self::make), with a closure that knows the item.
+    fn make_cyclic<F>(
+        item: impl FnOnce(WorkFn) -> I,
+        func: impl FnOnce(&Weak<Self>) -> F,
+    ) -> Arc<Self>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Arc::new_cyclic(|me| Self { item: item(run::<I, F>), func: Box::new(func(me)) })
     }
 
     /// A pointer with one strong reference for the run.
@@ -252,6 +289,45 @@ impl Work {
         Self(Embedded::make(WorkItem::new, func))
     }
 
+    /// An idle item whose function knows it, to queue it again or to cancel it. `make` is called
+    /// once, with a handle that does not keep the item in being: in the function it can always be
+    /// upgraded, in `make` not yet.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let left = Arc::new(AtomicU32::new(3));
+    /// let work = cmwq::Work::new_cyclic(|me| {
+    ///     let (me, wq, left) = (me.clone(), wq.clone(), Arc::clone(&left));
+    ///     move || {
+    ///         if left.fetch_sub(1, Ordering::Relaxed) > 1
+    ///             && let Some(me) = me.upgrade()
+    ///         {
+    ///             wq.queue_work(&me);
+    ///         }
+    ///     }
+    /// });
+    /// wq.queue_work(&work);
+    /// wq.drain();
+    /// assert_eq!(left.load(Ordering::Relaxed), 0);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new_cyclic<F>(make: impl FnOnce(&WeakWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        Self(Embedded::make_cyclic(WorkItem::new, |me| make(&WeakWork(Weak::clone(me)))))
+    }
+
+    /// A handle that does not keep the item in being.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakWork {
+        WeakWork(Arc::downgrade(&self.0))
+    }
+
     /// Whether it is queued and its function not yet entered.
     #[must_use]
     #[doc(alias = "work_pending")]
@@ -306,6 +382,32 @@ impl DelayedWork {
     #[doc(alias = "INIT_DEFERRABLE_WORK")]
     pub fn deferrable(func: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Embedded::make(|run| DelayedItem::deferrable(run, refused), func))
+    }
+
+    /// As [`Work::new_cyclic`].
+    #[must_use]
+    pub fn new_cyclic<F>(make: impl FnOnce(&WeakDelayedWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let item = |run| DelayedItem::new(run, refused);
+        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+    }
+
+    /// As [`Work::new_cyclic`], with a timer as in [`deferrable`](Self::deferrable).
+    #[must_use]
+    pub fn deferrable_cyclic<F>(make: impl FnOnce(&WeakDelayedWork) -> F) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let item = |run| DelayedItem::deferrable(run, refused);
+        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+    }
+
+    /// A handle that does not keep the item in being.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakDelayedWork {
+        WeakDelayedWork(Arc::downgrade(&self.0))
     }
 
     /// Whether its timer is armed, or it is queued and its function not yet entered.
@@ -375,6 +477,18 @@ pub fn current_work() -> Option<WorkId> {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Work").field(&self.0.item.word()).finish()
+    }
+}
+
+impl fmt::Debug for WeakWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(WeakWork)")
+    }
+}
+
+impl fmt::Debug for WeakDelayedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(WeakDelayedWork)")
     }
 }
 

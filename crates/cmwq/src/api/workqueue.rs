@@ -7,17 +7,23 @@ use crate::api::builder::{Builder, clamp_max_active};
 use crate::api::closure::{self, JoinHandle};
 use crate::api::rcu::RcuWork;
 use crate::api::work::{DelayedWork, Work};
+use crate::engine::account::Account;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::delayed::DelayedItem;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Handle, Kind, Queueing, Wq};
+#[cfg(feature = "tracing")]
+use crate::observe::trace;
 use crate::os::error::Error;
 use crate::os::notice;
+use crate::os::sync::Arc;
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
 /// Clones are the same queue. When the last clone is dropped, the queue waits for its items and
-/// goes; dropped from inside one of its own items, it goes when that item and the others are done.
+/// goes: the thread blocks for as long as they run. Dropped from inside one of its own items, or
+/// after [`close`](Self::close), it does not wait, and the queue goes when that item and the others
+/// are done.
 ///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
@@ -101,12 +107,43 @@ impl Workqueue {
         self.queue_closure(Some(cpu_number(cpu)), func)
     }
 
+    #[inline]
     fn queue_closure<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        match self.handle.account() {
+            None => self.queue_plain(cpu, func),
+            Some(account) => self.queue_counted(account, cpu, func),
+        }
+    }
+
+    #[inline(never)]
+    fn queue_counted<F, T>(
+        &self,
+        account: &Arc<Account>,
+        cpu: Option<u32>,
+        func: F,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let ticket = account.enter();
+        self.queue_plain(cpu, move || ticket.run(func))
+    }
+
+    /// Queues a closure that is not counted, or has its ticket.
+    #[inline]
+    pub(crate) fn queue_plain<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let (item, handle) = closure::item(func);
+        #[cfg(feature = "tracing")]
+        trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queueing = unsafe { self.handle.queue_item(cpu, item) };
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
@@ -156,6 +193,8 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (item, handle) = closure::delayed(func);
+        #[cfg(feature = "tracing")]
+        trace::callers::enter(item.as_ptr().cast());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
         let queueing = unsafe { DelayedItem::queue(item, &self.handle, cpu, delay) };
         debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
@@ -288,7 +327,8 @@ impl Workqueue {
     /// kind of queue, or attributes that make no sense.
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may
     /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to
-    /// try that.
+    /// try that. [`Unavailable`](crate::ErrorKind::Unavailable): the queue is
+    /// [closed](Self::close).
     ///
     /// ```
     /// use cmwq::{Attrs, CpuSet};
@@ -305,6 +345,9 @@ impl Workqueue {
                 "workqueue '{}': attributes can be changed of unbound and ordered queues only",
                 wq.name
             )));
+        }
+        if wq.is_going() {
+            return Err(Error::unavailable(format!("workqueue '{}' is closed", wq.name)));
         }
         check_attrs(wq.runtime, &wq.name, attrs, wq.spec.default_priority())?;
         wq.apply_attrs(attrs.clone());
@@ -451,7 +494,7 @@ pub(crate) fn check_attrs(
     priority.probe(name, runtime.base_policy, &everywhere)
 }
 
-fn cpu_number(cpu: usize) -> u32 {
+pub(crate) fn cpu_number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap_or(u32::MAX)
 }
 

@@ -22,6 +22,7 @@ use crate::engine::invoke;
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
+use crate::engine::thread_hooks;
 use crate::observe::hooks::trace;
 use crate::observe::hooks::{Role, WorkerMirror};
 use crate::os::clock;
@@ -127,7 +128,7 @@ impl BhContexts {
         if runtime.fault_no_threads() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let name = format!("cmwq/bh:{cpu}");
+        let name = thread_name(cpu);
         let mirror = runtime.inspect.worker(Role::Bh(cpu), &name);
         let seat = Seat { meter: Meter::new(mirror.record()), mirror };
         runtime.crew.spawn(&name, runtime.params.stack_size, move || self.main(cpu, &seat))
@@ -162,6 +163,7 @@ impl BhContexts {
     fn main(&self, cpu: u32, seat: &Seat) {
         prepare(cpu);
         invoke::watch_thread();
+        let _hooks = thread_hooks::begin(|| thread_name(cpu));
         seat.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let context = &self.cpus[cpu as usize];
         seat.meter.begin();
@@ -270,9 +272,13 @@ fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat
     is_left
 }
 
+fn thread_name(cpu: u32) -> String {
+    format!("cmwq/bh:{cpu}")
+}
+
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
-    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq });
+    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
     unsafe {
         if trace::wants_runs() {

@@ -40,6 +40,7 @@ struct Run {
 pub(crate) struct BhRun {
     pub(crate) runtime: &'static Runtime,
     pub(crate) wq: WqKey,
+    pub(crate) func: WorkFn,
 }
 
 crate::os::sync::thread_local! {
@@ -195,6 +196,15 @@ pub(crate) fn describe_item() -> String {
         let func = symbol::name_of(run.func as *const () as usize);
         format!("item {:p}, {func}", run.item)
     })
+}
+
+/// The queue's name and the function of the item that the calling thread runs.
+pub(crate) fn running() -> Option<(String, usize)> {
+    let (runtime, wq, func) =
+        with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq, run.func)))
+            .flatten()
+            .or_else(|| bh_run().map(|run| (run.runtime, run.wq, run.func)))?;
+    Some((runtime.wq_name(wq)?, func as *const () as usize))
 }
 
 /// [`blocking`], for a wait that may have no end: the watchdog is told what the item waits for.

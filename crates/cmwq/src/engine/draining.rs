@@ -10,7 +10,7 @@ use crate::engine::current;
 use crate::engine::wq::{DRAINING, SHUT, Wq};
 use crate::observe::hooks::symbol;
 use crate::os::notice::{self, Notice};
-use crate::os::sync::{Ordering, lock};
+use crate::os::sync::{Arc, Ordering, lock};
 
 impl Wq {
     /// Whether the caller may queue here.
@@ -64,10 +64,17 @@ impl Wq {
         self.count_drainer(-1);
     }
 
-    /// Lets only chained items in from now on, because of `why`.
-    pub(crate) fn close(&self, why: u32) {
+    /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that
+    /// before.
+    pub(crate) fn close(&self, why: u32) -> bool {
         // ORDERING: no pairing: see `lets_in`.
-        self.flags.fetch_or(why, Ordering::Relaxed);
+        self.flags.fetch_or(why, Ordering::Relaxed) & why == 0
+    }
+
+    /// As [`drain`](Self::drain) begins: until the result is dropped.
+    pub(crate) fn begin_draining(self: &Arc<Self>) -> Draining {
+        self.count_drainer(1);
+        Draining(Arc::clone(self))
     }
 
     /// Whether timers may not be armed for it any more: nobody would see them expire.
@@ -76,7 +83,7 @@ impl Wq {
         self.flags.load(Ordering::Relaxed) & SHUT != 0
     }
 
-    fn count_drainer(&self, by: i32) {
+    pub(crate) fn count_drainer(&self, by: i32) {
         let mut state = lock(&self.state);
         state.nr_drainers = state.nr_drainers.saturating_add_signed(by);
         // ORDERING: no pairing: written under the lock, read as `lets_in` says.
@@ -101,5 +108,14 @@ impl Wq {
             current::describe_item()
         ));
         true
+    }
+}
+
+/// Keeps a queue closed for all but its own items.
+pub(crate) struct Draining(Arc<Wq>);
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        self.0.count_drainer(-1);
     }
 }

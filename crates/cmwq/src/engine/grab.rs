@@ -49,23 +49,37 @@ impl<'a> Target<'a> {
     }
 }
 
+/// How an item was found that was grabbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Was {
+    /// What it was pending for will not happen.
+    Pending,
+    Idle,
+    /// Pending in the process that this one is the child of: it does not run here.
+    Inherited,
+}
+
 /// Makes PENDING of an item the caller's. `true`: it was pending, and what it was pending for will
 /// not happen.
 pub(crate) fn grab(runtime: &'static Runtime, target: Target<'_>) -> bool {
+    take(runtime, target) == Was::Pending
+}
+
+fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
     let item = target.item();
     let mut rest = Rest::new();
     loop {
         if target.take_timer(runtime) {
-            return true;
+            return Was::Pending;
         }
         if !item.claim().is_pending() {
-            return false;
+            return Was::Idle;
         }
         if steal(runtime, item) {
-            return true;
+            return Was::Pending;
         }
         if fork::is_child() && (fork::take_over(runtime, item) || target.is_inherited(runtime)) {
-            return false;
+            return Was::Inherited;
         }
         // Somebody is between claiming the item and queueing it, or its timer has it.
         rest.rest();
@@ -100,6 +114,18 @@ pub(crate) fn cancel(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let was_pending = grab(runtime, target);
     item.release(item.word());
     was_pending
+}
+
+/// As [`cancel`], of an item that is queued once: `true`, it will not run; also one that the parent
+/// of this process had queued, and that does not run here.
+pub(crate) fn take_back(runtime: &'static Runtime, target: Target<'_>) -> bool {
+    let item = target.item();
+    if !item.is_pending() {
+        return false;
+    }
+    let was = take(runtime, target);
+    item.release(item.word());
+    was != Was::Idle
 }
 
 /// Cancels, and refuses to be queued from now on, as often as this was called more often than

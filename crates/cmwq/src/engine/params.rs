@@ -45,6 +45,8 @@ pub(crate) struct Params {
     pub(crate) idle_timeout_ns: u64,
     /// Busy workers per tolerated idle worker above two.
     pub(crate) idle_ratio: u32,
+    /// So many workers the process may have; 0: any number.
+    pub(crate) max_workers: u32,
     /// Stack of a worker, in bytes.
     pub(crate) stack_size: usize,
     /// Other processes may change attributes: where the socket is, empty for the usual place.
@@ -73,6 +75,7 @@ impl Default for Params {
             dump_signal: None,
             idle_timeout_ns: consts::IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: consts::MAX_IDLE_WORKERS_RATIO,
+            max_workers: 0,
             stack_size: 2 << 20,
             control: None,
             inspect: true,
@@ -89,7 +92,8 @@ const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|syste
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 debug_pretend_cpus=N \
      cpu_intensive_thresh_us=US \
      cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
-     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS idle_ratio=N \
+     panic_on_stall_time=SECONDS dump_signal=N|NAME idle_timeout=SECONDS \
+     idle_ratio=N max_workers=N \
      stack_size=KIB inspect=0|1 \
      control=0|1|PATH";
 
@@ -138,6 +142,7 @@ impl Params {
         let bad = |accepted: &str| {
             format!("{name}={value}: {name} takes {accepted}; the default is kept")
         };
+        let number = |accepted| value.parse::<u32>().map_err(|_| bad(accepted));
         match name {
             "default_affinity_scope" => {
                 let scope = AffinityScope::parse_setting(value).ok().flatten();
@@ -159,8 +164,7 @@ impl Params {
                 self.cpu_intensive_thresh_us = Some(thresh);
             }
             "cpu_intensive_warning_thresh" => {
-                self.cpu_intensive_warning_thresh =
-                    value.parse().map_err(|_| bad("a number, 0 for never"))?;
+                self.cpu_intensive_warning_thresh = number("a number, 0 for never")?;
             }
             "unbound_cpus" => {
                 let cpus: CpuSet = value.parse().map_err(|_| bad("a list of CPUs, as 0-3,8"))?;
@@ -181,10 +185,8 @@ impl Params {
                 self.idle_timeout_ns =
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0 to 1e9"))?;
             }
-            "idle_ratio" => {
-                let ratio: u32 = value.parse().map_err(|_| bad("a number from 1"))?;
-                self.idle_ratio = ratio.clamp(1, 1 << 16);
-            }
+            "idle_ratio" => self.idle_ratio = number("a number from 1")?.clamp(1, 1 << 16),
+            "max_workers" => self.max_workers = number("a number, 0 for any")?,
             "stack_size" => {
                 let kib: usize = value.parse().map_err(|_| bad("KiB"))?;
                 if !(64..=1 << 20).contains(&kib) {

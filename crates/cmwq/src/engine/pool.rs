@@ -9,6 +9,7 @@
 //! ([`Pool::renew`]).
 
 use std::fmt;
+use std::io;
 use std::mem;
 use std::ptr;
 
@@ -445,11 +446,19 @@ impl Pool {
         let thread = Arc::new(Thread::new(name, mirror));
         guard.next_worker_number += 1;
         guard.set_thread(id, Some(Arc::clone(&thread)));
+        // This one is counted already.
+        let nr_others = guard.core.nr_staying() - 1;
         let mayday = guard.mayday();
         drop(guard);
         self.act(mayday);
 
-        let spawned = worker::spawn(self, id, thread);
+        let headcount = &self.runtime.headcount;
+        let is_refused = !headcount.enter(nr_others);
+        let spawned = if is_refused {
+            Err(io::ErrorKind::QuotaExceeded.into())
+        } else {
+            worker::spawn(self, id, thread).inspect_err(|_| headcount.leave())
+        };
 
         let mut guard = self.lock();
         match &spawned {
@@ -463,7 +472,11 @@ impl Pool {
             kick
         } else {
             guard.set_thread(id, None);
-            guard.core.create_failed(id, by, clock::now());
+            if is_refused {
+                guard.core.create_refused(id, by, clock::now());
+            } else {
+                guard.core.create_failed(id, by, clock::now());
+            }
             Kick::None
         };
         let is_closed = guard.core.is_closed();
@@ -474,7 +487,9 @@ impl Pool {
         if is_closed {
             self.dismiss_idle();
         }
-        if let Err(error) = spawned {
+        if is_refused {
+            self.runtime.worker_refused(self);
+        } else if let Err(error) = spawned {
             self.runtime.creation_failed(self, &error);
         }
     }

@@ -26,6 +26,7 @@ use crate::engine::pool::{Locked, Pool, Todo};
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
+use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
 use crate::observe::hooks::trace;
@@ -120,6 +121,7 @@ impl Rescuer {
     fn main(&self) {
         self.prepare();
         invoke::watch_thread();
+        let hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
@@ -127,6 +129,7 @@ impl Rescuer {
                 Next::Leave => break,
             }
         }
+        drop(hooks);
         self.gone.set();
     }
 

@@ -14,6 +14,7 @@ use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::bh::BhContexts;
+use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
@@ -83,6 +84,7 @@ pub(crate) struct Runtime {
     pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
     pub(crate) hogs: Hogs,
+    pub(crate) headcount: Headcount,
     pub(crate) watchdog: Watchdog,
     /// What other processes may see.
     pub(crate) inspect: Inspect,
@@ -321,6 +323,7 @@ impl Runtime {
         };
         let placement = Placement::new(&machine, &params);
         let hogs = Hogs::new(params.cpu_intensive_thresh_us, params.cpu_intensive_warning_thresh);
+        let headcount = Headcount::new(params.max_workers);
         let cpus = machine.cpus.iter().copied().collect();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
@@ -333,6 +336,7 @@ impl Runtime {
             sentinels,
             bh,
             hogs,
+            headcount,
             watchdog,
             inspect,
             crew: Crew::new(),

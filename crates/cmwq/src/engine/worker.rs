@@ -20,6 +20,7 @@ use crate::engine::invoke;
 use crate::engine::lengths::Lengths;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
+use crate::engine::thread_hooks;
 use crate::observe::hooks::Reason;
 use crate::observe::hooks::trace::{self, Kind};
 use crate::os::clock;
@@ -63,6 +64,7 @@ impl Worker {
     fn main(self) {
         self.prepare();
         invoke::watch_thread();
+        let _hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
         // A late wake-up for the thread that had this berth before is no reason to begin.
@@ -114,6 +116,7 @@ impl Worker {
                     self.pool.unlock(guard, Kick::None);
                     trace::worker(Kind::WorkerCulled, self.pool, self.thread.tid());
                     self.pool.detach(&self.thread);
+                    self.pool.runtime.headcount.leave();
                     return;
                 }
             }

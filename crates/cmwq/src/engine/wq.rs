@@ -10,7 +10,9 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 
-use cmwq_core::{Enqueued, Kick, Limits, PwqRef, PwqStats, WorkItem, WorkWord, WqKey, consts};
+use cmwq_core::{
+    Enqueued, Kick, Limits, PwqRef, PwqStats, PwqWaiting, WorkItem, WorkWord, WqKey, consts,
+};
 
 use crate::engine::attrs::Priority;
 use crate::engine::away;
@@ -412,6 +414,19 @@ impl Wq {
             if let Some(pool) = self.runtime.pool(link.pool) {
                 sum += pool.stats_of(link.pwq);
             }
+        }
+        sum
+    }
+
+    /// What waits in all pwqs.
+    pub(crate) fn waiting(&self) -> PwqWaiting {
+        let links = lock(&self.state).links.clone();
+        let mut sum = PwqWaiting::default();
+        for at in links {
+            let Some(pool) = self.runtime.pool(at.pool) else { continue };
+            let guard = pool.lock();
+            sum += guard.core.pwq_waiting(at.pwq).unwrap_or_default();
+            pool.unlock(guard, Kick::None);
         }
         sum
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cmwq_core::PwqStats;
 
-/// Counters of a queue since it was made. They only grow, but for `cpu_time`, see there.
+/// Counters of a queue since it was made. They only grow, but for `cpu_time`, see there; and what
+/// waits there now.
 ///
 /// KERNEL: `PWQ_STAT_*`, summed as `wq_monitor.py` does — same, and `cancelled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,15 @@ pub struct Stats {
     pub rescued: u64,
     /// Items that were taken back before they ran.
     pub cancelled: u64,
+    /// Items that wait now: queued, and their function not yet entered. Not those with an armed
+    /// timer. 0 where another process is looked at, see [`inspect`](crate::inspect).
+    pub queued: u64,
+    /// Of those, the items that wait for another one to finish because as many are in execution as
+    /// [`max_active`](crate::Builder::max_active) allows.
+    pub waiting_for_limit: u64,
+    /// How long the oldest closure that waits has done so, among those of which times are noted:
+    /// [`Builder::sample_times`](crate::Builder::sample_times). `None`: nothing of the sort waits.
+    pub oldest: Option<Duration>,
 }
 
 impl Stats {
@@ -47,6 +57,7 @@ impl Stats {
             mayday: sum.mayday,
             rescued: sum.rescued,
             cancelled: sum.cancelled,
+            ..Self::default()
         }
     }
 }
@@ -64,6 +75,9 @@ impl Stats {
         sum(&mut self.mayday, part.mayday);
         sum(&mut self.rescued, part.rescued);
         sum(&mut self.cancelled, part.cancelled);
+        sum(&mut self.queued, part.queued);
+        sum(&mut self.waiting_for_limit, part.waiting_for_limit);
+        self.oldest = self.oldest.max(part.oldest);
     }
 }
 

@@ -13,6 +13,8 @@
 //! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and
 //! more.
 
+#[cfg(feature = "tracing")]
+pub(crate) mod callers;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod control;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]

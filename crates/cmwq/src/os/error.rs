@@ -57,6 +57,12 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
+
+    /// The operating system's own error, if it refused something. The message ends with it already.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.source.as_ref()
+    }
 }
 
 impl fmt::Display for Error {
@@ -79,8 +85,28 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+/// Without a `source`: the message has the cause, and whoever prints a chain of causes would print
+/// it twice. See [`Error::io_error`].
+impl std::error::Error for Error {}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_is_printed_once() {
+        let refused = || io::Error::from_raw_os_error(libc::EAGAIN);
+        let error = Error::thread("cannot create the service thread", refused());
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(next) = cause {
+            text = format!("{text}: {next}");
+            cause = next.source();
+        }
+        assert_eq!(text, format!("cannot create the service thread: {}", refused()));
+        assert_eq!(error.io_error().and_then(io::Error::raw_os_error), Some(libc::EAGAIN));
+        assert!(Error::invalid("no name").io_error().is_none());
     }
 }

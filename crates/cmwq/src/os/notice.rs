@@ -9,16 +9,18 @@ use crate::os::sync::plain::{AtomicU32, Mutex, Ordering};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::plain::{MutexGuard, PoisonError};
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use crate::os::environment;
 use crate::os::sense::stderr;
+use crate::os::sync::OnceLock;
 
 /// Something that does not work here, or works less well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     Nice,
     ThreadCreation,
+    MaxWorkers,
     SentinelRefused,
     ProcMissing,
     PerfBudget,
@@ -123,9 +125,25 @@ fn keep(texts: &mut Vec<Said>, kind: &'static Location<'static>, text: String) {
     }
 }
 
+/// Who is told in place of standard error.
+pub(crate) type Sink = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Set once, before the library is used; a forked child has the same.
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+pub(crate) fn set_sink(sink: Sink) {
+    let _ = SINK.set(sink);
+}
+
 /// Says `text` and forgets it.
 #[cold]
 pub(crate) fn say(text: &str) {
+    if let Some(sink) = SINK.get() {
+        let said = catch_unwind(AssertUnwindSafe(|| sink(text)));
+        // What it panicked with may panic when it is dropped.
+        let _ = said.map_err(std::mem::forget);
+        return;
+    }
     let quiet = environment::var_os("CMWQ_QUIET").is_some_and(|v| v != "0" && !v.is_empty());
     if !quiet {
         let text = crate::os::foreign::harmless_lines(text);

@@ -14,7 +14,7 @@ mod order;
 mod primitives;
 
 pub(crate) use std::sync::atomic::Ordering;
-pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock};
+pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock, Weak};
 
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
@@ -28,7 +28,7 @@ pub(crate) use primitives::*;
 #[allow(unused_imports, reason = "models leave out much of what uses these")]
 pub(crate) mod plain {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::mpsc::{Receiver, channel};
+    pub(crate) use std::sync::mpsc::{Receiver, Sender, channel};
     pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 

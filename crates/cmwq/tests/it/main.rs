@@ -8,10 +8,13 @@
 //! limit that fails with a message. Sleeps are what items do, as their subject.
 
 mod attrs;
+mod awaiting;
 mod bh;
+mod bounded;
 mod cancel;
 mod closing;
 mod closures;
+mod config;
 mod conformance;
 mod control;
 mod deferrable;
@@ -27,16 +30,19 @@ mod hogs;
 mod hotplug;
 mod idle;
 mod inspect;
+mod iterators;
 mod kinds;
 mod legacy;
 mod limits;
 mod matrix;
+mod max_workers;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod names;
 mod nesting;
 mod nproc;
 mod panics;
+mod periodic;
 mod placement;
 mod pods;
 mod privilege;
@@ -55,6 +61,7 @@ mod stats;
 mod stress;
 mod support;
 mod sysfs;
+mod taking_back;
 mod trace;
 mod watchdog;
 mod work;

@@ -1,22 +1,39 @@
 //! Feature `tracing`: items as events and spans of the `tracing` crate.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use cmwq::Workqueue;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
+use tracing_core::span::Current;
 
 use crate::support::joined;
 use crate::support::scene::{Scene, Stage};
 
-pub(crate) const SCENES: &[Scene] = &[("spans::items", items)];
+pub(crate) const SCENES: &[Scene] = &[("spans::items", items), ("spans::parents", parents)];
 
 #[test]
 fn each_item_is_an_event_and_a_span() {
     Stage::new("spans::items").play();
+}
+
+static METADATA: Mutex<BTreeMap<u64, &'static Metadata<'static>>> = Mutex::new(BTreeMap::new());
+
+std::thread_local! {
+    static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
+}
+
+fn current() -> Option<Id> {
+    ENTERED.with_borrow(|all| all.last().cloned())
+}
+
+fn name_of(id: &Id) -> &'static str {
+    METADATA.lock().unwrap()[&id.into_u64()].name()
 }
 
 static SEEN: Mutex<Vec<(String, HashMap<String, String>)>> = Mutex::new(Vec::new());
@@ -44,12 +61,25 @@ fn note(what: impl Into<String>, record: impl FnOnce(&mut Fields)) {
 
 impl Subscriber for Notes {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "cmwq"
+        matches!(metadata.target(), "cmwq" | "ours")
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        note(span.metadata().name(), |fields| span.record(fields));
-        Id::from_u64(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+        let id = Id::from_u64(self.0.fetch_add(1, Ordering::Relaxed) + 1);
+        METADATA.lock().unwrap().insert(id.into_u64(), span.metadata());
+        note(span.metadata().name(), |fields| {
+            span.record(fields);
+            let parent = if span.is_contextual() { current() } else { span.parent().cloned() };
+            let parent = parent.map_or_else(String::new, |id| name_of(&id).to_owned());
+            fields.0.insert("parent".to_owned(), parent);
+        });
+        id
+    }
+
+    fn current_span(&self) -> Current {
+        let Some(id) = current() else { return Current::none() };
+        let metadata = METADATA.lock().unwrap()[&id.into_u64()];
+        Current::new(id, metadata)
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -60,12 +90,14 @@ impl Subscriber for Notes {
         note("event", |fields| event.record(fields));
     }
 
-    fn enter(&self, _: &Id) {
+    fn enter(&self, id: &Id) {
         note("enter", |_| ());
+        ENTERED.with_borrow_mut(|all| all.push(id.clone()));
     }
 
     fn exit(&self, _: &Id) {
         note("exit", |_| ());
+        ENTERED.with_borrow_mut(Vec::pop);
     }
 }
 
@@ -95,4 +127,40 @@ fn items() {
     // The queue's barriers, and its end, are executed as well.
     assert!(spans.count() >= 3, "{seen:#?}");
     assert!(entered >= 3 && left >= 3, "{seen:#?}");
+}
+
+#[test]
+fn the_span_of_a_closure_is_a_child_of_its_queuers() {
+    Stage::new("spans::parents").play();
+}
+
+fn parents() {
+    tracing::subscriber::set_global_default(Notes(AtomicU64::new(0))).unwrap();
+    let (wq, other) =
+        ["traced", "other"].map(|name| Workqueue::builder(name).ordered().build().unwrap()).into();
+    tracing::info_span!(target: "ours", "request").in_scope(|| {
+        joined(wq.queue(|| ()));
+        joined(wq.queue_delayed(|| (), Duration::from_micros(1)));
+        // Those that never run leave nothing behind.
+        drop(wq.queue_delayed(|| (), Duration::from_secs(1_000_000)).abort_on_drop());
+        let inner = other.clone();
+        joined(joined(wq.queue(move || inner.queue(|| ()))));
+    });
+    joined(other.queue(|| ()));
+    wq.flush();
+    other.flush();
+    let seen = SEEN.lock().unwrap();
+    let parents_of = |queue: &str| {
+        let is_it = |(name, fields): &&(String, HashMap<String, String>)| {
+            name == "execute" && fields.get("queue").is_some_and(|found| found == queue)
+        };
+        let found = seen.iter().filter(is_it);
+        found.map(|(_, fields)| fields["parent"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(parents_of("traced"), ["request"; 3], "{seen:#?}");
+    assert_eq!(parents_of("other"), ["execute", ""], "{seen:#?}");
+    let named = |(_, fields): &(String, HashMap<String, String>)| {
+        fields.get("function").is_some_and(|name| name.contains("spans::parents"))
+    };
+    assert!(seen.iter().any(named), "{seen:#?}");
 }

@@ -8,15 +8,20 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::{End, JoinError, Outcome, Packet, Shape, State};
+use cmwq_core::WorkItem;
+
+use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Packet, Shape, State};
 use crate::engine::current;
+use crate::engine::grab;
+use crate::engine::runtime::Runtime;
 use crate::engine::worker::guarded;
 use crate::observe::watchdog::WaitFor;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
-/// Dropping the handle lets the closure run on by itself. The handle is also a future, which does
-/// not need any particular executor.
+/// Dropping the handle lets the closure run on by itself; [`cancel`](Self::cancel) takes it back if
+/// it has not begun, and [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is
+/// dropped. The handle is also a future, which does not need any particular executor.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
     /// Until the value is taken.
@@ -132,6 +137,84 @@ impl<T> JoinHandle<T> {
         self.closure.is_none_or(|closure| self.state_of(closure).is_done())
     }
 
+    /// Takes the closure back if it has not begun: `None`, it will not run, and what it captured
+    /// was dropped by this call. `Some`, the handle: it has begun, or it has returned, panicked or
+    /// been refused. A closure of [`queue_delayed`](crate::Workqueue::queue_delayed) is taken back
+    /// also while its timer is armed.
+    ///
+    /// Does not wait for a run in progress. It takes the lock of a pool and perhaps that of the
+    /// timers; while another thread is just about to put the closure on its queue, it waits for
+    /// that, which is for microseconds. It may be called from anywhere, work functions and futures
+    /// included.
+    ///
+    /// Nobody is told of the cancelling but the caller: a waker that the handle was polled with is
+    /// dropped, not woken. A panic of what the closure captured, when it is dropped, is swallowed.
+    /// In a forked child a closure that the parent had queued, and that waits there, is taken back
+    /// as well.
+    ///
+    /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let reminder = wq.queue_delayed(|| println!("too late"), Duration::from_secs(3600));
+    /// assert!(reminder.cancel().is_none(), "it had not begun");
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[must_use = "`Some` is the handle of a closure that has begun: it can still be joined"]
+    #[doc(alias = "abort")]
+    #[doc(alias = "cancel_work")]
+    pub fn cancel(mut self) -> Option<Self> {
+        let Some(closure) = self.closure else { return Some(self) };
+        // SAFETY: this handle's, which keeps it.
+        let target = unsafe { closure.shape.target(closure.whole) };
+        let is_mine = !self.state_of(closure).is_done()
+            && Runtime::global().is_ok_and(|runtime| grab::take_back(runtime, target));
+        if !is_mine {
+            return Some(self);
+        }
+        self.closure = None;
+        let waker = closure.take_waker();
+        // SAFETY: nobody else knows of the closure any more; it has not run, and nothing is left in
+        // it then.
+        unsafe {
+            (closure.shape.drop_func)(closure.whole);
+            closure.shape.free(closure.whole);
+        }
+        guarded(|| drop(waker));
+        None
+    }
+
+    /// As [`cancel`](Self::cancel), and waits for a run in progress: `None`, the closure will not
+    /// run; `Some`, what [`join`](Self::join) says of it. Afterwards nothing of it is left, either
+    /// way.
+    ///
+    /// Called from a work function, it counts as blocking at once if it waits.
+    ///
+    /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same, with the value.
+    ///
+    /// # Panics
+    /// As `join` does, if the handle was awaited to its end already.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// match wq.queue(|| 6 * 7).cancel_sync() {
+    ///     None => println!("it did not run"),
+    ///     Some(value) => assert_eq!(value.unwrap(), 42),
+    /// }
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "cancel_work_sync")]
+    pub fn cancel_sync(self) -> Option<Result<T, JoinError>> {
+        self.cancel().map(Self::join)
+    }
+
+    /// A handle that [cancels](Self::cancel) the closure when it is dropped: for closures that
+    /// nobody needs when nobody waits, as in a future that is dropped.
+    pub fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop::new(self)
+    }
+
     #[inline]
     fn state_of(&self, closure: Parts) -> &State {
         // SAFETY: this handle's, which keeps it.
@@ -166,7 +249,11 @@ impl<T> JoinHandle<T> {
         while let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if let Some(end) = state.end() {
-                return self.take_outcome(closure, end).unjoined();
+                // SAFETY: this handle's, which keeps it. The item is the first of the closure's
+                // members.
+                let func = unsafe { closure.whole.cast::<WorkItem>().as_ref() }.func();
+                let origin = Origin::Elsewhere(func as *const () as usize);
+                return self.take_outcome(closure, end).unjoined(origin);
             }
             let waker = closure.take_waker();
             guarded(|| drop(waker));

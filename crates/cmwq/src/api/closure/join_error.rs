@@ -4,28 +4,43 @@ use std::any::Any;
 use std::fmt;
 
 use crate::os::panic;
+use crate::os::sync::PlainMutex;
+use crate::os::sync::plain::PoisonError;
 
 /// What stands in for a payload where there was no panic.
 struct Refused;
 
 /// The closure panicked, and this is what it panicked with; or its queue refused it.
-pub struct JoinError(Box<dyn Any + Send>);
+///
+/// It can be sent and shared, whatever the payload is, so `?` turns it into `Box<dyn Error + Send +
+/// Sync>` and into the error types of `anyhow` and `eyre`.
+pub struct JoinError(Box<Why>);
+
+enum Why {
+    Panicked {
+        message: Option<Box<str>>,
+        /// Payloads can be sent and not shared. Nobody locks it: it is only taken out.
+        payload: PlainMutex<Box<dyn Any + Send>>,
+    },
+    Refused,
+}
 
 impl JoinError {
     pub(super) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self(payload)
+        let message = panic::message(&*payload).map(Box::from);
+        Self(Box::new(Why::Panicked { message, payload: PlainMutex::new(payload) }))
     }
 
     pub(super) fn refused() -> Self {
-        Self(Box::new(Refused))
+        Self(Box::new(Why::Refused))
     }
 
-    /// Whether the closure did not run: the queue was being drained or shut down, and only what its
-    /// own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain) and
-    /// [`shutdown`](crate::shutdown).
+    /// Whether the closure did not run: the queue was being drained, closed or shut down, and only
+    /// what its own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain)
+    /// and [`shutdown`](crate::shutdown).
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        self.0.is::<Refused>()
+        matches!(*self.0, Why::Refused)
     }
 
     /// Whether the closure panicked.
@@ -38,13 +53,22 @@ impl JoinError {
     /// refused, something that nobody knows.
     #[must_use]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
-        self.0
+        match *self.0 {
+            Why::Panicked { payload, .. } => {
+                payload.into_inner().unwrap_or_else(PoisonError::into_inner)
+            }
+            Why::Refused => Box::new(Refused),
+        }
     }
 
-    /// The panic's message, if it has one.
+    /// The panic's message, if it has one: what `panic!` was given, or any other payload that is a
+    /// `&str` or a `String`.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
-        panic::message(&*self.0)
+        match &*self.0 {
+            Why::Panicked { message, .. } => message.as_deref(),
+            Why::Refused => None,
+        }
     }
 }
 
@@ -52,7 +76,7 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_refused() {
             return f.write_str(
-                "the workqueue was being drained or shut down and refused the work item",
+                "the workqueue was being drained, closed or shut down and refused the work item",
             );
         }
         write!(f, "the work item panicked: {}", self.message().unwrap_or("(no message)"))

@@ -1,15 +1,23 @@
 //! Parameters that were set before they were read.
 
 use super::Params;
+use crate::detect::method::Detect;
 use crate::os::sync::plain::{Mutex, MutexGuard, PoisonError};
 
 /// What was set before the parameters were read.
 pub(crate) struct Early {
     pub(crate) settings: Vec<(String, String)>,
+    pub(crate) detect: Option<Detect>,
+    pub(crate) is_configured: bool,
     pub(crate) were_read: bool,
 }
 
-static EARLY: Mutex<Early> = Mutex::new(Early { settings: Vec::new(), were_read: false });
+static EARLY: Mutex<Early> = Mutex::new(Early {
+    settings: Vec::new(),
+    detect: None,
+    is_configured: false,
+    were_read: false,
+});
 
 /// See `fork`.
 pub(crate) type EarlyGuard = MutexGuard<'static, Early>;
@@ -31,5 +39,6 @@ impl Early {
             // It was tried.
             let _ = params.set(name, value);
         }
+        params.detect = self.detect.or(params.detect);
     }
 }

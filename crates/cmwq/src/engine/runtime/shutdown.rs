@@ -30,7 +30,9 @@ impl Runtime {
         self.is_shut.store(true, Ordering::Relaxed);
         self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
         let wqs = self.wqs();
-        wqs.iter().for_each(|wq| wq.close(SHUT));
+        for wq in &wqs {
+            wq.close(SHUT);
+        }
         self.service.discard_timers();
         let mut rest = Rest::new();
         loop {
@@ -83,7 +85,7 @@ impl Runtime {
     }
 
     /// The queue that takes down queues whose last handle was dropped where one cannot wait.
-    pub(super) fn reaper(&'static self) -> Arc<Wq> {
+    pub(crate) fn reaper(&'static self) -> Arc<Wq> {
         let mut registry = lock(&self.registry);
         if let Some(reaper) = &registry.reaper {
             return Arc::clone(reaper);

@@ -6,6 +6,7 @@ use std::ptr;
 use cmwq_core::WqKey;
 
 use super::{DESTROYING, Wq};
+use crate::engine::account::Account;
 use crate::engine::current;
 use crate::engine::fork;
 use crate::engine::reclaim;
@@ -32,6 +33,8 @@ pub(crate) struct Owner {
     is_hurried: bool,
     /// Taken down already, by [`Handle::destroy`].
     is_destroyed: AtomicBool,
+    /// Of closures, if the queue was asked to keep one.
+    account: Option<Arc<Account>>,
 }
 
 /// Held while a child makes itself a queue.
@@ -44,10 +47,15 @@ pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
 }
 
 impl Handle {
-    pub(crate) fn new(wq: Arc<Wq>) -> Self {
+    pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
         let (heir, nr_timers) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(0));
         let is_destroyed = AtomicBool::new(false);
-        Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed }))
+        Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed, account }))
+    }
+
+    #[inline]
+    pub(crate) fn account(&self) -> Option<&Arc<Account>> {
+        self.0.account.as_ref()
     }
 
     /// The queue.
@@ -203,7 +211,7 @@ impl Drop for Owner {
         if self.is_destroyed.load(Ordering::Relaxed) {
             return wq.runtime.forget_wq(wq.key);
         }
-        if self.is_hurried || is_inside(wq.key) || current::in_bh() {
+        if self.is_hurried || wq.is_going() || is_inside(wq.key) || current::in_bh() {
             // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
             // somebody else does.
             wq.runtime.destroy_later(wq);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{News, Owned, check};
@@ -23,18 +23,22 @@ struct Closure {
 }
 
 fn closure() -> Arc<Closure> {
-    Arc::new(Closure {
-        state: State::new(),
-        outcome: Owned::new(),
-        waker: Owned::new(),
-        woken: News::new(),
-        run_uses: Owned::new(),
-        handle_uses: Owned::new(),
-        freed: News::new(),
-    })
+    Arc::new(Closure::new())
 }
 
 impl Closure {
+    fn new() -> Self {
+        Self {
+            state: State::new(),
+            outcome: Owned::new(),
+            waker: Owned::new(),
+            woken: News::new(),
+            run_uses: Owned::new(),
+            handle_uses: Owned::new(),
+            freed: News::new(),
+        }
+    }
+
     /// As the runs of closures do.
     fn run(&self) {
         self.run_uses.touch();
@@ -203,4 +207,62 @@ fn who_has_polled_may_go_or_join() {
         }
         closure.take();
     });
+}
+
+// ---- taking it back
+
+/// A closure on its queue: whether it is there is decided under the pool's lock.
+struct Queued {
+    closure: Closure,
+    is_there: Mutex<bool>,
+    func: Owned,
+}
+
+impl Queued {
+    fn run(&self) {
+        let is_mine = std::mem::take(&mut *self.is_there.lock().unwrap());
+        if is_mine {
+            self.func.touch();
+            self.closure.run();
+        }
+    }
+
+    /// `true`: it will not run.
+    fn cancel(&self) -> bool {
+        if self.closure.state.is_done() || !std::mem::take(&mut *self.is_there.lock().unwrap()) {
+            return false;
+        }
+        self.closure.withdraw();
+        self.func.touch();
+        self.closure.free();
+        true
+    }
+}
+
+/// It runs or is taken back, and whoever has it then frees it, once.
+#[test]
+fn who_takes_it_back_has_everything_or_joins() {
+    for is_polled in [false, true] {
+        check(move || {
+            let queued = Arc::new(Queued {
+                closure: Closure::new(),
+                is_there: Mutex::new(true),
+                func: Owned::new(),
+            });
+            let run = {
+                let queued = Arc::clone(&queued);
+                thread::spawn(move || queued.run())
+            };
+            let closure = &queued.closure;
+            let is_done = is_polled && !closure.poll();
+            if is_done || !queued.cancel() {
+                if !closure.state.is_done() {
+                    wait(closure);
+                }
+                closure.take();
+            }
+            run.join().unwrap();
+            assert_eq!(closure.freed.read(), 1);
+        });
+    }
 }

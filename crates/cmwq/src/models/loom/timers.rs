@@ -39,7 +39,7 @@ fn the_shared_reference_is_given_back_once() {
         let runtime = runtime();
         let wq: Arc<Wq> =
             runtime.new_wq("model", Spec::of(Kind::Percpu)).expect("it is not shut down");
-        let handle = Handle::new(Arc::clone(&wq));
+        let handle = Handle::new(Arc::clone(&wq), None);
         let (first, second) = (item(), item());
         arm(first, &handle);
         let came = handle.for_timer();

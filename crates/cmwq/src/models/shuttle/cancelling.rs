@@ -182,3 +182,30 @@ fn cancelling_a_second_run_makes_room() {
         wq.flush();
     });
 }
+
+/// A closure is taken back or has its outcome, also one with a timer; what it holds is let go.
+#[test]
+fn a_closure_is_taken_back_or_runs() {
+    check(Pods::One, |world| {
+        let wq = world.managed();
+        let count = Arc::new(Count::default());
+        let counting = || {
+            let count = Arc::clone(&count);
+            move || count.up()
+        };
+        let handles = [wq.queue(counting()), wq.queue_delayed(counting(), LATER)];
+        let third = wq.queue(counting());
+        let canceller = thread::spawn(move || u32::from(third.cancel_sync().is_none()));
+        let mut taken_back = 0;
+        for handle in handles {
+            match handle.cancel_sync() {
+                None => taken_back += 1,
+                Some(outcome) => drop(outcome.unwrap()),
+            }
+        }
+        taken_back += canceller.join().unwrap();
+        wq.flush();
+        assert_eq!(count.get() + taken_back, 3);
+        assert_eq!(Arc::strong_count(&count), 1);
+    });
+}

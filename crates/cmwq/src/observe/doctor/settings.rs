@@ -58,6 +58,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         dump_signal,
         idle_timeout_ns,
         idle_ratio,
+        max_workers,
         stack_size,
         control,
         inspect,
@@ -82,6 +83,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
         ("dump_signal", number(*dump_signal)),
         ("idle_timeout", seconds(*idle_timeout_ns)),
         ("idle_ratio", idle_ratio.to_string()),
+        ("max_workers", max_workers.to_string()),
         ("stack_size", (stack_size >> 10).to_string()),
         (
             "control",

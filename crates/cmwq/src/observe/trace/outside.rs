@@ -13,6 +13,8 @@ use cmwq_core::{Claim, WorkFn, WorkItem};
 use crate::engine::pool::Pool;
 #[cfg(feature = "tracing")]
 use crate::engine::wq::Wq;
+#[cfg(feature = "tracing")]
+use crate::observe::trace::callers;
 
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
@@ -37,7 +39,7 @@ pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
         target: "cmwq",
         queue = &*wq.name,
         work = ?item,
-        function = ?(func as *const ()),
+        function = &*callers::name_of(func as *const () as usize),
         "queue_work"
     );
 }
@@ -46,20 +48,26 @@ pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
 #[cfg(feature = "tracing")]
 #[inline]
 pub(super) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::span::EnteredSpan> {
-    tracing::enabled!(target: "cmwq", tracing::Level::TRACE).then(|| span(pool, claim))
+    let caller = callers::leave(claim.item);
+    tracing::enabled!(target: "cmwq", tracing::Level::TRACE)
+        .then(|| span(pool, claim, caller.as_ref()))
 }
 
 #[cfg(feature = "tracing")]
 #[cold]
-fn span(pool: &'static Pool, claim: &Claim) -> tracing::span::EnteredSpan {
+fn span(
+    pool: &'static Pool,
+    claim: &Claim,
+    caller: Option<&tracing::Span>,
+) -> tracing::span::EnteredSpan {
     let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
     tracing::trace_span!(
         target: "cmwq",
-        parent: None,
+        parent: caller.and_then(tracing::Span::id),
         "execute",
         queue = &*queue,
         work = ?claim.item,
-        function = ?(claim.func as *const ()),
+        function = &*callers::name_of(claim.func as *const () as usize),
         pool = pool.id.0,
     )
     .entered()

@@ -27,6 +27,7 @@ const ALL: &[&[Scene]] = &[
     crate::attrs::SCENES,
     crate::bh::SCENES,
     crate::closing::SCENES,
+    crate::config::SCENES,
     crate::conformance::SCENES,
     crate::control::SCENES,
     crate::degrade::SCENES,
@@ -40,6 +41,7 @@ const ALL: &[&[Scene]] = &[
     crate::inspect::SCENES,
     crate::limits::SCENES,
     crate::matrix::SCENES,
+    crate::max_workers::SCENES,
     #[cfg(feature = "metrics")]
     crate::metrics::SCENES,
     crate::names::SCENES,
@@ -58,6 +60,7 @@ const ALL: &[&[Scene]] = &[
     crate::rescue::SCENES,
     crate::watchdog::SCENES,
     crate::sysfs::SCENES,
+    crate::taking_back::SCENES,
     crate::trace::SCENES,
 ];
 

@@ -69,7 +69,7 @@ fn settings_can_be_read_back() {
              cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 watchdog_thresh=12.5 \
              watchdog_signal=0 \
              panic_on_stall=3 panic_on_stall_time=90 dump_signal=USR1 \
-             idle_timeout=7.25 idle_ratio=9 stack_size=64 inspect=0 control=/run/s",
+             idle_timeout=7.25 idle_ratio=9 max_workers=7 stack_size=64 inspect=0 control=/run/s",
         ),
         Some("inline"),
     );

@@ -273,6 +273,7 @@ impl Reader {
                 mayday: words.mayday,
                 rescued: words.rescued,
                 cancelled: words.cancelled,
+                ..Stats::default()
             },
         })
     }
@@ -354,6 +355,7 @@ fn link(words: &PwqWords) -> Link {
             mayday: words.mayday,
             rescued: words.rescued,
             cancelled: words.cancelled,
+            ..Stats::default()
         },
     }
 }

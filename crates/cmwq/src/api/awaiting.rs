@@ -1,0 +1,123 @@
+//! Waiting for a queue without keeping a thread: flushing, draining and closing as futures.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::api::closure::{self, JoinHandle};
+use crate::api::workqueue::Workqueue;
+use crate::engine::wq::DESTROYING;
+
+/// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for.
+/// Dropping it waits for nothing, and takes nothing back.
+///
+/// While it lasts, a worker of the library's own sleeps in the caller's place.
+#[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
+pub struct Waiting(Option<JoinHandle<()>>);
+
+impl Waiting {
+    /// Blocks until it is over. From a work function it counts as blocking at once.
+    pub fn wait(self) {
+        if let Some(handle) = self.0 {
+            // Refused after a shutdown: there is nothing left to wait for.
+            let _ = handle.join();
+        }
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Future for Waiting {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(handle) = &mut self.0 else { return Poll::Ready(()) };
+        if Pin::new(handle).poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.0 = None;
+        Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("is_over", &self.is_over()).finish()
+    }
+}
+
+impl Workqueue {
+    /// As [`flush`](Self::flush), as a future: everything that was queued before this call has
+    /// finished when it is ready. What is queued until it has begun, which is soon after the call,
+    /// may be waited for, too.
+    ///
+    /// From one of the queue's own items it would wait for itself: that is reported, and it is
+    /// ready at once.
+    pub fn flush_async(&self) -> Waiting {
+        if self.wq().says_waits_for_itself("flushed") {
+            return Waiting(None);
+        }
+        let wq = self.handle().shared();
+        self.later(move || wq.flush())
+    }
+
+    /// As [`drain`](Self::drain), as a future: from this call on only the queue's own items may
+    /// queue, until it is ready, also if the future is dropped. From one of the queue's own items
+    /// as in [`flush_async`](Self::flush_async).
+    pub fn drain_async(&self) -> Waiting {
+        if self.wq().says_waits_for_itself("drained") {
+            return Waiting(None);
+        }
+        let wq = self.handle().shared();
+        let draining = wq.begin_draining();
+        self.later(move || {
+            wq.drain();
+            drop(draining);
+        })
+    }
+
+    /// Closes the queue for good, without waiting: what was queued still runs, and may queue what
+    /// belongs to it; from anybody else closures are [refused](crate::JoinError::is_refused) and
+    /// reusable items dropped, also those whose timers expire later. When everything has run, the
+    /// queue is taken down, and the [`Waiting`] that this returns is over: await it, wait for it,
+    /// or drop it.
+    ///
+    /// It closes all clones of the handle, and none of them waits when it is dropped afterwards. It
+    /// may be called from the queue's own items. A queue of the [system's](crate::system) is closed
+    /// for the whole process.
+    ///
+    /// KERNEL: `destroy_workqueue` — differs: it does not wait.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let other = wq.clone();
+    /// let last = wq.queue(|| 42);
+    /// let closing = wq.close();
+    /// assert!(other.queue(|| 43).join().unwrap_err().is_refused());
+    /// assert_eq!(last.join().unwrap(), 42);
+    /// closing.wait();
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    #[doc(alias = "destroy_workqueue")]
+    pub fn close(self) -> Waiting {
+        let is_first = self.wq().close(DESTROYING);
+        let other = self.clone();
+        other.later(move || {
+            if is_first {
+                self.handle().destroy();
+            } else {
+                self.wq().drain();
+            }
+        })
+    }
+
+    /// Has one of the library's own workers do something that waits.
+    fn later(&self, what: impl FnOnce() + Send + 'static) -> Waiting {
+        Waiting(Some(closure::queue_on(&self.wq().runtime.reaper(), what)))
+    }
+}

@@ -1,0 +1,295 @@
+//! Functions over iterators, on a queue, with bounded look-ahead.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::resume_unwind;
+
+use crate::api::closure::{AbortOnDrop, JoinError};
+use crate::api::workqueue::Workqueue;
+use crate::engine::current;
+use crate::os::sync::Arc;
+use crate::os::sync::plain::{Receiver, Sender, channel};
+
+/// Runs a function for each item of an iterator, on a queue, as an extension of all iterators.
+///
+/// The function may block: the queue makes up for it. `ahead` items at most are queued or running
+/// at a time, or have results that nobody has taken yet; 0 is taken as 1. The iterator itself runs
+/// on the calling thread, and only when a result is asked for. Waiting for results counts as
+/// blocking at once if the caller is a work function; it must not be one of a queue that runs one
+/// item at a time, for items of that queue.
+pub trait IteratorOn: Iterator + Sized {
+    /// The results of `func`, in the order of the items. Lazy, as [`Iterator::map`]: nothing is
+    /// queued before the first result is asked for. Dropped, it takes back what has not begun.
+    ///
+    /// # Panics
+    /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; and if the
+    /// queue refused one, being drained or closed.
+    ///
+    /// ```
+    /// use cmwq::IteratorOn;
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let lengths: Vec<_> =
+    ///     ["to", "be", "or"].into_iter().map_on(&wq, 8, |word| word.len()).collect();
+    /// assert_eq!(lengths, [2, 2, 2]);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    fn map_on<F, T>(self, wq: &Workqueue, ahead: usize, func: F) -> MapOn<Self, F, T>
+    where
+        Self::Item: Send + 'static,
+        F: Fn(Self::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
+        MapOn { items: self, wq, func, ahead, running: VecDeque::new() }
+    }
+
+    /// As [`map_on`](Self::map_on), with the results as they come, whichever item they are of.
+    ///
+    /// # Panics
+    /// As there.
+    ///
+    /// ```
+    /// use cmwq::IteratorOn;
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let sum: u32 = (1..=100).map_unordered_on(&wq, 8, |n| n * 2).sum();
+    /// assert_eq!(sum, 10_100);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    fn map_unordered_on<F, T>(
+        self,
+        wq: &Workqueue,
+        ahead: usize,
+        func: F,
+    ) -> MapUnorderedOn<Self, F, T>
+    where
+        Self::Item: Send + 'static,
+        F: Fn(Self::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (wq, func, ahead) = (wq.clone(), Arc::new(func), ahead.max(1));
+        let (send, answers) = channel();
+        let (running, free) = (Vec::new(), Vec::new());
+        MapUnorderedOn { items: self, wq, func, ahead, running, free, send, answers }
+    }
+
+    /// Calls `func` for each item, which it may borrow what it needs for, and returns when all
+    /// calls have ended. After a panic of one, no more are begun.
+    ///
+    /// # Panics
+    /// If `func` panicked, or the queue refused an item, being drained or closed; when everything
+    /// that had begun has ended.
+    ///
+    /// ```
+    /// use cmwq::IteratorOn;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// let wq = cmwq::Workqueue::new("doc")?;
+    /// let sum = AtomicU32::new(0);
+    /// (1..=100).for_each_on(&wq, 8, |n| _ = sum.fetch_add(n, Ordering::Relaxed));
+    /// assert_eq!(sum.into_inner(), 5050);
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    fn for_each_on<F>(self, wq: &Workqueue, ahead: usize, func: F)
+    where
+        Self::Item: Send,
+        F: Fn(Self::Item) + Sync,
+    {
+        let func = &func;
+        wq.scope(|scope| {
+            let (send, answers) = channel();
+            let mut room = ahead.max(1);
+            for item in self {
+                if room == 0 {
+                    let answer: Answer<()> = wait_for(&answers);
+                    if answer.outcome.is_none() {
+                        break;
+                    }
+                    room += 1;
+                }
+                room -= 1;
+                let ticket = Ticket::new(0, &send);
+                scope.queue(move || {
+                    func(item);
+                    ticket.answer(());
+                });
+            }
+        });
+    }
+}
+
+impl<I: Iterator> IteratorOn for I {}
+
+fn join<T>(outcome: Result<T, JoinError>) -> T {
+    match outcome {
+        Ok(value) => value,
+        Err(error) if error.is_refused() => panic!("{error}"),
+        Err(error) => resume_unwind(error.into_panic()),
+    }
+}
+
+/// The results of [`IteratorOn::map_on`].
+#[must_use = "iterators do nothing unless they are asked for items"]
+pub struct MapOn<I: Iterator, F, T> {
+    items: I,
+    wq: Workqueue,
+    func: Arc<F>,
+    ahead: usize,
+    running: VecDeque<AbortOnDrop<T>>,
+}
+
+impl<I, F, T> Iterator for MapOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while self.running.len() < self.ahead
+            && let Some(item) = self.items.next()
+        {
+            let func = Arc::clone(&self.func);
+            self.running.push_back(self.wq.queue(move || func(item)).abort_on_drop());
+        }
+        self.running.pop_front().map(|first| join(first.join()))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        more(self.items.size_hint(), self.running.len())
+    }
+}
+
+/// The results of [`IteratorOn::map_unordered_on`].
+#[must_use = "iterators do nothing unless they are asked for items"]
+pub struct MapUnorderedOn<I: Iterator, F, T> {
+    items: I,
+    wq: Workqueue,
+    func: Arc<F>,
+    ahead: usize,
+    /// Those that have not answered, by their numbers.
+    running: Vec<Option<AbortOnDrop<()>>>,
+    /// Numbers of which there is none.
+    free: Vec<usize>,
+    send: Sender<Answer<T>>,
+    answers: Receiver<Answer<T>>,
+}
+
+impl<I, F, T> MapUnorderedOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    fn begin(&mut self, item: I::Item) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.running.push(None);
+            self.running.len() - 1
+        });
+        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.send));
+        let handle = self.wq.queue(move || ticket.answer(func(item)));
+        self.running[number] = Some(handle.abort_on_drop());
+    }
+}
+
+impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
+    fn nr_running(&self) -> usize {
+        self.running.len() - self.free.len()
+    }
+}
+
+impl<I, F, T> Iterator for MapUnorderedOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while self.nr_running() < self.ahead
+            && let Some(item) = self.items.next()
+        {
+            self.begin(item);
+        }
+        if self.nr_running() == 0 {
+            return None;
+        }
+        let answer = wait_for(&self.answers);
+        let handle = self.running[answer.number].take().expect("it has not answered before");
+        self.free.push(answer.number);
+        if answer.outcome.is_none() {
+            join(handle.join());
+        }
+        answer.outcome
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        more(self.items.size_hint(), self.nr_running())
+    }
+}
+
+fn more((least, most): (usize, Option<usize>), by: usize) -> (usize, Option<usize>) {
+    (least.saturating_add(by), most.and_then(|most| most.checked_add(by)))
+}
+
+/// What came of the item of that number. No outcome: it panicked, or was refused.
+struct Answer<T> {
+    number: usize,
+    outcome: Option<T>,
+}
+
+/// An item's duty to answer, which it does whatever becomes of it.
+struct Ticket<T> {
+    number: usize,
+    send: Sender<Answer<T>>,
+    outcome: Option<T>,
+}
+
+impl<T> Ticket<T> {
+    fn new(number: usize, send: &Sender<Answer<T>>) -> Self {
+        Self { number, send: send.clone(), outcome: None }
+    }
+
+    fn answer(mut self, outcome: T) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        let answer = Answer { number: self.number, outcome: self.outcome.take() };
+        // Nobody may want to know any more.
+        drop(self.send.send(answer));
+    }
+}
+
+fn wait_for<T>(answers: &Receiver<Answer<T>>) -> Answer<T> {
+    answers
+        .try_recv()
+        .or_else(|_| current::blocking(|| answers.recv()))
+        .unwrap_or_else(|_| unreachable!("a sender is at hand"))
+}
+
+impl<I: Iterator, F, T> fmt::Debug for MapOn<I, F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wq, ahead, running, .. } = self;
+        f.debug_struct("MapOn")
+            .field("wq", wq)
+            .field("ahead", ahead)
+            .field("running", &running.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<I: Iterator, F, T> fmt::Debug for MapUnorderedOn<I, F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapUnorderedOn")
+            .field("wq", &self.wq)
+            .field("ahead", &self.ahead)
+            .field("running", &self.nr_running())
+            .finish_non_exhaustive()
+    }
+}

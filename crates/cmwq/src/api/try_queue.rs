@@ -1,0 +1,117 @@
+//! Queueing that can be refused: bounded backlogs.
+
+use std::fmt;
+
+use crate::api::closure::JoinHandle;
+use crate::api::workqueue::{Workqueue, cpu_number};
+
+/// A closure that [`Workqueue::try_queue`] did not queue, and why.
+pub struct TryQueueError<F> {
+    func: F,
+    is_full: bool,
+}
+
+impl<F> TryQueueError<F> {
+    /// The closure.
+    pub fn into_inner(self) -> F {
+        self.func
+    }
+
+    /// As many closures wait as [`Builder::max_queued`](crate::Builder::max_queued) allows: it may
+    /// be tried again later.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The queue is being drained, closed or shut down, and takes only what its own items queue.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        !self.is_full
+    }
+}
+
+impl<F> fmt::Display for TryQueueError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_full {
+            "the workqueue has as many closures waiting as it may"
+        } else {
+            "the workqueue is being drained, closed or shut down"
+        })
+    }
+}
+
+impl<F> fmt::Debug for TryQueueError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = if self.is_full { "Full" } else { "Closed" };
+        f.debug_tuple("TryQueueError").field(&format_args!("{why}")).finish()
+    }
+}
+
+impl<F> std::error::Error for TryQueueError<F> {}
+
+impl Workqueue {
+    /// Queues a closure as [`queue`](Self::queue) does, unless as many wait as
+    /// [`Builder::max_queued`](crate::Builder::max_queued) allows, or the queue is closed. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// The closure, and which of the two it was. If the queue is being closed in the same moment,
+    /// the handle may be [refused](crate::JoinError::is_refused) instead.
+    ///
+    /// ```
+    /// let wq = cmwq::Workqueue::builder("uploads").max_queued(1000).build()?;
+    /// match wq.try_queue(|| "sent") {
+    ///     Ok(handle) => assert_eq!(handle.join().unwrap(), "sent"),
+    ///     Err(error) if error.is_full() => println!("later: {}", (error.into_inner())()),
+    ///     Err(error) => panic!("{error}"),
+    /// }
+    /// # Ok::<(), cmwq::Error>(())
+    /// ```
+    pub fn try_queue<F, T>(&self, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.try_queue_for(None, func)
+    }
+
+    /// As [`try_queue`](Self::try_queue), for a CPU as in [`queue_on`](Self::queue_on).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_queue_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.try_queue_for(Some(cpu_number(cpu)), func)
+    }
+
+    fn try_queue_for<F, T>(
+        &self,
+        cpu: Option<u32>,
+        func: F,
+    ) -> Result<JoinHandle<T>, TryQueueError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        if !self.wq().lets_in() {
+            return Err(TryQueueError { func, is_full: false });
+        }
+        let Some(account) = self.handle().account() else {
+            return Ok(self.queue_plain(cpu, func));
+        };
+        match account.try_enter() {
+            Some(ticket) => Ok(self.queue_plain(cpu, move || ticket.run(func))),
+            None => Err(TryQueueError { func, is_full: true }),
+        }
+    }
+
+    /// See [`Builder::max_queued`](crate::Builder::max_queued). `None`: there is no limit.
+    #[must_use]
+    pub fn max_queued(&self) -> Option<u32> {
+        self.handle().account().and_then(|account| account.max_queued())
+    }
+}

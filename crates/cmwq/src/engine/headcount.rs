@@ -1,0 +1,82 @@
+//! The workers of the process, counted where their number is limited; the rule is
+//! [`may_add_worker`]'s.
+
+use cmwq_core::may_add_worker;
+
+use crate::engine::pool::Pool;
+use crate::engine::runtime::Runtime;
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::sync::{AtomicU32, Ordering};
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Headcount {
+    /// `u32::MAX`: there is no limit.
+    max: u32,
+    // ORDERING (all accesses): no pairing: a number.
+    now: AtomicU32,
+}
+
+impl Headcount {
+    /// 0: there is no limit.
+    pub(crate) fn new(max_workers: u32) -> Self {
+        let max = if max_workers == 0 { u32::MAX } else { max_workers };
+        Self { max, now: AtomicU32::new(0) }
+    }
+
+    /// A worker is made for a pool that has so many others. `false`: it may not be.
+    pub(crate) fn enter(&self, of_pool: u32) -> bool {
+        let more = |now| may_add_worker(now, self.max, of_pool).then_some(now + 1);
+        self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// A worker has left, or could not be made.
+    pub(crate) fn leave(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn say(&self) {
+        notice::once(Notice::MaxWorkers, || {
+            format!(
+                "this process has {} workers, as many as it may (max_workers): items wait though \
+                 CPUs may be idle, and those that wait for each other may do so for ever, but on \
+                 queues with a rescuer",
+                self.max
+            )
+        });
+    }
+}
+
+impl Runtime {
+    /// The pool may not have another worker now: another pool yields one if it can, and this one
+    /// asks again.
+    #[cold]
+    pub(crate) fn worker_refused(&'static self, refused: &'static Pool) {
+        self.headcount.say();
+        let mut others = self.pools().filter(|pool| !std::ptr::eq(*pool, refused));
+        let _ = others.any(Pool::yield_one);
+        let retry = refused.lock_only().core.create_retry_at();
+        self.service.retry_at(retry.unwrap_or_else(clock::now));
+    }
+}
+
+impl Pool {
+    /// Lets an idle worker go, if there is one to spare.
+    fn yield_one(&'static self) -> bool {
+        let mut guard = self.lock_only();
+        let leaving = guard.core.yield_one();
+        if leaving.is_some() {
+            guard.mirror.culled();
+            guard.settle_mirror();
+        }
+        let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+        drop(guard);
+        if let Some(berth) = berth {
+            berth.parker.unpark(park::WAKE);
+        }
+        berth.is_some()
+    }
+}

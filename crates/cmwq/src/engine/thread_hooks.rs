@@ -1,0 +1,73 @@
+//! What programs do at the begin and the end of each thread that runs their functions: registering
+//! it with a garbage collector, with a library that counts threads, with a tracer.
+
+use std::fmt;
+
+use crate::engine::worker::guarded;
+use crate::os::sync::OnceLock;
+
+pub(crate) type Hook = Box<dyn Fn(&WorkerThread) + Send + Sync>;
+
+/// A thread that runs work functions: a worker, a rescuer, or the BH context of a CPU.
+#[derive(Debug)]
+pub struct WorkerThread {
+    name: String,
+}
+
+impl WorkerThread {
+    /// The thread's name as it begins, such as `kworker/0:1`. Its name as others see it changes
+    /// with what it runs.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// See the module header.
+#[derive(Default)]
+pub(crate) struct ThreadHooks {
+    pub(crate) start: Option<Hook>,
+    pub(crate) stop: Option<Hook>,
+}
+
+impl fmt::Debug for ThreadHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, stop } = self;
+        f.debug_struct("ThreadHooks")
+            .field("start", &start.is_some())
+            .field("stop", &stop.is_some())
+            .finish()
+    }
+}
+
+/// Set once, before the first thread; a forked child has the same.
+static HOOKS: OnceLock<ThreadHooks> = OnceLock::new();
+
+/// Sets them, if nobody has. `false`: somebody has.
+pub(crate) fn set(hooks: ThreadHooks) -> bool {
+    HOOKS.set(hooks).is_ok()
+}
+
+/// The calling thread begins to run functions, until the result is dropped, on the same thread.
+#[must_use]
+pub(crate) fn begin(name: impl FnOnce() -> String) -> Option<Begun> {
+    let hooks = HOOKS.get()?;
+    let thread = WorkerThread { name: name() };
+    if let Some(start) = &hooks.start {
+        guarded(|| start(&thread));
+    }
+    Some(Begun { hooks, thread })
+}
+
+pub(crate) struct Begun {
+    hooks: &'static ThreadHooks,
+    thread: WorkerThread,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.hooks.stop {
+            guarded(|| stop(&self.thread));
+        }
+    }
+}
