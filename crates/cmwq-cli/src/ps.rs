@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cmwq::foreign::harmless;
 use cmwq::inspect::{Snapshot, Target};
 use serde_json::{Value, json};
 
@@ -111,7 +112,8 @@ fn table(rows: &[Row]) -> String {
             row.busy,
             row.in_flight,
             up(row.up),
-            row.command
+            // On one line, whatever it says.
+            harmless(&row.command)
         );
     }
     text

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use cmwq::foreign::harmless;
 use cmwq::inspect::{OpenError, Target};
 
 /// LIMIT: bytes of a command line that are read.
@@ -88,13 +87,12 @@ pub(crate) fn names(pid: u32) -> Vec<String> {
     names
 }
 
-/// How it was started, as one line that cannot do anything to a terminal.
+/// How it was started: whatever it says.
 pub(crate) fn command(pid: u32) -> String {
     let words: Vec<_> =
         words(pid).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let line = words.join(" ");
-    let line = if line.is_empty() { names(pid).first().cloned().unwrap_or_default() } else { line };
-    harmless(&line).into_owned()
+    if line.is_empty() { names(pid).first().cloned().unwrap_or_default() } else { line }
 }
 
 fn words(pid: u32) -> Vec<Vec<u8>> {

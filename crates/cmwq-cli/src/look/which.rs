@@ -1,5 +1,6 @@
 //! Which process is meant: a number, a name, or the only one.
 
+use cmwq::foreign::harmless;
 use cmwq::inspect::{OpenError, Target};
 
 use super::others::{self, Others};
@@ -121,7 +122,8 @@ fn nobody(name: &str) -> String {
 fn listed(pids: &[u32]) -> String {
     let shown = pids.iter().take(NAMED).map(|pid| {
         let name = others::names(*pid).first().cloned().unwrap_or_default();
-        format!("{pid} ({name})")
+        // Which may have a line's end in it.
+        format!("{pid} ({})", harmless(&name))
     });
     let mut text = shown.collect::<Vec<_>>().join(", ");
     if pids.len() > NAMED {

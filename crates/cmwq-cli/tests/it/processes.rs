@@ -82,6 +82,25 @@ fn a_name_of_nobody_or_of_several_is_said() {
     assert!(said.contains(&one.pid()) && said.contains(&other.pid()), "{said}");
 }
 
+/// What a process calls itself cannot forge a line or reach the terminal.
+#[test]
+fn names_that_mean_harm_are_shown_without_it() {
+    let name = format!("forged\n\x1b[31m-{}", std::process::id());
+    let [one, other] = [(); 2].map(|()| Victim::run_as("processes::has_a_queue", Some(&name)));
+    let output = cmwq(&["dump", &name]);
+    check_code(&output, 1);
+    let said = stderr(&output);
+    assert!(said.contains(&one.pid()) && said.contains(&other.pid()), "{said}");
+    assert!(said.lines().count() == 1 && !said.contains('\x1b'), "{said:?}");
+    for (args, shown) in
+        [(&["ps"][..], "forged??[31m-"), (&["ps", "--json"], "forged\\n\\u001b[31m-")]
+    {
+        let text = String::from_utf8(cmwq(args).stdout).unwrap();
+        assert!(text.lines().any(|line| line.contains(&one.pid())) && !text.contains('\x1b'));
+        assert!(text.contains(shown), "{text:?}");
+    }
+}
+
 #[test]
 fn numbers_that_no_process_has_are_refused() {
     for verb in ["dump", "monitor", "top", "trace", "set"] {
