@@ -1,6 +1,8 @@
 //! What a user of the published crate writes: the public interface, nothing hidden, default
 //! features.
 
+mod newer;
+
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +10,14 @@ use std::time::Duration;
 
 use cmwq::{DelayedWork, Work, Workqueue};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    newer::settings()?;
     closures()?;
     borrowing()?;
     reusable()?;
     ordered()?;
     delayed()?;
+    newer::all()?;
     println!("a stranger's program works");
     Ok(())
 }
