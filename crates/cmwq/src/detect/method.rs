@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use cmwq_core::detect::TickRole;
 
+use crate::os::error::Error;
 use crate::os::sense;
 
 /// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*:
@@ -69,11 +70,13 @@ impl fmt::Display for Detect {
 }
 
 impl FromStr for Detect {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|source| source.name() == name).ok_or_else(|| {
-            format!("unknown detection source '{name}': use perf, sentinel, tick or inline")
+            Error::invalid(format!(
+                "unknown detection source '{name}': use perf, sentinel, tick or inline"
+            ))
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cmwq::{JoinHandle, Work, Workqueue};
 
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, every_kind, joined, procfs, sys, within};
+use crate::support::{Gate, eventually, every_kind, joined, sys, within};
 
 /// Occupies an ordered queue until the gate opens.
 fn occupy(wq: &Workqueue, gate: &Gate) -> JoinHandle<()> {
@@ -71,16 +71,12 @@ fn a_queue_without_a_limit_takes_everything_and_a_closed_one_nothing() {
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let first = occupy(&wq, &gate);
-    let (send, receive) = std::sync::mpsc::channel();
     let drainer = thread::spawn({
         let wq = wq.clone();
-        move || {
-            send.send(sys::gettid()).unwrap();
-            wq.drain();
-        }
+        move || wq.drain()
     });
-    let tid = receive.recv().unwrap();
-    eventually("the drainer waits", || procfs::is_asleep(tid));
+    // What is taken until then waits behind the first.
+    eventually("the drainer waits", || wq.try_queue(|| 4).is_err());
     let error = wq.try_queue(|| 5).expect_err("it is drained");
     assert!(error.is_closed() && !error.is_full());
     assert_eq!(error.to_string(), "the workqueue is being drained, closed or shut down");

@@ -17,6 +17,7 @@ use super::topology::{Cpu, Topology};
 
 /// How far apart the CPUs may be that serve the work of one unbound workqueue pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum AffinityScope {
     /// Each CPU by itself.
     Cpu,
