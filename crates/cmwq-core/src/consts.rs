@@ -10,7 +10,7 @@ pub const WQ_DFL_ACTIVE: u32 = 1024;
 /// that interdependent items on one queue do not starve each other because of where they were
 /// queued.
 pub const WQ_DFL_MIN_ACTIVE: u32 = 8;
-/// Idle workers above two are culled when there is more than one for every four busy ones.
+/// Idle workers above two are culled when there is at least one for every four busy ones.
 pub const MAX_IDLE_WORKERS_RATIO: u32 = 4;
 /// How long a surplus worker stays idle before it leaves: 300 s.
 pub const IDLE_WORKER_TIMEOUT_NS: u64 = 300 * 1_000_000_000;

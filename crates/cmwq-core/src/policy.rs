@@ -1,8 +1,9 @@
-//! The five predicates that are the whole idea of concurrency management, on one screen.
+//! The five predicates of concurrency management, on one screen. One more rule is in
+//! `pool/waiting`: workers of managed pools go on at capacity while their items wait first.
 //!
 //! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1
-//! (managed per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
-//! *concurrency*: 1 for a per-CPU pool, the CPUs of its pod for a managed unbound pool, and
+//! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
+//! *concurrency*: 1 for a per-CPU pool, the CPUs of its pod for a pool of managed queues, and
 //! [`UNMANAGED`] otherwise. With 1 and `UNMANAGED` they are exactly the kernel's.
 
 use crate::consts::MAX_IDLE_WORKERS_RATIO;

@@ -134,7 +134,7 @@ impl Effects {
     }
 }
 
-/// The constants of a pool.
+/// The settings of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// Its id.
@@ -331,7 +331,8 @@ impl PoolState {
     }
 
     /// Changes when and how many idle workers leave.
-    pub fn set_idle_policy(&mut self, timeout: Nanos, ratio: u32) {
+    #[cfg(test)]
+    pub(crate) fn set_idle_policy(&mut self, timeout: Nanos, ratio: u32) {
         self.config.idle_timeout = timeout;
         self.config.idle_ratio = ratio;
     }

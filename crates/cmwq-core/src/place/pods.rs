@@ -1,4 +1,5 @@
-//! Affinity scopes: which CPUs form a pod, whose unbound and managed items one pool serves.
+//! Affinity scopes: which CPUs form a pod, whose items one pool serves. Managed queues always use
+//! `Cpu`, whatever the default scope.
 //!
 //! KERNEL: "Affinity Scopes" in `Documentation/core-api/workqueue.rst`.
 

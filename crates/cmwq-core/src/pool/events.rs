@@ -18,8 +18,8 @@ pub enum Retry {
 }
 
 impl PoolState {
-    /// Registers a worker before its thread exists. It is neither idle nor running until its thread
-    /// asks for [`next`](Self::next) the first time. Allocates.
+    /// Registers a worker before its thread exists. It is neither idle nor running until
+    /// [`worker_created`](Self::worker_created), which makes it idle. Allocates.
     #[must_use]
     pub fn worker_new(&mut self) -> WorkerId {
         self.nr_workers += 1;
@@ -88,8 +88,8 @@ impl PoolState {
         }
     }
 
-    /// Whether work waits that nobody will come for: no idle worker, nobody running, nobody
-    /// creating.
+    /// Whether work waits that a CPU could run, and no worker is idle. Somebody may be creating
+    /// one: see [`may_create_from_outside`](Self::may_create_from_outside).
     #[must_use]
     pub fn need_to_create_worker(&self) -> bool {
         policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)

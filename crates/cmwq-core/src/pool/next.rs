@@ -15,7 +15,7 @@ impl PoolState {
     /// woken, after [`finish`](Self::finish), after it created a worker. `now` is read only when
     /// the worker goes idle or thinks of creating another.
     ///
-    /// KERNEL: `worker_thread` — same decisions in the same order.
+    /// KERNEL: `worker_thread` — same order. Differs: items that wait first, failed creations.
     #[inline]
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
         let worker = self.worker(id);

@@ -89,7 +89,8 @@ impl Config {
         self.param("watchdog_thresh", thresh.as_secs_f64())
     }
 
-    /// After how long idle threads leave (`idle_timeout`): 300 s by default, 1e9 s at most.
+    /// After how long a surplus idle thread leaves (`idle_timeout`): 300 s by default, 1e9 s at
+    /// most. Each pool keeps two.
     pub fn idle_timeout(self, timeout: Duration) -> Self {
         self.param("idle_timeout", timeout.as_secs_f64())
     }

@@ -27,7 +27,7 @@ use crate::os::sync::Arc;
 ///
 /// | made by | pool | starts an item when |
 /// |---|---|---|
-/// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned; idle CPUs help busy ones | some CPU has no *running* worker |
+/// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned until they block; idle CPUs help | some CPU has no *running* worker |
 /// | [`Builder::percpu`] | one per CPU, workers pinned | no other worker of that CPU *runs* |
 /// | [`Builder::bh`] | one context per CPU, no workers | the one before has finished, on each CPU |
 /// | [`Builder::unbound`] | one per pod | at once, up to `max_active` |

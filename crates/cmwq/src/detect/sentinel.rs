@@ -1,4 +1,4 @@
-//! The idle-class sentinel: a thread per CPU that runs exactly when nothing else on that CPU can.
+//! The idle-class sentinel: a thread per CPU that runs almost only when nothing else on it can.
 //!
 //! It is armed while work waits. When it gets the CPU, the CPU has just gone idle although work
 //! waits: it sends the pool's standby to verify, and parks. Rules, each paid for in measurements:

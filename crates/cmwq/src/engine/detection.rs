@@ -50,8 +50,8 @@ pub(crate) struct Found {
     room_for_hogs: u32,
 }
 
-/// The standby was told that the CPU went idle. Whom it finds blocked it replaces itself, when it
-/// asks for what to do next.
+/// The standby was told that the CPU went idle. It takes the place of the worker that it finds
+/// blocked: it asks for what to do next right afterwards, so nobody else is woken.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
     if alarms::is_false(found.blocked, found.has_to_watch) {

@@ -1,9 +1,9 @@
 //! The worker thread: a short loop over what the core says.
 //!
-//! It owns no decision. Between two lock holds it does exactly one of: run a function, create a
-//! worker, sleep, leave. The life of an item here: [`Worker::run`] → `PoolState::next` claims it →
-//! unlock → wake whom the claim says → the function → lock → `PoolState::finish` → `next` under the
-//! same hold.
+//! Between two lock holds it does exactly one of: run a function, create a worker, sleep, help
+//! another pool, leave. The core says which. The life of an item here: [`Worker::run`] →
+//! `PoolState::next` claims it → unlock → wake whom the claim says → the function → lock →
+//! `PoolState::finish` → `next` under the same hold.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -151,7 +151,7 @@ impl Worker {
         guard
     }
 
-    /// The same, and the worker's own pool learns whether the item has waited.
+    /// Calls the function, then tells the worker's own pool whether the item has waited.
     #[inline]
     fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
         let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
