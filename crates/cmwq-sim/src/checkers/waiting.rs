@@ -1,4 +1,5 @@
-//! What waits where and may run, as the events tell: shared by the checkers `stall` and `help`.
+//! What waits where and may run, as the events tell: shared by the checkers `stall`, `help` and
+//! `hogs`.
 //!
 //! All of it is kept up event by event, and nothing is ever walked that did not change: a run may
 //! have a hundred thousand queues at thousands of pools. A group is *ready* while its limit leaves

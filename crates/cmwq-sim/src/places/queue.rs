@@ -91,7 +91,7 @@ pub(crate) struct Link {
     pub(crate) pool: PoolNo,
     pub(crate) pwq: PwqId,
     pub(crate) group: GroupNo,
-    /// Its own limit, or that of its group when it was added.
+    /// Its own limit.
     pub(crate) limit: u32,
     /// Another one has taken its place; it works off what it has.
     pub(crate) is_retired: bool,

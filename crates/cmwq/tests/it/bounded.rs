@@ -3,24 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{JoinHandle, Work, Workqueue};
+use cmwq::{Work, Workqueue};
 
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, every_kind, joined, sys, within};
-
-/// Occupies an ordered queue until the gate opens.
-fn occupy(wq: &Workqueue, gate: &Gate) -> JoinHandle<()> {
-    let (begun, gate) = (Gate::new(), gate.clone());
-    let first = wq.queue({
-        let begun = begun.clone();
-        move || {
-            begun.open();
-            gate.pass();
-        }
-    });
-    begun.pass();
-    first
-}
+use crate::support::{Gate, eventually, every_kind, joined, occupy, sys, within};
 
 #[test]
 fn a_full_queue_gives_the_closure_back() {

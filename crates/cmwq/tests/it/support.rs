@@ -9,7 +9,7 @@ pub(crate) mod stall;
 pub(crate) mod sys;
 pub(crate) mod wait;
 
-use cmwq::Workqueue;
+use cmwq::{JoinHandle, Workqueue};
 
 pub(crate) use load::Peak;
 pub(crate) use wait::{Gate, eventually, joined, undisturbed, within};
@@ -32,4 +32,18 @@ pub(crate) fn unbound(name: &str) -> Workqueue {
 /// A queue of each kind that runs items concurrently.
 pub(crate) fn every_kind(name: &str) -> [Workqueue; 3] {
     [managed(name), percpu(name), unbound(name)]
+}
+
+/// Occupies an ordered queue until the gate opens.
+pub(crate) fn occupy(wq: &Workqueue, gate: &Gate) -> JoinHandle<()> {
+    let (begun, gate) = (Gate::new(), gate.clone());
+    let first = wq.queue({
+        let begun = begun.clone();
+        move || {
+            begun.open();
+            gate.pass();
+        }
+    });
+    begun.pass();
+    first
 }

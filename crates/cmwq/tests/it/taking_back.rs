@@ -13,7 +13,7 @@ use cmwq::{AbortOnDrop, JoinError, JoinHandle, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, block_on};
-use crate::support::{Gate, eventually, joined, managed, sys, within};
+use crate::support::{Gate, eventually, joined, managed, occupy, sys, within};
 
 pub(crate) const SCENES: &[Scene] = &[("taking_back_in_a_child", in_a_child)];
 
@@ -23,15 +23,7 @@ const NEVER: Duration = Duration::from_secs(1_000_000);
 /// A queue of one item at a time, which waits for the gate.
 fn busy(name: &str, gate: &Gate) -> (Workqueue, JoinHandle<()>) {
     let wq = Workqueue::builder(name).ordered().build().unwrap();
-    let (begun, gate) = (Gate::new(), gate.clone());
-    let first = wq.queue({
-        let begun = begun.clone();
-        move || {
-            begun.open();
-            gate.pass();
-        }
-    });
-    begun.pass();
+    let first = occupy(&wq, gate);
     (wq, first)
 }
 

@@ -21,6 +21,24 @@ use crate::observe::inspect::{PoolKind, QueueKind, Reason};
 use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 
+/// The counters that the records of queues and of pwqs have under the same names.
+macro_rules! stats {
+    ($words:ident) => {
+        Stats {
+            started: $words.started,
+            completed: $words.completed,
+            cpu_time: Duration::from_micros($words.cpu_time),
+            cpu_intensive: $words.cpu_intensive,
+            cm_wakeup: $words.cm_wakeup,
+            repatriated: $words.repatriated,
+            mayday: $words.mayday,
+            rescued: $words.rescued,
+            cancelled: $words.cancelled,
+            ..Stats::default()
+        }
+    };
+}
+
 /// Why a mapping cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -263,18 +281,7 @@ impl Reader {
             cpumask: self.mask(words.cpumask),
             affinity_scope: scope(words.scope),
             affinity_strict: words.strict != 0,
-            retired: Stats {
-                started: words.started,
-                completed: words.completed,
-                cpu_time: Duration::from_micros(words.cpu_time),
-                cpu_intensive: words.cpu_intensive,
-                cm_wakeup: words.cm_wakeup,
-                repatriated: words.repatriated,
-                mayday: words.mayday,
-                rescued: words.rescued,
-                cancelled: words.cancelled,
-                ..Stats::default()
-            },
+            retired: stats!(words),
         })
     }
 }
@@ -345,18 +352,7 @@ fn link(words: &PwqWords) -> Link {
         nr_active: words.active as u32,
         has_inactive: words.has_inactive != 0,
         is_retired: words.retired != 0,
-        stats: Stats {
-            started: words.started,
-            completed: words.completed,
-            cpu_time: Duration::from_micros(words.cpu_time),
-            cpu_intensive: words.cpu_intensive,
-            cm_wakeup: words.cm_wakeup,
-            repatriated: words.repatriated,
-            mayday: words.mayday,
-            rescued: words.rescued,
-            cancelled: words.cancelled,
-            ..Stats::default()
-        },
+        stats: stats!(words),
     }
 }
 
