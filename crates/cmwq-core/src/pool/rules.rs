@@ -71,6 +71,8 @@ pub enum Rule {
     ClosedKeepsStandby,
     /// After a failed creation work goes on without a standby.
     FailureIsBorne,
+    /// What a worker has taken along and not begun comes back when somebody needs the books.
+    BatchesComeBack,
 }
 
 #[cfg(feature = "explore")]
@@ -106,6 +108,7 @@ impl Rule {
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
+        Self::BatchesComeBack,
     ];
 }
 
