@@ -33,7 +33,7 @@ fn inherited() -> Vec<Workqueue> {
         b().percpu(),
         b().percpu().max_active(1),
         b().unbound(),
-        b().unbound().nice(sys::own_nice() + 3),
+        b().unbound().nice(sys::nicer_by(3)),
         b().ordered(),
         b().bh(),
         b().unbound().mem_reclaim(),
@@ -75,7 +75,7 @@ fn counting(runs: &Arc<AtomicU64>) -> (Work, DelayedWork) {
 
 /// The first use of the library in the child, for which it needs a thread.
 fn own_queue(may_lack_threads: bool) -> Option<Workqueue> {
-    let nice = sys::own_nice() + 4;
+    let nice = sys::nicer_by(4);
     loop {
         match Workqueue::builder("own").unbound().nice(nice).build() {
             Ok(wq) => return Some(wq),
