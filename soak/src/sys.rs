@@ -11,8 +11,8 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// A niceness that is `by` above the one that this process was given: without privileges it may have
-/// none below. A process of niceness 19 has no other.
+/// A niceness that is `by` above the one that this process was given, if there is one: without
+/// privileges it may have none below.
 pub(crate) fn nicer_by(by: i32) -> i32 {
     // SAFETY: takes numbers.
     nicer(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }, by)
