@@ -95,8 +95,8 @@ size_t cmwq_workqueue_stats(struct workqueue_struct *wq, struct cmwq_stats *stat
 
 /*
  * Parameters by name and text, as CMWQ_PARAMS="name=value" has them. They are read when the library is first used;
- * after that only default_affinity_scope and unbound_cpus can be set: 0, -EINVAL (no such parameter or value; what
- * there is is said) or -EBUSY (too late). cmwq_param_get() returns the length of the text, of which `size` - 1 bytes
+ * after that only default_affinity_scope, unbound_cpus, watchdog_thresh, panic_on_stall and panic_on_stall_time can be
+ * set: 0, -EINVAL (no such parameter or value; what there is is said) or -EBUSY (too late). cmwq_param_get() returns the length of the text, of which `size` - 1 bytes
  * and a null are written, or -EINVAL.
  */
 int cmwq_param_set(const char *name, const char *value);

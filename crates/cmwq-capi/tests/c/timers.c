@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Timers by themselves. */
 #include <linux/workqueue.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "check.h"
 
 struct object {
@@ -194,27 +192,6 @@ static void of_items(void)
 	CHECK(!timer_pending(&dwork.timer));
 }
 
-/* The parent's are not the child's, which may use the same. */
-static void forked(void)
-{
-	static struct object object;
-	int status;
-	pid_t child;
-
-	timer_setup(&object.timer, count_run, 0);
-	mod_timer(&object.timer, jiffies + 1000 * HZ);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		CHECK(!timer_delete(&object.timer));
-		CHECK(mod_timer(&object.timer, jiffies + 1) == 0);
-		AWAIT(load(&object.runs) == 1);
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK(timer_delete_sync(&object.timer) && load(&object.runs) == 0);
-}
-
 int main(void)
 {
 	INIT_WORK(&work, count_work);
@@ -222,7 +199,6 @@ int main(void)
 	running();
 	many();
 	of_items();
-	forked();
 	declared.expires = jiffies + 1;
 	add_timer(&declared);
 	AWAIT(load(&deleted_inside) == 1);

@@ -12,6 +12,7 @@
 //! KERNEL: `mod_timer`, `timer_delete_sync` and the like — differs: one context for all CPUs.
 
 use std::cell::{Cell, UnsafeCell};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::time::Duration;
