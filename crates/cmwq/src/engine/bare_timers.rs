@@ -57,7 +57,7 @@ const _: () = {
 
 impl BareTimer {
     /// One that is not armed.
-    #[cfg(any(test, cmwq_shuttle))]
+    #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn new(func: TimerFn) -> Self {
         Self {
             timer: UnsafeCell::new(Timer::new()),
