@@ -4,14 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/list.h>
-
-#define CHECK(cond)                                                                             \
-	do {                                                                                    \
-		if (!(cond)) {                                                                  \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);      \
-			exit(1);                                                                \
-		}                                                                               \
-	} while (0)
+#include "check.h"
 
 struct entry {
 	char name;

@@ -5,14 +5,7 @@
 #include <stdlib.h>
 #include <pthread.h>
 #include <linux/workqueue.h>
-
-#define CHECK(cond)                                                                             \
-	do {                                                                                    \
-		if (!(cond)) {                                                                  \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);      \
-			exit(1);                                                                \
-		}                                                                               \
-	} while (0)
+#include "check.h"
 
 /* The same for each of the three types. */
 #define ATOMICS(a, T, init)                                                                          \

@@ -5,14 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmwq/simple.h>
-
-#define CHECK(cond)                                                                             \
-	do {                                                                                    \
-		if (!(cond)) {                                                                  \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);      \
-			exit(1);                                                                \
-		}                                                                               \
-	} while (0)
+#include "check.h"
 
 /* The kernel's names are the program's own. */
 typedef struct list_head {
