@@ -31,6 +31,8 @@
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`Config`]: settings of the process, hooks of threads, a sink for notices.
 //! - [`blocking`]: to say that one is about to block, where that is known.
+//! - [`watch_children`], [`watch_process`]: to count as running while a program does that one waits
+//!   for.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
 //!   [`show_all_workqueues`]: what queues and workers do. [`watchdog`]: who stands still.
 //! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
@@ -110,6 +112,7 @@ pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
 pub use api::system;
 pub use api::try_queue::TryQueueError;
+pub use api::watching::{ProcessWatch, watch_children, watch_process};
 pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
