@@ -1,3 +1,5 @@
+//! tokio's `spawn_blocking` on concurrency-managed workqueues.
+//!
 #![doc = include_str!("../README.md")]
 
 mod carry;
