@@ -69,7 +69,6 @@ impl Service {
     }
 
     /// What answers requests.
-    #[must_use]
     pub fn router(&self) -> Router {
         Router::new()
             .route("/", get(queues::page))
