@@ -98,6 +98,7 @@ pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
 pub use api::observing::show_one_workqueue;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
+pub use api::outside::OutsideBacklog;
 pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,
