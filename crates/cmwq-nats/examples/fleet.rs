@@ -3,7 +3,7 @@
 //! ```text
 //! nats-server -js &
 //! cargo run -p cmwq-nats --example fleet                    # serves, and queues 1,000 items
-//! cargo run -p cmwq-nats --example fleet -- --serve         # only serves; kill it whenever you like
+//! cargo run -p cmwq-nats --example fleet -- --serve         # only serves; may be killed
 //! cargo run -p cmwq-nats --example fleet -- --serve HOST    # on another machine
 //! ```
 //!

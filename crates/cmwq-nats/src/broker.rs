@@ -163,8 +163,8 @@ impl BrokerBuilder {
             Error::new(
                 ErrorKind::Unreachable,
                 format!(
-                    "no connection to the broker at {shown}: {error}; is nats-server running there, \
-                     with -js?"
+                    "no connection to the broker at {shown}: {error}; is nats-server running \
+                     there, with -js?"
                 ),
             )
             .with(error)

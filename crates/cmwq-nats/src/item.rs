@@ -15,8 +15,8 @@ pub(crate) const DELAY: &str = "Cmwq-Delay";
 ///
 /// **An item is run AT LEAST ONCE, and may be run again**: when a machine dies, when it is cut off
 /// for longer than [`dead_after`](crate::QueueBuilder::dead_after), or when its word that the item
-/// is done is lost. Two machines may even run it at the same time. [`id`](Self::id) is the same each
-/// time: keep it with the result, and do nothing when it is there already.
+/// is done is lost. Two machines may even run it at the same time. [`id`](Self::id) is the same
+/// each time: keep it with the result, and do nothing when it is there already.
 #[derive(Clone)]
 pub struct Item {
     message: Message,

@@ -1,4 +1,7 @@
 //! A workqueue that machines share.
+//!
+#![doc = include_str!("../README.md")]
+
 mod api;
 mod broker;
 mod dead;

@@ -1,9 +1,9 @@
 //! Items with a delay: each machine that serves a queue also moves those whose time has come.
 //!
 //! The broker keeps them in a stream of their own, where they take none of the places of
-//! `max_active`. A machine that takes one looks when it is due: not yet, then it tells the broker to
-//! deliver it at that time, to any machine; now, then it puts the item into the queue and
-//! acknowledges it here. If the machine dies in between, the next one puts it again, which the
+//! `max_active`. A machine that takes one looks when it is due. If that is later, it tells the
+//! broker to deliver it at that time, to any machine. If it is now, it puts the item into the queue
+//! and acknowledges it here. If the machine dies in between, the next one puts it again, which the
 //! broker knows for a repetition.
 //!
 //! An item that was queued again while it waited or ran has no delay, and a place to go that is

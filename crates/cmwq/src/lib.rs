@@ -35,6 +35,7 @@
 //!   [`show_all_workqueues`]: what queues and workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
+//! - [`OutsideBacklog`]: what waits for a queue elsewhere, shown to those who look.
 //! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
 //! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel;
