@@ -52,6 +52,7 @@ mod unbinding;
 #[cfg(feature = "explore")]
 pub mod value;
 mod waiting;
+mod watching;
 
 use activations::Activations;
 use closing::Closing;

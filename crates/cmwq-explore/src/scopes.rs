@@ -36,6 +36,7 @@ pub fn gate() -> Vec<Scope> {
         workers::failing(),
         workers::reports(),
         workers::hogs(),
+        workers::processes(),
         items::limits(),
         items::cancelling(),
         items::parked_barriers(),

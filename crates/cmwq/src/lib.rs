@@ -27,6 +27,8 @@
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
 //! - [`blocking`]: to say that one is about to block, where that is known.
+//! - [`watch_children`], [`watch_process`]: to count as running while a program does that one waits
+//!   for.
 //! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and
 //!   workers do.
 //! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
@@ -113,6 +115,7 @@ pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
 pub use api::system;
 pub use api::try_queue::TryQueueError;
+pub use api::watching::{ProcessWatch, watch_children, watch_process};
 pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, current_work};
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;

@@ -71,6 +71,8 @@ pub enum Rule {
     ClosedKeepsStandby,
     /// After a failed creation work goes on without a standby.
     FailureIsBorne,
+    /// Who watches others is not blocked by waiting for them.
+    WatchersStandForOthers,
 }
 
 #[cfg(feature = "explore")]
@@ -106,6 +108,7 @@ impl Rule {
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
+        Self::WatchersStandForOthers,
     ];
 }
 

@@ -30,7 +30,7 @@ use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
-use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+use crate::os::topo::{self, CpuSet, Pod};
 
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
 mod global;
@@ -69,7 +69,8 @@ pub(crate) struct Machine {
     pub(crate) quota: Option<f64>,
     /// The pods of unbound queues at the start: the default scope's.
     pub(crate) pods: Vec<Pod>,
-    /// The pods of managed queues: one per CPU, or one in all under a quota.
+    /// The pods of managed queues: one per CPU, or one in all under a quota, or where that is
+    /// asked for.
     pub(crate) managed_pods: Vec<Pod>,
     /// The CPUs that there are, if the others are only pretended.
     pretends: Option<CpuSet>,
@@ -217,7 +218,7 @@ impl Machine {
         let known = Known::read(sys, possible);
         let within = known.topology.within(&allowed);
         let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
-        let managed = topo::pods(AffinityScope::Cpu, &known.topology, 1);
+        let managed = topo::pods(params.managed_affinity_scope, &known.topology, 1);
         Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
     }
 

@@ -51,6 +51,7 @@ const ALL: &[&[Scene]] = &[
     crate::placement::SCENES,
     crate::pods::SCENES,
     crate::privilege::SCENES,
+    crate::programs::SCENES,
     crate::rcu::SCENES,
     crate::shutdown::SCENES,
     #[cfg(feature = "tracing")]
