@@ -3,7 +3,7 @@
 use cmwq::Workqueue;
 use cmwq::inspect::Target;
 
-use crate::support::{Gate, broker_or_skip, eventually, queue, runs};
+use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
 
 #[test]
 fn what_waits_at_the_broker_is_shown_with_the_local_queue() {
@@ -13,16 +13,7 @@ fn what_waits_at_the_broker_is_shown_with_the_local_queue() {
     let wq = Workqueue::builder("shown-here").ordered().build().unwrap();
     let (note, seen) = runs();
     let gate = Gate::default();
-    let serving = {
-        let gate = gate.clone();
-        queue.serve().on(&wq).function("f", move |item| {
-            note.item(item);
-            gate.pass();
-            Ok(())
-        })
-    }
-    .start()
-    .unwrap();
+    let serving = holding(queue.serve().on(&wq), note, &gate).start().unwrap();
     let outside = || {
         let seen = Target::open(std::process::id()).unwrap().snapshot().unwrap();
         seen.queues.iter().find(|queue| queue.name == "shown-here").map(|queue| queue.outside)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmwq_nats::Cancelled;
 
-use crate::support::{Gate, broker_or_skip, queue, runs};
+use crate::support::{Gate, broker_or_skip, noting, queue, runs};
 
 #[test]
 fn what_was_cancelled_before_its_start_never_runs() {
@@ -24,14 +24,7 @@ fn what_was_cancelled_before_its_start_never_runs() {
     // Somebody who waits for it need not any more.
     gone.flush().unwrap();
     let (note, seen) = runs();
-    let _serving = queue
-        .serve()
-        .function("f", move |item| {
-            note.item(item);
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let _serving = noting(queue.serve(), note).start().unwrap();
     kept.flush().unwrap();
     queue.flush().unwrap();
     assert_eq!(seen.next(), "kept");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cmwq_nats::{ErrorKind, Serving, SharedQueue};
 
-use crate::support::{Gate, broker_or_skip, eventually, queue, runs, text};
+use crate::support::{Gate, broker_or_skip, eventually, holding, noting, queue, runs, text};
 
 /// A machine whose items note how many run at once, and block for a moment.
 fn counting(queue: &SharedQueue, now: &Arc<AtomicU32>, most: &Arc<AtomicU32>) -> Serving {
@@ -48,16 +48,7 @@ fn max_active_changes_while_in_use() {
     let queue = broker.queue("changing").max_active(1).open().unwrap();
     let (note, seen) = runs();
     let gate = Gate::default();
-    let _serving = {
-        let gate = gate.clone();
-        queue.serve().function("f", move |item| {
-            note.item(item);
-            gate.pass();
-            Ok(())
-        })
-    }
-    .start()
-    .unwrap();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
     for i in 0..4 {
         let _ = queue.queue("f", i.to_string()).unwrap();
     }
@@ -122,14 +113,7 @@ fn a_full_queue_refuses_and_loses_nothing() {
     assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
     assert!(refused.to_string().contains("flush"), "{refused}");
     let (note, seen) = runs();
-    let _serving = queue
-        .serve()
-        .function("f", move |item| {
-            note.item(item);
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let _serving = noting(queue.serve(), note).start().unwrap();
     queue.flush().unwrap();
     let _ = queue.queue("f", "4").unwrap();
     let mut ran: Vec<String> = (0..4).map(|_| seen.next()).collect();
@@ -145,16 +129,7 @@ fn a_delayed_item_waits_until_a_full_queue_has_room() {
     let (note, seen) = runs();
     let gate = Gate::default();
     let _ = queue.queue("f", "now").unwrap();
-    let _serving = {
-        let gate = gate.clone();
-        queue.serve().function("f", move |item| {
-            note.item(item);
-            gate.pass();
-            Ok(())
-        })
-    }
-    .start()
-    .unwrap();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
     assert_eq!(seen.next(), "now");
     let later = queue.queue_delayed("f", "later", Duration::from_millis(1)).unwrap();
     eventually("it has been due", || queue.backlog().unwrap().delayed == 1);

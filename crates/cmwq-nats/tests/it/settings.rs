@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmwq_nats::{Broker, ErrorKind};
 
-use crate::support::{broker_or_skip, eventually, queue, runs};
+use crate::support::{broker_or_skip, eventually, noting, queue, runs};
 
 #[test]
 fn what_is_not_said_stays_as_it_is() {
@@ -59,14 +59,7 @@ fn a_destroyed_queue_is_gone_and_can_be_opened_again() {
     let (note, seen) = runs();
     first.destroy().unwrap();
     let second = queue(&broker, "destroyed");
-    let _serving = second
-        .serve()
-        .function("f", move |item| {
-            note.item(item);
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let _serving = noting(second.serve(), note).start().unwrap();
     let _ = second.queue("f", "new").unwrap();
     assert_eq!(seen.next(), "new");
     second.destroy().unwrap();

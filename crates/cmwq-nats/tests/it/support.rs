@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq_nats::{Broker, Item, SharedQueue};
+use cmwq_nats::{Broker, Item, Server as Machine, SharedQueue};
 
 pub(crate) use machines::{Log, Machines};
 pub(crate) use server::Server;
@@ -99,6 +99,24 @@ impl Runs {
     pub(crate) fn rest(&self) -> Vec<String> {
         self.0.try_iter().collect()
     }
+}
+
+/// A machine whose function `f` notes its runs.
+pub(crate) fn noting(machine: Machine, note: Note) -> Machine {
+    machine.function("f", move |item| {
+        note.item(item);
+        Ok(())
+    })
+}
+
+/// A machine whose function `f` notes its runs and waits at the gate.
+pub(crate) fn holding(machine: Machine, note: Note, gate: &Gate) -> Machine {
+    let gate = gate.clone();
+    machine.function("f", move |item| {
+        note.item(item);
+        gate.pass();
+        Ok(())
+    })
 }
 
 /// An item's payload as text.

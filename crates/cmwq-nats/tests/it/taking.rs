@@ -3,7 +3,7 @@
 use cmwq::Workqueue;
 use cmwq_nats::ErrorKind;
 
-use crate::support::{Gate, broker_or_skip, eventually, queue, runs};
+use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
 
 #[test]
 fn an_item_comes_with_its_payload_and_is_done_once() {
@@ -123,16 +123,7 @@ fn blocked_items_let_a_machine_take_more() {
     let queue = queue(&broker, "blocked");
     let (note, seen) = runs();
     let gate = Gate::default();
-    let _serving = {
-        let gate = gate.clone();
-        queue.serve().function("f", move |item| {
-            note.item(item);
-            gate.pass();
-            Ok(())
-        })
-    }
-    .start()
-    .unwrap();
+    let _serving = holding(queue.serve(), note, &gate).start().unwrap();
     for i in 0..MANY {
         let _ = queue.queue("f", i.to_string()).unwrap();
     }
@@ -152,16 +143,7 @@ fn closing_waits_for_what_runs_and_leaves_the_rest() {
     let wq = Workqueue::builder("closing-pool").ordered().build().unwrap();
     let (note, seen) = runs();
     let gate = Gate::default();
-    let serving = {
-        let gate = gate.clone();
-        queue.serve().on(&wq).function("f", move |item| {
-            note.item(item);
-            gate.pass();
-            Ok(())
-        })
-    }
-    .start()
-    .unwrap();
+    let serving = holding(queue.serve().on(&wq), note, &gate).start().unwrap();
     let _ = queue.queue("f", "runs").unwrap();
     let _ = queue.queue("f", "stays").unwrap();
     assert_eq!(seen.next(), "runs");

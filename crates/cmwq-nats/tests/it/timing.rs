@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::support::{broker_or_skip, eventually, queue, runs};
+use crate::support::{broker_or_skip, eventually, noting, queue, runs};
 
 #[test]
 fn a_delayed_item_does_not_run_before_its_time() {
@@ -36,14 +36,7 @@ fn delayed_items_take_no_place_of_max_active() {
     let broker = server.connect();
     let queue = broker.queue("later-ordered").ordered().open().unwrap();
     let (note, seen) = runs();
-    let _serving = queue
-        .serve()
-        .function("f", move |item| {
-            note.item(item);
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let _serving = noting(queue.serve(), note).start().unwrap();
     let far = queue.queue_delayed("f", "far", Duration::from_secs(3600)).unwrap();
     for i in 0..5 {
         let _ = queue.queue("f", i.to_string()).unwrap();
@@ -75,14 +68,7 @@ fn a_delay_that_is_over_when_a_machine_comes_is_over() {
     let queue = queue(&broker, "later-late");
     let ticket = queue.queue_delayed("f", "x", Duration::from_millis(1)).unwrap();
     let (note, seen) = runs();
-    let _serving = queue
-        .serve()
-        .function("f", move |item| {
-            note.item(item);
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let _serving = noting(queue.serve(), note).start().unwrap();
     ticket.flush().unwrap();
     assert_eq!(seen.next(), "x");
 }
