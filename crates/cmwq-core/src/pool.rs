@@ -54,6 +54,7 @@ mod unbinding;
 #[cfg(feature = "explore")]
 pub mod value;
 mod waiting;
+mod watching;
 
 use activations::Activations;
 use batch::Out;

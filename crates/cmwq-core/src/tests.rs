@@ -40,6 +40,7 @@ mod tick;
 mod unbinding;
 mod waiting;
 mod watchdog;
+mod watching;
 mod wheel;
 mod wheel_many;
 mod word;

@@ -98,6 +98,8 @@ pub(crate) struct Worker {
     pub(crate) last_func: Option<WorkFn>,
     pub(crate) scheduled: List,
     pub(crate) seq: u64,
+    /// The run in which it watches others, see `pool/watching`; 0: none.
+    pub(crate) watching_in: u64,
     pub(crate) last_active: Nanos,
     pub(crate) idle_prev: Option<WorkerId>,
     pub(crate) idle_next: Option<WorkerId>,
@@ -121,6 +123,7 @@ impl Worker {
             last_func: None,
             scheduled: List::new(),
             seq: 0,
+            watching_in: 0,
             last_active: 0,
             idle_prev: None,
             idle_next: None,
@@ -133,6 +136,11 @@ impl Worker {
     #[inline]
     pub(crate) fn is_working(&self) -> bool {
         self.phase == Phase::Working && !self.guest
+    }
+
+    /// Stands for others in its present run.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.watching_in != 0 && self.watching_in == self.seq
     }
 
     /// Between two items: it looks before it does anything else.

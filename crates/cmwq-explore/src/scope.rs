@@ -47,6 +47,10 @@ pub enum Op {
     Offline(Pool),
     /// The pool's CPU is back.
     Online(Pool),
+    /// The item starts a process, watches it and waits for it: what follows is the process's doing.
+    Watch,
+    /// The process has ended.
+    Unwatch,
 }
 
 /// A worker pool.

@@ -37,6 +37,7 @@ pub fn gate() -> Vec<Scope> {
         workers::failing(),
         workers::reports(),
         workers::hogs(),
+        workers::processes(),
         items::limits(),
         items::cancelling(),
         items::parked_barriers(),

@@ -34,6 +34,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::CalledOnce, "rescue", "(called)"),
     (Rule::ClosedKeepsStandby, "reopen", "(standby)"),
     (Rule::FailureIsBorne, "outage", "no fair continuation"),
+    (Rule::WatchersStandForOthers, "processes", "a wait for a process"),
 ];
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod iter;
 pub mod legacy;
 pub(crate) mod observing;
 pub(crate) mod on_cpu;
+pub(crate) mod outside;
 pub(crate) mod periodic;
 pub(crate) mod places;
 #[doc(hidden)]
@@ -19,5 +20,6 @@ pub(crate) mod set_param;
 pub(crate) mod shutdown;
 pub mod system;
 pub(crate) mod try_queue;
+pub(crate) mod watching;
 pub(crate) mod work;
 pub(crate) mod workqueue;

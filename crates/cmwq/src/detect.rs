@@ -5,3 +5,4 @@ pub(crate) mod hog;
 pub(crate) mod method;
 pub(crate) mod sentinel;
 pub(crate) mod ticking;
+pub(crate) mod watches;

@@ -90,6 +90,24 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
     }
 }
 
+/// Whether a worker that watches others is blocked: it is if it is itself, and nobody whom it
+/// watches is running. `watched`: whether one of these is; `None`: that cannot be told, and then
+/// nobody takes it for blocked. It is asked for what is needed only.
+pub fn look_for(
+    thread: &mut impl Senses,
+    patient: bool,
+    watched: impl FnOnce() -> Option<bool>,
+) -> Seen {
+    match look(thread, patient) {
+        Seen::Running => Seen::Running,
+        own => match watched() {
+            Some(true) => Seen::Running,
+            Some(false) => own,
+            None => Seen::Unknown,
+        },
+    }
+}
+
 /// Whether a worker that is believed blocked is back. One that did not run since the last look
 /// cannot be.
 pub fn is_back(thread: &mut impl Senses) -> bool {

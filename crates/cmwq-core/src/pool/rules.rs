@@ -73,6 +73,8 @@ pub enum Rule {
     FailureIsBorne,
     /// What a worker has taken along and not begun comes back when somebody needs the books.
     BatchesComeBack,
+    /// Who watches others is not blocked by waiting for them.
+    WatchersStandForOthers,
 }
 
 #[cfg(feature = "explore")]
@@ -109,6 +111,7 @@ impl Rule {
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
         Self::BatchesComeBack,
+        Self::WatchersStandForOthers,
     ];
 }
 

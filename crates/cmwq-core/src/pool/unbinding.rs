@@ -21,10 +21,12 @@ use crate::ids::WorkerId;
 
 impl PoolState {
     /// Whether worker `id`, reported blocked in run `seq`, is to be unbound. Never a rescuer: it
-    /// belongs to no pool that would bind it again.
+    /// belongs to no pool that would bind it again. Nor one that watches others: they are back
+    /// where they like, and it hardly computes itself.
     #[must_use]
     pub fn is_unbound(&self, id: WorkerId, seq: u64) -> bool {
-        let is_own = self.workers.get(id.0).is_some_and(|worker| !worker.guest);
+        let is_own =
+            self.workers.get(id.0).is_some_and(|worker| !worker.guest && !worker.is_watching());
         self.config.unbinds
             && is_own
             && self.short_wakes < MANY_SHORT_WAKES

@@ -84,6 +84,8 @@ pub struct WorkerValue {
     pub sleeping: bool,
     /// Does not count, because of its item.
     pub cpu_intensive: bool,
+    /// Stands for others in this run.
+    pub watching: bool,
     /// Told to leave.
     pub die: bool,
     /// Woken from idle, and not here yet.
@@ -172,6 +174,7 @@ impl PoolState {
             phase,
             sleeping: worker.sleeping,
             cpu_intensive: worker.cpu_intensive,
+            watching: worker.is_watching(),
             die: worker.die,
             woken: worker.woken,
             guest: worker.guest,

@@ -60,6 +60,25 @@ fn who_had_the_cpu_all_the_time_is_taken_for_running() {
 }
 
 #[test]
+fn who_watches_others_is_blocked_when_they_are_too() {
+    let look = |is_blocked, watched| {
+        let mut thread = Thread { is_blocked, ..Thread::default() };
+        let mut was_asked = false;
+        let seen = evidence::look_for(&mut thread, false, || {
+            was_asked = true;
+            watched
+        });
+        (seen, was_asked)
+    };
+    assert_eq!(look(Some(false), Some(false)), (Seen::Running, false), "it runs itself");
+    assert_eq!(look(Some(true), Some(true)), (Seen::Running, true));
+    assert_eq!(look(Some(true), Some(false)), (Seen::Blocked, true));
+    assert_eq!(look(Some(true), None), (Seen::Unknown, true), "nobody can tell");
+    assert_eq!(look(None, Some(false)), (Seen::Unknown, true));
+    assert_eq!(look(None, Some(true)), (Seen::Running, true));
+}
+
+#[test]
 fn an_eighth_without_the_cpu_is_not_all_the_time() {
     assert_eq!(Used::of(0, 0), Used::Nothing);
     assert_eq!(Used::of(875, 1_000), Used::All);

@@ -4,7 +4,7 @@ use cmwq_core::place::PoolKind;
 
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Cancel, Create, Destroy, Flush, FlushQueue, Offline, Online, Queue, WaitFor,
+    Cancel, Create, Destroy, Flush, FlushQueue, Offline, Online, Queue, Unwatch, WaitFor, Watch,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
@@ -132,6 +132,19 @@ pub(super) fn hogs() -> Scope {
         items: programs(&[&[WaitFor(1)], &[], &[WaitFor(1)]]),
         clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)], &[Queue(2, 1, 0)]]),
         faults: Faults { hogs: 2, false_reports: 1, stray_reports: true, ..NONE },
+        ..blocking()
+    }
+}
+
+/// Items wait for processes, which run, block until another one has ended, and run again.
+pub(super) fn processes() -> Scope {
+    Scope {
+        name: "processes",
+        about: "workers count as running while the processes do that they wait for",
+        pools: vec![PoolSpec::per_cpu(1)],
+        items: programs(&[&[Watch, WaitFor(1), Unwatch], &[Watch, Unwatch], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(2, 0, 0)], &[Queue(1, 0, 0), Flush(0)]]),
+        faults: Faults { false_reports: 1, stray_reports: true, ..NONE },
         ..blocking()
     }
 }

@@ -1,7 +1,7 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
 use cmwq_core::consts::MANY_FIRST_WAITS;
-use cmwq_core::{Claim, Kick, Nanos, Next, Rescue, RescueVisit, Waited, WorkerId};
+use cmwq_core::{Claim, Kick, Nanos, Next, PoolState, Rescue, RescueVisit, Waited, WorkerId};
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
 
@@ -313,6 +313,24 @@ impl World<'_> {
         };
         p.worker_resumed(id, view.seq);
         Progress::Moved
+    }
+
+    /// A worker begins to watch a process for which it waits from then on, or does not any more.
+    pub(super) fn watch(&mut self, tid: Tid, watches: bool) -> Progress {
+        if let Some((pool, id)) = self.watched_worker(tid) {
+            let p = &mut self.pools[usize::from(pool)].core;
+            let counted = |p: &PoolState| p.worker_view(id).map(|view| (view.seq, view.running));
+            if let Some((seq, _)) = counted(p) {
+                p.worker_watches(id, seq, watches);
+                let before = counted(p);
+                if watches {
+                    assert_eq!(p.worker_waits(id, seq), Kick::None, "a wait for a process wakes");
+                }
+                assert_eq!(counted(p), before, "a wait for a process that runs made room");
+            }
+            self.unlock(tid, pool, Kick::None);
+        }
+        self.done(tid)
     }
 
     /// A detector tells the pool that this worker hogs its CPU.

@@ -60,10 +60,19 @@ impl Config {
         self
     }
 
-    /// Which CPUs share a pool of unbound and managed queues (`default_affinity_scope`): cache
-    /// shards by default.
+    /// Which CPUs share a pool of unbound queues (`default_affinity_scope`): cache shards by
+    /// default.
     pub fn default_affinity_scope(self, scope: AffinityScope) -> Self {
         self.param("default_affinity_scope", scope)
+    }
+
+    /// Which CPUs share a pool of managed queues (`managed_affinity_scope`):
+    /// [`Cpu`](AffinityScope::Cpu), the default, or [`System`](AffinityScope::System), which
+    /// suits programs whose items start other programs: those inherit the CPUs of the worker that
+    /// starts them. As many items run at once as there are CPUs either way; with `System` a worker
+    /// may run on all of them, and all share one lock.
+    pub fn managed_affinity_scope(self, scope: AffinityScope) -> Self {
+        self.param("managed_affinity_scope", scope)
     }
 
     /// The CPUs of unbound queues (`unbound_cpus`): all by default. May not be empty.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use cmwq_core::{Claim, WorkFn, WorkItem, WorkerId, WqKey};
+use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::engine::bh;
 use crate::engine::pool::Pool;
@@ -14,6 +14,7 @@ use crate::observe::hooks::Reason;
 use crate::observe::hooks::WaitFor;
 use crate::observe::hooks::symbol;
 use crate::observe::hooks::trace;
+use crate::os::sense::Root;
 use crate::os::sync::Arc;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
@@ -127,7 +128,10 @@ impl Context {
             return;
         }
         let mut guard = self.pool.lock();
-        let kick = guard.worker_blocked(self.pool, self.id, run.seq);
+        let kick = guard.worker_waits(self.pool, self.id, run.seq);
+        if guard.core.is_watching(self.id, run.seq) {
+            return self.pool.unlock(guard, kick);
+        }
         guard.mirror.decided(Reason::Blocked);
         guard.show_belief(self.id);
         let is_unbound = guard.core.is_unbound(self.id, run.seq);
@@ -155,6 +159,51 @@ impl Context {
             guard.show_belief(self.id);
         }
     }
+}
+
+impl Context {
+    /// See [`watch`].
+    fn watch(&self, whom: Option<u32>) -> Option<Watch> {
+        let seq = self.run.get()?.seq;
+        // First, so that nobody who looks at a worker that watches finds nobody to look at.
+        let root = whom.map_or_else(|| Root::ChildrenOf(self.thread.tid()), Root::Process);
+        let number = self.thread.watches.begin(seq, root);
+        self.set_watching(seq, true);
+        Some(Watch { seq, number })
+    }
+
+    fn unwatch(&self, watch: Watch) {
+        if self.run.get().is_some_and(|run| run.seq == watch.seq)
+            && self.thread.watches.end(watch.number)
+        {
+            self.set_watching(watch.seq, false);
+        }
+    }
+
+    fn set_watching(&self, seq: u64, watches: bool) {
+        let mut guard = self.pool.lock();
+        guard.core.worker_watches(self.id, seq, watches);
+        guard.show_belief(self.id);
+        self.pool.unlock(guard, Kick::None);
+    }
+}
+
+/// What a worker watches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    seq: u64,
+    number: u64,
+}
+
+/// The calling worker stands for this process from now on, or for those that it starts, in this
+/// run. `None`: it is no worker, or runs nothing.
+pub(crate) fn watch(whom: Option<u32>) -> Option<Watch> {
+    with(|context| context.watch(whom)).flatten()
+}
+
+/// It does not any more. Does nothing on another thread, or in another run.
+pub(crate) fn unwatch(watch: Watch) {
+    with(|context| context.unwatch(watch));
 }
 
 /// Tells `f` about the calling thread, if it is a worker that runs an item.

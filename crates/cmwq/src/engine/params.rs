@@ -13,8 +13,10 @@ use crate::os::topo::{AffinityScope, CpuSet};
 /// All settings with their defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
-    /// Which CPUs share a pool of unbound and managed queues.
+    /// Which CPUs share a pool of unbound queues.
     pub(crate) default_affinity_scope: AffinityScope,
+    /// Which CPUs share a pool of managed queues: each has its own, or all share one.
+    pub(crate) managed_affinity_scope: AffinityScope,
     /// Cores per shard of the `cache_shard` scope.
     pub(crate) cache_shard_size: u32,
     /// Power-efficient queues are unbound.
@@ -61,6 +63,7 @@ impl Default for Params {
     fn default() -> Self {
         Self {
             default_affinity_scope: AffinityScope::CacheShard,
+            managed_affinity_scope: AffinityScope::Cpu,
             cache_shard_size: cmwq_core::place::SHARD_CORES,
             power_efficient: false,
             unbound_cpus: None,
@@ -88,7 +91,7 @@ impl Default for Params {
 const PRETENDED_MAX: u32 = 4096;
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system \
-                     cache_shard_size=CORES \
+                     managed_affinity_scope=cpu|system cache_shard_size=CORES \
      power_efficient=0|1 unbound_cpus=CPULIST debug_force_rr_cpu=0|1 debug_pretend_cpus=N \
      cpu_intensive_thresh_us=US \
      cpu_intensive_warning_thresh=N watchdog_thresh=SECONDS watchdog_signal=N panic_on_stall=N \
@@ -144,17 +147,8 @@ impl Params {
         };
         let number = |accepted| value.parse::<u32>().map_err(|_| bad(accepted));
         match name {
-            "default_affinity_scope" => {
-                let scope = AffinityScope::parse_setting(value).ok().flatten();
-                self.default_affinity_scope =
-                    scope.ok_or_else(|| bad("cpu, smt, cache, cache_shard, numa or system"))?;
-            }
-            "cache_shard_size" => {
-                let size: u32 = value.parse().map_err(|_| bad("a number of cores"))?;
-                self.cache_shard_size = size.max(1);
-                if size == 0 {
-                    return Err(format!("{name}=0: a shard has a core at least; 1 is taken"));
-                }
+            "default_affinity_scope" | "managed_affinity_scope" | "cache_shard_size" => {
+                return self.set_scope(name, value, bad);
             }
             "power_efficient" => {
                 self.power_efficient = parse_bool(value).ok_or_else(|| bad("0 or 1"))?;
@@ -205,6 +199,35 @@ impl Params {
             }
             "inspect" => self.inspect = parse_bool(value).ok_or_else(|| bad("0 or 1"))?,
             _ => return self.set_watchdog(name, value, bad),
+        }
+        Ok(())
+    }
+
+    fn set_scope(
+        &mut self,
+        name: &str,
+        value: &str,
+        bad: impl Fn(&str) -> String,
+    ) -> Result<(), String> {
+        match name {
+            "default_affinity_scope" => {
+                let scope = AffinityScope::parse_setting(value).ok().flatten();
+                self.default_affinity_scope =
+                    scope.ok_or_else(|| bad("cpu, smt, cache, cache_shard, numa or system"))?;
+            }
+            "managed_affinity_scope" => {
+                self.managed_affinity_scope = match AffinityScope::parse_setting(value) {
+                    Ok(Some(scope @ (AffinityScope::Cpu | AffinityScope::System))) => scope,
+                    _ => return Err(bad("cpu or system")),
+                };
+            }
+            _ => {
+                let size: u32 = value.parse().map_err(|_| bad("a number of cores"))?;
+                self.cache_shard_size = size.max(1);
+                if size == 0 {
+                    return Err(format!("{name}=0: a shard has a core at least; 1 is taken"));
+                }
+            }
         }
         Ok(())
     }
@@ -329,6 +352,17 @@ mod tests {
             assert_eq!((params.unbound_cpus, complaints.len()), (None, 1), "{bad}");
             assert!(complaints[0].ends_with("the default is kept"), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn managed_queues_have_a_pool_for_each_cpu_or_one() {
+        let scope = |text: &str| {
+            let (params, complaints) = Params::parse(Some(text), None);
+            (params.managed_affinity_scope, complaints.len())
+        };
+        assert_eq!(scope(""), (AffinityScope::Cpu, 0));
+        assert_eq!(scope("managed_affinity_scope=system"), (AffinityScope::System, 0));
+        assert_eq!(scope("managed_affinity_scope=numa"), (AffinityScope::Cpu, 1));
     }
 
     #[test]

@@ -432,7 +432,10 @@ impl Pool {
         let mut cpus = CpuSet::new();
         let guard = self.lock_only();
         for view in guard.core.workers().filter(|view| view.running) {
-            if let Some(thread) = guard.thread(view.id) {
+            if guard.core.is_watching(view.id, view.seq) {
+                // Where the process is nobody knows.
+                cpus = cpus.or(&self.spec().cpus);
+            } else if let Some(thread) = guard.thread(view.id) {
                 cpus.insert(thread.cpu());
             }
         }
@@ -784,6 +787,16 @@ impl Locked {
     pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
         let was_blocked = self.core.is_blocked(id, seq);
         let kick = self.core.worker_blocked(id, seq);
+        if !was_blocked && self.core.is_blocked(id, seq) {
+            self.trace_worker(Kind::WorkerBlocked, pool, id);
+        }
+        kick
+    }
+
+    /// As [`PoolState::worker_waits`], traced.
+    pub(crate) fn worker_waits(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+        let was_blocked = self.core.is_blocked(id, seq);
+        let kick = self.core.worker_waits(id, seq);
         if !was_blocked && self.core.is_blocked(id, seq) {
             self.trace_worker(Kind::WorkerBlocked, pool, id);
         }

@@ -13,7 +13,11 @@ use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
+#[cfg(not(cmwq_loom))]
+use crate::engine::bare_timers::BareTimers;
 use crate::engine::bh::BhContexts;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::callbacks::Callbacks;
 use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
@@ -30,7 +34,7 @@ use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
-use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+use crate::os::topo::{self, CpuSet, Pod};
 
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
 mod global;
@@ -69,7 +73,8 @@ pub(crate) struct Machine {
     pub(crate) quota: Option<f64>,
     /// The pods of unbound queues at the start: the default scope's.
     pub(crate) pods: Vec<Pod>,
-    /// The pods of managed queues: one per CPU, or one in all under a quota.
+    /// The pods of managed queues: one per CPU, or one in all under a quota, or where that is
+    /// asked for.
     pub(crate) managed_pods: Vec<Pod>,
     /// The CPUs that there are, if the others are only pretended.
     pretends: Option<CpuSet>,
@@ -83,6 +88,10 @@ pub(crate) struct Runtime {
     pub(crate) service: Service,
     pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
+    #[cfg(not(cmwq_loom))]
+    pub(crate) bare_timers: BareTimers,
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) callbacks: Callbacks,
     pub(crate) hogs: Hogs,
     pub(crate) headcount: Headcount,
     pub(crate) watchdog: Watchdog,
@@ -104,8 +113,8 @@ pub(crate) struct Runtime {
     turn: AtomicUsize,
     /// Threads that could not be had.
     pub(crate) nr_creation_failures: AtomicU64,
-    /// See [`metrics`](crate::observe::metrics).
-    #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
+    /// See [`totals`](crate::observe::totals).
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) totals: Mutex<crate::observe::hooks::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
@@ -217,7 +226,7 @@ impl Machine {
         let known = Known::read(sys, possible);
         let within = known.topology.within(&allowed);
         let pods = topo::pods(params.default_affinity_scope, &within, params.cache_shard_size);
-        let managed = topo::pods(AffinityScope::Cpu, &known.topology, 1);
+        let managed = topo::pods(params.managed_affinity_scope, &known.topology, 1);
         Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
     }
 
@@ -335,6 +344,10 @@ impl Runtime {
             service: Service::new(),
             sentinels,
             bh,
+            #[cfg(not(cmwq_loom))]
+            bare_timers: BareTimers::new(),
+            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+            callbacks: Callbacks::new(),
             hogs,
             headcount,
             watchdog,
@@ -349,7 +362,7 @@ impl Runtime {
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
-            #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
+            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
             totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),

@@ -4,9 +4,11 @@ use std::fmt;
 
 use cmwq_core::detect::evidence::{self, Seen, Used};
 use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::detect::watched::Asker;
 use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
+use crate::detect::watches::Watches;
 use crate::engine::meter::Meter;
 use crate::engine::title::Title;
 use crate::observe::hooks::WorkerMirror;
@@ -68,6 +70,8 @@ pub(crate) struct Thread {
     /// be had.
     still: AtomicU32,
     hog: HogMarks,
+    /// The processes for which it stands while it waits for them.
+    pub(crate) watches: Watches,
     /// Its CPU time when it was first found blocked in this run; 0: it was not.
     blocked_at: AtomicU64,
     /// Its CPU time when an item of which that was known ended, or when it began itself.
@@ -96,6 +100,7 @@ impl Thread {
             looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
             hog: HogMarks::default(),
+            watches: Watches::default(),
             blocked_at: AtomicU64::new(0),
             ended_at: AtomicU64::new(0),
             is_unbound: AtomicBool::new(false),
@@ -134,9 +139,10 @@ impl Thread {
         self.run.store(0, Ordering::Relaxed);
     }
 
-    /// The thread was found blocked in run `seq`.
+    /// The thread was found blocked in run `seq`. What it computes beside its wait for a process
+    /// says nothing of the process.
     pub(crate) fn note_blocked(&self, seq: u64) {
-        if self.blocked_at.load(Ordering::Relaxed) != 0 {
+        if self.blocked_at.load(Ordering::Relaxed) != 0 || self.watches.is_in(seq) {
             return;
         }
         let clock = self.senses.get().and_then(|senses| senses.clock);
@@ -191,7 +197,13 @@ impl Thread {
             return Seen::Unknown;
         }
         let Some(senses) = self.senses.get() else { return Seen::Unknown };
-        let seen = evidence::look(&mut View { thread: self, senses }, patient);
+        let mut view = View { thread: self, senses };
+        let seen = if self.watches.is_in(seq) {
+            let watched = || self.watches.is_any_running(Asker::Runner);
+            evidence::look_for(&mut view, patient, watched)
+        } else {
+            evidence::look(&mut view, patient)
+        };
         if seen == Seen::Blocked {
             self.hog.slept();
         }
@@ -252,7 +264,12 @@ impl Thread {
     pub(crate) fn is_back(&self, seq: u64) -> bool {
         let Some(senses) = self.senses.get() else { return false };
         let mut view = View { thread: self, senses };
-        self.is_in_run(seq) && evidence::is_back(&mut view) && self.is_in_run(seq)
+        let is_back = |view: &mut View<'_>| {
+            evidence::is_back(view)
+                || self.watches.is_in(seq)
+                    && self.watches.is_any_running(Asker::Sleeper) == Some(true)
+        };
+        self.is_in_run(seq) && is_back(&mut view) && self.is_in_run(seq)
     }
 }
 

@@ -184,6 +184,11 @@ impl Wq {
         }
     }
 
+    /// See [`QueueMirror::add_outside`].
+    pub(crate) fn add_outside(&self, change: u64) {
+        self.mirror.add_outside(change);
+    }
+
     /// The way for an item that was queued for `cpu`, or from here.
     #[inline]
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
@@ -531,7 +536,7 @@ impl Wq {
     }
 
     /// Whether it has left all pools: its counters are final.
-    #[cfg(feature = "metrics")]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) fn is_gone(&self) -> bool {
         self.is_going() && lock(&self.state).links.is_empty()
     }

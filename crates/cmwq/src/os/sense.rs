@@ -23,6 +23,7 @@ mod perf_refusal;
 mod perf_ring;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sense/policy_model.rs")]
 pub(crate) mod policy;
+mod process;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sense/sched_model.rs")]
 pub(crate) mod sched;
 pub(crate) mod signal;
@@ -40,5 +41,6 @@ pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};
 pub(crate) use perf_refusal::{RefusalCause, probe as probe_perf};
+pub(crate) use process::{Family, Root};
 pub(crate) use sleeps::{nr_sleeps, own_sleeps};
 pub(crate) use stat::StatFile;

@@ -48,6 +48,7 @@ mod pods;
 mod privilege;
 #[cfg(feature = "usdt")]
 mod probes;
+mod programs;
 mod rcu;
 mod reference;
 mod rescue;

@@ -44,6 +44,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
     // In full, so that no new setting is forgotten here.
     let Params {
         default_affinity_scope,
+        managed_affinity_scope,
         cache_shard_size,
         power_efficient,
         unbound_cpus,
@@ -66,6 +67,7 @@ fn values(params: &Params) -> Vec<(&'static str, String)> {
     } = params;
     vec![
         ("default_affinity_scope", default_affinity_scope.name().to_owned()),
+        ("managed_affinity_scope", managed_affinity_scope.name().to_owned()),
         ("cache_shard_size", cache_shard_size.to_string()),
         ("power_efficient", u8::from(*power_efficient).to_string()),
         ("unbound_cpus", unbound_cpus.as_ref().map_or_else(String::new, ToString::to_string)),

@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::budget::within_budget;
 
@@ -63,8 +64,15 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        let file = File::open(format!("/proc/self/task/{tid}/stat"))?;
-        Ok(Self { file: within_budget(file)? })
+        Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())
+    }
+
+    /// Opens that of any process's thread by its name, with the same promise.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn open_path(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: within_budget(File::open(path)?)? })
     }
 
     /// What the thread is doing.

@@ -1,0 +1,60 @@
+//! How often the processes are looked at that workers watch.
+//!
+//! A look at a process and its descendants costs tens of microseconds, or milliseconds if there are
+//! many, and the tick may come every 100 µs. So looks take a fixed part of the time at most,
+//! whatever one costs.
+//!
+//! KERNEL: no twin.
+
+use crate::ids::Nanos;
+
+/// After a look at a worker that is believed running, as many times its cost are left to others.
+pub const REST: Nanos = 16;
+/// The same for those that are believed blocked, all of them together: that one of them is back is
+/// less urgent.
+pub const SLEEPERS_REST: Nanos = 32;
+/// What a single thread's state tells of the whole process is believed for so long after all of it
+/// was looked at: 20 ms. A process may start another one and wait for it meanwhile.
+pub const GLANCE_HOLDS_NS: Nanos = 20_000_000;
+
+/// Whom a look is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A worker that is believed running.
+    Runner,
+    /// One that is believed blocked.
+    Sleeper,
+}
+
+/// The looks at one process and its descendants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    last: Nanos,
+    next: Nanos,
+}
+
+impl Looks {
+    /// Whether all of it may be looked at now.
+    #[must_use]
+    pub const fn may_look(&self, now: Nanos) -> bool {
+        now >= self.next
+    }
+
+    /// Whether the last look at all of it is too long ago.
+    #[must_use]
+    pub const fn is_stale(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.last) > GLANCE_HOLDS_NS
+    }
+
+    /// A look has taken from `begin` to `end`, in nanoseconds. Returns when the next may begin.
+    #[must_use]
+    pub const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
+        let rest = match asker {
+            Asker::Runner => REST,
+            Asker::Sleeper => SLEEPERS_REST,
+        };
+        self.last = end;
+        self.next = end.saturating_add(end.saturating_sub(begin).saturating_mul(rest));
+        self.next
+    }
+}

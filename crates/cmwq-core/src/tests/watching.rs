@@ -1,0 +1,74 @@
+//! A worker that waits for a process counts as running while the process does.
+
+use super::support::{Fixture, ItemPtr};
+use crate::{Kick, WorkerId};
+
+/// A per-CPU pool whose worker `b` runs the first item and watches while the second waits.
+fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
+    let (mut f, pwq, [a, b]) = Fixture::per_cpu();
+    let items = [(); 2].map(|()| f.queue_new(pwq));
+    assert_eq!(f.runs(b, items[0]), Kick::Watch);
+    f.watches(b, true);
+    (f, [a, b], items)
+}
+
+impl Fixture {
+    fn watches(&mut self, id: WorkerId, watches: bool) {
+        let seq = self.seq(id);
+        self.worker_watches(id, seq, watches);
+        self.check();
+    }
+
+    fn waits(&mut self, id: WorkerId) -> Kick {
+        let seq = self.seq(id);
+        let kick = self.worker_waits(id, seq);
+        self.check();
+        kick
+    }
+}
+
+#[test]
+fn waiting_for_a_process_that_runs_makes_no_room() {
+    let (mut f, [_, b], _) = watching();
+    assert_eq!(f.waits(b), Kick::None);
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn a_process_that_blocks_makes_room_and_counts_again_when_it_runs() {
+    let (mut f, [a, b], items) = watching();
+    assert_eq!(f.blocks(b), Kick::Wake(a));
+    assert_eq!(f.nr_running(), 0);
+    f.resumes(b);
+    assert_eq!(f.nr_running(), 1);
+    assert!(f.sleeps(a), "the process runs again before anybody took its CPU");
+    assert_eq!(f.blocks(b), Kick::Wake(a), "as often as it likes");
+    f.manages(a);
+    let c = f.worker_new();
+    let _ = f.born(c, Some(a));
+    let _ = f.runs(a, items[1]);
+    assert_eq!(f.nr_running(), 1);
+}
+
+#[test]
+fn who_does_not_watch_any_more_runs_and_its_waits_count() {
+    let (mut f, [a, b], _) = watching();
+    let _ = f.blocks(b);
+    f.watches(b, false);
+    assert_eq!(f.nr_running(), 1, "it said so itself, so it runs");
+    assert!(f.sleeps(a));
+    assert_eq!(f.waits(b), Kick::Wake(a));
+}
+
+#[test]
+fn a_watch_ends_with_its_run() {
+    let (mut f, [a, b], items) = watching();
+    let _ = f.finish(b);
+    let pwq = f.pwq(256);
+    let _ = f.runs(b, items[1]);
+    let _ = f.queue_new(pwq);
+    assert_eq!(f.waits(b), Kick::Wake(a), "the next item stands for itself");
+    let seq = f.seq(b);
+    f.worker_watches(b, seq - 1, true);
+    assert!(!f.is_watching(b, seq), "of an earlier run nothing is heard");
+}

@@ -1,0 +1,16 @@
+//! tokio's `spawn_blocking` on concurrency-managed workqueues.
+//!
+#![doc = include_str!("../README.md")]
+
+mod carry;
+mod context;
+mod handle;
+mod join_error;
+mod refused;
+mod spawner;
+mod task;
+
+pub use carry::carry;
+pub use handle::{AbortHandle, AbortOnDropHandle, JoinHandle};
+pub use refused::{Refused, TrySpawnError};
+pub use spawner::{Permit, Spawner, block_in_place, spawn_blocking, spawner};

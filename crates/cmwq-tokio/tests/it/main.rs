@@ -1,0 +1,12 @@
+//! What a program of tokio's finds where it used `spawn_blocking`, and what it finds besides.
+
+mod aborting;
+mod back_pressure;
+mod blocking;
+mod carrying;
+mod differences;
+mod joining;
+mod races;
+#[cfg(feature = "tracing")]
+mod spans;
+mod support;

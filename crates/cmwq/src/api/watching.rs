@@ -1,0 +1,98 @@
+//! Items that wait for processes, and count as running while these do.
+
+use std::marker::PhantomData;
+
+use crate::engine::current::{self, Watch};
+
+/// Lets the calling item count as running while the programs that it starts, or their descendants,
+/// do, until the guard is dropped.
+///
+/// An item that starts a program and waits for it is blocked, so another item would start although
+/// the program has the CPU. With a watch the pool looks at the program instead: as long as one
+/// thread of it or of its descendants can run, the item counts as running; as soon as all of them
+/// wait, for a disk, the network, a lock, a pipe, the next item starts; and when one of them runs
+/// again, the item counts again. So a queue keeps as many programs runnable as there are CPUs,
+/// whatever they do and however many there are.
+///
+/// To be called before the program is started, by the thread that starts it: meant are the
+/// processes that the calling thread has started and nobody has waited for yet. For a program that
+/// another thread has started there is [`watch_process`].
+///
+/// Several watches of one item stand together: it counts while any of the processes runs, or the
+/// item itself. [`blocking`](crate::blocking) makes no room meanwhile. A watch ends with its item,
+/// also where the guard was leaked.
+///
+/// A program with several threads counts as one. Descendants whose parent has ended (daemons)
+/// are not found. What runs is read from `/proc` within microseconds to some milliseconds, and for
+/// a tenth of the time at most: of programs with very many threads it is known later. Where `/proc`
+/// does not tell (`hidepid`, a kernel without `CONFIG_PROC_CHILDREN`), or there are more than 1,024
+/// threads, the program is taken to be running.
+///
+/// A program inherits the CPUs to which the worker that starts it is bound. A worker of a
+/// [managed](crate::Builder::managed) queue is bound to one, unless
+/// [`Config::managed_affinity_scope`](crate::Config::managed_affinity_scope) says otherwise.
+///
+/// Outside of a work function, and in one of a [BH queue](crate::Builder::bh), it does nothing.
+/// Takes a lock for a moment; never blocks otherwise. No errors, no panics.
+///
+/// ```
+/// use std::process::Command;
+///
+/// let wq = cmwq::Workqueue::new("programs")?;
+/// let status = wq.queue(|| {
+///     let _watch = cmwq::watch_children();
+///     Command::new("true").status()
+/// });
+/// assert!(status.join().unwrap()?.success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn watch_children() -> ProcessWatch {
+    ProcessWatch { watch: current::watch(None), here: PhantomData }
+}
+
+/// As [`watch_children`], for the process `pid` and its descendants.
+///
+/// `pid` is to be a child of this process that nobody has waited for yet, so that the number is its
+/// own. One that has ended does not run.
+///
+/// ```
+/// use std::process::Command;
+///
+/// let wq = cmwq::Workqueue::new("programs")?;
+/// let mut child = Command::new("true").spawn()?;
+/// let status = wq.queue(move || {
+///     let _watch = cmwq::watch_process(child.id());
+///     child.wait()
+/// });
+/// assert!(status.join().unwrap()?.success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn watch_process(pid: u32) -> ProcessWatch {
+    ProcessWatch { watch: current::watch(Some(pid)), here: PhantomData }
+}
+
+/// The calling item counts as running while processes do; see [`watch_children`]. Stays on its
+/// thread.
+#[derive(Debug)]
+#[must_use = "the watch ends when the guard is dropped"]
+pub struct ProcessWatch {
+    /// `None`: no item's.
+    watch: Option<Watch>,
+    here: PhantomData<*const ()>,
+}
+
+impl ProcessWatch {
+    /// Whether an item counts by this watch: `false` outside of work functions.
+    #[must_use]
+    pub fn is_effective(&self) -> bool {
+        self.watch.is_some()
+    }
+}
+
+impl Drop for ProcessWatch {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch {
+            current::unwatch(watch);
+        }
+    }
+}
