@@ -51,7 +51,13 @@ pub(crate) struct Args {
     null: bool,
 
     /// Arguments end with this character
-    #[arg(short, long, value_name = "CHAR", conflicts_with = "null", value_parser = input::delimiter)]
+    #[arg(
+        short,
+        long,
+        value_name = "CHAR",
+        conflicts_with = "null",
+        value_parser = input::delimiter
+    )]
     delimiter: Option<u8>,
 
     /// Read arguments from this file

@@ -153,7 +153,7 @@ impl Call<'_> {
                 *pipe = None;
             }
         }
-        let may_be_more = has_ended && pipes.iter().flatten().any(|pipe| is_readable(pipe));
+        let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
         Ok(has_ended && !may_be_more)
     }
 }

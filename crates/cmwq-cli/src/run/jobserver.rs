@@ -3,10 +3,10 @@
 //!
 //! A build that speaks the protocol of GNU make's jobserver (make, cargo, gcc's link-time
 //! optimisation) takes a byte out of a pipe before it starts another job beside its first, and puts
-//! it back afterwards. This puts one in whenever a CPU has nothing to do and none is left, and takes
-//! one out when more threads of the build can run than there are CPUs. Who holds one cannot be
-//! told: tokens of clients that died are missed when more are out than threads live, and where a CPU
-//! is idle there is a new one anyway.
+//! it back afterwards. This puts one in whenever a CPU has nothing to do and none is left, and
+//! takes one out when more threads of the build can run than there are CPUs. Who holds one cannot
+//! be told: tokens of clients that died are missed when more are out than threads live, and where a
+//! CPU is idle there is a new one anyway.
 //!
 //! [`decide`] has the rule; the rest looks and acts.
 

@@ -37,7 +37,8 @@ impl<'a> Lines<'a> {
 
     /// There is no more: a line without an end gets one.
     pub(super) fn end(&self) -> io::Result<()> {
-        for (which, rest) in std::mem::take(&mut *self.lock()).into_iter().enumerate() {
+        let begun = std::mem::take(&mut *self.lock());
+        for (which, rest) in begun.into_iter().enumerate() {
             if !rest.is_empty() {
                 let mut rest = tagged(&rest, self.tag.as_deref());
                 rest.push(b'\n');
