@@ -152,7 +152,10 @@ fn groups(cgroup: &str) -> Vec<PathBuf> {
             }
             _ => continue,
         };
-        let own = root.join(path.trim_start_matches('/'));
+        let own: PathBuf = match path.trim_start_matches('/') {
+            "" => root.to_owned(),
+            path => root.join(path),
+        };
         // In a container the root that is seen is the container's group, and has its limit.
         groups.extend(
             own.ancestors().take_while(|group| group.starts_with(root)).map(Path::to_owned),
