@@ -38,12 +38,7 @@ use template::Template;
 #[command(after_long_help = include_str!("run/help.txt"))]
 pub(crate) struct Args {
     /// The command, and after ::: its arguments, if they are not read from standard input
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 
     /// Arguments end with a zero byte

@@ -66,6 +66,10 @@ fn arguments_are_parted_as_xargs_does() {
     prints(&["-k", "--", "echo", "<{}>"], b"a b\n'c\n", "<a b>\n<'c>\n");
     prints(&["-k", "-I", "X", "--", "echo", "X-{}"], b"a b\nc\n", "a b-{}\nc-{}\n");
     prints(&["echo"], b"", "");
+    // Values beside their letters, options of the command, and none of ours that is not one.
+    prints(&["-kn2", "echo", "-e", "-k"], b"a b\n", "-k a b\n");
+    prints(&["-I@@", "-k", "echo", "-n", "@@"], b"a\nb\n", "ab");
+    check_code(&run(&["--no-such-option", "echo"], b"a"), 2);
 }
 
 #[test]
