@@ -95,8 +95,9 @@ impl SoakArgs {
         let switches = switches.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name);
         format!(
             "cargo run --release -p cmwq-soak -- soak --secs {} --seed {seed} --threads \
-             {threads}{}",
+             {threads} --patience {}{}",
             self.common.secs,
+            self.common.patience,
             switches.collect::<String>()
         )
     }

@@ -16,12 +16,26 @@ use crate::sys;
 use crate::watch::{Post, fail};
 use crate::world::{Totals, World};
 
-/// A child that takes longer is killed.
-const CHILD_SECONDS: u32 = 60;
-/// It says itself what it is at, if it can.
-const DUMP_AFTER: Duration = Duration::from_secs(35);
-/// The parent says what it sees of it.
-const LOOK_AFTER: Duration = Duration::from_secs(50);
+/// How long things may take, as parts of what a call of the parent may.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    /// For the child's `shutdown`.
+    shutdown: Duration,
+    /// Then the child says itself what it is at, if it can.
+    told: Duration,
+    /// Then the parent says what it sees of it.
+    seen: Duration,
+    /// Then it is killed.
+    killed: Duration,
+}
+
+impl Terms {
+    fn new(patience: Duration) -> Self {
+        let part = patience / 24;
+        Self { shutdown: 6 * part, told: 7 * part, seen: 10 * part, killed: 12 * part }
+    }
+}
+
 /// How often the parent looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -33,7 +47,7 @@ fn inherited() -> Vec<Workqueue> {
         b().percpu(),
         b().percpu().max_active(1),
         b().unbound(),
-        b().unbound().nice(sys::own_nice() + 3),
+        b().unbound().nice(sys::nicer_by(3)),
         b().ordered(),
         b().bh(),
         b().unbound().mem_reclaim(),
@@ -42,7 +56,8 @@ fn inherited() -> Vec<Workqueue> {
 }
 
 /// Forks until it is over.
-pub(crate) fn forks(world: &World, post: &Post, mut rng: Rng) {
+pub(crate) fn forks(world: &World, post: &Post, patience: Duration, mut rng: Rng) {
+    let terms = Terms::new(patience);
     let queues = inherited();
     let runs = Arc::new(AtomicU64::new(0));
     while !world.is_over() {
@@ -53,8 +68,8 @@ pub(crate) fn forks(world: &World, post: &Post, mut rng: Rng) {
             wq.queue_delayed_work(delayed, Duration::from_micros(rng.u64(..2_000)));
         }
         let seed = rng.u64(..);
-        match sys::fork(|| child(world.may_lack_threads, &queues, seed)) {
-            Ok(pid) => post.doing("a forked child", || wait(pid)),
+        match sys::fork(|| child(world.may_lack_threads, &queues, terms, seed)) {
+            Ok(pid) => post.doing("a forked child", || wait(pid, terms)),
             Err(_) if world.may_lack_threads => {}
             Err(error) => fail(&format!("cannot fork: {error}")),
         }
@@ -75,7 +90,7 @@ fn counting(runs: &Arc<AtomicU64>) -> (Work, DelayedWork) {
 
 /// The first use of the library in the child, for which it needs a thread.
 fn own_queue(may_lack_threads: bool) -> Option<Workqueue> {
-    let nice = sys::own_nice() + 4;
+    let nice = sys::nicer_by(4);
     loop {
         match Workqueue::builder("own").unbound().nice(nice).build() {
             Ok(wq) => return Some(wq),
@@ -88,15 +103,15 @@ fn own_queue(may_lack_threads: bool) -> Option<Workqueue> {
 }
 
 /// In the child: 0 if all was well.
-fn child(may_lack_threads: bool, queues: &[Workqueue], seed: u64) -> i32 {
-    sys::alarm(CHILD_SECONDS);
+fn child(may_lack_threads: bool, queues: &[Workqueue], terms: Terms, seed: u64) -> i32 {
+    sys::alarm(u32::try_from(terms.killed.as_secs()).unwrap_or(u32::MAX).max(1));
     // A limit that was set when it was forked stays; nobody would take it back here.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NPROC) {
         let _kept = setrlimit(Resource::RLIMIT_NPROC, hard, hard);
     }
     // Says what it was at, in time before it is killed.
-    let _told = sys::plain_thread(|| {
-        thread::sleep(DUMP_AFTER);
+    let _told = sys::plain_thread(move || {
+        thread::sleep(terms.told);
         fail("a forked child does not end");
     });
     let mut rng = Rng::with_seed(seed);
@@ -120,18 +135,18 @@ fn child(may_lack_threads: bool, queues: &[Workqueue], seed: u64) -> i32 {
     if runs.load(Ordering::SeqCst) != expected {
         return 4;
     }
-    if rng.bool() && cmwq::shutdown(Duration::from_secs(30)).is_err() {
+    if rng.bool() && cmwq::shutdown(terms.shutdown).is_err() {
         return 5;
     }
     0
 }
 
-/// Waits for a child, which ends, or is killed, in a minute.
-fn wait(pid: Pid) {
-    match status_of(pid) {
+/// Waits for a child, which ends, or is killed, in time.
+fn wait(pid: Pid, terms: Terms) {
+    match status_of(pid, terms) {
         WaitStatus::Exited(_, 0) => {}
         WaitStatus::Signaled(_, Signal::SIGALRM | Signal::SIGKILL, _) => {
-            fail(&format!("a forked child has not ended for {CHILD_SECONDS} s"));
+            fail(&format!("a forked child has not ended for {:?}", terms.killed));
         }
         // 2: no queue, 3: a lost value, 4: wrong books, 5: no shutdown.
         status => fail(&format!("a forked child ended with {status:?}")),
@@ -139,7 +154,7 @@ fn wait(pid: Pid) {
 }
 
 #[expect(clippy::print_stderr, reason = "a failure is told to whoever runs this")]
-fn status_of(pid: Pid) -> WaitStatus {
+fn status_of(pid: Pid, terms: Terms) -> WaitStatus {
     let (since, mut was_seen) = (Instant::now(), false);
     loop {
         match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
@@ -147,12 +162,12 @@ fn status_of(pid: Pid) -> WaitStatus {
             Ok(status) => return status,
             Err(error) => fail(&format!("a forked child: {error}")),
         }
-        if since.elapsed() > LOOK_AFTER && !was_seen {
+        if since.elapsed() > terms.seen && !was_seen {
             was_seen = true;
             eprintln!("soak: a forked child goes on and on:\n{}", sys::threads_of(pid));
         }
         // In case its alarm does not end it.
-        if since.elapsed() > Duration::from_secs(u64::from(CHILD_SECONDS) + 5) {
+        if since.elapsed() > terms.killed + Duration::from_secs(5) {
             let _gone = kill(pid, Signal::SIGKILL);
         }
     }

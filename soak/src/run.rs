@@ -92,7 +92,9 @@ fn start(
     }
     start("freezes".into(), Box::new(move |post, rng| disturb::freezes(world, &post, rng)));
     if args.fork {
-        start("forks".into(), Box::new(move |post, rng| forks::forks(world, &post, rng)));
+        let patience = Duration::from_secs(args.common.patience);
+        let forks = move |post: Arc<Post>, rng| forks::forks(world, &post, patience, rng);
+        start("forks".into(), Box::new(forks));
     }
     if args.mask_changes {
         start("masks".into(), Box::new(move |post, rng| disturb::masks(world, &post, rng)));

@@ -59,7 +59,7 @@ pub(crate) fn dropped(world: &'static World, rng: &mut Rng) {
         0 => b.percpu(),
         1 => b.managed(),
         2 => b.ordered(),
-        3 => b.unbound().nice(sys::own_nice() + rng.i32(8..10)),
+        3 => b.unbound().nice(sys::nicer_by(rng.i32(8..10))),
         _ => b.bh(),
     };
     let Some(wq) = made(builder, world) else { return };
@@ -82,7 +82,7 @@ pub(crate) fn dropped(world: &'static World, rng: &mut Rng) {
 /// way, and the queue and its pool go.
 pub(crate) fn round(world: &'static World, rng: &mut Rng) {
     // Of no station.
-    let nice = sys::own_nice() + rng.i32(8..10);
+    let nice = sys::nicer_by(rng.i32(8..10));
     let Some(wq) = made(Workqueue::builder("round").unbound().nice(nice), world) else { return };
     let (tell, told) = mpsc::channel::<JoinHandle<u64>>();
     let waiting = wq.queue(move || told.recv().map(JoinHandle::join));

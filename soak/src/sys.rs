@@ -11,10 +11,16 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// The niceness that this process was given: without privileges there is none below.
-pub(crate) fn own_nice() -> i32 {
+/// A niceness that is `by` above the one that this process was given, if there is one: without
+/// privileges it may have none below.
+pub(crate) fn nicer_by(by: i32) -> i32 {
     // SAFETY: takes numbers.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }.clamp(0, 10)
+    nicer(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }, by)
+}
+
+/// Soaks are not to have more of the machine than others, hence nothing below 0.
+fn nicer(own: i32, by: i32) -> i32 {
+    (own.max(0) + by).min(19)
 }
 
 /// A line of `/proc/self/status`, as a number.
@@ -99,4 +105,18 @@ pub(crate) fn threads_of(pid: nix::unistd::Pid) -> String {
         format!("{}: {}\n", task.file_name().display(), parts.join(", "))
     };
     tasks.flatten().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nicer;
+
+    #[test]
+    fn no_pool_asks_for_more_than_this_process_has() {
+        for own in -20..=19 {
+            for by in 0..10 {
+                assert!((own.max(0)..=19).contains(&nicer(own, by)), "{by} above {own}");
+            }
+        }
+    }
 }

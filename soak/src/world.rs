@@ -77,7 +77,7 @@ pub(crate) fn random_cpus(cpus: usize, rng: &mut Rng) -> CpuSet {
 }
 
 pub(crate) fn random_attrs(cpus: usize, rng: &mut Rng) -> Attrs {
-    let mut attrs = Attrs::new().nice(sys::own_nice() + rng.i32(0..8)).affinity_strict(rng.bool());
+    let mut attrs = Attrs::new().nice(sys::nicer_by(rng.i32(0..8))).affinity_strict(rng.bool());
     if rng.bool() {
         attrs = attrs.affinity_scope(Some(AffinityScope::ALL[rng.usize(..6)]));
     }
@@ -90,7 +90,7 @@ pub(crate) fn random_attrs(cpus: usize, rng: &mut Rng) -> Attrs {
 /// Queues of every kind, by number.
 fn kind(n: usize, b: Builder, cpus: usize, rng: &mut Rng) -> (&'static str, Builder) {
     let few = rng.u32(1..5);
-    let nice = sys::own_nice() + rng.i32(1..8);
+    let nice = sys::nicer_by(rng.i32(1..8));
     match n % STATIONS {
         0 => ("managed", b.managed()),
         1 => ("managed, limited", b.managed().max_active(few)),

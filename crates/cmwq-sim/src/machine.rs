@@ -363,9 +363,20 @@ impl Machine {
         })?;
         let thread = &mut self.threads[tid];
         thread.state = State::Running;
+        self.offer(cpu);
         let cpu = &mut self.cpus[cpu as usize];
         cpu.running = Some(tid);
         Some((tid, cpu.last.replace(tid) != Some(tid)))
+    }
+
+    /// Threads that chose `cpu` while it was idle, and were overtaken by one of high priority: an
+    /// idle CPU takes one over.
+    fn offer(&mut self, cpu: u32) {
+        if self.caches.is_none() {
+            let domains = self.domains.of(cpu).iter();
+            let idle = domains.filter_map(|&domain| self.domains.idle_for(domain, cpu)).next();
+            self.ready.extend(idle);
+        }
     }
 
     fn pop(&mut self, cpu: u32) -> Option<Tid> {
@@ -381,7 +392,9 @@ impl Machine {
             let domain = self.domains.of(cpu)[at];
             let Some(from) = self.domains.next_waiting(domain, cpu) else { continue };
             let at = self.find_movable(from, domain)?;
-            return self.take_over(from, at, cpu);
+            let tid = self.take_over(from, at, cpu);
+            self.offer(from);
+            return tid;
         }
         None
     }

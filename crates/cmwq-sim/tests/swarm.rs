@@ -45,6 +45,12 @@ fn seeds_without_faults() {
     check_seeds(0..500, &Options { faults: FaultSet::NONE, ..Options::default() });
 }
 
+/// Threads of high priority overtake those that have just been woken on their CPU.
+#[test]
+fn a_seed_in_which_many_flushers_wake_at_once() {
+    check_seeds(604..605, &Options { faults: FaultSet::NONE, ..Options::default() });
+}
+
 /// One queue of each kind in turn gets all the load of a small machine.
 #[test]
 fn crowded_seeds() {

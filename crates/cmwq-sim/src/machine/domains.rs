@@ -178,6 +178,16 @@ impl Domains {
         waiting.other_after(at, at).map(|at| domain.cpus.start + at as u32)
     }
 
+    /// An idle CPU of the domain, if a thread of it waits on `cpu`.
+    pub(super) fn idle_for(&self, domain: u32, cpu: u32) -> Option<u32> {
+        let domain = self.domain(domain);
+        let account = domain.account.as_ref()?;
+        if account.nr_idle == 0 || account.nr_waiting[(cpu - domain.cpus.start) as usize] == 0 {
+            return None;
+        }
+        account.by_load.least().map(|idle| domain.cpus.start + idle)
+    }
+
     pub(super) fn least_loaded(&self, domain: u32) -> u32 {
         let domain = self.domain(domain);
         let least = domain.account.as_ref().and_then(|account| account.by_load.least());

@@ -64,6 +64,26 @@ fn free_threads_spread_and_idle_cpus_take_over() {
     assert!(!machine.has_waiters(2) && !machine.has_waiters(3));
 }
 
+/// A pinned thread of high priority comes before those that had chosen its CPU have begun.
+#[test]
+fn idle_cpus_take_over_who_is_overtaken() {
+    let mut machine = machine(4, 1);
+    let whole = Place::Domain(WHOLE);
+    machine.track(WHOLE);
+    let movable: Vec<_> = (0..2).map(|_| machine.spawn(whole, false)).collect();
+    for &tid in &movable {
+        machine.threads[tid].cpu = 1;
+    }
+    machine.wake(movable[0]);
+    let high = spawn_awake(&mut machine, Place::Cpu(1), true);
+    let other = spawn_awake(&mut machine, Place::Cpu(2), true);
+    machine.wake(movable[1]);
+    settle(&mut machine);
+    assert_eq!((machine.running(1), machine.running(2)), (Some(high), Some(other)));
+    let runs = |tid: &Tid| machine.threads[*tid].state == State::Running;
+    assert!(movable.iter().all(runs), "{machine:?}");
+}
+
 #[test]
 fn a_slow_cpu_takes_longer() {
     let mut machine = machine(2, 2);

@@ -10,7 +10,9 @@ use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Sched, Work, Workqueue};
 use crate::support::load::Random;
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys, unbound};
+use crate::support::{
+    Gate, Peak, eventually, joined, managed, nodes, percpu, procfs, sys, unbound,
+};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("attrs::real_time_refused", real_time_refused),
@@ -179,7 +181,8 @@ fn the_limit_holds_across_a_change() {
         })
         .collect();
     handles.into_iter().for_each(joined);
-    assert_eq!(inside.most(), 2);
+    let most = inside.most();
+    assert!((2..=nodes::total_of(2, 2)).contains(&most), "{most}");
 }
 
 /// As the kernel was seen to: an item that is queued again while it runs does not run twice at

@@ -187,6 +187,7 @@ fn full() {
     assert!(found.lost > 0);
     assert_eq!(found.count("too much", Kind::QueueWork) + found.lost as usize, ITEMS);
     // The ring is empty again, so there is room.
+    session.renew();
     session.begin(Kind::QueueWork.bit()).unwrap_err();
     drop(session);
     let mut session = open();
@@ -310,6 +311,7 @@ fn threads() {
     for _ in 0..THREADS {
         let wq = wq.clone();
         std::thread::spawn(move || joined(wq.queue(|| ()))).join().unwrap();
+        session.renew();
     }
     let mut found = Found::default();
     found.read(&mut session);

@@ -15,7 +15,7 @@ const WHICH: &str = "CMWQ_IT_SCENE";
 const SKIPPED: &str = "scene skipped: ";
 /// When a scene that hangs is killed. Above the patience of single waits, which have better
 /// messages.
-const TIME_LIMIT: u32 = 240;
+const TIME_LIMIT: u32 = 900;
 /// A user without privileges.
 pub(crate) const NOBODY: u32 = 65_534;
 
