@@ -5,7 +5,8 @@
 //! --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
-//! pool's lock, `inbox` those of the way around it, `batch` those of items begun without it, `disabling` those of cancelling with waiting,
+//! pool's lock, `inbox` those of the way around it, `batch` those of items begun without it,
+//! `disabling` those of cancelling with waiting,
 //! `limit` those of a node's slots. `mutation` takes each ordering away in turn and expects some
 //! model to notice.
 //!

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
-    PwqConfig, PwqId, PwqRef, Rule, WorkerId, WqKey,
+    Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
+    PoolState, PwqConfig, PwqId, PwqRef, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
