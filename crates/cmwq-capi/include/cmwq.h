@@ -3,6 +3,7 @@
 #ifndef CMWQ_H
 #define CMWQ_H
 
+#include <cmwq/simple.h>
 #include <linux/workqueue.h>
 
 /*
@@ -29,9 +30,47 @@ CMWQ_ASSERT(sizeof(struct cmwq_stats) == 72);
 CMWQ_ASSERT(offsetof(struct cmwq_stats, cpu_time_us) == 16);
 CMWQ_ASSERT(offsetof(struct cmwq_stats, cancelled) == 64);
 
+/* Where work waits and nothing has happened for as long as the watchdog's threshold. */
+enum cmwq_stall_kind {
+	CMWQ_STALL_POOL, /* items wait for a worker of a pool, and none was started */
+	CMWQ_STALL_QUEUE, /* a queue is at max_active, and none of its items started or ended */
+	CMWQ_STALL_CIRCLE /* items wait for each other */
+};
+
+/* `size` says how much of it the library knows; members are only ever added at the end. */
+struct cmwq_stall {
+	size_t size;
+	const char *report; /* all that is known, in lines: what waits, what is in the way, with stacks */
+	unsigned long long duration_ms; /* at least so long */
+	enum cmwq_stall_kind kind;
+};
+/* The library asserts the same. */
+CMWQ_ASSERT(sizeof(struct cmwq_stall) == 32);
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/*
+ * Has each thread of the library's that runs functions call start(data) before the first of them and exit(data) after the
+ * last: for what every thread of a program has to be registered with, such as liburcu. Either may be null. While `start` has
+ * not returned the thread runs nothing; it must not wait for items. Threads that are there when the process ends do not call
+ * `exit`, but after cmwq_shutdown(). Before the library is first used, once: 0, or -EBUSY, which is said.
+ */
+int cmwq_set_thread_hooks(void (*start)(void *data), void (*exit)(void *data), void *data);
+
+/*
+ * Has stalls told to handler(stall, data) in place of standard error; null for that again. It is called on the watchdog's
+ * thread, which looks at nothing meanwhile, with what is the library's when it has returned. When: parameter
+ * watchdog_thresh, 30 s.
+ */
+void cmwq_set_watchdog_handler(void (*handler)(const struct cmwq_stall *stall, void *data), void *data);
+
+/*
+ * Writes the statistics of all queues and pools, in the text format that Prometheus reads, as far as `size` bytes hold them
+ * with a null behind, and returns the length of the whole text. Counters of queues of one name are added up and never fall.
+ */
+size_t cmwq_metrics(char *buf, size_t size);
 
 /*
  * Around a wait that is known to be long: the calling worker is replaced at once. Blocking is noticed anyway,
@@ -56,8 +95,8 @@ size_t cmwq_workqueue_stats(struct workqueue_struct *wq, struct cmwq_stats *stat
 
 /*
  * Parameters by name and text, as CMWQ_PARAMS="name=value" has them. They are read when the library is first used;
- * after that only default_affinity_scope and unbound_cpus can be set: 0, -EINVAL (no such parameter or value; what
- * there is is said) or -EBUSY (too late). cmwq_param_get() returns the length of the text, of which `size` - 1 bytes
+ * after that only default_affinity_scope, unbound_cpus, watchdog_thresh, panic_on_stall and panic_on_stall_time can be
+ * set: 0, -EINVAL (no such parameter or value; what there is is said) or -EBUSY (too late). cmwq_param_get() returns the length of the text, of which `size` - 1 bytes
  * and a null are written, or -EINVAL.
  */
 int cmwq_param_set(const char *name, const char *value);

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use cmwq::raw;
 use cmwq::{Builder, Workqueue};
 
 use crate::handle::{Queue, workqueue_struct};
+use crate::once::{self, Once};
 use crate::queueing::c_functions;
 use crate::{cpu, face, system};
 
@@ -24,7 +24,7 @@ const POWER_EFFICIENT: c_uint = 1 << 7;
 const PERCPU: c_uint = 1 << 8;
 const ORDERED: c_uint = 1 << 17;
 const LEGACY: c_uint = 1 << 18;
-const MANAGED: c_uint = 1 << 24;
+pub(crate) const MANAGED: c_uint = 1 << 24;
 
 /// What a flag does to a queue that is being described.
 type Set = fn(Builder) -> Builder;
@@ -34,11 +34,9 @@ type Set = fn(Builder) -> Builder;
 const REMEMBERED: usize = 64;
 static DESTROYED: Mutex<VecDeque<Workqueue>> = Mutex::new(VecDeque::new());
 
-/// Says `text` if nothing of this kind was said before. KERNEL: `WARN_ONCE`.
-fn say_once(kind: u32, text: impl FnOnce() -> String) {
-    static SAID: AtomicU32 = AtomicU32::new(0);
-    // ORDERING: no pairing: it only limits how often a message is printed.
-    if SAID.fetch_or(kind, Ordering::Relaxed) & kind == 0 {
+/// Says once of each queue, by its name, what is wrong with its flags. KERNEL: `WARN_ONCE`.
+fn say_once(said: &Once, name: &str, text: impl FnOnce() -> String) {
+    if said.is_first(once::named(name)) {
         raw::say(text());
     }
 }
@@ -46,13 +44,15 @@ fn say_once(kind: u32, text: impl FnOnce() -> String) {
 /// KERNEL: `alloc_workqueue`'s reading of its flags — same: per-CPU is assumed where nothing is
 /// said, and gives way to unbound where both are.
 fn describe(name: &str, flags: c_uint, max_active: u32) -> Builder {
+    static NEITHER: Once = Once::new();
+    static BOTH: Once = Once::new();
     let mut builder = Workqueue::builder(name).max_active(max_active);
     let is_other = flags & (UNBOUND | ORDERED | MANAGED | BH) != 0;
     match (flags & PERCPU != 0, is_other) {
-        (false, false) => say_once(1, || {
+        (false, false) => say_once(&NEITHER, name, || {
             format!("workqueue '{name}' has neither WQ_PERCPU nor WQ_UNBOUND; WQ_PERCPU assumed")
         }),
-        (true, true) if flags & UNBOUND != 0 => say_once(2, || {
+        (true, true) if flags & UNBOUND != 0 => say_once(&BOTH, name, || {
             format!("workqueue '{name}' has both WQ_PERCPU and WQ_UNBOUND; WQ_PERCPU dropped")
         }),
         _ => {}

@@ -1,5 +1,6 @@
 //! `struct workqueue_attrs`: where and how the workers of a queue run.
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::mem::offset_of;
 use std::sync::{Once, OnceLock};
@@ -102,6 +103,44 @@ impl CpuMask {
 /// The CPUs of unbound queues before housekeeping took some away.
 static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
 
+/// Unbound queues use those of the requested CPUs that are wanted; all, if that are none.
+fn confine(is_wanted: impl Fn(usize) -> bool) -> c_int {
+    let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
+    let wanted: CpuSet = requested.iter().filter(|&cpu| is_wanted(cpu as usize)).collect();
+    let cpus = if wanted.is_empty() { requested } else { &wanted };
+    match cmwq::set_unbound_cpumask(cpus) {
+        Ok(()) => 0,
+        Err(error) => {
+            raw::say(error.to_string());
+            -libc::EINVAL
+        }
+    }
+}
+
+std::thread_local! {
+    /// What the thread was told last.
+    static USABLE: UnsafeCell<CpuMask> = const { UnsafeCell::new(CpuMask { bits: [0; WORDS] }) };
+}
+
+/// The CPUs that the process may use now, in memory of the calling thread's. Null in a thread that
+/// is ending.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_usable_cpus() -> *const CpuMask {
+    let write = |mask: &UnsafeCell<CpuMask>| {
+        let cpus = raw::usable_cpus();
+        let mask = mask.get();
+        // SAFETY: the thread's own, and nothing here calls what reads it.
+        unsafe {
+            (*mask).bits.fill(0);
+            for cpu in cpus.into_iter().map(|cpu| cpu as usize).filter(|cpu| *cpu < WORDS * BITS) {
+                (*mask).bits[cpu / BITS] |= 1 << (cpu % BITS);
+            }
+        }
+        mask.cast_const()
+    };
+    USABLE.try_with(write).unwrap_or(std::ptr::null())
+}
+
 c_functions! {
     /// Frees attributes; null is nothing to free.
     fn free_workqueue_attrs(attrs: *mut workqueue_attrs) {
@@ -137,17 +176,13 @@ c_functions! {
     /// `hk` from now on; all of them if that leaves none: 0, or `-EINVAL`.
     fn workqueue_unbound_housekeeping_update(hk: *const CpuMask) -> c_int {
         // SAFETY: passed on to the caller.
-        let Some(hk) = (unsafe { hk.as_ref() }) else { return -libc::EINVAL };
-        let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
-        let both: CpuSet = requested.iter().filter(|&cpu| hk.has(cpu as usize)).collect();
-        let cpus = if both.is_empty() { requested } else { &both };
-        match cmwq::set_unbound_cpumask(cpus) {
-            Ok(()) => 0,
-            Err(error) => {
-                raw::say(error.to_string());
-                -libc::EINVAL
-            }
-        }
+        unsafe { hk.as_ref() }.map_or(-libc::EINVAL, |hk| confine(|cpu| hk.has(cpu)))
+    }
+
+    /// As `workqueue_unbound_housekeeping_update`, by the CPUs that they are not to use.
+    fn workqueue_unbound_exclude_cpumask(exclude: *const CpuMask) -> c_int {
+        // SAFETY: passed on to the caller.
+        unsafe { exclude.as_ref() }.map_or(-libc::EINVAL, |not| confine(|cpu| !not.has(cpu)))
     }
 
     /// Changes where and how a queue's workers run: 0, `-EINVAL`, `-EPERM` or `-ENOMEM`.

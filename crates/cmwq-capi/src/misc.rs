@@ -15,6 +15,12 @@ pub extern "C" fn current_work() -> *mut WorkItem {
     raw::current_work().map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
+/// The function of the item that the calling thread runs, or null.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_current_func() -> *const c_void {
+    ptr::with_exposed_provenance(raw::current_func())
+}
+
 /// Whether the caller is a rescuer.
 #[unsafe(no_mangle)]
 pub extern "C" fn current_is_workqueue_rescuer() -> bool {
@@ -110,6 +116,18 @@ c_functions! {
             let _ = raw::flush(work(call.cast()));
             // A library that is shut down has dropped the item, and said so.
             (*call).answer.unwrap_or((-libc::ENODEV).into())
+        }
+    }
+
+    /// As `work_on_cpu`, but `-ENODEV`, and nothing is called, if the process may not use the CPU.
+    fn work_on_cpu_safe(cpu: c_int, func: Option<CpuFn>, arg: *mut c_void) -> c_long {
+        if let Err(error) = system::percpu() {
+            return face::refuse(HERE, &error).into();
+        }
+        match u32::try_from(cpu).is_ok_and(|cpu| raw::usable_cpus().contains(&cpu)) {
+            // SAFETY: passed on to the caller.
+            true => unsafe { work_on_cpu(cpu, func, arg) },
+            false => (-libc::ENODEV).into(),
         }
     }
 

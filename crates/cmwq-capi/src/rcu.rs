@@ -1,6 +1,6 @@
 //! `struct rcu_work *`, and the readers and grace periods of the process.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
 use cmwq::raw::{self, GracePeriods, RawRcu, RcuFunc, RcuHead, WorkFn};
@@ -57,6 +57,31 @@ pub extern "C" fn cmwq_rcu_read_unlock() {
 #[unsafe(no_mangle)]
 pub extern "C" fn cmwq_synchronize_rcu() {
     raw::synchronize_rcu();
+}
+
+c_functions! {
+    /// Calls `func(head)` after a grace period, from a BH item; `call_rcu` in C.
+    fn cmwq_call_rcu(head: *mut RcuHead, func: Option<RcuFunc>) {
+        let Some(func) = func else { return face::say_null(HERE, "function") };
+        if face::is_there(HERE, head, "head") {
+            // SAFETY: passed on to the caller.
+            unsafe { raw::call_rcu(pointer(head), func) };
+        }
+    }
+
+    /// Gives `object` to `free` after a grace period; `kfree_rcu` in C.
+    fn cmwq_free_rcu(head: *mut RcuHead, object: *mut c_void) {
+        if face::is_there(HERE, head, "head") && face::is_there(HERE, object, "object") {
+            // SAFETY: passed on to the caller.
+            unsafe { raw::free_rcu(pointer(head), pointer(object).cast()) };
+        }
+    }
+}
+
+/// Waits for all functions of `call_rcu`.
+#[unsafe(no_mangle)]
+pub extern "C" fn cmwq_rcu_barrier() {
+    raw::rcu_barrier();
 }
 
 /// Calls a function with the head when a grace period is over.

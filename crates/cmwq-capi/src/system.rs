@@ -2,13 +2,14 @@
 //! places in a table, and the queue itself is made on its first use.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cmwq::raw::system;
 use cmwq::raw::{self, WorkItem};
 use cmwq::{Builder, Error, Workqueue};
 
 use crate::handle::workqueue_struct;
+use crate::item::func;
+use crate::once::Once;
 
 /// A pointer that C may read at any time.
 #[repr(transparent)]
@@ -108,21 +109,26 @@ pub(crate) fn queue(wq: *const workqueue_struct) -> Result<&'static Workqueue, E
     by_index(index(wq))
 }
 
-/// Something is queued on `wq`: said once per process if it should be another one. KERNEL: the
-/// notice about `__WQ_DEPRECATED` — same.
+/// Something is queued on `wq`: said once of each function if it should be another queue. KERNEL:
+/// the notice about `__WQ_DEPRECATED` — same, but that there it is said once altogether.
 #[inline]
 pub(crate) fn note_use(wq: *const workqueue_struct, item: &WorkItem) {
-    static SAID: AtomicBool = AtomicBool::new(false);
     let index = index(wq);
-    if index != DEPRECATED && index != DEPRECATED_UNBOUND {
+    if index == DEPRECATED || index == DEPRECATED_UNBOUND {
+        say_deprecated(index == DEPRECATED, func(item));
+    }
+}
+
+#[cold]
+fn say_deprecated(is_percpu: bool, func: usize) {
+    static SAID: [Once; 2] = [Once::new(), Once::new()];
+    if !SAID[usize::from(is_percpu)].is_first(func) {
         return;
     }
-    let other = if index == DEPRECATED { "system_percpu_wq" } else { "system_dfl_wq" };
-    // ORDERING: no pairing: it only limits how often a message is printed.
-    if !SAID.swap(true, Ordering::Relaxed) {
-        let func = item.func() as *const ();
-        raw::say(format!(
-            "function {func:p} is queued on a deprecated system workqueue; use {other}"
-        ));
-    }
+    let (this, other) = match is_percpu {
+        true => ("system_wq", "system_percpu_wq"),
+        false => ("system_unbound_wq", "system_dfl_wq"),
+    };
+    let func = raw::function_name(func);
+    raw::say(format!("{func} is queued on {this}, a deprecated system workqueue; use {other}"));
 }

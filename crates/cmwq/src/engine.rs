@@ -3,7 +3,11 @@
 pub(crate) mod account;
 pub(crate) mod attrs;
 pub(crate) mod away;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod bare_timers;
 pub(crate) mod bh;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) mod callbacks;
 pub(crate) mod current;
 pub(crate) mod delayed;
 pub(crate) mod detection;

@@ -22,19 +22,21 @@
 //! - [`Workqueue`]: closures with a [`JoinHandle`], reusable [`Work`] and [`DelayedWork`],
 //!   [`scope`](Workqueue::scope) for closures that borrow, [`flush`](Workqueue::flush),
 //!   [`drain`](Workqueue::drain). [`Work::cancel_sync`] and [`Work::disable`] take items back.
-//! - [`Builder`]: the kinds of queue, limits, [rescuers](Builder::mem_reclaim), [BH](Builder::bh).
+//! - [`Builder`]: the kinds of queue, limits, [rescuers](Builder::mem_reclaim), [BH](Builder::bh);
+//!   [backlogs](Builder::max_queued).
+//! - [`IteratorOn`]: functions over iterators, with bounded look-ahead. [`Periodic`]: functions at
+//!   intervals.
 //! - [`system`]: the queues every process has.
 //! - [`RcuWork`]: items that wait for readers to go; [`rcu_read_lock`], [`set_grace_periods`].
 //! - [`Attrs`]: where and with which priority the workers of a queue run.
+//! - [`Config`]: settings of the process, hooks of threads, a sink for notices.
 //! - [`blocking`]: to say that one is about to block, where that is known.
 //! - [`watch_children`], [`watch_process`]: to count as running while a program does that one waits
 //!   for.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`]: what queues and
-//!   workers do.
+//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
+//!   [`show_all_workqueues`]: what queues and workers do. [`watchdog`]: who stands still.
 //! - [`sysfs`]: attributes as text, as the kernel's files have them; [`control`]: changing them
 //!   from outside of the process.
-//! - [`Workqueue::stats`], [`Workqueue::is_congested`], [`set_worker_desc`],
-//!   [`show_all_workqueues`]: what queues and workers do.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`inspect`]: the state of another process's queues, pools and workers.
@@ -59,18 +61,15 @@
 //!
 //! # Features
 //!
-//! `stacks` (off): reports of [stalls](watchdog) have the stacks of the items in the way. Without
-//! it the library depends on nothing but `libc`, and reports name the functions in the way.
+//! All are off by default, and the library depends on nothing but `libc` then.
 //!
-//! `liburcu` (off): grace periods of `liburcu-memb.so.8`, which is loaded when the first
-//! [`RcuWork`] is queued; see [`set_grace_periods`].
-//!
-//! `metrics` (off): `cmwq::metrics::record` gives the statistics of queues and pools to the
-//! `metrics` crate and its exporters, such as Prometheus.
-//!
-//! `tracing` (off): items as spans and events of the `tracing` crate.
-//!
-//! `usdt` (off): USDT probes, for `perf` and `bpftrace`.
+//! | feature | what it adds | what it brings |
+//! |---|---|---|
+//! | `stacks` | stacks of the items in the way, in reports of [stalls](watchdog); without it they name the functions | `backtrace`, `framehop` |
+//! | `liburcu` | grace periods of `liburcu-memb.so.8`, loaded when the first [`RcuWork`] is queued; see [`set_grace_periods`] | nothing |
+//! | `metrics` | `cmwq::metrics::record`: statistics of queues and pools for exporters, such as Prometheus | `metrics` |
+//! | `tracing` | items as spans and events | `tracing` |
+//! | `usdt` | USDT probes, for `perf` and `bpftrace` | `probe` |
 
 // The models leave out what asks the operating system, and with it the use of much that is here.
 #![cfg_attr(any(cmwq_loom, cmwq_shuttle), allow(dead_code))]

@@ -18,6 +18,8 @@ pub(crate) mod stats;
 pub(crate) mod symbol;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub mod sysfs;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) mod totals;
 #[doc(hidden)]
 pub mod trace;
 pub mod watchdog;

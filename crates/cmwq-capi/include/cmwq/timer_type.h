@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The timer inside of a delayed work item, whatever it is to be called. */
+/* A timer, by itself and inside of a delayed work item, whatever it is to be called. */
 #ifndef CMWQ_TIMER_TYPE_H
 #define CMWQ_TIMER_TYPE_H
 
-/* `expires` may be read; the rest is the library's. */
+/* `expires` and `function` may be read, and `expires` written before add_timer(); the rest is the library's. The timer of
+ * a delayed work item has no function. */
 #define CMWQ_DEFINE_TIMER_TYPE(name)                          \
 	struct name {                                         \
 		struct {                                      \
@@ -15,7 +16,7 @@
 		unsigned char cmwq_deferrable;                \
 		unsigned char cmwq_pad;                       \
 		unsigned long expires;                        \
-		void (*cmwq_refused)(void);                   \
+		void (*function)(struct name *);              \
 	}
 
 #endif

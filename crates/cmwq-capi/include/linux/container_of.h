@@ -10,4 +10,25 @@
 	((type *)(void *)((char *)(void *)(ptr) - offsetof(type, member)))
 #endif
 
+/* The same, and the object is const where the member is. */
+#ifndef container_of_const
+#ifdef __cplusplus
+extern "C++" {
+template <class Type, class Member> static inline Type *cmwq_holder(Member *member, size_t offset)
+{
+	return (Type *)(void *)((char *)(void *)member - offset);
+}
+template <class Type, class Member> static inline const Type *cmwq_holder(const Member *member, size_t offset)
+{
+	return (const Type *)(const void *)((const char *)(const void *)member - offset);
+}
+}
+#define container_of_const(ptr, type, member) (cmwq_holder<type>((ptr), offsetof(type, member)))
+#else
+#define container_of_const(ptr, type, member)                                                     \
+	_Generic((ptr), const __typeof__(*(ptr)) *: (const type *)container_of(ptr, type, member), \
+		 default: container_of(ptr, type, member))
+#endif
+#endif
+
 #endif

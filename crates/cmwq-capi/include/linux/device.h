@@ -6,6 +6,14 @@
 #ifndef CMWQ_LINUX_DEVICE_H
 #define CMWQ_LINUX_DEVICE_H
 
+#include <cmwq/shims.h>
+
+#ifdef CMWQ_NO_DEVICE_SHIM
+#if __has_include_next(<linux/device.h>)
+#include_next <linux/device.h>
+#endif
+#else
+
 struct device {
 	const char *init_name;
 	void *driver_data;
@@ -32,4 +40,5 @@ static inline int devres_release_all(struct device *dev)
 	return cmwq_devres_release_all(dev);
 }
 
+#endif
 #endif

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Time in ticks, HZ a second: 250 unless the program defines HZ, to the same number everywhere. */
+/* Time in ticks, HZ a second: see <cmwq/hz.h> for what that is. */
 #ifndef CMWQ_LINUX_JIFFIES_H
 #define CMWQ_LINUX_JIFFIES_H
 
-#include <limits.h>
+#include <cmwq/shims.h>
 
-#ifndef HZ
-#define HZ 250
+#ifdef CMWQ_NO_JIFFIES_SHIM
+#if __has_include_next(<linux/jiffies.h>)
+#include_next <linux/jiffies.h>
 #endif
+#else
+
+#include <limits.h>
+#include <stdbool.h>
+#include <cmwq/hz.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,18 +24,33 @@ unsigned long cmwq_jiffies(unsigned int hz);
 }
 #endif
 
-#define jiffies (cmwq_jiffies(HZ))
+#define jiffies (cmwq_jiffies(CMWQ_HZ))
 #define MAX_JIFFY_OFFSET ((LONG_MAX >> 1) - 1)
+
+static inline unsigned long long get_jiffies_64(void)
+{
+	return jiffies;
+}
+
+/* ---- units */
 
 /* Rounded up, so that a delay is never too short; what is too long is for ever. */
 static inline unsigned long cmwq_to_jiffies(unsigned long units, unsigned long per_second)
 {
 	unsigned long seconds = units / per_second, rest = units % per_second;
 
-	if (seconds >= (unsigned long)MAX_JIFFY_OFFSET / HZ)
+	if (seconds >= (unsigned long)MAX_JIFFY_OFFSET / CMWQ_HZ)
 		return (unsigned long)MAX_JIFFY_OFFSET;
-	return seconds * HZ + (rest * HZ + per_second - 1) / per_second;
+	return seconds * CMWQ_HZ + (rest * CMWQ_HZ + per_second - 1) / per_second;
 }
+
+/* So many units of which a second has `per_second`, in whole ones. */
+static inline unsigned long long cmwq_of_jiffies(unsigned long ticks, unsigned long long per_second)
+{
+	return ticks / CMWQ_HZ * per_second + ticks % CMWQ_HZ * per_second / CMWQ_HZ;
+}
+
+#define secs_to_jiffies(secs) ((unsigned long)((secs) * CMWQ_HZ))
 
 static inline unsigned long msecs_to_jiffies(unsigned int ms)
 {
@@ -43,22 +64,92 @@ static inline unsigned long usecs_to_jiffies(unsigned int us)
 
 static inline unsigned long nsecs_to_jiffies(unsigned long ns)
 {
-	return ns / (1000000000UL / HZ);
+	return ns / (1000000000UL / CMWQ_HZ);
+}
+
+static inline unsigned long long nsecs_to_jiffies64(unsigned long long ns)
+{
+	return nsecs_to_jiffies((unsigned long)ns);
 }
 
 static inline unsigned int jiffies_to_msecs(unsigned long ticks)
 {
-	return (unsigned int)(ticks * 1000 / HZ);
+	return (unsigned int)cmwq_of_jiffies(ticks, 1000);
 }
 
 static inline unsigned int jiffies_to_usecs(unsigned long ticks)
 {
-	return (unsigned int)(ticks * 1000000 / HZ);
+	return (unsigned int)cmwq_of_jiffies(ticks, 1000000);
 }
+
+static inline unsigned long long jiffies_to_nsecs(unsigned long ticks)
+{
+	return cmwq_of_jiffies(ticks, 1000000000);
+}
+
+static inline unsigned long long jiffies64_to_nsecs(unsigned long long ticks)
+{
+	return jiffies_to_nsecs((unsigned long)ticks);
+}
+
+static inline unsigned long long jiffies64_to_msecs(unsigned long long ticks)
+{
+	return cmwq_of_jiffies((unsigned long)ticks, 1000);
+}
+
+/* ---- earlier and later, across the end of the numbers, too */
 
 #define time_after(a, b) ((long)((b) - (a)) < 0)
 #define time_before(a, b) time_after(b, a)
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
+#define time_in_range(a, first, last) (time_after_eq(a, first) && time_before_eq(a, last))
+#define time_in_range_open(a, first, end) (time_after_eq(a, first) && time_before(a, end))
 
+/* A jiffy of 64 bits is the same here. */
+#define time_after64(a, b) ((long long)((b) - (a)) < 0)
+#define time_before64(a, b) time_after64(b, a)
+#define time_after_eq64(a, b) ((long long)((a) - (b)) >= 0)
+#define time_before_eq64(a, b) time_after_eq64(b, a)
+#define time_in_range64(a, first, last) (time_after_eq64(a, first) && time_before_eq64(a, last))
+
+#define time_is_before_jiffies(a) time_after(jiffies, a)
+#define time_is_after_jiffies(a) time_before(jiffies, a)
+#define time_is_before_eq_jiffies(a) time_after_eq(jiffies, a)
+#define time_is_after_eq_jiffies(a) time_before_eq(jiffies, a)
+#define time_is_before_jiffies64(a) time_after64(get_jiffies_64(), a)
+#define time_is_after_jiffies64(a) time_before64(get_jiffies_64(), a)
+
+/* ---- whole seconds, so that timers that need no precision expire together */
+
+/*
+ * To the second that has just begun if less than a quarter of it has passed, else to the next; never to a time that has
+ * passed. CPUs do not differ: here a timer is no CPU's.
+ */
+static inline unsigned long cmwq_round_jiffies(unsigned long at, unsigned long now, bool is_up)
+{
+	unsigned long part = at % CMWQ_HZ, rounded = at - part;
+
+	if (part >= CMWQ_HZ / 4 || (is_up && part > 0))
+		rounded += CMWQ_HZ;
+	return time_after(rounded, now) ? rounded : at;
+}
+
+static inline unsigned long cmwq_round_relative(unsigned long delta, bool is_up)
+{
+	unsigned long now = jiffies;
+
+	return cmwq_round_jiffies(now + delta, now, is_up) - now;
+}
+
+#define round_jiffies(at) cmwq_round_jiffies((at), jiffies, false)
+#define round_jiffies_up(at) cmwq_round_jiffies((at), jiffies, true)
+#define round_jiffies_relative(delta) cmwq_round_relative((delta), false)
+#define round_jiffies_up_relative(delta) cmwq_round_relative((delta), true)
+#define __round_jiffies(at, cpu) ((void)(cpu), round_jiffies(at))
+#define __round_jiffies_up(at, cpu) ((void)(cpu), round_jiffies_up(at))
+#define __round_jiffies_relative(delta, cpu) ((void)(cpu), round_jiffies_relative(delta))
+#define __round_jiffies_up_relative(delta, cpu) ((void)(cpu), round_jiffies_up_relative(delta))
+
+#endif
 #endif

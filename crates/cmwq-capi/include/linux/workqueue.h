@@ -8,7 +8,7 @@
  * that queues it until its function is entered; nobody looks at it after that.
  *
  * Before this file is included a program may define
- *   HZ                     ticks a second, a number the preprocessor can compare; 250 if it does not
+ *   CMWQ_HZ                ticks a second; 250 if it does not, or HZ if that is anything but 100: see <cmwq/hz.h>
  *   CMWQ_NO_KERNEL_SHIMS   it brings its own types, see <linux/workqueue_types.h>, and its own HZ; workqueue
  *                          attributes then have masks of type struct cmwq_cpumask
  */
@@ -18,10 +18,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <linux/workqueue_types.h>
-
-#ifndef CMWQ_NO_KERNEL_SHIMS
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
+#include <cmwq/hz.h>
+
+#ifndef CMWQ_NO_CPUMASK_SHIM
 #define CMWQ_CPUMASK cpumask
 #else
 /* 8192 CPUs, bit by bit. */
@@ -62,7 +63,8 @@ enum {
 	WORK_STRUCT_INACTIVE = 1 << 1,
 	WORK_STRUCT_PWQ = 1 << 2,
 	WORK_STRUCT_LINKED = 1 << 3,
-	/* Which items are static is seen otherwise. */
+	/* Which items are static is seen otherwise: this bit is never set. */
+	WORK_STRUCT_STATIC_BIT = 63,
 	WORK_STRUCT_STATIC = 0,
 	WORK_NR_COLORS = 16,
 
@@ -97,7 +99,7 @@ enum wq_flags {
 	WQ_MEM_RECLAIM = 1 << 3,
 	WQ_HIGHPRI = 1 << 4,
 	WQ_CPU_INTENSIVE = 1 << 5,
-	/* Taken and without effect. */
+	/* Its attributes can be changed by its name, with `cmwq set`; which is then no other queue's. */
 	WQ_SYSFS = 1 << 6,
 	WQ_POWER_EFFICIENT = 1 << 7,
 	WQ_PERCPU = 1 << 8,
@@ -200,7 +202,7 @@ static inline void cmwq_set_delayed_work(struct delayed_work *dwork, work_func_t
 	dwork->timer.cmwq_slot = 0;
 	dwork->timer.cmwq_deferrable = (tflags & CMWQ_DEFERRABLE) != 0;
 	dwork->timer.expires = 0;
-	dwork->timer.cmwq_refused = NULL;
+	dwork->timer.function = NULL;
 	dwork->wq = NULL;
 	dwork->cpu = 0;
 }
@@ -311,6 +313,7 @@ alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
 
 /* There is no lockdep: the map is not looked at. */
 struct lockdep_map;
+struct lock_class_key;
 
 __attribute__((format(printf, 1, 5), warn_unused_result)) static inline struct workqueue_struct *
 alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active,
@@ -418,13 +421,15 @@ void free_workqueue_attrs(struct workqueue_attrs *attrs);
 /* Also -EPERM, for a niceness or policy that the process may not have: the queue keeps what it had. */
 int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs);
 #define alloc_workqueue_attrs_noprof alloc_workqueue_attrs
-/* 0: there are no files to make. apply_workqueue_attrs() and workqueue_set_max_active() do what those do. */
+/* As WQ_SYSFS, later: 0, or -EEXIST. There are no files: apply_workqueue_attrs() and `cmwq set` do what those do. */
 int workqueue_sysfs_register(struct workqueue_struct *wq);
 /*
  * Unbound queues use, of the CPUs that they were to use when this was called first, those in `hk`; all of them, if
  * that leaves none. Also -EINVAL, for CPUs that the process does not have.
  */
 int workqueue_unbound_housekeeping_update(const struct CMWQ_CPUMASK *hk);
+/* The same, by those that they are not to use: what the kernel had before. */
+int workqueue_unbound_exclude_cpumask(const struct CMWQ_CPUMASK *exclude);
 
 /* ---- queueing */
 
@@ -442,17 +447,17 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_
 bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
 			 unsigned long delay);
 
-#if HZ != 250
+#if CMWQ_HZ != 250
 static inline bool cmwq_hz_queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 						 struct delayed_work *dwork, unsigned long delay)
 {
-	return cmwq_queue_delayed_work_on(cpu, wq, dwork, delay, HZ);
+	return cmwq_queue_delayed_work_on(cpu, wq, dwork, delay, CMWQ_HZ);
 }
 
 static inline bool cmwq_hz_mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 					       struct delayed_work *dwork, unsigned long delay)
 {
-	return cmwq_mod_delayed_work_on(cpu, wq, dwork, delay, HZ);
+	return cmwq_mod_delayed_work_on(cpu, wq, dwork, delay, CMWQ_HZ);
 }
 #define queue_delayed_work_on cmwq_hz_queue_delayed_work_on
 #define mod_delayed_work_on cmwq_hz_mod_delayed_work_on
@@ -503,6 +508,9 @@ int schedule_on_each_cpu(work_func_t func);
 int execute_in_process_context(work_func_t func, struct execute_work *ew);
 long work_on_cpu(int cpu, long (*func)(void *), void *arg);
 #define work_on_cpu_key(cpu, func, arg, key) work_on_cpu(cpu, func, arg)
+/* -ENODEV, and nothing is called, if the process may not use the CPU now. */
+long work_on_cpu_safe(int cpu, long (*func)(void *), void *arg);
+#define work_on_cpu_safe_key(cpu, func, arg, key) work_on_cpu_safe(cpu, func, arg)
 
 /* ---- flushing, cancelling, disabling; an item that would wait for itself does not, and that is said */
 
@@ -531,10 +539,12 @@ void __warn_flushing_systemwide_wq(void)
 #define CMWQ_IS_KNOWN(wq, system) (__builtin_constant_p((wq) == (system)) && (wq) == (system))
 
 #define flush_workqueue(wq)                                                        \
-	do {                                                                       \
+	__extension__({                                                            \
 		struct workqueue_struct *_wq = (wq);                               \
                                                                                    \
-		if (CMWQ_IS_KNOWN(_wq, system_percpu_wq) ||                        \
+		if (CMWQ_IS_KNOWN(_wq, system_wq) ||                               \
+		    CMWQ_IS_KNOWN(_wq, system_unbound_wq) ||                       \
+		    CMWQ_IS_KNOWN(_wq, system_percpu_wq) ||                        \
 		    CMWQ_IS_KNOWN(_wq, system_highpri_wq) ||                       \
 		    CMWQ_IS_KNOWN(_wq, system_long_wq) ||                          \
 		    CMWQ_IS_KNOWN(_wq, system_dfl_long_wq) ||                      \
@@ -544,18 +554,23 @@ void __warn_flushing_systemwide_wq(void)
 		    CMWQ_IS_KNOWN(_wq, system_freezable_power_efficient_wq))       \
 			__warn_flushing_systemwide_wq();                           \
 		__flush_workqueue(_wq);                                            \
-	} while (0)
+	})
 
 #define flush_scheduled_work()                         \
-	do {                                           \
+	__extension__({                                \
 		__warn_flushing_systemwide_wq();       \
 		__flush_workqueue(system_percpu_wq);   \
-	} while (0)
+	})
 
 /* ---- asking */
 
 unsigned int work_busy(struct work_struct *work);
 struct work_struct *current_work(void);
+/*
+ * The function of the item that the calling thread runs, or null: what a worker's current_func is in the kernel. The item
+ * itself may be gone. BH items count.
+ */
+work_func_t cmwq_current_func(void);
 bool current_is_workqueue_rescuer(void);
 bool current_is_workqueue_mem_reclaim(void);
 

@@ -2,32 +2,50 @@
 /*
  * Work items of libcmwq, with the names of the Linux kernel's workqueues.
  *
- * The small neighbours that these need come from <linux/list.h> and so on beside this file. A program that
- * has brought its own (code carried over from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS, and before
- * this file is included: bool, struct list_head { next, prev } and atomic_long_t, which must be as large as
- * a long. One that has only an RCU of its own (liburcu) defines CMWQ_NO_RCU_SHIM.
+ * The small neighbours that these need come from <linux/list.h> and so on beside this file. Files of these names that come
+ * earlier in the compiler's path take their place, each by itself. A program that has brought its own (code carried over
+ * from a kernel usually has) defines CMWQ_NO_KERNEL_SHIMS, or one of the others in <cmwq/shims.h>: then its <linux/list.h>
+ * and so on are included wherever they are in the path, if they are anywhere, and these must be there after them, or
+ * before this file: bool, struct list_head { next, prev } and atomic_long_t, which must be as large as a long.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
 #define CMWQ_LINUX_WORKQUEUE_TYPES_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <cmwq/shims.h>
 
-#ifndef CMWQ_NO_KERNEL_SHIMS
+#ifdef CMWQ_NO_KERNEL_SHIMS
+/* What the kernel's file includes besides, and nothing here has. */
+#if __has_include(<linux/linkage.h>)
+#include <linux/linkage.h>
+#endif
+#if __has_include(<linux/bitops.h>)
+#include <linux/bitops.h>
+#endif
+#if __has_include(<linux/threads.h>)
+#include <linux/threads.h>
+#endif
+#else
 #include <stdbool.h>
+#endif
+
+#include <linux/lockdep.h>
 #include <linux/atomic.h>
-#include <linux/container_of.h>
 #include <linux/list.h>
 #include <linux/timer.h>
-#else
+#include <linux/rcupdate.h>
+#ifndef CMWQ_NO_KERNEL_SHIMS
+#include <linux/container_of.h>
+#endif
+
+#ifdef CMWQ_NO_TIMER_SHIM
 #include <cmwq/timer_type.h>
 CMWQ_DEFINE_TIMER_TYPE(cmwq_timer_list);
 #define CMWQ_TIMER cmwq_timer_list
 #endif
 
-#if !defined(CMWQ_NO_KERNEL_SHIMS) && !defined(CMWQ_NO_RCU_SHIM)
-#include <linux/rcupdate.h>
-#else
+#ifdef CMWQ_NO_RCU_SHIM
 struct cmwq_rcu_head {
 	struct cmwq_rcu_head *next;
 	void (*func)(struct cmwq_rcu_head *head);
@@ -91,7 +109,7 @@ CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_tag) == 56);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_slot) == 60);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_deferrable) == 62);
 CMWQ_ASSERT(offsetof(struct delayed_work, timer.expires) == 64);
-CMWQ_ASSERT(offsetof(struct delayed_work, timer.cmwq_refused) == 72);
+CMWQ_ASSERT(offsetof(struct delayed_work, timer.function) == 72);
 CMWQ_ASSERT(offsetof(struct delayed_work, wq) == 80);
 CMWQ_ASSERT(offsetof(struct delayed_work, cpu) == 88);
 CMWQ_ASSERT(sizeof(struct rcu_work) == 64);

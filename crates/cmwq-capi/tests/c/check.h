@@ -4,6 +4,7 @@
 #define CHECK_H
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 

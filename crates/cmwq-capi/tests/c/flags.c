@@ -32,6 +32,7 @@ int main(void)
 {
 	makes(0, 0);
 	makes(0, 0);
+	works(alloc_workqueue("another", 0, 0));
 	makes(WQ_PERCPU | WQ_UNBOUND, 0);
 	makes(WQ_PERCPU | WQ_UNBOUND, 0);
 	makes(WQ_PERCPU | WQ_HIGHPRI | WQ_CPU_INTENSIVE | WQ_FREEZABLE | WQ_MEM_RECLAIM | WQ_SYSFS, 3);

@@ -45,6 +45,27 @@ static void use_queues(void)
 	destroy_workqueue(own);
 }
 
+static int expired;
+
+static void note_expired(struct timer_list *timer)
+{
+	(void)timer;
+	count(&expired);
+}
+
+static DEFINE_TIMER(far_away, note_expired);
+
+/* What the parent has armed is not armed here, and can be. */
+static void use_timers(void)
+{
+	int before = load(&expired);
+
+	CHECK(!timer_delete(&far_away) && mod_timer(&far_away, jiffies + 1) == 0);
+	AWAIT(load(&expired) == before + 1);
+	CHECK(!timer_delete_sync(&far_away));
+	mod_timer(&far_away, jiffies + 600 * HZ);
+}
+
 static void fork_child(int depth)
 {
 	int status;
@@ -53,6 +74,7 @@ static void fork_child(int depth)
 	CHECK(child >= 0);
 	if (child == 0) {
 		use_queues();
+		use_timers();
 		if (depth > 1)
 			fork_child(depth - 1);
 		_exit(0);
@@ -78,10 +100,11 @@ int main(void)
 	CHECK(queue_work(wq, &holder));
 	AWAIT(load(&entered) == 1);
 	CHECK(queue_work(wq, &item) && queue_delayed_work(wq, &armed, 600 * HZ));
+	mod_timer(&far_away, jiffies + 600 * HZ);
 	fork_child(3);
 	CHECK(pthread_create(&thread, NULL, from_a_thread, NULL) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
-	CHECK(load(&runs) == 0);
+	CHECK(load(&runs) == 0 && load(&expired) == 0 && timer_pending(&far_away) && timer_delete(&far_away));
 	gate_open(&gate);
 	flush_workqueue(wq);
 	CHECK(load(&runs) == 1 && cancel_delayed_work_sync(&armed));

@@ -20,15 +20,19 @@ pub(crate) struct Names {
     pub(crate) declared: BTreeMap<String, String>,
 }
 
+pub(crate) const EVERYTHING: &str =
+    "#include <cmwq.h>\n#include <linux/device.h>\n#include <linux/devm-helpers.h>\n";
+
 impl Names {
-    /// Of `cmwq.h` and all that it includes of ours; `None` without a compiler.
+    /// Of `cmwq.h` and all that it includes of ours, and the two headers that nothing includes;
+    /// `None` without a compiler.
     pub(crate) fn of_headers() -> Option<Self> {
         let mut cc = compiler("cc")?;
         // More than one test asks, at the same time.
         static ASKED: AtomicU32 = AtomicU32::new(0);
         let nr = ASKED.fetch_add(1, Ordering::Relaxed);
         let source = scratch(&format!("names_{nr}")).join("all.c");
-        std::fs::write(&source, "#include <cmwq.h>\n").expect("a source");
+        std::fs::write(&source, EVERYTHING).expect("a source");
         cc.args(["-std=gnu11", "-E", "-dD", "-I"]).arg(include_dir()).arg(&source);
         let output = String::from_utf8(succeed(&mut cc).stdout).expect("our headers are UTF-8");
         let mut names = Self::default();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{compiler, include_dir, scratch, succeed};
+use crate::support::{DIALECTS, compiler, include_dir, scratch, succeed};
 
 /// What a program brings that has types of its own.
 const OWN_TYPES: &str = "\
@@ -64,6 +64,7 @@ int use(struct holder *holder, struct workqueue_struct *wq)
 	destroy_work_on_stack(&holder->work);
 	destroy_delayed_work_on_stack(&holder->dwork);
 	flush_workqueue(wq);
+	flush_workqueue(wq), schedule_work(&one);
 	set_worker_desc(\"%d\", 1);
 	schedule_work(&one);
 	schedule_delayed_work(&two, HZ);
@@ -75,13 +76,6 @@ int use(struct holder *holder, struct workqueue_struct *wq)
 	       to_delayed_work(&two.work) == &two && two.timer.expires;
 }
 ";
-
-const DIALECTS: [(&str, &str, &str); 4] = [
-    ("cc", "-std=gnu89", "c"),
-    ("cc", "-std=c11", "c"),
-    ("cc", "-std=gnu11", "c"),
-    ("c++", "-std=c++17", "c++"),
-];
 
 fn check(name: &str, text: &str, flags: &[&str]) {
     let dir = scratch(name);
@@ -97,7 +91,12 @@ fn check(name: &str, text: &str, flags: &[&str]) {
 }
 
 fn compile<'a>(cc: &'a mut Command, how: &[&str], flags: &[&str]) -> &'a mut Command {
-    cc.args(["-Wall", "-Wextra", "-Werror", "-c", "-I"]).arg(include_dir()).args(how).args(flags)
+    // A program's own headers come before the library's.
+    cc.args(["-Wall", "-Wextra", "-Werror", "-c"])
+        .args(how)
+        .args(flags)
+        .arg("-I")
+        .arg(include_dir())
 }
 
 /// The headers of one folder, as a program includes them.
@@ -129,17 +128,128 @@ fn all_macros_compile_with_own_types() {
     check("macros_own", &text, &["-DCMWQ_NO_KERNEL_SHIMS"]);
 }
 
-/// The compiler says it where a queue of everybody's is flushed.
+/// What the compiler says of a program as GNU C11 with optimisation; `None`: no compiler.
+fn said_of(name: &str, text: &str, flags: &[&str]) -> Option<(bool, String)> {
+    let mut cc = compiler("cc")?;
+    let dir = scratch(name);
+    let source = dir.join("source.c");
+    std::fs::write(&source, text).expect("a source");
+    compile(&mut cc, &["-std=gnu11", "-O2"], flags);
+    let output = cc.arg(&source).arg("-o").arg(dir.join("object")).output().expect("it runs");
+    Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The compiler says it where a queue of everybody's is flushed, by whichever name.
 #[test]
 fn flushing_a_system_queue_is_warned_of() {
-    let Some(mut cc) = compiler("cc") else { return };
-    let dir = scratch("warned");
-    let source = dir.join("source.c");
-    let text =
-        "#include <linux/workqueue.h>\nvoid f(void);\nvoid f(void) { flush_scheduled_work(); }";
-    std::fs::write(&source, text).expect("a source");
-    compile(&mut cc, &["-std=gnu11", "-O2"], &[]);
-    let output = cc.arg(&source).arg("-o").arg(dir.join("object")).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("system-wide workqueue"), "{said}");
+    let flushed = [
+        "flush_scheduled_work()",
+        "flush_workqueue(system_wq)",
+        "flush_workqueue(system_unbound_wq)",
+        "flush_workqueue(system_percpu_wq)",
+        "flush_workqueue(system_freezable_wq)",
+    ];
+    for (index, call) in flushed.into_iter().enumerate() {
+        let text =
+            format!("#include <linux/workqueue.h>\nvoid f(void);\nvoid f(void) {{ {call}; }}\n");
+        let Some((is_taken, said)) = said_of(&format!("warned_{index}"), &text, &[]) else {
+            return;
+        };
+        assert!(!is_taken && said.contains("system-wide workqueue"), "{call}: {said}");
+    }
+    let own = "#include <linux/workqueue.h>\nvoid f(struct workqueue_struct *wq);\n\
+               void f(struct workqueue_struct *wq) { flush_workqueue(wq); }\n";
+    let (is_taken, said) = said_of("not_warned", own, &[]).expect("as before");
+    assert!(is_taken, "{said}");
+}
+
+/// No file of a program has another `HZ` than its others because of what else it includes.
+#[test]
+fn hz_is_not_what_a_system_header_says() {
+    const HEADER: &str = "#include <linux/workqueue.h>\n";
+    const IS: &str = "_Static_assert(HZ == CMWQ_HZ && HZ == EXPECTED, \"\");\n\
+                      unsigned long f(void);\nunsigned long f(void) { return jiffies + HZ; }\n";
+    let before = format!("#include <sys/param.h>\n{HEADER}{IS}");
+    let after = format!("{HEADER}#include <sys/param.h>\n{IS}");
+    let alone = format!("{HEADER}{IS}");
+    let accepted: [(&str, &[&str]); 4] = [
+        ("250", &[]),
+        ("1000", &["-DHZ=1000"]),
+        ("1000", &["-DCMWQ_HZ=1000"]),
+        ("100", &["-DCMWQ_HZ=100"]),
+    ];
+    for (expected, flags) in accepted {
+        for (order, text) in [("before", &before), ("after", &after), ("alone", &alone)] {
+            let expects = format!("-DEXPECTED={expected}");
+            let flags = [flags, &[&*expects]].concat();
+            let Some((is_taken, said)) = said_of("hz", text, &flags) else { return };
+            assert!(is_taken, "{order} {flags:?}: {said}");
+        }
+    }
+    // Of 100 nobody knows whose it is.
+    let (is_taken, said) = said_of("hz_100", &alone, &["-DHZ=100"]).expect("as before");
+    assert!(!is_taken && said.contains("define CMWQ_HZ as 100"), "{said}");
+    let own = ["-DCMWQ_NO_JIFFIES_SHIM"];
+    let (is_taken, said) = said_of("hz_none", HEADER, &own).expect("as before");
+    assert!(!is_taken && said.contains("no HZ"), "{said}");
+}
+
+/// A program's own headers are included where the kernel's header includes the kernel's, before or
+/// behind the library's in the compiler's path.
+#[test]
+fn own_headers_are_included() {
+    let own = scratch("own_headers");
+    std::fs::create_dir_all(own.join("linux")).expect("a folder");
+    let header = |name: &str, text: &str| {
+        std::fs::write(own.join("linux").join(name), text).expect("a header");
+    };
+    for name in
+        ["linkage", "bitops", "threads", "lockdep", "timer", "cpumask", "rcupdate", "container_of"]
+    {
+        header(&format!("{name}.h"), &format!("#define OWN_{name} 1\n"));
+    }
+    header("jiffies.h", "#define OWN_jiffies 1\n#define HZ 300\n");
+    header("atomic.h", "#define OWN_atomic 1\ntypedef struct { long l; } atomic_long_t;\n");
+    header(
+        "list.h",
+        "#include <stdbool.h>\nstruct list_head { struct list_head *next, *prev; };\n",
+    );
+    let text = "#include <linux/workqueue.h>\n\
+                int f[OWN_linkage + OWN_bitops + OWN_threads + OWN_lockdep + OWN_timer + \
+                OWN_cpumask + OWN_rcupdate + OWN_jiffies + OWN_atomic == 9 ? 1 : -1];\n\
+                _Static_assert(CMWQ_HZ == 300, \"\");\n";
+    let folder = own.display().to_string();
+    for flag in ["-I", "-idirafter"] {
+        let flags = ["-DCMWQ_NO_KERNEL_SHIMS", flag, &folder];
+        let Some((is_taken, said)) = said_of("own_headers_program", text, &flags) else { return };
+        assert!(is_taken, "{flag}: {said}");
+    }
+    // One of them, in place of the library's; the rest is the library's.
+    std::fs::remove_dir_all(own.join("linux")).expect("it was there");
+    std::fs::create_dir_all(own.join("linux")).expect("a folder");
+    header("list.h", "struct list_head { struct list_head *next, *prev; };\n#define OWN_list 1\n");
+    let text = "#include <linux/workqueue.h>\nint f[OWN_list];\n\
+                static atomic_t number = ATOMIC_INIT(1);\nint g(void);\n\
+                int g(void) { return atomic_inc_return(&number) + (int)jiffies; }\n";
+    for flags in [&["-I", &*folder][..], &["-DCMWQ_NO_LIST_SHIM", "-idirafter", &folder]] {
+        let (is_taken, said) = said_of("mixed_headers", text, flags).expect("as before");
+        assert!(is_taken, "{flags:?}: {said}");
+    }
+}
+
+/// Headers of the C library that have some of the names, too, before and after.
+#[test]
+fn what_the_c_library_has_of_the_names() {
+    const USE: &str = "static _Atomic int number;\nint f(timer_t t, struct timer_list *l);\n\
+                       int f(timer_t t, struct timer_list *l)\n\
+                       { return atomic_fetch_add(&number, 1) + timer_delete(t) + \
+                       timer_delete(l); }\n";
+    const OURS: &str = "#include <cmwq.h>\n";
+    const THEIRS: &str = "#include <stdatomic.h>\n#include <time.h>\n#include <sys/param.h>\n\
+                          #include <search.h>\n#include <sys/queue.h>\n";
+    for (name, first, second) in [("after", OURS, THEIRS), ("before", THEIRS, OURS)] {
+        let text = format!("#define _GNU_SOURCE\n{first}{second}{USE}");
+        let Some((is_taken, said)) = said_of(&format!("names_{name}"), &text, &[]) else { return };
+        assert!(is_taken, "{name}: {said}");
+    }
 }

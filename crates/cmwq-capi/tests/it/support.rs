@@ -96,11 +96,32 @@ pub(crate) fn run(command: &mut Command) -> Output {
 
 /// Compiles `source` (a path) against the library and returns the program. `None`: no compiler.
 pub(crate) fn program(name: &str, source: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let mut cc = compiler("cc")?;
+    program_in(("cc", "-std=gnu11", "c"), name, source, flags)
+}
+
+/// How each of the languages that the headers are for is compiled: by what, as what.
+pub(crate) const DIALECTS: [(&str, &str, &str); 4] = [
+    ("cc", "-std=gnu89", "c"),
+    ("cc", "-std=c11", "c"),
+    ("cc", "-std=gnu11", "c"),
+    ("c++", "-std=c++17", "c++"),
+];
+
+/// As [`program`], in one of [`DIALECTS`].
+pub(crate) fn program_in(
+    (compiler_name, standard, language): (&str, &str, &str),
+    name: &str,
+    source: &Path,
+    flags: &[&str],
+) -> Option<PathBuf> {
+    let mut cc = compiler(compiler_name)?;
     let out = scratch(name).join(name);
-    cc.args(["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
+    cc.args([standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
     // A program's own headers come before the library's.
-    cc.args(flags).arg("-I").arg(include_dir()).arg(source).arg(built("libcmwq.a"));
+    cc.args(flags).arg("-I").arg(include_dir()).args(["-x", language]).arg(source);
+    cc.args(["-x", "none"]).arg(built("libcmwq.a"));
+    // The libraries among the flags come behind what needs them.
+    cc.args(flags.iter().filter(|flag| flag.starts_with("-l")));
     succeed(cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&out));
     Some(out)
 }

@@ -13,16 +13,25 @@ use std::time::Duration;
 pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
 mod find;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+mod later;
 mod look;
 mod rcu;
+#[cfg(not(cmwq_loom))]
+mod timers;
 
 pub use crate::api::system::fallible as system;
 pub use find::{Whereabouts, find};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub use later::{call_rcu, free_rcu, rcu_barrier};
 pub use look::{function_name, last_func, worker_comm, worker_info};
 pub use rcu::{
     GracePeriods, RawRcu, RcuFunc, RcuHead, flush_rcu, queue_rcu, rcu_read_lock, rcu_read_unlock,
     set_grace_periods, synchronize_rcu,
 };
+
+#[cfg(not(cmwq_loom))]
+pub use timers::{Arming, RawTimer, Running, When, arm as arm_timer, disarm as disarm_timer};
 
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
@@ -107,6 +116,12 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
     // SAFETY: the caller's promise.
     let handle = unsafe { Handle::from_raw(raw) };
     handle.destroy().then(|| Workqueue::of_handle(handle))
+}
+
+/// Whether the queue takes items from outside: it is not being drained or destroyed.
+#[must_use]
+pub fn lets_in(wq: &Workqueue) -> bool {
+    wq.wq().lets_in()
 }
 
 /// What the C interface says: also a refused item counts as queued.
@@ -301,6 +316,14 @@ pub fn current_work() -> Option<NonNull<WorkItem>> {
     current::current_item().and_then(|item| NonNull::new(item.cast_mut()))
 }
 
+/// The function of the item that the calling thread runs, a BH item included; 0: none.
+///
+/// KERNEL: `current_func` of the worker — same.
+#[must_use]
+pub fn current_func() -> usize {
+    current::running().map_or(0, |(_, func)| func)
+}
+
 /// Whether the caller runs an item of a BH queue. KERNEL: `in_interrupt` — same, as far as items
 /// go.
 #[must_use]
@@ -335,6 +358,14 @@ pub fn start() -> Result<(), crate::Error> {
 /// KERNEL: `wq_watchdog_touch` — same: a negative `cpu` is none.
 pub fn touch_watchdog(cpu: i32) {
     crate::observe::watchdog::touch(usize::try_from(cpu).ok());
+}
+
+/// The statistics of queues and pools in the text format that Prometheus reads; empty before the
+/// library was used.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+#[must_use]
+pub fn metrics_text() -> String {
+    crate::observe::totals::text()
 }
 
 /// A variable of the environment; `None` in a program with privileges of its own (setuid).

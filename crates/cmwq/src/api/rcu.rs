@@ -8,7 +8,7 @@
 
 #[cfg(feature = "liburcu")]
 mod liburcu;
-mod source;
+pub(crate) mod source;
 
 use std::cell::UnsafeCell;
 use std::fmt;

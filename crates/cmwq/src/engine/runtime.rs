@@ -13,7 +13,11 @@ use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
+#[cfg(not(cmwq_loom))]
+use crate::engine::bare_timers::BareTimers;
 use crate::engine::bh::BhContexts;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::callbacks::Callbacks;
 use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
 use crate::engine::pods::Pods;
@@ -84,6 +88,10 @@ pub(crate) struct Runtime {
     pub(crate) service: Service,
     pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
+    #[cfg(not(cmwq_loom))]
+    pub(crate) bare_timers: BareTimers,
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) callbacks: Callbacks,
     pub(crate) hogs: Hogs,
     pub(crate) headcount: Headcount,
     pub(crate) watchdog: Watchdog,
@@ -105,8 +113,8 @@ pub(crate) struct Runtime {
     turn: AtomicUsize,
     /// Threads that could not be had.
     pub(crate) nr_creation_failures: AtomicU64,
-    /// See [`metrics`](crate::observe::metrics).
-    #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
+    /// See [`totals`](crate::observe::totals).
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) totals: Mutex<crate::observe::hooks::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
@@ -336,6 +344,10 @@ impl Runtime {
             service: Service::new(),
             sentinels,
             bh,
+            #[cfg(not(cmwq_loom))]
+            bare_timers: BareTimers::new(),
+            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+            callbacks: Callbacks::new(),
             hogs,
             headcount,
             watchdog,
@@ -350,7 +362,7 @@ impl Runtime {
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
-            #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
+            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
             totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),

@@ -66,6 +66,22 @@ impl Timers {
         }
     }
 
+    /// Whether a timer is armed.
+    ///
+    /// # Safety
+    /// As for [`cancel`](Self::cancel).
+    #[cfg(not(cmwq_loom))]
+    pub(crate) unsafe fn is_armed(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller; which wheel makes no difference.
+        unsafe { self.prompt.is_armed(timer) }
+    }
+
+    /// Whether no timer is armed.
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prompt.is_empty() && self.deferrable.as_ref().is_none_or(Wheel::is_empty)
+    }
+
     /// Whether another process's wheel has the timer; not any more.
     ///
     /// # Safety

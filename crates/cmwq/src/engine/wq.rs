@@ -531,7 +531,7 @@ impl Wq {
     }
 
     /// Whether it has left all pools: its counters are final.
-    #[cfg(feature = "metrics")]
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) fn is_gone(&self) -> bool {
         self.is_going() && lock(&self.state).links.is_empty()
     }

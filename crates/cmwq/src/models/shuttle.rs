@@ -27,6 +27,7 @@ mod queueing;
 mod rescuing;
 mod scoping;
 mod tearing_down;
+mod timing;
 
 use std::env;
 

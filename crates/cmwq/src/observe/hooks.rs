@@ -7,8 +7,8 @@ pub(crate) use super::inspect::{
     Inspect, NodeCounts, Places, PoolMirror, QueueMirror, QueueSettings, Reason, Role,
     WorkerMirror, WorkerRecord, believe,
 };
-#[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
-pub(crate) use super::metrics::Totals;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) use super::totals::Totals;
 pub(crate) use super::watchdog::{WaitFor, Watchdog, parse_signal};
 pub(crate) use super::{symbol, trace};
 

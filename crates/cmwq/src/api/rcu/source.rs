@@ -27,8 +27,26 @@ unsafe impl Send for RcuHead {}
 unsafe impl Sync for RcuHead {}
 
 impl RcuHead {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { words: UnsafeCell::new([ptr::null_mut(); 2]) }
+    }
+}
+
+impl RcuHead {
+    /// Keeps a word until the source takes the head, or it is [read](Self::kept).
+    ///
+    /// # Safety
+    /// The head must be the caller's.
+    pub(crate) unsafe fn keep(&self, word: *mut ()) {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.words.get())[1] = word };
+    }
+
+    /// # Safety
+    /// As for [`keep`](Self::keep).
+    pub(crate) unsafe fn kept(&self) -> *mut () {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.words.get())[1] }
     }
 }
 
@@ -100,6 +118,11 @@ pub fn set_grace_periods(source: &'static dyn GracePeriods) -> Result<(), Error>
     })
 }
 
+/// What the program has set, if anything.
+pub(crate) fn given() -> Option<&'static dyn GracePeriods> {
+    SOURCE.get().copied().flatten()
+}
+
 /// The program's source, if it has one.
 fn source() -> Option<&'static dyn GracePeriods> {
     *SOURCE.get_or_init(without_a_source)
@@ -153,7 +176,7 @@ unsafe extern "C" fn is_over(head: *mut RcuHead) {
 }
 
 /// Waits until all items whose grace period had begun are queued.
-pub(super) fn barrier() {
+pub(crate) fn barrier() {
     if let Some(source) = source() {
         crate::engine::current::blocking(|| source.rcu_barrier());
     }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The library for C programs that never saw the kernel: functions with an argument, on queues. Nothing here is named as
+ * anything but cmwq_. A queue is that of <linux/workqueue.h>, whose functions take it as well.
+ *
+ * Queueing never waits for work to be done, and may be done from any thread, and from the functions themselves. What waits
+ * counts as blocking there: another item takes over. A function must return: one that ends its thread ends the process.
+ * What was written before an item was queued is seen by its function, and what that wrote by who has waited for it.
+ */
+#ifndef CMWQ_SIMPLE_H
+#define CMWQ_SIMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct workqueue_struct;
+/* An item that somebody may wait for. */
+struct cmwq_job;
+
+typedef void (*cmwq_func_t)(void *arg);
+
+/*
+ * A queue whose items run at once, as many as there are CPUs; another starts as soon as one blocks. Of the name 31 bytes are
+ * kept. Null if it cannot be made, which is said on standard error with the reason.
+ */
+struct workqueue_struct *cmwq_create(const char *name);
+
+/* Waits for all items, and for what they queue, and ends the queue. Delayed items that wait for their time keep it until then. */
+void cmwq_destroy(struct workqueue_struct *wq);
+
+/* Waits until everything that was queued before has been done. */
+void cmwq_flush(struct workqueue_struct *wq);
+
+/*
+ * Has func(arg) called, once. A null `wq` is the queue that all parts of a process share. 0; -EINVAL: no function;
+ * -ENOMEM: no thread can be had for the first use of the library; -ESHUTDOWN: the queue is being destroyed or drained, or
+ * the library was shut down. Nothing is called then.
+ */
+int cmwq_queue(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
+
+/* The same, when so many milliseconds have passed: not before, and usually within one after. */
+int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
+
+/*
+ * The same, with something to wait for: null where cmwq_queue() has an error. Each job is given, once, to cmwq_job_wait(),
+ * cmwq_job_cancel() or cmwq_job_forget(), and is not the caller's any more.
+ */
+struct cmwq_job *cmwq_start(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
+struct cmwq_job *cmwq_start_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
+
+/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue went. */
+int cmwq_job_wait(struct cmwq_job *job);
+
+/* Takes it back: 0, the function was not and will not be called. -EALREADY: it was; it has returned now. */
+int cmwq_job_cancel(struct cmwq_job *job);
+
+/* The function is called as if there were no job. */
+void cmwq_job_forget(struct cmwq_job *job);
+
+/* Whether the function has returned; the job stays the caller's. */
+bool cmwq_job_is_done(const struct cmwq_job *job);
+
+/*
+ * Has func(arg, index) called for each index below `count`, `ahead` of them queued at a time (0: 1024), and waits for all:
+ * 0, or as cmwq_queue(), with some called. Not from a function on a queue that does one at a time, for that queue.
+ */
+int cmwq_for_each(struct workqueue_struct *wq, size_t count, size_t ahead, void (*func)(void *arg, size_t index), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+//! What a program may be told of its threads, its queues and their stalls.
+
+use std::ffi::CString;
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use cmwq::raw;
+use cmwq::watchdog::{self, Place, Stall};
+use cmwq::{Config, ErrorKind};
+
+use crate::queueing::c_functions;
+use crate::settings::put;
+
+type Hook = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// A function of the program's, with its data.
+#[derive(Clone, Copy)]
+struct Given<F>(F, *mut c_void);
+
+// SAFETY: C says that any thread may call it with that.
+unsafe impl<F: Send> Send for Given<F> {}
+// SAFETY: as above.
+unsafe impl<F: Sync> Sync for Given<F> {}
+
+impl Given<Hook> {
+    fn call(&self) {
+        let &Self(hook, data) = self;
+        // SAFETY: C says that it may be called so.
+        raw::must_return(hook as usize, || unsafe { hook(data) });
+    }
+}
+
+/// `struct cmwq_stall`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StallOut {
+    size: usize,
+    report: *const c_char,
+    duration_ms: c_ulonglong,
+    kind: c_uint,
+}
+
+// As in the header, which asserts the same.
+const _: () = assert!(size_of::<StallOut>() == 32);
+
+type Handler = unsafe extern "C-unwind" fn(*const StallOut, *mut c_void);
+
+impl Given<Handler> {
+    fn call(&self, stall: &Stall) {
+        let &Self(handler, data) = self;
+        let report = CString::new(stall.to_string().replace('\0', " ")).unwrap_or_default();
+        let told = StallOut {
+            size: size_of::<StallOut>(),
+            report: report.as_ptr(),
+            duration_ms: c_ulonglong::try_from(stall.duration.as_millis()).unwrap_or(u64::MAX),
+            kind: match stall.place {
+                Place::Pool { .. } => 0,
+                Place::Queue { .. } => 1,
+                _ => 2,
+            },
+        };
+        // SAFETY: C says that it may be called so; `told` stays until it has returned.
+        raw::must_return(handler as usize, || unsafe { handler(&raw const told, data) });
+    }
+}
+
+c_functions! {
+    /// Has each thread that runs functions call `start(data)` before the first and `exit(data)`
+    /// after the last: 0, or `-EBUSY`: the library was used already, or was told.
+    fn cmwq_set_thread_hooks(
+        start: Option<Hook>, exit: Option<Hook>, data: *mut c_void
+    ) -> c_int {
+        let mut config = Config::builder();
+        if let Some(start) = start.map(|hook| Given(hook, data)) {
+            config = config.on_thread_start(move |_| start.call());
+        }
+        if let Some(exit) = exit.map(|hook| Given(hook, data)) {
+            config = config.on_thread_stop(move |_| exit.call());
+        }
+        let Err(error) = config.install() else { return 0 };
+        raw::say(format!("{HERE}: {error}"));
+        if error.kind() == ErrorKind::Unavailable { -libc::EBUSY } else { -libc::EINVAL }
+    }
+
+    /// Has stalls told to `handler(stall, data)` in place of standard error; null: there again.
+    fn cmwq_set_watchdog_handler(handler: Option<Handler>, data: *mut c_void) {
+        match handler.map(|handler| Given(handler, data)) {
+            Some(handler) => watchdog::set_handler(move |stall| handler.call(stall)),
+            None => watchdog::clear_handler(),
+        }
+    }
+
+    /// The statistics of queues and pools as text, as far as `size` bytes hold it; its length.
+    fn cmwq_metrics(buf: *mut c_char, size: usize) -> usize {
+        let text = raw::metrics_text();
+        // SAFETY: passed on to the caller.
+        unsafe { put(&text, buf, size) };
+        text.len()
+    }
+}

@@ -1,0 +1,259 @@
+//! Functions with an argument, for programs that know nothing of the kernel's items.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::ptr;
+use std::time::Duration;
+
+use cmwq::raw::{self, system};
+use cmwq::{JoinHandle, Workqueue};
+
+use crate::alloc::{MANAGED, cmwq_alloc_workqueue, destroy_workqueue};
+use crate::face;
+use crate::handle::{Queue, workqueue_struct};
+use crate::queueing::c_functions;
+use crate::waiting::__flush_workqueue;
+
+type Func = unsafe extern "C-unwind" fn(*mut c_void);
+type IndexedFunc = unsafe extern "C-unwind" fn(*mut c_void, usize);
+
+/// `struct cmwq_job`.
+#[derive(Debug)]
+pub struct Job(JoinHandle<()>);
+
+/// LIMIT: so many calls are queued ahead if the program does not say: enough for any machine.
+const AHEAD: usize = 1024;
+
+/// A pointer of the program's, which says that any thread may have it.
+struct Argument(*mut c_void);
+
+// SAFETY: C says so.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    /// A call of `func` with it.
+    fn given_to(self, func: Func) -> impl FnOnce() + Send + 'static {
+        move || {
+            // All of it, not the pointer alone, which is not to be sent.
+            let Self(arg) = { self };
+            // SAFETY: C says that the function may be called so.
+            raw::must_return(func as usize, || unsafe { func(arg) });
+        }
+    }
+}
+
+/// A queue from C, or the one that all share.
+enum Given {
+    Own(Queue),
+    Shared(&'static Workqueue),
+}
+
+impl std::ops::Deref for Given {
+    type Target = Workqueue;
+
+    fn deref(&self) -> &Workqueue {
+        match self {
+            Self::Own(wq) => wq,
+            Self::Shared(wq) => wq,
+        }
+    }
+}
+
+/// The queue for the function `here`, or its answer.
+///
+/// # Safety
+/// `wq` must be null, or a queue that was not destroyed.
+unsafe fn queue(here: &str, wq: *mut workqueue_struct) -> Result<Given, c_int> {
+    if wq.is_null() {
+        let ready = system::managed().and_then(|wq| raw::make_ready(wq).map(|()| wq));
+        return ready.map(Given::Shared).map_err(|error| face::refuse(here, &error));
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { Queue::find(here, wq) }.map(Given::Own).map_err(|none| none.errno())
+}
+
+/// Queues a call; the answer if it cannot be.
+///
+/// # Safety
+/// As for `queue`, and the function must be fit to be called with the argument, by any thread.
+unsafe fn start(
+    here: &str,
+    wq: *mut workqueue_struct,
+    func: Option<Func>,
+    arg: *mut c_void,
+    delay_ms: c_ulong,
+) -> Result<Job, c_int> {
+    let Some(func) = func else {
+        face::say_null(here, "function");
+        return Err(-libc::EINVAL);
+    };
+    // SAFETY: passed on to the caller.
+    let wq = unsafe { queue(here, wq) }?;
+    let call = Argument(arg).given_to(func);
+    if delay_ms == 0 {
+        let started = wq.try_queue(call);
+        return started.map(Job).map_err(|_| -libc::ESHUTDOWN);
+    }
+    // Refused now rather than when its time has come, when nobody could be told.
+    if !raw::lets_in(&wq) {
+        return Err(-libc::ESHUTDOWN);
+    }
+    Ok(Job(wq.queue_delayed(call, Duration::from_millis(delay_ms))))
+}
+
+/// As C has it: 0, or what is wrong.
+fn errno<T>(result: Result<T, c_int>) -> c_int {
+    result.err().unwrap_or(0)
+}
+
+fn pointer(started: Result<Job, c_int>) -> *mut Job {
+    started.map_or(ptr::null_mut(), |job| Box::into_raw(Box::new(job)))
+}
+
+/// The job that a function is given, which is then nobody's. `None`: a null, which is said.
+///
+/// # Safety
+/// `job` must be null, or a job that was not given to such a function.
+unsafe fn take(here: &str, job: *mut Job) -> Option<Job> {
+    // SAFETY: not null, and the caller's promise.
+    face::is_there(here, job, "job").then(|| unsafe { *Box::from_raw(job) })
+}
+
+/// Calls `func` with each index below `count`, and waits for all calls that were queued.
+fn for_each(wq: &Workqueue, count: usize, ahead: usize, func: impl Fn(usize) -> Call) -> c_int {
+    let ahead = if ahead == 0 { AHEAD } else { ahead };
+    let mut queued: VecDeque<JoinHandle<()>> = VecDeque::new();
+    let mut answer = 0;
+    for index in 0..count {
+        if queued.len() >= ahead {
+            answer = wait(queued.pop_front(), answer);
+        }
+        if answer == 0 {
+            match wq.try_queue(func(index)) {
+                Ok(handle) => queued.push_back(handle),
+                Err(_) => answer = -libc::ESHUTDOWN,
+            }
+        }
+    }
+    while let Some(handle) = queued.pop_front() {
+        answer = wait(Some(handle), answer);
+    }
+    answer
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+fn wait(handle: Option<JoinHandle<()>>, answer: c_int) -> c_int {
+    match handle.map(JoinHandle::join) {
+        Some(Err(_)) if answer == 0 => -libc::ESHUTDOWN,
+        _ => answer,
+    }
+}
+
+c_functions! {
+    /// A managed queue, or null, which is said.
+    fn cmwq_create(name: *const c_char) -> *mut workqueue_struct {
+        // SAFETY: passed on to the caller.
+        unsafe { cmwq_alloc_workqueue(name, MANAGED, 0) }
+    }
+
+    /// Waits for all items and ends the queue.
+    fn cmwq_destroy(wq: *mut workqueue_struct) {
+        // SAFETY: passed on to the caller.
+        unsafe { destroy_workqueue(wq) }
+    }
+
+    /// Waits for what was queued before.
+    fn cmwq_flush(wq: *mut workqueue_struct) {
+        // SAFETY: passed on to the caller.
+        unsafe { __flush_workqueue(wq) }
+    }
+
+    /// Has `func(arg)` called: 0, `-EINVAL`, `-ENOMEM` or `-ESHUTDOWN`.
+    fn cmwq_queue(wq: *mut workqueue_struct, func: Option<Func>, arg: *mut c_void) -> c_int {
+        // SAFETY: passed on to the caller.
+        errno(unsafe { start(HERE, wq, func, arg, 0) })
+    }
+
+    /// As `cmwq_queue`, when `delay_ms` have passed.
+    fn cmwq_queue_delayed(
+        wq: *mut workqueue_struct, func: Option<Func>, arg: *mut c_void, delay_ms: c_ulong
+    ) -> c_int {
+        // SAFETY: passed on to the caller.
+        errno(unsafe { start(HERE, wq, func, arg, delay_ms) })
+    }
+
+    /// As `cmwq_queue`, with a job to wait for; null for an error.
+    fn cmwq_start(
+        wq: *mut workqueue_struct, func: Option<Func>, arg: *mut c_void
+    ) -> *mut Job {
+        // SAFETY: passed on to the caller.
+        pointer(unsafe { start(HERE, wq, func, arg, 0) })
+    }
+
+    /// As `cmwq_start`, when `delay_ms` have passed.
+    fn cmwq_start_delayed(
+        wq: *mut workqueue_struct, func: Option<Func>, arg: *mut c_void, delay_ms: c_ulong
+    ) -> *mut Job {
+        // SAFETY: passed on to the caller.
+        pointer(unsafe { start(HERE, wq, func, arg, delay_ms) })
+    }
+
+    /// Waits for a job and lets go of it: 0, or `-ECANCELED`: its queue went before.
+    fn cmwq_job_wait(job: *mut Job) -> c_int {
+        // SAFETY: passed on to the caller.
+        let Some(Job(handle)) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
+        handle.join().map_or(-libc::ECANCELED, |()| 0)
+    }
+
+    /// Takes a job back: 0; or `-EALREADY`, when its function has returned.
+    fn cmwq_job_cancel(job: *mut Job) -> c_int {
+        // SAFETY: passed on to the caller.
+        let Some(Job(handle)) = (unsafe { take(HERE, job) }) else { return -libc::EINVAL };
+        match handle.cancel_sync() {
+            None | Some(Err(_)) => 0,
+            Some(Ok(())) => -libc::EALREADY,
+        }
+    }
+
+    /// Lets go of a job, whose function is called all the same.
+    fn cmwq_job_forget(job: *mut Job) {
+        // SAFETY: passed on to the caller.
+        drop(unsafe { take(HERE, job) });
+    }
+
+    /// Whether a job's function has returned.
+    fn cmwq_job_is_done(job: *const Job) -> bool {
+        // SAFETY: not null, and passed on to the caller.
+        face::is_there(HERE, job, "job")
+            && unsafe { &*job }.0.is_finished()
+    }
+
+    /// Has `func(arg, index)` called for each index below `count`, and waits for all: 0, or as
+    /// `cmwq_queue`.
+    fn cmwq_for_each(
+        wq: *mut workqueue_struct,
+        count: usize,
+        ahead: usize,
+        func: Option<IndexedFunc>,
+        arg: *mut c_void
+    ) -> c_int {
+        let Some(func) = func else {
+            face::say_null(HERE, "function");
+            return -libc::EINVAL;
+        };
+        // SAFETY: passed on to the caller.
+        let wq = match unsafe { queue(HERE, wq) } {
+            Ok(wq) => wq,
+            Err(answer) => return answer,
+        };
+        for_each(&wq, count, ahead, |index| {
+            let argument = Argument(arg);
+            Box::new(move || {
+                let Argument(arg) = { argument };
+                // SAFETY: C says that the function may be called so.
+                raw::must_return(func as usize, || unsafe { func(arg, index) });
+            })
+        })
+    }
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A program that never saw the kernel: functions with arguments. Compiled and run as gnu89, C11, gnu11 and C++17. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmwq/simple.h>
+#include "check.h"
+
+/* The kernel's names are the program's own. */
+typedef struct list_head {
+	int length;
+} jiffies;
+enum { HZ = 1, atomic_t, container_of };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int sum, is_open, is_inside, left = 100;
+static struct workqueue_struct *wq;
+
+static void add(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	sum += *(int *)arg;
+	pthread_mutex_unlock(&lock);
+}
+
+static void wait_at_gate(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	is_inside = 1;
+	pthread_cond_broadcast(&changed);
+	while (!is_open)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	add(arg);
+}
+
+static void square(void *arg, size_t index)
+{
+	((size_t *)arg)[index] = index * index;
+}
+
+/* Queues more of itself, also while the queue is being destroyed. */
+static void chain(void *arg)
+{
+	if (--left > 0)
+		CHECK(cmwq_queue(wq, chain, arg) == 0);
+}
+
+int main(void)
+{
+	static size_t squares[5000];
+	struct cmwq_job *jobs[10], *job;
+	int one = 1, ten = 10;
+	size_t i;
+
+	wq = cmwq_create("simple");
+	CHECK(wq);
+	for (i = 0; i < 100; i++)
+		CHECK(cmwq_queue(wq, add, &one) == 0);
+	cmwq_flush(wq);
+	CHECK(sum == 100);
+	CHECK(cmwq_queue(wq, NULL, &one) == -EINVAL && cmwq_start(wq, NULL, NULL) == NULL);
+
+	for (i = 0; i < 10; i++)
+		CHECK((jobs[i] = cmwq_start(wq, add, &ten)));
+	for (i = 0; i < 10; i++)
+		CHECK(cmwq_job_wait(jobs[i]) == 0);
+	CHECK(sum == 200);
+	CHECK(cmwq_job_wait(NULL) == -EINVAL && cmwq_job_cancel(NULL) == -EINVAL && !cmwq_job_is_done(NULL));
+	cmwq_job_forget(NULL);
+
+	/* One that has begun cannot be taken back, one that waits can. */
+	CHECK((jobs[0] = cmwq_start(wq, wait_at_gate, &one)));
+	pthread_mutex_lock(&lock);
+	while (!is_inside)
+		pthread_cond_wait(&changed, &lock);
+	CHECK(!cmwq_job_is_done(jobs[0]));
+	is_open = 1;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	CHECK(cmwq_job_cancel(jobs[0]) == -EALREADY && sum == 201);
+	CHECK((job = cmwq_start_delayed(wq, add, &one, 1000000)) && !cmwq_job_is_done(job));
+	CHECK(cmwq_job_cancel(job) == 0 && sum == 201);
+	CHECK((job = cmwq_start_delayed(NULL, add, &one, 1)) && cmwq_job_wait(job) == 0 && sum == 202);
+	CHECK((job = cmwq_start(wq, add, &one)));
+	cmwq_job_forget(job);
+	cmwq_flush(wq);
+	CHECK(sum == 203 && cmwq_queue_delayed(wq, add, &one, 1) == 0);
+
+	/* The shared queue; each index once, with a little ahead and with much. */
+	CHECK(cmwq_for_each(NULL, 5000, 3, square, squares) == 0);
+	for (i = 0; i < 5000; i++) {
+		CHECK(squares[i] == i * i);
+		squares[i] = 0;
+	}
+	CHECK(cmwq_for_each(wq, 5000, 0, square, squares) == 0 && cmwq_for_each(wq, 0, 0, square, NULL) == 0);
+	for (i = 0; i < 5000; i++)
+		CHECK(squares[i] == i * i);
+	CHECK(cmwq_for_each(wq, 1, 0, NULL, NULL) == -EINVAL);
+
+	CHECK(cmwq_queue(wq, chain, NULL) == 0);
+	cmwq_destroy(wq);
+	CHECK(left == 0);
+	/* Whatever was delayed keeps the queue until then. */
+	for (;;) {
+		int now;
+
+		pthread_mutex_lock(&lock);
+		now = sum;
+		pthread_mutex_unlock(&lock);
+		if (now == 204)
+			break;
+		sched_yield();
+	}
+	CHECK(cmwq_queue(wq, add, &one) == -ESHUTDOWN && cmwq_start(wq, add, &one) == NULL);
+	CHECK(cmwq_for_each(wq, 3, 0, square, squares) == -ESHUTDOWN);
+	CHECK(cmwq_queue_delayed(wq, add, &one, 1) == -ESHUTDOWN && sum == 204);
+	return 0;
+}

@@ -1,0 +1,57 @@
+//! `struct timer_list` of C programs.
+
+use std::ptr::NonNull;
+
+use crate::api::workqueue::Workqueue;
+use crate::engine::bare_timers::{self, BareTimer};
+use crate::os::clock;
+
+pub use bare_timers::{Arming, Running};
+
+/// `struct timer_list`.
+#[repr(transparent)]
+pub struct RawTimer(BareTimer);
+
+impl std::fmt::Debug for RawTimer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawTimer").finish_non_exhaustive()
+    }
+}
+
+/// When a timer is to expire.
+#[derive(Clone, Copy, Debug)]
+pub struct When {
+    /// From now, in ns; 0 if that has passed.
+    pub after: u64,
+    /// The same as a time in jiffies, for whoever reads it.
+    pub jiffies: u64,
+}
+
+/// Arms a timer, whose function a BH item of `wq` calls; whether it was armed.
+///
+/// KERNEL: `mod_timer`, `mod_timer_pending`, `timer_reduce`, `add_timer` — same.
+///
+/// # Safety
+/// `timer` must be valid, and stay where it is until it is disarmed or its function entered; the
+/// function must be fit to be called with it.
+pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: Arming) -> bool {
+    let runtime = wq.wq().runtime;
+    let at = clock::now().saturating_add(when.after);
+    let when = bare_timers::When { at, jiffies: when.jiffies };
+    // SAFETY: passed on to the caller.
+    unsafe { runtime.bare_timers.arm(runtime, timer.cast(), when, arming, wq.handle()) }
+}
+
+/// Disarms a timer, `for_good` so that it cannot be armed again: whether it was armed. `None`: its
+/// function runs, and nothing was done.
+///
+/// KERNEL: `timer_delete`, `timer_delete_sync`, `timer_shutdown` and the like — same; who would
+/// wait for himself is told so.
+///
+/// # Safety
+/// `timer` must be valid until this returns.
+pub unsafe fn disarm(timer: NonNull<RawTimer>, running: Running, for_good: bool) -> Option<bool> {
+    let runtime = super::runtime()?;
+    // SAFETY: passed on to the caller.
+    unsafe { runtime.bare_timers.disarm(runtime, timer.cast(), running, for_good) }
+}

@@ -1,0 +1,90 @@
+//! What `call_rcu` calls and `kfree_rcu` frees when the grace period is over: a BH item does, in
+//! the order in which the grace periods ended.
+//!
+//! Not whoever ends the grace period: that may be the caller of `call_rcu` itself, with a lock that
+//! the function takes.
+//!
+//! Lock: callbacks, innermost.
+
+use std::mem;
+use std::ptr::NonNull;
+
+use cmwq_core::WorkItem;
+
+use crate::engine::flushing::{self, Flusher};
+use crate::engine::invoke;
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::Handle;
+use crate::observe::hooks::symbol;
+use crate::os::sync::{Mutex, lock};
+
+/// Something to be done, once.
+pub(crate) enum Callback {
+    /// Calls the function with its argument.
+    Call(unsafe extern "C-unwind" fn(NonNull<()>), NonNull<()>),
+    /// Gives memory to `free`.
+    Free(NonNull<()>),
+}
+
+// SAFETY: whoever gives it promises that it may be done by any thread.
+unsafe impl Send for Callback {}
+
+impl Callback {
+    pub(crate) fn run(self) {
+        match self {
+            Self::Call(func, argument) => {
+                let who = || format!("function {} of call_rcu", symbol::name_of(func as usize));
+                // SAFETY: whoever gave it promises that it may be called so.
+                invoke::must_return(who, || unsafe { func(argument) });
+            }
+            // SAFETY: whoever gave it promises that it is memory of `malloc`, and nobody's.
+            Self::Free(memory) => unsafe { libc::free(memory.as_ptr().cast()) },
+        }
+    }
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Callbacks {
+    item: WorkItem,
+    waiting: Mutex<Vec<Callback>>,
+}
+
+impl std::fmt::Debug for Callback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Call(..) => "Call",
+            Self::Free(_) => "Free",
+        })
+    }
+}
+
+impl Callbacks {
+    pub(crate) fn new() -> Self {
+        Self { item: WorkItem::new(run), waiting: Mutex::new(Vec::new()) }
+    }
+
+    /// Has something done by an item of `wq`.
+    pub(crate) fn add(&self, wq: &Handle, callback: Callback) {
+        lock(&self.waiting).push(callback);
+        // SAFETY: it lives as long as the runtime, which is as long as the process.
+        let _ = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
+    }
+
+    /// Waits until all that was added before has been done.
+    pub(crate) fn flush(&self, runtime: &'static Runtime) {
+        let _ = flushing::flush_item(runtime, &self.item, Flusher::Flusher);
+    }
+
+    fn run(&self) {
+        let waiting = mem::take(&mut *lock(&self.waiting));
+        waiting.into_iter().for_each(Callback::run);
+    }
+}
+
+/// The item's function.
+unsafe extern "C" fn run(_item: *mut WorkItem) {
+    if let Some(runtime) = Runtime::existing() {
+        runtime.callbacks.run();
+    }
+}
