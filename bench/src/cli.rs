@@ -32,7 +32,8 @@ use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
-    bench_showing, bench_sizes, bench_ten, bench_waits, foreground, foreign, peers, sys, write_up,
+    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, foreground, foreign, peers,
+    sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -101,6 +102,8 @@ enum Command {
     Waits(WaitsOptions),
     /// Pictures fetched, decoded, made smaller, written and synced: the same comparison.
     Pictures(PicturesOptions),
+    /// Closures that tokio's tasks await: cmwq-tokio beside tokio's own `spawn_blocking`.
+    Tasks,
     /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
     /// CPUs by computation.
     Queues(QueuesOptions),
@@ -118,8 +121,8 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, waits, pictures, queues, power, scaling and crypt,
-    /// `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, queues, power, scaling and
+    /// crypt, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -314,6 +317,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Sizes(options) => bench_sizes::run(session, &options)?,
         Command::Waits(options) => bench_waits::run(session, &options)?,
         Command::Pictures(options) => vec![bench_pictures::run(session, &options)?],
+        Command::Tasks => bench_tasks::run(session)?,
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::Showing(options) => vec![bench_showing::run(session, &options)?],
         Command::Power(options) => bench_power::run(session, &options)?,

@@ -44,6 +44,8 @@ pub(crate) enum Bench {
     Waits,
     /// Pictures that are fetched, made smaller and written.
     Pictures,
+    /// Closures that tokio's tasks await.
+    Tasks,
 }
 
 /// Where the items of [`Bench::Items`] and [`Bench::Waits`] come from.
@@ -79,8 +81,8 @@ pub(crate) struct Job {
     /// expire (delayed), or how long a measurement takes (crypt), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) wait_us: u64,
-    /// How long an item blocks before it burns (mixed) or how long a picture takes to
-    /// come (pictures), in microseconds.
+    /// How long an item blocks before it burns (mixed), how long a picture takes to come
+    /// (pictures), or the time from one item to the next (tasks), in microseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) first_us: u64,
     /// Seed of whatever is random in the measurement; 0: a new one for each.

@@ -26,6 +26,7 @@ mod bench_roundtrip;
 mod bench_scaling;
 mod bench_showing;
 mod bench_sizes;
+mod bench_tasks;
 mod bench_ten;
 mod bench_waits;
 mod child;

@@ -21,6 +21,8 @@ mod raw;
 mod rayon;
 mod scaling;
 mod showing;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod ten;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -180,6 +182,8 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         Bench::Power => return power::measure(system, job),
         Bench::Scaling => return scaling::measure(system, job),
         Bench::Queues => return queues::measure(system, job),
+        #[cfg(feature = "tokio")]
+        Bench::Tasks => return tasks::measure(system, job),
         Bench::Capi => return Ok(serde_json::to_string(&raw::measure(job)?)?),
         Bench::Showing => return Ok(serde_json::to_string(&showing::measure(system, job)?)?),
         _ => {}
@@ -194,6 +198,8 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         System::CmwqInline => with::<cmwq::PerCpu<true>>(job),
         #[cfg(feature = "rayon")]
         System::Rayon => with::<rayon::Rayon>(job),
+        #[cfg(feature = "tokio")]
+        System::CmwqTokio => with::<tokio::ManagedBlocking>(job),
         #[cfg(feature = "tokio")]
         System::Tokio => with::<tokio::Spawn>(job),
         #[cfg(feature = "tokio")]

@@ -27,6 +27,7 @@ pub(crate) enum System {
     CmwqHidden,
     CmwqTraced,
     CmwqOther,
+    CmwqTokio,
     Rayon,
     Tokio,
     TokioBlocking,
@@ -94,6 +95,7 @@ impl System {
                 "the same as cmwq-shown, traced: the kernel's four events, read now and then"
             }
             Self::CmwqOther => "cmwq-shown of another build: --against",
+            Self::CmwqTokio => "cmwq_tokio::spawn_blocking, on its managed queue",
             Self::Rayon => "ThreadPool::spawn; install for a round trip",
             Self::Tokio => {
                 "multi-thread runtime, spawn; blocks inside the task, which its docs warn against"
@@ -121,10 +123,13 @@ impl System {
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
             Block, Capi, Crypt, Delayed, Hash, Idle, Items, Mixed, PerfWq, Pictures, Power, Queues,
-            Roundtrip, Scaling, Showing, Ten, Waits,
+            Roundtrip, Scaling, Showing, Tasks, Ten, Waits,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
+            (Self::CmwqTokio, Tasks | Roundtrip) => Some(Ours),
+            (Self::TokioBlocking | Self::TokioInplace, Tasks) => Some(Peer),
+            (Self::CmwqTokio, _) | (_, Tasks) => None,
             (Self::CmwqShown | Self::CmwqTraced, Showing) => Some(Ours),
             (Self::CmwqHidden | Self::CmwqOther, Showing) => Some(Peer),
             (_, Showing)
@@ -232,9 +237,11 @@ impl System {
     pub(crate) fn left_out(self) -> Option<String> {
         let (built_in, feature) = match self {
             Self::Rayon => (cfg!(feature = "rayon"), "rayon"),
-            Self::Tokio | Self::TokioBlocking | Self::TokioInplace | Self::TokioAsync => {
-                (cfg!(feature = "tokio"), "tokio")
-            }
+            Self::Tokio
+            | Self::TokioBlocking
+            | Self::TokioInplace
+            | Self::TokioAsync
+            | Self::CmwqTokio => (cfg!(feature = "tokio"), "tokio"),
             Self::Blocking => (cfg!(feature = "blocking"), "blocking"),
             Self::Crossbeam => (cfg!(feature = "crossbeam"), "crossbeam"),
             Self::Tbb | Self::Go | Self::GoPark | Self::Capi | Self::CapiStatic => {

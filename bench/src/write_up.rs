@@ -24,7 +24,7 @@ use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
-    bench_showing, bench_sizes, bench_ten, bench_waits, plot,
+    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, plot,
 };
 
 /// Options of `report`.
@@ -48,7 +48,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 18] = [
+const EXPERIMENTS: [Experiment; 19] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -130,6 +130,7 @@ const EXPERIMENTS: [Experiment; 18] = [
             Ok(vec![bench_pictures::run(session, &options)?])
         },
     },
+    Experiment { name: "tasks", arguments: "tasks", run: bench_tasks::run },
     Experiment {
         name: "queues",
         arguments: "queues",
@@ -228,6 +229,10 @@ fn write_document(out: &Path, folder: &Path) -> Result<()> {
         for section in kept.sections {
             let _ = write!(text, "\n{section}");
         }
+    }
+    // Measured by a program of its own, which writes this itself.
+    if let Ok(thumbs) = fs::read_to_string(folder.join("thumbs.md")) {
+        let _ = write!(text, "\n## thumbs\n\n{thumbs}");
     }
     let file = out.join("REPORT.md");
     fs::write(&file, text).with_context(|| format!("writing {}", file.display()))

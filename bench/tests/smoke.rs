@@ -13,7 +13,7 @@ fn in_process() -> String {
         (true, "cmwq-shown,cmwq-hidden,cmwq-traced,cmwq-other"),
         (cfg!(feature = "external"), "capi,capi-static"),
         (cfg!(feature = "rayon"), "rayon"),
-        (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async"),
+        (cfg!(feature = "tokio"), "tokio,tokio-blocking,tokio-inplace,tokio-async,cmwq-tokio"),
         (cfg!(feature = "blocking"), "blocking"),
         (cfg!(feature = "crossbeam"), "crossbeam"),
     ];
@@ -131,6 +131,14 @@ fn items() {
 fn roundtrip() {
     let section = section(&["roundtrip", "--trips", "50"]);
     check_rows(&section, &["p50", "p99"]);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn tasks() {
+    let section = section(&["tasks", "--quick"]);
+    assert_eq!(section["rows"].as_array().map(Vec::len), Some(3));
+    check_rows(&section, &["makespan", "latency p99", "task late p99", "computing at once"]);
 }
 
 #[test]

@@ -95,6 +95,29 @@ impl Peer for SpawnBlocking {
     }
 }
 
+/// `cmwq_tokio::spawn_blocking`: the same, on a managed queue.
+pub(crate) struct ManagedBlocking(Runtime);
+
+impl Peer for ManagedBlocking {
+    fn start(job: &Job) -> Result<Self> {
+        runtime(job).map(Self)
+    }
+
+    fn spawn(&self, item: impl FnOnce() + Send + 'static) {
+        drop(cmwq_tokio::spawner().spawn_blocking_on(item, self.0.handle()));
+    }
+
+    fn round_trips(&self, trips: &mut Trips) {
+        self.0.block_on(async {
+            for _ in 0..trips.count {
+                let start = Instant::now();
+                cmwq_tokio::spawn_blocking(|| ()).await.expect("an empty closure does not panic");
+                trips.record(start);
+            }
+        });
+    }
+}
+
 /// `spawn`, with blocking calls announced by `block_in_place`.
 pub(crate) struct BlockInPlace(Runtime);
 

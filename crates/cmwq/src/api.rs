@@ -9,6 +9,7 @@ pub(crate) mod iter;
 pub mod legacy;
 pub(crate) mod observing;
 pub(crate) mod on_cpu;
+pub(crate) mod outside;
 pub(crate) mod periodic;
 pub(crate) mod places;
 #[doc(hidden)]

@@ -39,6 +39,7 @@
 //!   from outside of the process.
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
+//! - [`OutsideBacklog`]: what waits for a queue elsewhere, shown to those who look.
 //! - [`inspect`]: the state of another process's queues, pools and workers.
 //! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
 //! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel;
@@ -99,6 +100,7 @@ pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
 pub use api::observing::show_one_workqueue;
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
+pub use api::outside::OutsideBacklog;
 pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use api::places::{
     default_affinity_scope, rescan_cpus, set_default_affinity_scope, set_unbound_cpumask,

@@ -118,6 +118,7 @@ fn workqueue(seen: &Snapshot, queue: &Queue) -> Value {
         "cpumask": queue.cpumask.as_ref().map(list),
         "affinity_scope": queue.affinity_scope.map(AffinityScope::name),
         "affinity_strict": queue.affinity_strict,
+        "outside": queue.outside,
         "pools": pools,
         "rescuer": rescuer,
         "nodes": nodes,

@@ -28,6 +28,10 @@ pub(super) fn plural(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+fn waiting(items: u64) -> String {
+    format!("{} wait{}", plural(items, "item"), if items == 1 { "s" } else { "" })
+}
+
 /// A queue and its limits.
 pub(super) fn queue(queue: &Queue) -> String {
     let pools: Vec<_> = queue.pools.iter().map(u32::to_string).collect();
@@ -44,6 +48,9 @@ pub(super) fn queue(queue: &Queue) -> String {
     }
     if !queue.behind.is_empty() {
         text += ": others wait behind it";
+    }
+    if queue.outside > 0 {
+        text += &format!("; {} outside of the process", waiting(queue.outside));
     }
     if queue.is_mem_reclaim {
         let calls = plural(queue.mayday, "call");

@@ -46,6 +46,7 @@ fn queue(row: &QueueRow<'_>) -> Value {
         "waits_behind_max_active": !queue.behind.is_empty(),
         "cpu_percent": row.cpu,
         "oldest": row.oldest_ns.map(seconds),
+        "outside": queue.outside,
         "started": queue.started,
         "completed": queue.completed,
         "cpu_time": seconds(queue.cpu_ns),

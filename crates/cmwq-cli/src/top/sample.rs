@@ -55,6 +55,8 @@ pub(super) struct Queue {
     pub(super) rescued: u64,
     /// Items admitted and not finished.
     pub(super) nr_active: u64,
+    /// Items that wait for it outside of the process.
+    pub(super) outside: u64,
     /// Pools that it leads to, in order.
     pub(super) pools: Vec<u32>,
     /// Pools where items wait behind its limit.

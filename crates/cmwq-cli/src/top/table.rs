@@ -69,6 +69,7 @@ const QUEUES: &[Column] = &[
     wide(number("CMW/RPR", 7)),
     wide(number("MAYDAY", 7)),
     wide(number("RESCUED", 7)),
+    Column { from: 130, ..number("OUTSIDE", 7) },
 ];
 
 const POOLS: &[Column] = &[
@@ -266,6 +267,7 @@ fn queue_row(row: &QueueRow<'_>) -> Row {
             number_cell(if is_unbound { queue.repatriated } else { queue.cm_wakeup }, 7),
             or_rescuer(queue.mayday),
             or_rescuer(queue.rescued),
+            number_cell(queue.outside, 7),
         ],
         tone,
         searched: queue.name.clone(),

@@ -162,6 +162,7 @@ fn queue(seen: &Snapshot, queue: &inspect::Queue) -> Queue {
         mayday: stats.mayday,
         rescued: stats.rescued,
         nr_active: links.iter().map(|link| u64::from(link.nr_active)).sum(),
+        outside: queue.outside,
         pools,
         behind: behind.collect(),
     }

@@ -4,6 +4,7 @@ mod aborting;
 mod back_pressure;
 mod blocking;
 mod carrying;
+mod differences;
 mod joining;
 mod races;
 #[cfg(feature = "tracing")]

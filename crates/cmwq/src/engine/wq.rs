@@ -184,6 +184,11 @@ impl Wq {
         }
     }
 
+    /// See [`QueueMirror::add_outside`].
+    pub(crate) fn add_outside(&self, change: u64) {
+        self.mirror.add_outside(change);
+    }
+
     /// The way for an item that was queued for `cpu`, or from here.
     #[inline]
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {

@@ -9,7 +9,7 @@ use cmwq::inspect::{OpenError, QueueKind, Snapshot, Target};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::eventually;
-use crate::support::{every_kind, joined, sys};
+use crate::support::{every_kind, joined, managed, sys};
 
 pub(crate) const SCENES: &[Scene] = &[("inspect::child", child), ("inspect::refused", refused)];
 
@@ -47,6 +47,31 @@ fn counters_are_those_of_the_queue() {
     let own = wq.stats();
     assert_eq!((shown.started, shown.completed), (own.started, own.completed));
     assert!(shown.started >= 1_001, "and flush's own: {shown}");
+}
+
+#[test]
+fn what_waits_outside_is_the_sum_of_what_was_said() {
+    let wq = managed("inspect-outside");
+    let target = {
+        wq.queue(|| ()).join().unwrap();
+        me()
+    };
+    let shown = || {
+        let seen = target.snapshot().unwrap();
+        let queue = seen.queues.iter().find(|queue| queue.name == "inspect-outside");
+        queue.expect("the queue is shown").outside
+    };
+    assert_eq!(shown(), 0);
+    let (broker, table) = (wq.outside_backlog(), wq.outside_backlog());
+    broker.set(700);
+    table.set(30);
+    assert_eq!(shown(), 730);
+    broker.set(5);
+    assert_eq!(shown(), 35);
+    drop(table);
+    assert_eq!(shown(), 5);
+    drop(broker);
+    assert_eq!(shown(), 0);
 }
 
 #[test]

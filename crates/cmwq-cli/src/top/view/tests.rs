@@ -111,6 +111,23 @@ fn where_a_thread_is() {
 }
 
 #[test]
+fn what_waits_outside_of_the_process() {
+    let mut sample = fixture::sample();
+    sample.queues[0].outside = 4_321;
+    let model = Model::new(sample);
+    let at = |size| text(&screen(&model, size, "", |_| ()));
+    let (small, wide) = (at(SMALL), at((140, 40)));
+    // Broken into lines.
+    let told = small.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("4321 items wait outside of the process"), "{small}");
+    assert!(!small.contains("OUTSIDE"), "{small}");
+    let title = wide.lines().find(|line| line.ends_with("OUTSIDE")).expect(&wide);
+    let row = wide.lines().find(|line| line.starts_with("fetch")).expect(&wide);
+    assert_eq!(row.len(), title.len());
+    assert!(row.ends_with("4321"), "{wide}");
+}
+
+#[test]
 fn a_process_that_has_ended_while_paused() {
     let mut sample = fixture::sample();
     sample.process = Process::Ended;

@@ -313,6 +313,8 @@ words! {
         mayday,
         rescued,
         cancelled,
+        /// Items that wait for it outside of the process. Changes, without a step of the count.
+        outside,
     }
 }
 

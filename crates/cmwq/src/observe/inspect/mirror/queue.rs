@@ -8,7 +8,7 @@ use crate::engine::attrs::Attrs;
 use crate::engine::wq::{Kind, Spec};
 use crate::observe::inspect::layout::{NONE, NodeRecord, QueueRecord, pack_text};
 use crate::observe::inspect::slots::Slot;
-use crate::os::sync::AtomicU64;
+use crate::os::sync::{AtomicU64, Ordering};
 
 /// A queue's record, if it has one.
 #[derive(Debug, Default)]
@@ -50,6 +50,7 @@ impl Inspect {
                 (&record.kind, kind),
                 (&record.flags, flags_word(spec)),
                 (&record.total, or_none(spec.total)),
+                (&record.outside, 0),
             ];
             words.into_iter().for_each(|(word, value)| set(word, value));
             fill(record, settings, cpumask);
@@ -100,6 +101,15 @@ impl QueueMirror {
         let Some(slot) = &self.0 else { return };
         let cpumask = settings.attrs.cpumask.as_ref().map_or(NONE, |cpus| inspect.mask(cpus));
         slot.change(|record| fill(record, settings, cpumask));
+    }
+
+    /// Adds, wrapping, to how many items wait outside of the process. A word by itself, which many
+    /// may change.
+    pub(crate) fn add_outside(&self, change: u64) {
+        if let Some(record) = self.0.as_ref().and_then(|slot| slot.record()) {
+            // ORDERING: no pairing: a number for people.
+            record.outside.fetch_add(change, Ordering::Relaxed);
+        }
     }
 
     /// Counters of pwqs that are gone. Under WQ.

@@ -281,6 +281,7 @@ impl Reader {
             cpumask: self.mask(words.cpumask),
             affinity_scope: scope(words.scope),
             affinity_strict: words.strict != 0,
+            outside: words.outside,
             retired: stats!(words),
         })
     }

@@ -231,6 +231,9 @@ pub struct Queue {
     pub affinity_scope: Option<AffinityScope>,
     /// Workers are to stay in their pods.
     pub affinity_strict: bool,
+    /// Items that wait for it outside of the process, such as at a broker: what the program
+    /// [says](crate::OutsideBacklog).
+    pub outside: u64,
     /// Counters of ways into pools that are gone.
     pub(crate) retired: Stats,
 }

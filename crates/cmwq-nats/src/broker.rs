@@ -1,0 +1,217 @@
+//! The connection to the broker, and the thread that drives it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions};
+use serde_json::Value;
+use tokio::runtime::{self, Handle};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use crate::api::{self, No, Question};
+use crate::error::{Error, ErrorKind};
+use crate::pulls::{Pulls, Source};
+use crate::queue::QueueBuilder;
+
+/// How long the broker may take to answer, restarts included, before a call fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the last handle waits for what was sent to leave the process.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A connection to a NATS server, or a cluster of them, that has JetStream.
+///
+/// Clones are the same connection. It has one thread, `cmwq/nats`, which runs no items. When the
+/// broker goes away, the thread connects again for as long as there is a handle, a queue or a
+/// machine that serves one.
+///
+/// Calls block, and may be made from items of workqueues and from any other thread, those of async
+/// runtimes included; there, they block the runtime's thread.
+#[derive(Clone)]
+pub struct Broker {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) client: Client,
+    pub(crate) patience: Duration,
+    pub(crate) handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// How to connect; see [`Broker::builder`].
+#[must_use = "a builder connects only when `connect` is called"]
+#[derive(Debug)]
+pub struct BrokerBuilder {
+    servers: Vec<String>,
+    options: ConnectOptions,
+    patience: Duration,
+}
+
+impl Broker {
+    /// Connects to servers, such as `"127.0.0.1:4222"` or `"nats://a,nats://b"`: whichever answers.
+    /// Blocks until one does.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable): none answered, or it did not let us in.
+    /// [`Local`](ErrorKind::Local): the connection's thread could not be created.
+    pub fn connect(servers: &str) -> Result<Self, Error> {
+        Self::builder(servers).connect()
+    }
+
+    /// Describes a connection before it is made: with names and passwords, TLS, or another
+    /// patience.
+    pub fn builder(servers: &str) -> BrokerBuilder {
+        let servers = servers.split(',').map(|server| server.trim().to_owned()).collect();
+        let options = ConnectOptions::new().reconnect_delay_callback(reconnect_delay);
+        BrokerBuilder { servers, options: options.name("cmwq-nats"), patience: PATIENCE }
+    }
+
+    /// Describes a queue before it is opened. Its name has 1 to 128 of the characters `a-z`, `A-Z`,
+    /// `0-9`, `-` and `_`.
+    pub fn queue(&self, name: &str) -> QueueBuilder {
+        QueueBuilder::new(self.clone(), name)
+    }
+
+    /// Asks the broker; see [`api::ask`].
+    pub(crate) fn ask(&self, what: &str, question: Question) -> Result<Result<Value, No>, Error> {
+        let (client, patience, what) =
+            (self.inner.client.clone(), self.inner.patience, what.to_owned());
+        self.wait(async move { api::ask(&client, &what, question, patience).await })
+    }
+
+    /// A way to ask for the messages of a consumer.
+    pub(crate) fn pulls(&self, source: Source) -> Result<Arc<Pulls>, Error> {
+        let client = self.inner.client.clone();
+        let pulls = self.wait(async move { Pulls::new(client, source).await });
+        let pulls = pulls.map_err(|error| {
+            Error::new(ErrorKind::Unreachable, format!("the broker cannot be asked: {error}"))
+                .with(error)
+        })?;
+        Ok(Arc::new(pulls))
+    }
+
+    /// Runs a future on the connection's thread and blocks the caller until it is done.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.inner.handle.spawn(async move {
+            let _ = sender.send(future.await);
+        });
+        // The thread lives as long as there is a `Broker`, such as this one.
+        cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked")
+    }
+}
+
+impl BrokerBuilder {
+    /// All that the NATS client can be told: user and password, credentials, certificates. Replaces
+    /// what was set before; the delay between two tries to connect again is then the client's, too.
+    pub fn options(mut self, options: ConnectOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// How long a call waits for the broker, over restarts, before it fails with
+    /// [`Unreachable`](ErrorKind::Unreachable). 30 s unless said otherwise; machines that serve a
+    /// queue wait for ever.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Connects, see [`Broker::connect`].
+    ///
+    /// # Errors
+    /// As [`Broker::connect`].
+    pub fn connect(self) -> Result<Broker, Error> {
+        let local = |error: std::io::Error| {
+            Error::new(
+                ErrorKind::Local,
+                format!(
+                    "the connection's thread could not be made: {error}; raise the limit of threads"
+                ),
+            )
+            .with(error)
+        };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(local)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("cmwq/nats".to_owned())
+            .spawn(move || {
+                let _ = runtime.block_on(stopped);
+            })
+            .map_err(local)?;
+
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let Self { servers, options, patience } = self;
+        let shown = servers.join(",");
+        handle.spawn(async move {
+            let _ = sender.send(options.connect(servers).await);
+        });
+        let connected =
+            cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked");
+        let client = connected.map_err(|error| {
+            Error::new(
+                ErrorKind::Unreachable,
+                format!(
+                    "no connection to the broker at {shown}: {error}; is nats-server running \
+                     there, with -js?"
+                ),
+            )
+            .with(error)
+        })?;
+        let (stop, thread) = (Some(stop), Some(thread));
+        let inner = Inner { client, patience, handle, stop, thread };
+        Ok(Broker { inner: Arc::new(inner) })
+    }
+}
+
+/// 20 ms after the first failure, doubling up to a second.
+fn reconnect_delay(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts).unwrap_or(u32::MAX).saturating_sub(1).min(6);
+    Duration::from_millis(20 << doublings).min(Duration::from_secs(1))
+}
+
+/// Waits until there is a connection: what is sent without one is sent later, when the one who
+/// sent it may not want it any more.
+pub(crate) async fn connected(client: &Client) {
+    while client.connection_state() != State::Connected {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (client, thread) = (self.client.clone(), self.thread.take());
+        let stop = self.stop.take();
+        self.handle.spawn(async move {
+            // Acknowledgements that are on their way.
+            let _ = timeout(LAST_WORDS, client.flush()).await;
+            drop(stop);
+        });
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            let _ = cmwq::blocking(|| thread.join());
+        }
+    }
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.inner;
+        f.debug_struct("Broker")
+            .field("state", &inner.client.connection_state())
+            .field("patience", &inner.patience)
+            .finish_non_exhaustive()
+    }
+}

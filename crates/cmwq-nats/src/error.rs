@@ -1,0 +1,61 @@
+//! What can go wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What kind of an [`Error`] it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A name or a setting makes no sense. Nothing was sent.
+    InvalidInput,
+    /// The broker did not answer in time. What was asked may have been done all the same.
+    Unreachable,
+    /// The broker said no. Nothing was done.
+    Refused,
+    /// The queue has as many items as [`max_queued`](crate::QueueBuilder::max_queued) allows.
+    Full,
+    /// A thread or a workqueue could not be had on this machine.
+    Local,
+}
+
+/// Why something could not be done, and what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    pub(crate) fn with(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

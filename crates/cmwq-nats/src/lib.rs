@@ -1,0 +1,26 @@
+//! A workqueue that machines share.
+//!
+#![doc = include_str!("../README.md")]
+
+mod api;
+mod broker;
+mod dead;
+mod error;
+mod item;
+mod machine;
+mod names;
+mod pulls;
+mod queue;
+mod serve;
+mod ticket;
+mod timers;
+
+pub use async_nats::ConnectOptions;
+
+pub use broker::{Broker, BrokerBuilder};
+pub use dead::DeadLetter;
+pub use error::{Error, ErrorKind};
+pub use item::Item;
+pub use queue::{Backlog, QueueBuilder, SharedQueue};
+pub use serve::{Failure, Server, Serving, ServingStats};
+pub use ticket::{Cancelled, Ticket};

@@ -1,0 +1,384 @@
+//! How a machine takes items: by items of its own.
+//!
+//! A *puller* is an item of the local workqueue. When the pool starts it, the pool would start
+//! another item now: so it asks the broker for one message, and waits. While it waits, it is
+//! blocked as by any other call, and the pool runs other things. With the message in its hand it
+//! first queues the next puller, which the pool starts when it has a worker to spare: at once on
+//! another CPU that idles, or when this one blocks or is done. Then it calls the function.
+//!
+//! So there is one puller that waits, in the worklist while the machine is busy and at the broker
+//! while it is not, and no message lies on a machine that does not run it. Nobody says how many
+//! messages to fetch ahead, or how many to run at once.
+//!
+//! A puller waits [`WAITS`] at most. Then another one goes through the worklist: if the machine has
+//! got other work meanwhile, its next message comes after that.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use async_nats::{Client, Subject};
+use cmwq::{OutsideBacklog, Workqueue};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::api::{self, ITEM_ID, Question};
+use crate::dead::{ATTEMPTS, ERROR};
+use crate::error::{Error, ErrorKind};
+use crate::item::Item;
+use crate::names::{MACHINES, Place, TIMERS};
+use crate::pulls::{Pulls, Source, give_back};
+use crate::queue::{SharedQueue, number};
+use crate::serve::Function;
+use crate::timers;
+
+/// How long a puller waits for a message: so long may a message still come to a machine that has
+/// become busy with other things, and so often an idle machine asks.
+const WAITS: Duration = Duration::from_secs(1);
+/// Between two looks at how much waits, while something runs.
+const LOOKS: Duration = Duration::from_secs(1);
+/// How long the broker may take to confirm that it sends nothing more.
+const ENDS: Duration = Duration::from_secs(2);
+/// The longest delay before another attempt.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Characters of a reason.
+const LONGEST_ERROR: usize = 1000;
+
+/// How the queue is served here.
+pub(crate) struct Plan {
+    pub(crate) queue: SharedQueue,
+    pub(crate) workqueue: Workqueue,
+    pub(crate) functions: HashMap<String, Function>,
+    pub(crate) attempts: u32,
+    pub(crate) retry_after: Duration,
+}
+
+/// See [`ServingStats`](crate::ServingStats).
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) taken: AtomicU64,
+    pub(crate) taken_again: AtomicU64,
+    pub(crate) completed: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) dead: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// A machine that serves a queue.
+pub(crate) struct Machine {
+    plan: Plan,
+    pulls: Arc<Pulls>,
+    /// How long until the broker takes a silent machine for dead.
+    dead_after: Duration,
+    closing: watch::Sender<bool>,
+    /// A puller was dropped that never ran.
+    is_refused: AtomicBool,
+    /// Pullers in the worklist, waiting, or running a function.
+    pullers: Mutex<usize>,
+    has_ended: Condvar,
+    /// How many items wait at the broker, as the workqueue shows it.
+    outside: Arc<OutsideBacklog>,
+    /// A message has come.
+    has_taken: Arc<Notify>,
+    counts: Counts,
+}
+
+impl Machine {
+    pub(crate) fn start(plan: Plan) -> Result<Arc<Self>, Error> {
+        let queue = plan.queue.clone();
+        let info = queue.consumer(&format!("serve queue '{}'", queue.name()))?;
+        let dead_after = Duration::from_nanos(number(&info["config"]["ack_wait"]));
+        let source =
+            |place, consumer, waits| Source { stream: queue.names.stream(place), consumer, waits };
+        let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS))?;
+        let due = queue.broker.pulls(source(Place::Later, TIMERS, timers::WAITS))?;
+        let machine = Arc::new(Self {
+            pulls,
+            outside: Arc::new(plan.workqueue.outside_backlog()),
+            plan,
+            dead_after,
+            closing: watch::Sender::new(false),
+            is_refused: AtomicBool::new(false),
+            pullers: Mutex::new(0),
+            has_ended: Condvar::new(),
+            has_taken: Arc::new(Notify::new()),
+            counts: Counts::default(),
+        });
+        let inner = &queue.broker.inner;
+        inner.handle.spawn(timers::serve(
+            inner.client.clone(),
+            due,
+            queue.names.clone(),
+            machine.closing.subscribe(),
+        ));
+        inner.handle.spawn(watch_backlog(
+            inner.client.clone(),
+            format!("CONSUMER.INFO.{}.{MACHINES}", queue.names.stream(Place::Run)),
+            Arc::downgrade(&machine.outside),
+            machine.has_taken.clone(),
+            machine.closing.subscribe(),
+        ));
+        machine.send_puller();
+        if machine.is_refused.load(Ordering::Relaxed) {
+            machine.close();
+            let name = machine.workqueue().name();
+            let text = format!("the workqueue '{name}' takes no items: it is closed");
+            return Err(Error::new(ErrorKind::Local, text));
+        }
+        Ok(machine)
+    }
+
+    pub(crate) fn workqueue(&self) -> &Workqueue {
+        &self.plan.workqueue
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.is_refused.load(Ordering::Relaxed) && !self.is_closing()
+    }
+
+    fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// See [`Serving::close`](crate::Serving::close).
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+        cmwq::blocking(|| {
+            let mut pullers = self.pullers();
+            while *pullers > 0 {
+                pullers = self.has_ended.wait(pullers).unwrap_or_else(PoisonError::into_inner);
+            }
+        });
+        let (pulls, patience) = (self.pulls.clone(), ENDS);
+        self.plan.queue.broker.wait(async move { timeout(patience, pulls.end()).await.ok() });
+        self.outside.set(0);
+    }
+
+    fn pullers(&self) -> MutexGuard<'_, usize> {
+        self.pullers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send_puller(self: &Arc<Self>) {
+        *self.pullers() += 1;
+        let puller = Puller { machine: self.clone(), has_run: false };
+        drop(self.plan.workqueue.queue(move || puller.run()));
+    }
+
+    /// Waits for a message.
+    fn fetch(&self) -> Option<Item> {
+        let inner = &self.plan.queue.broker.inner;
+        let (pulls, client) = (self.pulls.clone(), inner.client.clone());
+        let mut closing = self.closing.subscribe();
+        self.plan.queue.broker.wait(async move {
+            let message = pulls.fetch(&mut closing).await?;
+            if *closing.borrow() {
+                give_back(&client, &message).await;
+                return None;
+            }
+            Item::of(message)
+        })
+    }
+
+    fn take(&self, item: &Item) {
+        count(&self.counts.taken);
+        self.outside.set(item.behind);
+        self.has_taken.notify_one();
+        if item.attempt() > 1 {
+            count(&self.counts.taken_again);
+        }
+        if item.attempt() > u64::from(self.plan.attempts) {
+            return self.give_up(item, "the machines that ran it died");
+        }
+        let beat = self.beat(item);
+        let result = self.call(item);
+        // What is said of the item from here on is the last word.
+        beat.abort();
+        match result {
+            Ok(()) => {
+                count(&self.counts.completed);
+                self.say(item, "+ACK".to_owned());
+            }
+            Err(reason) => {
+                count(&self.counts.failed);
+                if item.attempt() >= u64::from(self.plan.attempts) {
+                    self.give_up(item, &reason);
+                } else {
+                    self.retry(item);
+                }
+            }
+        }
+    }
+
+    /// Calls the function. Its failure, or its panic, as a text.
+    fn call(&self, item: &Item) -> Result<(), String> {
+        if item.address().is_keyed() {
+            // This run is the one that whoever queued the item again until now is to have. If that
+            // message stays, the item runs once more.
+            let _ = self.plan.queue.remove(Place::Again, item.address());
+        }
+        let Some(function) = self.plan.functions.get(item.function()) else {
+            return Err(format!("this machine has no function '{}'", item.function()));
+        };
+        match catch_unwind(AssertUnwindSafe(|| function(item))) {
+            Ok(result) => result.map_err(|failure| failure.to_string()),
+            Err(panic) => Err(format!("it panicked: {}", panic_text(&*panic))),
+        }
+    }
+
+    /// Tells the broker, while the function runs, that this machine is alive.
+    fn beat(&self, item: &Item) -> JoinHandle<()> {
+        let inner = &self.plan.queue.broker.inner;
+        let (client, reply, pause) = (inner.client.clone(), item.reply(), self.dead_after / 3);
+        inner.handle.spawn(async move {
+            loop {
+                sleep(pause).await;
+                let _ = client.publish(reply.clone(), "+WPI".into()).await;
+            }
+        })
+    }
+
+    /// Tells the broker what has become of an item. If that is lost, the item comes again.
+    fn say(&self, item: &Item, word: String) {
+        let inner = &self.plan.queue.broker.inner;
+        let (client, reply) = (inner.client.clone(), item.reply());
+        inner.handle.spawn(say(client, reply, word));
+    }
+
+    fn retry(&self, item: &Item) {
+        let doublings = u32::try_from(item.attempt().saturating_sub(1)).unwrap_or(u32::MAX);
+        let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
+        let delay = self.plan.retry_after.saturating_mul(factor).min(LONGEST_RETRY);
+        self.say(item, nak(delay));
+    }
+
+    /// Moves an item to the dead letters. If that cannot be done, it comes again, and is given up
+    /// then.
+    fn give_up(&self, item: &Item, reason: &str) {
+        let queue = &self.plan.queue;
+        let subject = queue.names.subject(Place::Dead, item.address());
+        // The same item may have been given up before, and queued again.
+        let call = format!("{}.{}", item.id(), item.sequence());
+        let mut letter = Question::message(subject, &call, item.payload());
+        letter.headers.insert(ITEM_ID, item.id());
+        letter.headers.insert(ERROR, one_line(reason).as_str());
+        letter.headers.insert(ATTEMPTS, item.attempt().to_string().as_str());
+        let (client, patience) = (queue.broker.inner.client.clone(), queue.broker.inner.patience);
+        match queue.broker.wait(async move { api::store(&client, letter, patience).await }) {
+            Ok(_) => {
+                count(&self.counts.dead);
+                self.say(item, "+ACK".to_owned());
+            }
+            Err(_) => self.retry(item),
+        }
+    }
+}
+
+/// Not before `delay` has passed.
+pub(crate) fn nak(delay: Duration) -> String {
+    format!(r#"-NAK {{"delay":{}}}"#, delay.as_nanos())
+}
+
+pub(crate) async fn say(client: Client, reply: Subject, word: String) {
+    let _ = client.publish(reply, word.into()).await;
+}
+
+/// What fits into a header.
+fn one_line(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    printable.take(LONGEST_ERROR).collect()
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Shows with the workqueue how many items wait at the broker, for `cmwq top`. Each message that
+/// comes tells it; this looks while none comes, because something runs or the limit is reached.
+async fn watch_backlog(
+    client: Client,
+    path: String,
+    outside: Weak<OutsideBacklog>,
+    has_taken: Arc<Notify>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let mut is_busy = true;
+    loop {
+        tokio::select! {
+            () = has_taken.notified() => {}
+            () = sleep(LOOKS), if is_busy => {}
+            _ = closing.wait_for(|is_closing| *is_closing) => return,
+        }
+        tokio::select! {
+            () = sleep(LOOKS) => {}
+            _ = closing.wait_for(|is_closing| *is_closing) => return,
+        }
+        let question = Question::api(&path, &serde_json::Value::Null);
+        if let Ok(Ok(info)) = api::ask(&client, "look at a queue", question, Duration::ZERO).await {
+            let (waiting, taken) = (number(&info["num_pending"]), number(&info["num_ack_pending"]));
+            if let Some(outside) = outside.upgrade() {
+                outside.set(waiting);
+            }
+            is_busy = waiting + taken > 0;
+        }
+    }
+}
+
+/// See the module.
+struct Puller {
+    machine: Arc<Machine>,
+    has_run: bool,
+}
+
+impl Puller {
+    fn run(mut self) {
+        self.has_run = true;
+        let machine = &self.machine;
+        if machine.is_closing() {
+            return;
+        }
+        let item = machine.fetch();
+        if !machine.is_closing() {
+            machine.send_puller();
+        }
+        if let Some(item) = item {
+            machine.take(&item);
+        }
+    }
+}
+
+impl Drop for Puller {
+    fn drop(&mut self) {
+        if !self.has_run {
+            self.machine.is_refused.store(true, Ordering::Relaxed);
+        }
+        *self.machine.pullers() -= 1;
+        self.machine.has_ended.notify_all();
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("pulls", &self.pulls)
+            .field("pullers", &self.pullers())
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,194 @@
+//! Asking the broker for one message, and getting it or not.
+//!
+//! All requests of a machine for one queue are answered to subjects below one inbox, and one task
+//! hands the answers to whoever waits: there is one request at a time. Where nothing was there in
+//! time, the broker says so to the subject that the request named; a message comes with the subject
+//! that it was stored under, so it is not known which request drew it. That matters only where a
+//! request outlived the one who sent it: a message for which nobody waits goes back to the broker
+//! at once, so that another machine gets it. Without that it would lie until the broker takes us
+//! for dead.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::{Client, Message, StatusCode, Subscriber};
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::broker::connected;
+
+/// How much longer than the broker we wait for its word that there was nothing.
+const GRACE: Duration = Duration::from_secs(1);
+/// After an answer that is neither a message nor "nothing": the broker starts, or has no such
+/// queue.
+const AFTER_TROUBLE: Duration = Duration::from_millis(200);
+
+/// Whose messages, and how long one request for one waits at the broker.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) stream: String,
+    pub(crate) consumer: &'static str,
+    pub(crate) waits: Duration,
+}
+
+/// See the module.
+pub(crate) struct Pulls {
+    client: Client,
+    source: Source,
+    inbox: String,
+    next: AtomicU64,
+    waiter: Arc<Mutex<Option<Waiter>>>,
+    ending: Mutex<Option<Ending>>,
+}
+
+/// How the task is told, by dropping `end`, that nobody asks any more.
+struct Ending {
+    end: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// Who waits for the answer to a request.
+struct Waiter {
+    request: String,
+    sender: oneshot::Sender<Message>,
+}
+
+impl Pulls {
+    /// Within a runtime.
+    pub(crate) async fn new(
+        client: Client,
+        source: Source,
+    ) -> Result<Self, async_nats::client::SubscribeError> {
+        let inbox = client.new_inbox();
+        let answers = client.subscribe(format!("{inbox}.*")).await?;
+        let (end, has_ended) = oneshot::channel();
+        let waiter = Arc::default();
+        let task = hand_out(answers, client.clone(), Arc::clone(&waiter), has_ended);
+        let ending = Mutex::new(Some(Ending { end, task: tokio::spawn(task) }));
+        Ok(Self { client, source, inbox, next: AtomicU64::new(0), waiter, ending })
+    }
+
+    /// The next message, or `None`: there was none in time, or `closing` became true. With trouble
+    /// it takes a moment to say `None`, so the caller may just ask again. One caller at a time.
+    pub(crate) async fn fetch(&self, closing: &mut watch::Receiver<bool>) -> Option<Message> {
+        tokio::select! {
+            () = connected(&self.client) => {}
+            () = closes(closing) => return None,
+        }
+        let Source { stream, consumer, waits } = &self.source;
+        let request = format!("{}.{}", self.inbox, self.next.fetch_add(1, Ordering::Relaxed));
+        let (sender, mut receiver) = oneshot::channel();
+        *lock(&self.waiter) = Some(Waiter { request: request.clone(), sender });
+        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        let expires = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);
+        let words = json!({ "batch": 1, "expires": expires }).to_string();
+        let answer = match self.client.publish_with_reply(subject, request, words.into()).await {
+            Err(_) => None,
+            Ok(()) => tokio::select! {
+                answer = timeout(*waits + GRACE, &mut receiver) => answer.ok().and_then(Result::ok),
+                () = closes(closing) => None,
+            },
+        };
+        let Some(answer) = answer else {
+            *lock(&self.waiter) = None;
+            // It may have come in this moment.
+            receiver.close();
+            if let Ok(late) = receiver.try_recv() {
+                give_back(&self.client, &late).await;
+            }
+            return None;
+        };
+        match answer.status {
+            None => return Some(answer),
+            // Nothing was there in time.
+            Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {}
+            Some(_) => tokio::select! {
+                () = sleep(AFTER_TROUBLE) => {}
+                () = closes(closing) => {}
+            },
+        }
+        None
+    }
+}
+
+impl Pulls {
+    /// Takes back the request that may still wait at the broker. After this the broker has sent no
+    /// message that it has not got back.
+    pub(crate) async fn end(&self) {
+        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Ending { end, task }) = ending {
+            drop(end);
+            let _ = task.await;
+        }
+    }
+}
+
+/// Until it becomes true.
+async fn closes(closing: &mut watch::Receiver<bool>) {
+    if closing.wait_for(|is_closing| *is_closing).await.is_err() {
+        // Nobody can close it any more.
+        pending::<()>().await;
+    }
+}
+
+/// Gives each answer to the one who waits for it, until `end`, and back what comes before the
+/// broker has noticed.
+async fn hand_out(
+    mut answers: Subscriber,
+    client: Client,
+    waiter: Arc<Mutex<Option<Waiter>>>,
+    mut end: oneshot::Receiver<()>,
+) {
+    let mut has_ended = false;
+    loop {
+        let answer = tokio::select! {
+            answer = answers.next() => answer,
+            _ = &mut end, if !has_ended => {
+                has_ended = true;
+                if answers.drain().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(answer) = answer else { return };
+        let is_wanted =
+            |waiter: &mut Waiter| answer.status.is_none() || *waiter.request == *answer.subject;
+        let wanted = lock(&waiter).take_if(is_wanted);
+        let unwanted = match wanted {
+            Some(waiter) => waiter.sender.send(answer).err(),
+            None => Some(answer),
+        };
+        if let Some(message) = unwanted {
+            give_back(&client, &message).await;
+        }
+    }
+}
+
+/// Lets another machine have a message. What is not one, but a status, is dropped.
+pub(crate) async fn give_back(client: &Client, message: &Message) {
+    if message.status.is_none()
+        && let Some(reply) = &message.reply
+    {
+        let _ = client.publish(reply.clone(), "-NAK".into()).await;
+    }
+}
+
+fn lock(waiter: &Mutex<Option<Waiter>>) -> MutexGuard<'_, Option<Waiter>> {
+    waiter.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Pulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pulls")
+            .field("source", &self.source)
+            .field("is_waiting", &lock(&self.waiter).is_some())
+            .finish_non_exhaustive()
+    }
+}

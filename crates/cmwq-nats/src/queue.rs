@@ -1,0 +1,550 @@
+//! The queue as programs see it: opening it, and putting items into it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::{self, ITEM_ID, NO_CONSUMER, NO_MESSAGE, NO_STREAM, Question, Stored};
+use crate::broker::Broker;
+use crate::dead::DeadLetter;
+use crate::error::{Error, ErrorKind};
+use crate::item::DELAY;
+use crate::names::{Address, MACHINES, Names, Place, TIMERS};
+use crate::serve::Server;
+use crate::ticket::Ticket;
+
+/// Without limits.
+const UNLIMITED: i64 = -1;
+/// How many machines may wait for an item at the same time.
+const MOST_WAITING: u64 = 4096;
+/// When a machine is taken for dead that has not been heard of.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// How often somebody looks whether what he waits for is done: at first, and at most.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
+
+/// A description of a shared queue; see [`Broker::queue`].
+///
+/// What is said of limits is the queue's, not the program's: it holds for all machines, and stays
+/// until another one says something else. What is not said stays as it is.
+#[must_use = "a builder opens a queue only when `open` is called"]
+#[derive(Clone, Debug)]
+pub struct QueueBuilder {
+    broker: Broker,
+    name: String,
+    max_active: Option<i64>,
+    max_queued: Option<i64>,
+    dead_after: Option<Duration>,
+    replicas: Option<u8>,
+}
+
+/// A queue that machines share. The broker keeps its items; machines that [serve](Self::serve) it
+/// run them.
+///
+/// Clones are the same queue. Dropping it leaves the items where they are.
+#[derive(Clone)]
+pub struct SharedQueue {
+    pub(crate) broker: Broker,
+    pub(crate) names: Arc<Names>,
+}
+
+/// What is where; see [`SharedQueue::backlog`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// Items that no machine has taken yet.
+    pub waiting: u64,
+    /// Items that a machine has taken: they run, wait for their next attempt, or were on a machine
+    /// that has died and not yet been missed.
+    pub taken: u64,
+    /// Items with a delay, and those that were queued again while they ran.
+    pub delayed: u64,
+    /// Items that were given up.
+    pub dead: u64,
+    /// Machines that wait for an item.
+    pub idle_machines: u64,
+}
+
+impl QueueBuilder {
+    pub(crate) fn new(broker: Broker, name: &str) -> Self {
+        let name = name.to_owned();
+        let (max_active, max_queued, dead_after, replicas) = (None, None, None, None);
+        Self { broker, name, max_active, max_queued, dead_after, replicas }
+    }
+
+    /// At most so many items are in execution at once, on all machines together. 0: no limit, which
+    /// is what a new queue has: each machine's pool decides. An item that waits for its next
+    /// attempt counts.
+    ///
+    /// KERNEL: `max_active` is per CPU or node there; here it is of all machines.
+    pub fn max_active(mut self, items: u32) -> Self {
+        self.max_active = Some(if items == 0 { UNLIMITED } else { i64::from(items) });
+        self
+    }
+
+    /// One item at a time, on whichever machine, in the order in which they were queued. One that
+    /// fails is tried again before the next one starts. As `max_active(1)`.
+    pub fn ordered(self) -> Self {
+        self.max_active(1)
+    }
+
+    /// Refuses items with [`Full`](ErrorKind::Full) while so many wait or run. 0: no limit, which
+    /// is what a new queue has.
+    pub fn max_queued(mut self, items: u32) -> Self {
+        self.max_queued = Some(if items == 0 { UNLIMITED } else { i64::from(items) });
+        self
+    }
+
+    /// A machine that was not heard of for so long is taken for dead, and its items go to others.
+    /// From 100 ms; 30 s is what a new queue has. Machines say three times as often that they are
+    /// alive, for each item that runs, however long it takes. What is cut off for longer runs its
+    /// item at the same time as the one who got it next.
+    pub fn dead_after(mut self, silence: Duration) -> Self {
+        self.dead_after = Some(silence);
+        self
+    }
+
+    /// Servers of a cluster that keep the queue, 1 to 5. A new queue has one.
+    pub fn replicas(mut self, servers: u8) -> Self {
+        self.replicas = Some(servers);
+        self
+    }
+
+    /// Makes the queue at the broker, unless it is there, and gives it the settings that were made.
+    /// Blocks for the broker.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the name, or a setting.
+    /// [`Refused`](ErrorKind::Refused): the broker has no room, or no such number of servers.
+    /// [`Unreachable`](ErrorKind::Unreachable).
+    pub fn open(self) -> Result<SharedQueue, Error> {
+        let names = Arc::new(Names::new(&self.name)?);
+        if self.dead_after.is_some_and(|silence| silence < Duration::from_millis(100)) {
+            return Err(Error::invalid("dead_after is less than 100 ms: give the machines more"));
+        }
+        let queue = SharedQueue { broker: self.broker.clone(), names };
+        for place in [Place::Run, Place::Later, Place::Dead] {
+            self.open_stream(&queue, place)?;
+        }
+        let mut machines = json!({});
+        if let Some(limit) = self.max_active {
+            machines["max_ack_pending"] = limit.into();
+        }
+        if let Some(silence) = self.dead_after {
+            machines["ack_wait"] = nanos(silence);
+        }
+        queue.open_consumer(Place::Run, MACHINES, &machines)?;
+        queue.open_consumer(Place::Later, TIMERS, &json!({}))?;
+        Ok(queue)
+    }
+
+    fn open_stream(&self, queue: &SharedQueue, place: Place) -> Result<(), Error> {
+        let (names, stream) = (&queue.names, queue.names.stream(place));
+        let what = format!("open queue '{}'", self.name);
+        let mut wanted = json!({});
+        if let Some(replicas) = self.replicas {
+            wanted["num_replicas"] = replicas.into();
+        }
+        if let Some(limit) = self.max_queued
+            && place == Place::Run
+        {
+            wanted["max_msgs"] = limit.into();
+        }
+        let known = queue.api(&what, &format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        let (verb, config) = match known {
+            Ok(info) => {
+                let config = merged(&info["config"], &wanted);
+                if config == info["config"] {
+                    return Ok(());
+                }
+                ("UPDATE", config)
+            }
+            Err(no) if no.code == NO_STREAM => {
+                let subjects = match place {
+                    Place::Later => {
+                        vec![names.subjects(Place::Later), names.subjects(Place::Again)]
+                    }
+                    place => vec![names.subjects(place)],
+                };
+                let fresh = match place {
+                    // What was given up is kept until somebody has looked at it.
+                    Place::Dead => {
+                        json!({ "retention": "limits", "discard": "old", "allow_direct": true })
+                    }
+                    _ => json!({
+                        "retention": "workqueue",
+                        "discard": "new",
+                        "max_msgs_per_subject": 1,
+                        "discard_new_per_subject": true,
+                    }),
+                };
+                let fresh = merged(&fresh, &json!({ "name": stream, "subjects": subjects }));
+                let fresh = merged(&fresh, &json!({ "storage": "file", "num_replicas": 1 }));
+                ("CREATE", merged(&fresh, &wanted))
+            }
+            Err(no) => return Err(no.to_error(&what)),
+        };
+        let made = queue.api(&what, &format!("STREAM.{verb}.{stream}"), &config)?;
+        made.map(drop).map_err(|no| no.to_error(&what))
+    }
+}
+
+/// Rounded up.
+fn millis(delay: Duration) -> u128 {
+    delay.as_nanos().div_ceil(1_000_000)
+}
+
+/// `config` with the words of `wanted`.
+fn merged(config: &Value, wanted: &Value) -> Value {
+    let mut config = config.clone();
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        config[name] = value.clone();
+    }
+    config
+}
+
+fn nanos(duration: Duration) -> Value {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).into()
+}
+
+impl SharedQueue {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.names.queue
+    }
+
+    /// Queues an item: some machine will call `function` with `payload`. Returns when the broker
+    /// has stored it.
+    ///
+    /// **It is run AT LEAST ONCE**: see [`Item`](crate::Item).
+    ///
+    /// Items start in the order in which they were queued, but for those that are tried again.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the function's name, or more bytes than the
+    /// broker takes. [`Full`](ErrorKind::Full). [`Unreachable`](ErrorKind::Unreachable): the item
+    /// may have been queued. [`Refused`](ErrorKind::Refused).
+    #[doc(alias = "queue_work")]
+    pub fn queue(&self, function: &str, payload: impl AsRef<[u8]>) -> Result<Ticket, Error> {
+        let call = self.call_id();
+        let address = Address::unique(function, &call)?;
+        self.put(Place::Run, address, &call, payload.as_ref(), Duration::ZERO)
+    }
+
+    /// Queues the item with this key, unless it is pending: then
+    /// [`was_pending`](Ticket::was_pending) of the ticket says so, and the payload is the one that
+    /// it was queued with. Queued while it runs, it runs again when it has finished. Either way, a
+    /// run begins after this call.
+    ///
+    /// Machines do not run the same key at the same time, as long as none is taken for dead that is
+    /// not. Keys are of the function; 1 to 128 bytes, any.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub fn queue_once(
+        &self,
+        function: &str,
+        key: &str,
+        payload: impl AsRef<[u8]>,
+    ) -> Result<Ticket, Error> {
+        let call = self.call_id();
+        let (address, payload) = (Address::keyed(function, key)?, payload.as_ref());
+        let ticket = self.put(Place::Run, address.clone(), &call, payload, Duration::ZERO)?;
+        if !ticket.was_pending() {
+            return Ok(ticket);
+        }
+        // It waits or runs; nobody but the machine that starts it can tell. A second message says
+        // that it is to run once more, and the machine that starts it takes that one away.
+        let _ = self.put(Place::Again, address, &call, payload, Duration::ZERO)?;
+        Ok(ticket)
+    }
+
+    /// Queues an item when `delay` has passed since the broker took it, to the millisecond; usually
+    /// within some milliseconds after. It does so while a machine serves the queue, so with none,
+    /// it is late. Machines go by their clocks: where these differ, delays do.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    #[doc(alias = "queue_delayed_work")]
+    pub fn queue_delayed(
+        &self,
+        function: &str,
+        payload: impl AsRef<[u8]>,
+        delay: Duration,
+    ) -> Result<Ticket, Error> {
+        let call = self.call_id();
+        let address = Address::unique(function, &call)?;
+        self.put(Place::Later, address, &call, payload.as_ref(), delay)
+    }
+
+    /// [`queue_once`](Self::queue_once) with a delay. `was_pending` means that a timer of this key
+    /// was pending, whose delay stays. When the delay is over and the item waits or runs, it runs
+    /// once more after that.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub fn queue_once_delayed(
+        &self,
+        function: &str,
+        key: &str,
+        payload: impl AsRef<[u8]>,
+        delay: Duration,
+    ) -> Result<Ticket, Error> {
+        let address = Address::keyed(function, key)?;
+        self.put(Place::Later, address, &self.call_id(), payload.as_ref(), delay)
+    }
+
+    /// The item with this key, to cancel it or to wait for it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the function's name, or the key.
+    pub fn ticket(&self, function: &str, key: &str) -> Result<Ticket, Error> {
+        Ok(Ticket::new(self.clone(), Address::keyed(function, key)?, true))
+    }
+
+    /// Waits until everything that was queued before this call is done: acknowledged, given up or
+    /// cancelled. Not for what is queued meanwhile, so it returns under continuous load, and not
+    /// for delays that have not passed. With no machine it waits for one to come.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
+    #[doc(alias = "flush_workqueue")]
+    pub fn flush(&self) -> Result<(), Error> {
+        let what = format!("flush queue '{}'", self.name());
+        // What was queued again becomes an item, with a higher number; then the items.
+        let again = self.names.subjects(Place::Again);
+        let first_again = json!({ "seq": 1, "next_by_subj": again });
+        let last = self.state(Place::Later, &what)?.1;
+        until(|| Ok(self.search(Place::Again, &first_again)?.is_none_or(|first| first > last)))?;
+        let last = self.state(Place::Run, &what)?.1;
+        until(|| Ok(self.state(Place::Run, &what)?.0 > last))
+    }
+
+    /// How many items are where, now.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
+    pub fn backlog(&self) -> Result<Backlog, Error> {
+        let what = format!("look at queue '{}'", self.name());
+        let messages = |place| -> Result<u64, Error> {
+            let path = format!("STREAM.INFO.{}", self.names.stream(place));
+            let info = self.api(&what, &path, &Value::Null)?;
+            Ok(number(&info.map_err(|no| no.to_error(&what))?["state"]["messages"]))
+        };
+        let machines = self.consumer(&what)?;
+        Ok(Backlog {
+            waiting: number(&machines["num_pending"]),
+            taken: number(&machines["num_ack_pending"]),
+            delayed: messages(Place::Later)?,
+            dead: messages(Place::Dead)?,
+            idle_machines: number(&machines["num_waiting"]),
+        })
+    }
+
+    /// Items that were given up, the oldest first, at most `most` of them. They stay until they are
+    /// [queued again](DeadLetter::queue_again) or [removed](DeadLetter::remove).
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable).
+    pub fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>, Error> {
+        DeadLetter::of(self, most)
+    }
+
+    /// Changes [`max_active`](QueueBuilder::max_active), for all machines. 0: no limit.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
+    #[doc(alias = "workqueue_set_max_active")]
+    pub fn set_max_active(&self, items: u32) -> Result<(), Error> {
+        let limit = if items == 0 { UNLIMITED } else { i64::from(items) };
+        self.open_consumer(Place::Run, MACHINES, &json!({ "max_ack_pending": limit }))
+    }
+
+    /// Describes how this machine serves the queue.
+    pub fn serve(&self) -> Server {
+        Server::new(self.clone())
+    }
+
+    /// Removes the queue from the broker with all of its items, also those that were given up.
+    /// Machines that serve it wait until somebody opens it again.
+    ///
+    /// # Errors
+    /// [`Unreachable`](ErrorKind::Unreachable), [`Refused`](ErrorKind::Refused).
+    pub fn destroy(self) -> Result<(), Error> {
+        let what = format!("remove queue '{}'", self.name());
+        for place in [Place::Run, Place::Later, Place::Dead] {
+            let path = format!("STREAM.DELETE.{}", self.names.stream(place));
+            match self.api(&what, &path, &Value::Null)? {
+                Err(no) if no.code != NO_STREAM => return Err(no.to_error(&what)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that no other call of any machine has.
+    fn call_id(&self) -> String {
+        let inbox = self.broker.inner.client.new_inbox();
+        inbox.rsplit('.').next().unwrap_or(&inbox).to_owned()
+    }
+
+    fn put(
+        &self,
+        place: Place,
+        address: Address,
+        call: &str,
+        payload: &[u8],
+        delay: Duration,
+    ) -> Result<Ticket, Error> {
+        let mut message = Question::message(self.names.subject(place, &address), call, payload);
+        if !delay.is_zero() {
+            message.headers.insert(DELAY, millis(delay).to_string().as_str());
+        }
+        self.put_message(address, message)
+    }
+
+    /// Queues an item, by another call, under the id that it had.
+    pub(crate) fn put_again(
+        &self,
+        address: Address,
+        id: &str,
+        payload: &[u8],
+    ) -> Result<(), Error> {
+        for place in [Place::Run, Place::Again] {
+            let subject = self.names.subject(place, &address);
+            let mut message = Question::message(subject, &self.call_id(), payload);
+            message.headers.insert(ITEM_ID, id);
+            if !self.put_message(address.clone(), message)?.was_pending() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_message(&self, address: Address, message: Question) -> Result<Ticket, Error> {
+        let (client, patience) = (self.broker.inner.client.clone(), self.broker.inner.patience);
+        let stored = self.broker.wait(async move { api::store(&client, message, patience).await });
+        match stored? {
+            Stored::Here => Ok(Ticket::new(self.clone(), address, false)),
+            Stored::Occupied => Ok(Ticket::new(self.clone(), address, true)),
+            Stored::Full => Err(Error::new(
+                ErrorKind::Full,
+                format!(
+                    "queue '{}' has as many items as max_queued allows: wait, as by `flush`, or \
+                     let more machines serve it",
+                    self.name()
+                ),
+            )),
+        }
+    }
+
+    pub(crate) fn api(
+        &self,
+        what: &str,
+        path: &str,
+        request: &Value,
+    ) -> Result<Result<Value, api::No>, Error> {
+        self.broker.ask(what, Question::api(path, request))
+    }
+
+    fn open_consumer(&self, place: Place, name: &'static str, wanted: &Value) -> Result<(), Error> {
+        let what = format!("open queue '{}'", self.name());
+        let stream = self.names.stream(place);
+        let known = self.api(&what, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null)?;
+        let config = match known {
+            Ok(info) => {
+                let config = merged(&info["config"], wanted);
+                if config == info["config"] {
+                    return Ok(());
+                }
+                config
+            }
+            Err(no) if no.code == NO_CONSUMER => merged(
+                &json!({
+                    "durable_name": name,
+                    "deliver_policy": "all",
+                    "replay_policy": "instant",
+                    "ack_policy": "explicit",
+                    "ack_wait": nanos(DEAD_AFTER),
+                    // Who gives an item up is the machine, which then says why.
+                    "max_deliver": UNLIMITED,
+                    "max_ack_pending": UNLIMITED,
+                    "max_waiting": MOST_WAITING,
+                }),
+                wanted,
+            ),
+            Err(no) => return Err(no.to_error(&what)),
+        };
+        let path = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
+        let made = self.api(&what, &path, &json!({ "stream_name": stream, "config": config }))?;
+        made.map(drop).map_err(|no| no.to_error(&what))
+    }
+
+    /// What the broker tells of the consumer of items.
+    pub(crate) fn consumer(&self, what: &str) -> Result<Value, Error> {
+        let path = format!("CONSUMER.INFO.{}.{MACHINES}", self.names.stream(Place::Run));
+        self.api(what, &path, &Value::Null)?.map_err(|no| no.to_error(what))
+    }
+
+    /// The number of an item's message in a place, if there is one.
+    pub(crate) fn find(&self, place: Place, address: &Address) -> Result<Option<u64>, Error> {
+        let subject = self.names.subject(place, address);
+        self.search(place, &json!({ "last_by_subj": subject }))
+    }
+
+    /// Takes an item's message away from a place. Its number, if there was one.
+    pub(crate) fn remove(&self, place: Place, address: &Address) -> Result<Option<u64>, Error> {
+        let Some(sequence) = self.find(place, address)? else { return Ok(None) };
+        let what = format!("take an item back from queue '{}'", self.name());
+        let path = format!("STREAM.MSG.DELETE.{}", self.names.stream(place));
+        let removed = self.api(&what, &path, &json!({ "seq": sequence, "no_erase": true }))?;
+        // A no means that it has just gone by itself.
+        Ok(removed.is_ok().then_some(sequence))
+    }
+
+    fn search(&self, place: Place, request: &Value) -> Result<Option<u64>, Error> {
+        let what = format!("look for an item of queue '{}'", self.name());
+        let path = format!("STREAM.MSG.GET.{}", self.names.stream(place));
+        match self.api(&what, &path, request)? {
+            Ok(found) => Ok(Some(number(&found["message"]["seq"]))),
+            Err(no) if no.code == NO_MESSAGE => Ok(None),
+            Err(no) => Err(no.to_error(&what)),
+        }
+    }
+
+    /// The numbers of a stream's first message and of its last; the first is one more than the last
+    /// if there is none.
+    fn state(&self, place: Place, what: &str) -> Result<(u64, u64), Error> {
+        let path = format!("STREAM.INFO.{}", self.names.stream(place));
+        let info = self.api(what, &path, &Value::Null)?.map_err(|no| no.to_error(what))?;
+        let (state, last) = (&info["state"], number(&info["state"]["last_seq"]));
+        let is_empty = number(&state["messages"]) == 0;
+        Ok((if is_empty { last + 1 } else { number(&state["first_seq"]) }, last))
+    }
+}
+
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// Looks until something is so, less and less often: the broker tells nobody that an item is done.
+pub(crate) fn until(mut is_so: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
+    let begun = Instant::now();
+    while !is_so()? {
+        let pause = (begun.elapsed() / 4).clamp(LOOKS.0, LOOKS.1);
+        cmwq::blocking(|| thread::sleep(pause));
+    }
+    Ok(())
+}
+
+impl fmt::Debug for SharedQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedQueue")
+            .field("name", &self.names.queue)
+            .field("broker", &self.broker)
+            .finish()
+    }
+}

@@ -1,0 +1,213 @@
+//! A machine that serves a queue, as programs see it.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cmwq::Workqueue;
+
+use crate::error::{Error, ErrorKind};
+use crate::item::Item;
+use crate::machine::{Counts, Machine, Plan};
+use crate::names::Address;
+use crate::queue::SharedQueue;
+
+/// Why a function did not do its work: whatever `?` makes of an error, and texts.
+pub type Failure = Box<dyn StdError + Send + Sync>;
+
+/// What is called for an item.
+pub(crate) type Function = Box<dyn Fn(&Item) -> Result<(), Failure> + Send + Sync>;
+
+/// How often an item is tried.
+const ATTEMPTS: u32 = 5;
+/// How long it waits before the second time.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// A description of how this machine serves a queue; see [`SharedQueue::serve`].
+#[must_use = "a machine serves a queue only when `start` is called"]
+pub struct Server {
+    queue: SharedQueue,
+    workqueue: Option<Workqueue>,
+    functions: HashMap<String, Function>,
+    attempts: u32,
+    retry_after: Duration,
+    wrong: Option<Error>,
+}
+
+/// A machine that serves a queue. Dropping it is [`close`](Self::close).
+#[must_use = "a machine serves the queue until this is dropped"]
+pub struct Serving {
+    machine: Arc<Machine>,
+}
+
+/// What a machine has done since it began; see [`Serving::stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServingStats {
+    /// Items that were taken.
+    pub taken: u64,
+    /// Of those, items that had been delivered before: to a machine that died, or whose function
+    /// failed. The runs of the former may have been the second ones.
+    pub taken_again: u64,
+    /// Runs that ended well.
+    pub completed: u64,
+    /// Runs that ended with an error or a panic.
+    pub failed: u64,
+    /// Items that were given up.
+    pub dead: u64,
+}
+
+impl Server {
+    pub(crate) fn new(queue: SharedQueue) -> Self {
+        let (attempts, retry_after) = (ATTEMPTS, RETRY_AFTER);
+        let functions = HashMap::new();
+        Self { queue, workqueue: None, functions, attempts, retry_after, wrong: None }
+    }
+
+    /// The workqueue on whose pool the items run: the next one is taken when that pool would start
+    /// another item. Several shared queues, and a program's own items, may use one workqueue.
+    /// Without this, it is a managed workqueue with the shared queue's name.
+    ///
+    /// While the machine serves, there is always an item in that workqueue, so to drain or close it
+    /// waits for [`close`](Serving::close).
+    pub fn on(mut self, workqueue: &Workqueue) -> Self {
+        self.workqueue = Some(workqueue.clone());
+        self
+    }
+
+    /// What is called for the items that were queued for `name`. It may block in any way: the pool
+    /// notices and takes another item. `Ok`: the item is done. An error or a panic: it is tried
+    /// again, or given up.
+    ///
+    /// **It is called AT LEAST ONCE for each item**: see [`Item`].
+    ///
+    /// A function that never returns keeps its item for as long as the process lives: `cmwq dump
+    /// --stuck` shows it, and [the watchdog](cmwq::watchdog).
+    pub fn function(
+        mut self,
+        name: &str,
+        function: impl Fn(&Item) -> Result<(), Failure> + Send + Sync + 'static,
+    ) -> Self {
+        if let Err(error) = Address::unique(name, "") {
+            self.wrong.get_or_insert(error);
+        }
+        self.functions.insert(name.to_owned(), Box::new(function));
+        self
+    }
+
+    /// After how many deliveries an item is given up, that is, moved to the dead-letter subject
+    /// `cmwq.dead.QUEUE.FUNCTION.ID` with the reason in the header `Cmwq-Error`: at least 1, and 5
+    /// unless said otherwise. Deliveries to machines that died count, so an item that kills its
+    /// process is given up, too. An item for which this machine has no function counts as failed:
+    /// start new machines before programs that queue for new functions.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// How long an item waits before its second attempt; twice as long before each further one, up
+    /// to a minute. 500 ms unless said otherwise.
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = delay;
+        self
+    }
+
+    /// Begins to take items, and goes on when the broker was away. Waits for one answer of the
+    /// broker.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the name of a function, or none was given.
+    /// [`Local`](ErrorKind::Local): the workqueue could not be made, or is closed.
+    /// [`Unreachable`](ErrorKind::Unreachable): the broker does not answer.
+    pub fn start(self) -> Result<Serving, Error> {
+        let Self { queue, workqueue, functions, attempts, retry_after, wrong } = self;
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        if functions.is_empty() {
+            return Err(Error::invalid(format!(
+                "nobody can serve queue '{}' without a function: call `function` before `start`",
+                queue.name()
+            )));
+        }
+        let workqueue = match workqueue {
+            Some(workqueue) => workqueue,
+            None => local_workqueue(queue.name())?,
+        };
+        let plan = Plan { queue, workqueue, functions, attempts, retry_after };
+        Ok(Serving { machine: Machine::start(plan)? })
+    }
+}
+
+/// Names of workqueues are shorter than those of shared queues.
+fn local_workqueue(name: &str) -> Result<Workqueue, Error> {
+    let name = &name[..name.len().min(31)];
+    Workqueue::new(name).map_err(|error| {
+        let text = format!("the workqueue '{name}' could not be made on this machine: {error}");
+        Error::new(ErrorKind::Local, text).with(error)
+    })
+}
+
+impl Serving {
+    /// Takes no more items, and waits until those that run have finished. An item that comes in
+    /// this moment goes back to the broker.
+    pub fn close(self) {}
+
+    /// The workqueue on whose pool the items run.
+    #[must_use]
+    pub fn workqueue(&self) -> &Workqueue {
+        self.machine.workqueue()
+    }
+
+    /// What this machine has done so far.
+    #[must_use]
+    pub fn stats(&self) -> ServingStats {
+        let Counts { taken, taken_again, completed, failed, dead } = self.machine.counts();
+        let read = crate::machine::read;
+        ServingStats {
+            taken: read(taken),
+            taken_again: read(taken_again),
+            completed: read(completed),
+            failed: read(failed),
+            dead: read(dead),
+        }
+    }
+
+    /// It still takes items. `false`: its workqueue takes none, since the library was shut down.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.machine.is_serving()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.machine.close();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut functions: Vec<_> = self.functions.keys().collect();
+        functions.sort();
+        f.debug_struct("Server")
+            .field("queue", &self.queue.name())
+            .field("workqueue", &self.workqueue.as_ref().map(Workqueue::name))
+            .field("functions", &functions)
+            .field("attempts", &self.attempts)
+            .field("retry_after", &self.retry_after)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serving")
+            .field("workqueue", &self.workqueue().name())
+            .field("is_serving", &self.is_serving())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}

@@ -1,0 +1,85 @@
+//! Failures, panics, and dead letters.
+
+use std::time::Duration;
+
+use cmwq_nats::{Failure, Item};
+
+use crate::support::{broker_or_skip, eventually, queue, runs, text};
+
+#[test]
+fn a_failure_is_tried_again_and_then_given_up() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "failing");
+    let (note, seen) = runs();
+    let serving = queue
+        .serve()
+        .function("f", move |item: &Item| -> Result<(), Failure> {
+            note.text(format!("{} {}", text(item), item.attempt()));
+            match text(item).as_str() {
+                "heals" if item.attempt() == 3 => Ok(()),
+                "panics" => panic!("a panic\nof two lines"),
+                _ => Err(std::io::Error::other("no disk").into()),
+            }
+        })
+        .attempts(3)
+        .retry_after(Duration::from_millis(1))
+        .start()
+        .unwrap();
+    for payload in ["heals", "fails", "panics"] {
+        let _ = queue.queue("f", payload).unwrap();
+    }
+    queue.flush().unwrap();
+    let mut ran: Vec<String> = (0..9).map(|_| seen.next()).collect();
+    ran.sort();
+    let expected = ["fails", "heals", "panics"]
+        .iter()
+        .flat_map(|payload| (1..=3).map(move |attempt| format!("{payload} {attempt}")));
+    assert_eq!(ran, expected.collect::<Vec<_>>());
+    assert_eq!(seen.rest(), [""; 0]);
+    let stats = serving.stats();
+    assert_eq!((stats.completed, stats.failed, stats.dead), (1, 8, 2));
+    let mut letters = queue.dead_letters(10).unwrap();
+    letters.sort_by(|a, b| a.payload().cmp(b.payload()));
+    let told: Vec<_> =
+        letters.iter().map(|l| (l.function(), l.payload(), l.error(), l.attempts())).collect();
+    let panicked = "it panicked: a panic of two lines";
+    assert_eq!(told, [("f", &b"fails"[..], "no disk", 3), ("f", b"panics", panicked, 3)]);
+    assert_eq!(queue.backlog().unwrap().dead, 2);
+}
+
+/// Dead letters can be queued again, when what was wrong is mended, or dropped.
+#[test]
+fn dead_letters_are_queued_again_or_dropped() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "mended");
+    let broken = queue.serve().function("other", |_| Ok(())).attempts(1).start().unwrap();
+    for payload in ["a", "b"] {
+        let _ = queue.queue("f", payload).unwrap();
+    }
+    queue.flush().unwrap();
+    broken.close();
+    let letters = queue.dead_letters(10).unwrap();
+    assert_eq!(letters.len(), 2);
+    assert_eq!(letters[0].error(), "this machine has no function 'f'");
+    assert!(queue.dead_letters(1).unwrap().len() == 1);
+    let (note, seen) = runs();
+    let _mended = queue
+        .serve()
+        .function("f", move |item| {
+            note.text(format!("{} {}", text(item), item.attempt()));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let [a, b] = <[_; 2]>::try_from(letters).unwrap();
+    let id = a.id().to_owned();
+    a.queue_again().unwrap();
+    b.remove().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(seen.next(), "a 1");
+    assert!(!id.is_empty());
+    eventually("none is left", || queue.backlog().unwrap().dead == 0);
+    assert_eq!(seen.rest(), [""; 0]);
+}

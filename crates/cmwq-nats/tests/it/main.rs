@@ -1,0 +1,17 @@
+//! A queue that machines share, with a real broker: `nats-server`, which each test starts for
+//! itself on a free port. Where it is not installed, the tests say so and pass.
+
+#![allow(clippy::print_stderr, reason = "what was skipped, and counts that are no conditions")]
+
+mod backlog;
+mod cancelling;
+mod chaos;
+mod flushing;
+mod giving_up;
+mod keys;
+mod limits;
+mod restarting;
+mod settings;
+mod support;
+mod taking;
+mod timing;

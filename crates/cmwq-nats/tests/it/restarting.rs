@@ -1,0 +1,66 @@
+//! The broker goes away and comes back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cmwq_nats::ErrorKind;
+
+use crate::support::{broker_or_skip, eventually, text};
+
+/// Killed and started in the middle of queueing and of running: all that was accepted is run.
+#[test]
+fn a_broker_that_restarts_loses_nothing() {
+    const MANY: usize = 300;
+    let mut server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("restarted").dead_after(Duration::from_secs(1)).open().unwrap();
+    let ran = Arc::new(Mutex::new(HashMap::<String, u32>::new()));
+    let other = server.connect();
+    let machines = [&broker, &other].map(|broker| {
+        let (ran, queue) = (ran.clone(), broker.queue("restarted").open().unwrap());
+        let server = queue.serve().attempts(100).function("f", move |item| {
+            *ran.lock().unwrap().entry(text(item)).or_default() += 1;
+            Ok(())
+        });
+        server.start().unwrap()
+    });
+    let queueing = std::thread::spawn({
+        let queue = queue.clone();
+        move || {
+            for i in 0..MANY {
+                let _ = queue.queue("f", i.to_string()).unwrap();
+            }
+        }
+    });
+    for quarter in 1..=3 {
+        eventually("some have run", || ran.lock().unwrap().len() > MANY / 4 * quarter - 20);
+        server.kill();
+        server.run();
+    }
+    queueing.join().unwrap();
+    queue.flush().unwrap();
+    let ran = ran.lock().unwrap();
+    assert_eq!(ran.len(), MANY);
+    let runs: u32 = ran.values().sum();
+    eprintln!("{MANY} items, {} runs too many", runs - MANY as u32);
+    assert_eq!(queue.backlog().unwrap().dead, 0);
+    drop(machines);
+}
+
+#[test]
+fn who_queues_without_a_broker_is_told_when_patience_ends() {
+    let mut server = broker_or_skip!();
+    let impatient = cmwq_nats::Broker::builder(&server.address());
+    let broker = impatient.patience(Duration::from_millis(200)).connect().unwrap();
+    let queue = broker.queue("away").open().unwrap();
+    server.kill();
+    let error = queue.queue("f", "").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("may have been done"), "{error}");
+    server.run();
+    // The same handles go on.
+    let broker = server.connect();
+    let queue = broker.queue("away").open().unwrap();
+    let _ = queue.queue("f", "").unwrap();
+}

@@ -1,0 +1,146 @@
+//! The same service on several pools, under the same load: what each serves, refuses, and how long
+//! it takes.
+//!
+//! Every measurement has a server process of its own, on a fresh copy of the same database.
+//! Requests arrive at random (Poisson), the same ones at the same times for each pool, whether or
+//! not earlier ones were answered. A request's latency is from when it was due. The loads are parts
+//! of what the machine can do at most, which is found out first.
+
+mod load;
+mod server;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::picture;
+use crate::pool::Kind;
+use crate::store::{Name, Sqlite, Store as _, Stored};
+
+use load::{Load, Pictures, Sample};
+use server::Server;
+
+/// Pictures that are in the database before: numbers 0 to this. Clients store others.
+const STORED: u64 = 64;
+/// Clients that ask without a pause, to find out what can be served at most.
+const CLIENTS: usize = 16;
+
+/// Options of `bench`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The pools to compare, separated by commas.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "cmwq,blocking:4,blocking:16,blocking:64,blocking:512,rayon:2,rayon:16"
+    )]
+    pools: Vec<Kind>,
+    /// Loads, in per cent of what the machine can do at most.
+    #[arg(long, value_delimiter = ',', default_value = "50,80,120")]
+    loads: Vec<u32>,
+    /// Rounds; in each every pool has its turn, in another order.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// How long each measurement takes, in seconds.
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
+    /// Lets every call of the database take so much longer, in milliseconds.
+    #[arg(long, default_value_t = 0)]
+    slow_disk_ms: u64,
+    /// Requests per second that are 100 %, instead of finding out.
+    #[arg(long)]
+    most: Option<f64>,
+    /// Where to put the databases, which are removed afterwards [default: the directory for
+    /// temporary files].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Seed of the arrivals.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// A pool under a load, in one round.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    pool: Kind,
+    percent: u32,
+}
+
+/// Measures and prints a table in Markdown.
+///
+/// # Errors
+/// If a server does not start or does not answer.
+pub async fn run(options: &Options) -> anyhow::Result<()> {
+    let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = parent.join(format!("thumbs-bench-{}", std::process::id()));
+    std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let measured = measure(options, &folder).await;
+    std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    measured
+}
+
+async fn measure(options: &Options, folder: &Path) -> anyhow::Result<()> {
+    let circumstances = table::circumstances();
+    let pictures = Pictures::new()?;
+    let names = populate(folder, &pictures)?;
+    let most = match options.most {
+        Some(most) => most,
+        None => most_per_second(options, folder, &names, &pictures).await?,
+    };
+    let mut cells: Vec<Cell> = options
+        .loads
+        .iter()
+        .flat_map(|&percent| options.pools.iter().map(move |&pool| Cell { pool, percent }))
+        .collect();
+    let mut samples: Vec<(Cell, Sample)> = Vec::new();
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    for round in 1..=options.rounds {
+        random.shuffle(&mut cells);
+        for cell in &cells {
+            table::say(&format!("round {round}: {} at {} %", cell.pool, cell.percent));
+            let server = Server::start(cell.pool, folder, options.slow_disk_ms).await?;
+            let load = Load {
+                per_second: most * f64::from(cell.percent) / 100.0,
+                length: Duration::from_secs(options.seconds),
+                seed: options.seed + round as u64,
+            };
+            samples.push((*cell, load.run(&server, &names, &pictures).await?));
+            server.stop().await?;
+        }
+    }
+    table::print(options, &circumstances, most, &samples)
+}
+
+/// Makes the database of which every server gets a copy.
+fn populate(folder: &Path, pictures: &Pictures) -> anyhow::Result<Vec<Name>> {
+    let store = Sqlite::open(&server::template(folder))?;
+    let put = |number| {
+        let original = Vec::from(pictures.get(number));
+        let name = Name::of(&original);
+        store.put(&name, &Stored { thumbnail: picture::smaller(&original, 160)?, original })?;
+        Ok(name)
+    };
+    (0..STORED).map(put).collect()
+}
+
+/// What the better of two pools serves when clients ask without a pause.
+async fn most_per_second(
+    options: &Options,
+    folder: &Path,
+    names: &[Name],
+    pictures: &Arc<Pictures>,
+) -> anyhow::Result<f64> {
+    let mut most: f64 = 0.0;
+    for pool in [Kind::Cmwq, Kind::Blocking(16)] {
+        table::say(&format!("what can be served at most: {pool}"));
+        let server = Server::start(pool, folder, options.slow_disk_ms).await?;
+        let length = Duration::from_secs(options.seconds);
+        most = most.max(load::closed(&server, names, pictures, CLIENTS, length).await?);
+        server.stop().await?;
+    }
+    Ok(most)
+}

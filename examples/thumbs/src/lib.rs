@@ -1,0 +1,11 @@
+//! An HTTP service that stores pictures in a database and makes them smaller, on cmwq.
+//!
+//! Start reading at [`service`]: what a request does. [`store`] is where pictures are kept,
+//! [`pool`] where the work is done, [`bench`] what compares pools.
+
+pub mod bench;
+pub mod picture;
+pub mod pool;
+pub mod queues;
+pub mod service;
+pub mod store;

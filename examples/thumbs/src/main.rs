@@ -1,0 +1,95 @@
+//! The command: `thumbs` serves, `thumbs bench` compares pools.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use thumbs::bench;
+use thumbs::pool::{Kind, Pool};
+use thumbs::service::Service;
+use thumbs::store::{self, Slow};
+use tokio::net::TcpListener;
+
+/// Stores pictures and makes them smaller, over HTTP.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The same service on other pools, under load: throughput, refusals and latency.
+    Bench(bench::Options),
+}
+
+#[derive(Args, Debug)]
+struct Serve {
+    /// Where to listen; port 0 is any that is free.
+    #[arg(long, env = "THUMBS_LISTEN", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// A PostgreSQL server to keep pictures in, as postgres://USER@HOST/NAME [default: SQLite].
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+    /// The file of SQLite.
+    #[arg(long, env = "THUMBS_FILE", default_value = "thumbs.db")]
+    file: PathBuf,
+    /// How many requests may wait; more are answered with 429.
+    #[arg(long, env = "THUMBS_PLACES", default_value_t = 64)]
+    places: u32,
+    /// Where the work is done: cmwq, blocking:THREADS or rayon:THREADS.
+    #[arg(long, default_value_t = Kind::Cmwq)]
+    pool: Kind,
+    /// Lets every call of the database take so much longer, to see what a slow disk does.
+    #[arg(long, default_value_t = 0)]
+    slow_disk_ms: u64,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Cli { command, serve } = Cli::parse();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Kind::Blocking(threads) = serve.pool {
+        runtime.max_blocking_threads(threads);
+    }
+    let runtime = runtime.enable_all().build().context("starting a runtime")?;
+    match command {
+        Some(Command::Bench(options)) => runtime.block_on(bench::run(&options)),
+        None => runtime.block_on(run(serve)),
+    }
+}
+
+async fn run(serve: Serve) -> anyhow::Result<()> {
+    let mut store = store::open(serve.database_url.as_deref(), &serve.file)?;
+    if serve.slow_disk_ms > 0 {
+        store = Arc::new(Slow::new(store, Duration::from_millis(serve.slow_disk_ms)));
+    }
+    let pool = Pool::new(serve.pool, serve.places)?;
+    let service = Service::new(pool.clone(), store);
+    let listener = TcpListener::bind(serve.listen)
+        .await
+        .with_context(|| format!("listening on {}; choose another by --listen", serve.listen))?;
+    // The first line is what programs wait for.
+    writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
+    axum::serve(listener, service.router()).with_graceful_shutdown(interrupted()).await?;
+    pool.close().await;
+    Ok(())
+}
+
+/// Ready when the process is asked to end.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
+}

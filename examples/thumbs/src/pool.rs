@@ -1,0 +1,172 @@
+//! Where the work is done: a managed queue, or, to compare with, other pools of a given size.
+//!
+//! All have so many places for jobs that have not begun, and refuse more.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use cmwq::Workqueue;
+use cmwq_tokio::{Permit, Spawner};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How many jobs may be begun and not ended: as many connections to a database are used at most.
+const MAX_ACTIVE: u32 = 32;
+
+/// Which pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A managed queue, without a number of threads.
+    Cmwq,
+    /// tokio's `spawn_blocking` with so many threads.
+    Blocking(usize),
+    /// rayon with so many threads.
+    Rayon(usize),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cmwq => f.write_str("cmwq"),
+            Self::Blocking(size) => write!(f, "blocking:{size}"),
+            Self::Rayon(size) => write!(f, "rayon:{size}"),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let Some((name, size)) = text.split_once(':') else {
+            return match text {
+                "cmwq" => Ok(Self::Cmwq),
+                _ => bail!("a pool is cmwq, blocking:THREADS or rayon:THREADS"),
+            };
+        };
+        let size = size.parse().ok().filter(|&size| size > 0).context("a number of threads")?;
+        match name {
+            "blocking" => Ok(Self::Blocking(size)),
+            "rayon" => Ok(Self::Rayon(size)),
+            _ => bail!("a pool is cmwq, blocking:THREADS or rayon:THREADS"),
+        }
+    }
+}
+
+/// A pool.
+#[derive(Clone, Debug)]
+pub enum Pool {
+    /// See [`Kind::Cmwq`].
+    Cmwq(Spawner),
+    /// The runtime's `spawn_blocking`, whose threads the runtime was built with; and the places.
+    Blocking(Arc<Semaphore>),
+    /// See [`Kind::Rayon`]; and the places.
+    Rayon(Arc<rayon::ThreadPool>, Arc<Semaphore>),
+}
+
+/// A place for one job.
+#[derive(Debug)]
+pub enum Place {
+    /// On the queue.
+    Cmwq(Permit),
+    /// Beside `spawn_blocking`.
+    Blocking(OwnedSemaphorePermit),
+    /// Beside rayon.
+    Rayon(Arc<rayon::ThreadPool>, OwnedSemaphorePermit),
+}
+
+/// A job was lost: it panicked, or its pool was closed.
+#[derive(Debug)]
+pub struct Lost;
+
+impl Pool {
+    /// Makes one, with so many places. The threads of `spawn_blocking` are the runtime's affair.
+    ///
+    /// # Errors
+    /// If threads cannot be had.
+    pub fn new(kind: Kind, places: u32) -> anyhow::Result<Self> {
+        let semaphore = || Arc::new(Semaphore::new(places as usize));
+        Ok(match kind {
+            Kind::Cmwq => {
+                let queue = Workqueue::builder("pictures").max_queued(places).sample_times(1);
+                Self::Cmwq(Spawner::new(queue.max_active(MAX_ACTIVE).build()?))
+            }
+            Kind::Blocking(_) => Self::Blocking(semaphore()),
+            Kind::Rayon(size) => {
+                let threads = rayon::ThreadPoolBuilder::new().num_threads(size).build()?;
+                Self::Rayon(Arc::new(threads), semaphore())
+            }
+        })
+    }
+
+    /// A place for a job, if there is one.
+    #[must_use]
+    pub fn try_reserve(&self) -> Option<Place> {
+        match self {
+            Self::Cmwq(spawner) => spawner.try_reserve().ok().map(Place::Cmwq),
+            Self::Blocking(places) => {
+                Arc::clone(places).try_acquire_owned().ok().map(Place::Blocking)
+            }
+            Self::Rayon(threads, places) => {
+                let place = Arc::clone(places).try_acquire_owned().ok()?;
+                Some(Place::Rayon(Arc::clone(threads), place))
+            }
+        }
+    }
+
+    /// Takes nothing more, and waits for what was taken.
+    pub async fn close(&self) {
+        if let Self::Cmwq(spawner) = self {
+            spawner.close().await;
+        }
+    }
+}
+
+impl Place {
+    /// Runs a job that may block and compute. If the future is dropped, as a server's is when its
+    /// client goes away, cmwq takes a job back that has not begun; tokio's `spawn_blocking` and
+    /// rayon run it for nobody.
+    ///
+    /// # Errors
+    /// If the job panicked.
+    pub async fn run<T: Send + 'static>(
+        self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Lost> {
+        match self {
+            Self::Cmwq(place) => place.spawn_blocking(job).abort_on_drop().await.map_err(|_| Lost),
+            Self::Blocking(place) => {
+                let begun = move || {
+                    drop(place);
+                    job()
+                };
+                tokio::task::spawn_blocking(begun).await.map_err(|_| Lost)
+            }
+            Self::Rayon(threads, place) => {
+                let (done, value) = tokio::sync::oneshot::channel();
+                threads.spawn(move || {
+                    drop(place);
+                    // Nobody may wait any more.
+                    let _ = done.send(job());
+                });
+                value.await.map_err(|_| Lost)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_written_as_they_are_read() {
+        for text in ["cmwq", "blocking:4", "rayon:16"] {
+            assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
+        }
+        for text in ["", "tokio", "blocking", "blocking:0", "rayon:x", "other:3"] {
+            assert!(text.parse::<Kind>().is_err(), "{text}");
+        }
+    }
+}

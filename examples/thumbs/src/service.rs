@@ -1,0 +1,223 @@
+//! What requests do.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /pictures`, a JPEG or PNG | 201, `{"name", "picture", "thumbnail"}` |
+//! | `GET /pictures/NAME` | the picture as it came |
+//! | `GET /pictures/NAME?side=300` | a JPEG of at most 300 pixels a side, made now |
+//! | `GET /pictures/NAME/thumbnail` | the small picture that was stored with it |
+//! | `GET /`, `GET /queues` | what the queue does, as a page and as JSON |
+//! | `GET /health` | 200 |
+//!
+//! 429 says that the queue is full, before the body was read; 503 that the database does not
+//! answer; 404 that there is no such picture; 400 that it is none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+
+use crate::picture::{NoPicture, smaller};
+use crate::pool::{Lost, Place, Pool};
+use crate::queues;
+use crate::store::{Name, Store, Stored, Unavailable};
+
+/// Longest side of a thumbnail, in pixels.
+const THUMBNAIL: u32 = 160;
+/// Longest side that can be asked for.
+const LONGEST: u32 = 4000;
+/// The largest body, in bytes.
+const LARGEST: usize = 20 << 20;
+/// How long a client may take to send its body, while it has a place on the queue.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The service: a pool, a store, and a counter. Clones are the same service.
+#[derive(Clone, Debug)]
+pub struct Service(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool,
+    store: Arc<dyn Store>,
+    refused: AtomicU64,
+}
+
+impl Service {
+    /// A service that works in this pool and keeps its pictures there.
+    #[must_use]
+    pub fn new(pool: Pool, store: Arc<dyn Store>) -> Self {
+        Self(Arc::new(Inner { pool, store, refused: AtomicU64::new(0) }))
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// How many requests were refused for want of a place.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// What answers requests.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/", get(queues::page))
+            .route("/queues", get(queues::json))
+            .route("/health", get(|| async {}))
+            .route("/pictures", post(store))
+            .route("/pictures/{name}", get(picture))
+            .route("/pictures/{name}/thumbnail", get(thumbnail))
+            .with_state(self.clone())
+    }
+
+    fn reserve(&self) -> Result<Place, Failure> {
+        self.0.pool.try_reserve().ok_or_else(|| {
+            self.0.refused.fetch_add(1, Ordering::Relaxed);
+            Failure::Full
+        })
+    }
+}
+
+/// Why there is no picture in the answer.
+enum Failure {
+    Full,
+    Body(axum::Error),
+    SlowBody,
+    NoPicture(NoPicture),
+    NotFound,
+    Unavailable(Unavailable),
+    Lost,
+}
+
+impl From<NoPicture> for Failure {
+    fn from(error: NoPicture) -> Self {
+        Self::NoPicture(error)
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(error: Unavailable) -> Self {
+        Self::Unavailable(error)
+    }
+}
+
+impl From<Lost> for Failure {
+    fn from(Lost: Lost) -> Self {
+        Self::Lost
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let later = [(header::RETRY_AFTER, "1")];
+        match self {
+            Self::Full => {
+                (StatusCode::TOO_MANY_REQUESTS, later, "there is too much to do; try again\n")
+                    .into_response()
+            }
+            Self::Unavailable(error) => {
+                (StatusCode::SERVICE_UNAVAILABLE, later, format!("{error}\n")).into_response()
+            }
+            Self::Body(error) => {
+                (StatusCode::BAD_REQUEST, format!("at most {LARGEST} bytes: {error}\n"))
+                    .into_response()
+            }
+            Self::SlowBody => {
+                (StatusCode::REQUEST_TIMEOUT, "the picture did not come in time\n").into_response()
+            }
+            Self::NoPicture(error) => {
+                (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+            }
+            Self::NotFound => (StatusCode::NOT_FOUND, "there is no such picture\n").into_response(),
+            Self::Lost => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "this should not happen\n").into_response()
+            }
+        }
+    }
+}
+
+/// What is answered to a picture that was stored.
+#[derive(Debug, Serialize)]
+struct Answer {
+    name: String,
+    picture: String,
+    thumbnail: String,
+}
+
+async fn store(State(service): State<Service>, body: Body) -> Result<Response, Failure> {
+    // First a place, then the body: who is refused has cost nothing.
+    let place = service.reserve()?;
+    let body = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, LARGEST));
+    let original = body.await.map_err(|_| Failure::SlowBody)?.map_err(Failure::Body)?;
+    // Computes, then waits for the disk: nobody has to tell the one from the other.
+    let job = move || {
+        let name = Name::of(&original);
+        let thumbnail = smaller(&original, THUMBNAIL)?;
+        service.0.store.put(&name, &Stored { original: original.into(), thumbnail })?;
+        Ok::<_, Failure>(name)
+    };
+    let name = place.run(job).await??;
+    let picture = format!("/pictures/{}", name.as_str());
+    let answer = Answer {
+        name: name.as_str().to_owned(),
+        thumbnail: format!("{picture}/thumbnail"),
+        picture,
+    };
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    side: Option<u32>,
+}
+
+async fn picture(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+    Query(Wanted { side }): Query<Wanted>,
+) -> Result<Response, Failure> {
+    let name = Name::parse(&name).ok_or(Failure::NotFound)?;
+    let place = service.reserve()?;
+    let job = move || {
+        let original = service.0.store.original(&name)?.ok_or(Failure::NotFound)?;
+        let Some(side) = side else { return Ok((kind_of(&original), original)) };
+        Ok::<_, Failure>(("image/jpeg", smaller(&original, side.clamp(1, LONGEST))?))
+    };
+    Ok(bytes_of(place.run(job).await??))
+}
+
+async fn thumbnail(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let name = Name::parse(&name).ok_or(Failure::NotFound)?;
+    let place = service.reserve()?;
+    let job = move || {
+        let thumbnail = service.0.store.thumbnail(&name)?.ok_or(Failure::NotFound)?;
+        Ok::<_, Failure>(("image/jpeg", thumbnail))
+    };
+    Ok(bytes_of(place.run(job).await??))
+}
+
+fn kind_of(picture: &[u8]) -> &'static str {
+    if picture.starts_with(b"\x89PNG") { "image/png" } else { "image/jpeg" }
+}
+
+fn bytes_of((kind, bytes): (&'static str, Vec<u8>)) -> Response {
+    // The name is that of the content, so it never changes.
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+    ];
+    (headers, Bytes::from(bytes)).into_response()
+}

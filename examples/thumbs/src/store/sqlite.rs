@@ -1,0 +1,87 @@
+//! SQLite, which is part of this program: a file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::connections::Connections;
+use super::{Name, Store, Stored, Unavailable};
+
+const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS pictures (
+    name TEXT PRIMARY KEY, original BLOB NOT NULL, thumbnail BLOB NOT NULL) WITHOUT ROWID";
+
+/// A database in a file. One connection writes, as SQLite has it anyway, and waits for the disk
+/// each time; as many read as calls are made.
+pub struct Sqlite {
+    file: PathBuf,
+    writer: Mutex<Connection>,
+    readers: Connections<Connection>,
+}
+
+impl Sqlite {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub fn open(file: &Path) -> anyhow::Result<Self> {
+        let writer = connect(file).with_context(|| format!("opening {}", file.display()))?;
+        writer.execute(SCHEMA, ()).with_context(|| format!("using {}", file.display()))?;
+        Ok(Self { file: file.to_owned(), writer: Mutex::new(writer), readers: Connections::new() })
+    }
+
+    fn read(&self, column: &str, name: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
+        let reader = match self.readers.take() {
+            Some(reader) => reader,
+            None => connect(&self.file).map_err(unavailable)?,
+        };
+        let bytes = reader
+            .prepare_cached(&format!("SELECT {column} FROM pictures WHERE name = ?1"))
+            .and_then(|mut select| select.query_row([name.as_str()], |row| row.get(0)).optional())
+            .map_err(unavailable)?;
+        self.readers.give(reader);
+        Ok(bytes)
+    }
+}
+
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(file)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // What was answered with "stored" is on the disk.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+fn unavailable(error: rusqlite::Error) -> Unavailable {
+    Unavailable(error.to_string())
+}
+
+impl Store for Sqlite {
+    fn put(&self, name: &Name, stored: &Stored) -> Result<(), Unavailable> {
+        let Stored { original, thumbnail } = stored;
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer
+            .prepare_cached("INSERT OR IGNORE INTO pictures VALUES (?1, ?2, ?3)")
+            .and_then(|mut insert| insert.execute(params![name.as_str(), original, thumbnail]))
+            .map(drop)
+            .map_err(unavailable)
+    }
+
+    fn original(&self, name: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
+        self.read("original", name)
+    }
+
+    fn thumbnail(&self, name: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
+        self.read("thumbnail", name)
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").field("file", &self.file).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! A service on a port of its own, its clients, and stores that can be held up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::http::{Request, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use tempfile::TempDir;
+use thumbs::picture;
+use thumbs::pool::{Kind, Pool};
+use thumbs::service::Service;
+use thumbs::store::{Name, Sqlite, Store, Stored, Unavailable};
+
+/// How long anything may take before a test gives up. Only failing tests ever wait that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An answer: its status and its body.
+pub(crate) type Answer = (StatusCode, Bytes);
+
+/// A client that keeps connections.
+#[derive(Clone)]
+pub(crate) struct Client {
+    client: HttpClient<HttpConnector, Full<Bytes>>,
+    pub(crate) address: String,
+}
+
+impl Client {
+    pub(crate) fn new(address: String) -> Self {
+        Self { client: HttpClient::builder(TokioExecutor::new()).build_http(), address }
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .body(Full::new(body.into()))
+            .unwrap();
+        let answer = async {
+            let answer = self.client.request(request).await.unwrap();
+            let status = answer.status();
+            (status, answer.into_body().collect().await.unwrap().to_bytes())
+        };
+        tokio::time::timeout(PATIENCE, answer).await.expect("no answer came")
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, Vec::new()).await
+    }
+
+    pub(crate) async fn post(&self, picture: Vec<u8>) -> Answer {
+        self.ask("POST", "/pictures", picture).await
+    }
+
+    /// What the queue does, when it has come to that: answers overtake the ends of their items.
+    pub(crate) async fn queue_when(&self, condition: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            let (_, body) = self.get("/queues").await;
+            let queue = serde_json::from_slice(&body).unwrap();
+            if condition(&queue) {
+                return queue;
+            }
+            assert!(start.elapsed() < PATIENCE, "it never came to that: {queue}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Stores a picture; its address.
+    pub(crate) async fn store(&self, picture: Vec<u8>) -> String {
+        let (status, body) = self.post(picture).await;
+        assert_eq!(status, StatusCode::CREATED, "{}", String::from_utf8_lossy(&body));
+        let answer: Value = serde_json::from_slice(&body).unwrap();
+        answer["picture"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Serves on a port of its own, for as long as the test's runtime is there.
+pub(crate) async fn serve(pool: Pool, store: Arc<dyn Store>) -> Client {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let router = Service::new(pool, store).router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Client::new(address)
+}
+
+/// Serves from a file, on a managed queue with so many places.
+pub(crate) async fn serve_file(places: u32) -> (Client, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&folder.path().join("thumbs.db")).unwrap();
+    let pool = Pool::new(Kind::Cmwq, places).unwrap();
+    (serve(pool, Arc::new(store)).await, folder)
+}
+
+/// A small picture; another one for each seed.
+pub(crate) fn picture(seed: u64) -> Vec<u8> {
+    picture::synthetic(200, 100, seed).unwrap()
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "this never came about: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A store of nothing, in which every call waits until so many calls have come.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    until: Mutex<usize>,
+    has_come: Condvar,
+    calls: AtomicUsize,
+}
+
+impl Waiting {
+    /// Every call waits until `until` have come, or [`open`](Self::open) was called.
+    pub(crate) fn new(until: usize) -> Arc<Self> {
+        let (has_come, calls) = (Condvar::new(), AtomicUsize::new(0));
+        Arc::new(Self { until: Mutex::new(until), has_come, calls })
+    }
+
+    /// How many calls have come.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn open(&self) {
+        *self.until.lock().unwrap() = 0;
+        self.has_come.notify_all();
+    }
+
+    fn wait(&self) {
+        let until = self.until.lock().unwrap();
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.has_come.notify_all();
+        let waits = |until: &mut usize| self.calls() < *until;
+        let waited = self.has_come.wait_timeout_while(until, PATIENCE, waits).unwrap();
+        assert!(!waited.1.timed_out(), "the others never came");
+    }
+}
+
+impl Store for Waiting {
+    fn put(&self, _: &Name, _: &Stored) -> Result<(), Unavailable> {
+        self.wait();
+        Ok(())
+    }
+
+    fn original(&self, _: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
+        self.wait();
+        Ok(None)
+    }
+
+    fn thumbnail(&self, _: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
+        self.wait();
+        Ok(None)
+    }
+}
