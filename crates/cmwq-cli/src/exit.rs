@@ -16,6 +16,15 @@ pub(crate) const OUTPUT_CLOSED: u8 = 141;
 /// Wrong usage, where clap cannot know it.
 pub(crate) const USAGE: u8 = 2;
 
+/// Some command of `cmwq run` failed: what xargs says.
+pub(crate) const SOME_FAILED: u8 = 123;
+
+/// A command exited with 255, which asks for an end: what xargs says.
+pub(crate) const SAID_STOP: u8 = 124;
+
+/// A command was ended by a signal: what xargs says.
+pub(crate) const SIGNALLED: u8 = 125;
+
 /// What shells report for a program that is there and cannot be started.
 pub(crate) const NOT_STARTED: u8 = 126;
 

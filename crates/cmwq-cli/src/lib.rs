@@ -4,6 +4,7 @@
 //! one variant of [`Verb`] and one line in [`main`]. What verbs share lies in [`exit`],
 //! [`message`], [`picture`] and [`look`].
 
+mod descriptors;
 mod doctor;
 mod dump;
 mod exit;
@@ -20,6 +21,7 @@ mod output;
 mod paint;
 mod picture;
 mod ps;
+mod run;
 mod scenario;
 mod set;
 mod sim;
@@ -56,6 +58,7 @@ enum Verb {
     Dump(dump::Args),
     Monitor(monitor::Args),
     Ps(ps::Args),
+    Run(run::Args),
     Sum(sum::Args),
     Scenario(scenario::Args),
     Set(set::Args),
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         Verb::Dump(args) => dump::run(&args),
         Verb::Monitor(args) => monitor::run(&args),
         Verb::Ps(args) => ps::run(&args),
+        Verb::Run(args) => run::run(&args),
         Verb::Sum(args) => sum::run(&args),
         Verb::Scenario(args) => scenario::run(&args),
         Verb::Set(args) => set::run(&args),

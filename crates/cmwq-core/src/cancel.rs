@@ -27,6 +27,7 @@ impl PoolState {
     /// # Safety
     /// `item` must be valid.
     pub unsafe fn try_grab(&mut self, item: NonNull<WorkItem>) -> Grab {
+        self.assert_caught_up();
         // SAFETY: the caller promises validity.
         let item_ref = unsafe { item.as_ref() };
         let word = item_ref.word();

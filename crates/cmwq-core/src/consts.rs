@@ -40,3 +40,6 @@ pub const WAITS_FIRST_NS: u64 = 200_000;
 /// After so many such items in a row a managed pool starts others although enough workers run. Not
 /// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;
+/// After so many claims in a row during which nothing was called back a worker begins to take items
+/// along; the next batches are longer. Not the kernel's.
+pub const CALM_CLAIMS: u8 = 4;

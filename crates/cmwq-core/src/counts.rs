@@ -38,12 +38,20 @@ impl PwqCounts {
 
     #[inline]
     pub(crate) fn count_started(&self) {
-        add_one(&self.started);
+        add(&self.started, 1);
     }
 
     #[inline]
     pub(crate) fn count_completed(&self) {
-        add_one(&self.completed);
+        add(&self.completed, 1);
+    }
+
+    /// So many more were started, and so many more have completed.
+    #[inline]
+    pub(crate) fn count_batch(&self, count: u32) {
+        for total in [&self.started, &self.completed] {
+            add(total, count.into());
+        }
     }
 
     #[inline]
@@ -54,8 +62,8 @@ impl PwqCounts {
 
 /// There is one writer at a time.
 #[inline]
-fn add_one(count: &RoughTotal) {
-    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+fn add(count: &RoughTotal, more: u64) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 /// Where a pwq's counters are: in memory of its own, or in a place that it was given.

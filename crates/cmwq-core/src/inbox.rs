@@ -76,7 +76,7 @@ impl Inbox {
         let mut newest = self.newest.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller owns the item, hence its link.
-            unsafe { ListHead::set_transit(node, newest, pwq.0) };
+            unsafe { ListHead::set_transit(node, newest, Tag::new(pwq, None).0) };
             // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
             // queuer did before are visible to who takes the item. In the total order for the load
             // below.
@@ -130,18 +130,19 @@ impl Inbox {
         // ORDERING: no pairing: a rough count.
         self.depth.store(0, Ordering::Relaxed);
         // ORDERING: Acquire pairs with the Release of `push`.
-        let mut node = self.newest.swap(ptr::null_mut(), acquire("inbox_take"));
-        let mut oldest = ptr::null_mut();
+        let last = self.newest.swap(ptr::null_mut(), acquire("inbox_take"));
+        let (mut node, mut next, mut len) = (last, ptr::null_mut(), 0);
         while !node.is_null() {
             // SAFETY: pushed nodes are alive and ours now; their links are in transit form.
             unsafe {
                 let older = ListHead::transit_next(node);
-                ListHead::set_transit_next(node, oldest);
-                oldest = node;
+                ListHead::set_transit_next(node, next);
+                next = node;
                 node = older;
+                len += 1;
             }
         }
-        Transit { next: oldest }
+        Transit { next, last, len }
     }
 }
 
@@ -164,6 +165,112 @@ impl fmt::Debug for Inbox {
 #[derive(Debug)]
 pub struct Transit {
     next: *mut ListHead,
+    /// The youngest, if there is any.
+    last: *mut ListHead,
+    len: u32,
+}
+
+// SAFETY: its nodes are pending, and theirs whose it is: one at a time.
+unsafe impl Send for Transit {}
+// SAFETY: as above; `&Transit` offers reads only.
+unsafe impl Sync for Transit {}
+
+impl Transit {
+    /// No items.
+    pub(crate) const fn empty() -> Self {
+        Self { next: ptr::null_mut(), last: ptr::null_mut(), len: 0 }
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.next.is_null()
+    }
+
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The oldest item.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Tag, NonNull<WorkItem>)> {
+        let node = NonNull::new(self.next)?;
+        // SAFETY: a node of the batch, alive and ours.
+        unsafe { Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node))) }
+    }
+
+    /// Takes the oldest item, which leaves as an unlinked one.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(Tag, NonNull<WorkItem>)> {
+        let first = self.first()?;
+        let node = self.next;
+        self.len -= 1;
+        // SAFETY: a node of the batch, alive and ours.
+        unsafe {
+            self.next = ListHead::transit_next(node);
+            ListHead::end_transit(node);
+        }
+        Some(first)
+    }
+
+    /// Puts younger items behind these.
+    #[inline]
+    pub(crate) fn append(&mut self, younger: Self) {
+        if self.is_empty() {
+            *self = younger;
+        } else if !younger.is_empty() {
+            // SAFETY: a node of the batch, alive and ours.
+            unsafe { ListHead::set_transit_next(self.last, younger.next) };
+            self.last = younger.last;
+            self.len += younger.len;
+        }
+    }
+
+    /// Puts an older item before these.
+    ///
+    /// # Safety
+    /// The caller must own the item's `PENDING`, and its word must name the pool, as for
+    /// [`Inbox::push`].
+    pub(crate) unsafe fn push_front(&mut self, item: NonNull<WorkItem>, tag: Tag) {
+        let node = WorkItem::node(item).as_ptr();
+        // SAFETY: the caller owns the item, hence its link.
+        unsafe { ListHead::set_transit(node, self.next, tag.0) };
+        if self.is_empty() {
+            self.last = node;
+        }
+        self.next = node;
+        self.len += 1;
+    }
+
+    /// All of them, oldest first.
+    #[cfg(feature = "explore")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> + '_ {
+        let mut at = self.next;
+        core::iter::from_fn(move || {
+            let node = NonNull::new(at)?;
+            // SAFETY: nodes of the batch, alive and ours.
+            unsafe {
+                at = ListHead::transit_next(at);
+                Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node)))
+            }
+        })
+    }
+
+    /// Gives a colour to those that came by `pwq` and have none; how many.
+    pub(crate) fn color(&mut self, pwq: PwqId, color: u8) -> u32 {
+        let (mut node, mut count) = (self.next, 0);
+        while !node.is_null() {
+            // SAFETY: nodes of the batch, alive and ours.
+            unsafe {
+                let next = ListHead::transit_next(node);
+                if ListHead::transit_number(node) == Tag::new(pwq, None).0 {
+                    ListHead::set_transit(node, next, Tag::new(pwq, Some(color)).0);
+                    count += 1;
+                }
+                node = next;
+            }
+        }
+        count
+    }
 }
 
 impl Iterator for Transit {
@@ -171,12 +278,34 @@ impl Iterator for Transit {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let node = NonNull::new(self.next)?;
-        // SAFETY: a node of the batch, alive and ours; it leaves as an unlinked node of an item.
-        unsafe {
-            self.next = ListHead::transit_next(node.as_ptr());
-            let pwq = ListHead::end_transit(node.as_ptr());
-            Some((PwqId(pwq), WorkItem::of_node(node)))
-        }
+        self.pop().map(|(tag, item)| (tag.pwq(), item))
+    }
+}
+
+/// What the link of an item in transit says of it: by which pwq it comes, and its colour, if it is
+/// counted among those in flight there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(usize);
+
+impl Tag {
+    const COLOR_SHIFT: u32 = 32;
+
+    #[inline]
+    pub(crate) const fn new(pwq: PwqId, color: Option<u8>) -> Self {
+        let color = match color {
+            Some(color) => color as usize + 1,
+            None => 0,
+        };
+        Self(pwq.0 as usize | color << Self::COLOR_SHIFT)
+    }
+
+    #[inline]
+    pub(crate) const fn pwq(self) -> PwqId {
+        PwqId(self.0 as u32)
+    }
+
+    #[inline]
+    pub(crate) const fn color(self) -> Option<u8> {
+        ((self.0 >> Self::COLOR_SHIFT) as u8).checked_sub(1)
     }
 }

@@ -28,6 +28,7 @@ extern crate alloc;
 extern crate std;
 
 mod barrier;
+mod batch;
 mod bh;
 mod cancel;
 pub mod consts;
@@ -58,6 +59,7 @@ mod models;
 mod tests;
 
 pub use barrier::FlushTarget;
+pub use batch::{BATCH_MAX, Batch};
 pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
 pub use cancel::Grab;
 pub use counts::PwqCounts;

@@ -35,9 +35,9 @@ impl ListHead {
 /// Callers own the node.
 impl ListHead {
     #[inline]
-    pub(crate) unsafe fn set_transit(node: *mut Self, next: *mut Self, number: u32) {
+    pub(crate) unsafe fn set_transit(node: *mut Self, next: *mut Self, number: usize) {
         // SAFETY: the caller owns `node`.
-        unsafe { *node = Self { next, prev: ptr::without_provenance_mut(number as usize) } };
+        unsafe { *node = Self { next, prev: ptr::without_provenance_mut(number) } };
     }
 
     #[inline]
@@ -52,15 +52,17 @@ impl ListHead {
         unsafe { (*node).next }
     }
 
-    /// Makes the node an unlinked one again and returns its number.
     #[inline]
-    pub(crate) unsafe fn end_transit(node: *mut Self) -> u32 {
+    pub(crate) unsafe fn transit_number(node: *mut Self) -> usize {
         // SAFETY: the caller owns `node`.
-        unsafe {
-            let number = (*node).prev.addr() as u32;
-            *node = Self::unlinked();
-            number
-        }
+        unsafe { (*node).prev.addr() }
+    }
+
+    /// Makes the node an unlinked one again.
+    #[inline]
+    pub(crate) unsafe fn end_transit(node: *mut Self) {
+        // SAFETY: the caller owns `node`.
+        unsafe { *node = Self::unlinked() };
     }
 }
 

@@ -5,7 +5,8 @@
 //! --release`
 //!
 //! `word` has the promises of the work word by themselves, `pool` those of queueing through a
-//! pool's lock, `inbox` those of the way around it, `disabling` those of cancelling with waiting,
+//! pool's lock, `inbox` those of the way around it, `batch` those of items begun without it,
+//! `disabling` those of cancelling with waiting,
 //! `limit` those of a node's slots. `mutation` takes each ordering away in turn and expects some
 //! model to notice.
 //!
@@ -13,6 +14,7 @@
 //! visible. What the owner of `PENDING` alone may touch (the item's link is such a thing) is an
 //! [`Owned`]: loom reports unordered use.
 
+mod batch;
 mod disabling;
 mod inbox;
 mod limit;

@@ -26,6 +26,7 @@ use alloc::vec::Vec;
 use crate::consts::{BUSY_WORKER_HASH_SIZE, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS};
 use crate::counts::PwqCounts;
 use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
+use crate::inbox::Transit;
 use crate::list::List;
 use crate::policy;
 use crate::pwq::{Pwq, PwqConfig, PwqStats, PwqWaiting};
@@ -34,6 +35,7 @@ use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
 mod activations;
+mod batch;
 mod closing;
 mod events;
 mod footprint;
@@ -55,6 +57,7 @@ mod waiting;
 mod watching;
 
 use activations::Activations;
+use batch::Out;
 use closing::Closing;
 
 pub use activations::Activation;
@@ -154,6 +157,9 @@ pub struct PoolConfig {
     /// Workers that block need not come back to the pool's own CPUs, see
     /// [`PoolState::is_unbound`].
     pub unbinds: bool,
+    /// Its workers may take several items along, see [`Claim::more`](crate::Claim), after so many
+    /// claims in a row during which nothing was called back. Only where one may run at a time.
+    pub batches: Option<u8>,
 }
 
 impl PoolConfig {
@@ -168,6 +174,7 @@ impl PoolConfig {
             create_cooldown: CREATE_COOLDOWN_NS,
             bh: false,
             unbinds: false,
+            batches: None,
         }
     }
 }
@@ -177,6 +184,12 @@ impl PoolConfig {
 pub struct PoolState {
     config: PoolConfig,
     worklist: List,
+    /// Taken out of the inbox, younger than the worklist. See `batch`.
+    arrived: Transit,
+    /// The batch that is out.
+    out: Option<Out>,
+    /// Claims since a batch was called back.
+    calm_claims: u8,
     nr_running: u32,
     nr_workers: u32,
     /// Workers that were told to leave and have not left yet: nobody to count on, and not busy
@@ -222,6 +235,9 @@ impl PoolState {
         Self {
             config,
             worklist: List::new(),
+            arrived: Transit::empty(),
+            out: None,
+            calm_claims: 0,
             nr_running: 0,
             nr_workers: 0,
             nr_dying: 0,
@@ -279,11 +295,11 @@ impl PoolState {
         self.nr_idle
     }
 
-    /// Whether an item waits for a worker.
+    /// Whether an item waits for a worker. While a batch is out: for all that is known.
     #[inline]
     #[must_use]
     pub fn work_waits(&self) -> bool {
-        !self.worklist.is_empty()
+        !self.worklist.is_empty() || !self.arrived.is_empty() || self.is_behind()
     }
 
     /// Whether an item waits that a CPU could run: a worker ought to be woken.
@@ -361,6 +377,7 @@ impl PoolState {
     /// and while its rescuer visits.
     #[must_use]
     pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
+        self.assert_caught_up();
         let p = self.pwqs.get(pwq.0)?;
         let is_visited = p.rescue.as_ref().is_some_and(RescueState::is_visited);
         if !p.is_idle() || (is_visited && self.keeps(Rule::VisitedStays)) {
@@ -408,6 +425,7 @@ impl PoolState {
 
     /// All workers, for detectors and tools.
     pub fn workers(&self) -> impl Iterator<Item = WorkerView> + '_ {
+        self.assert_caught_up();
         self.workers.iter().map(|(id, w)| self.view(WorkerId(id), w))
     }
 
@@ -550,6 +568,18 @@ impl PoolState {
         None
     }
 
+    /// Takes a worker out of its bucket.
+    #[inline]
+    fn leave_bucket(&mut self, id: WorkerId, addr: usize) {
+        let first = &mut self.busy[bucket(addr)];
+        // Mostly it is alone there, or the first.
+        if *first == Some(id) {
+            *first = self.workers.get_mut(id.0).and_then(|worker| worker.hash_next.take());
+        } else {
+            self.hash_remove(id, addr);
+        }
+    }
+
     /// Takes a worker out of its bucket, of which it is not the first.
     #[cold]
     fn hash_remove(&mut self, id: WorkerId, addr: usize) {
@@ -621,6 +651,7 @@ fn bucket(addr: usize) -> usize {
 // What the protocols in `barrier` and `cancel` need of the tables.
 impl PoolState {
     pub(crate) fn executing(&self, addr: usize, func: WorkFn) -> Option<(WorkerId, PwqId, u8)> {
+        self.assert_caught_up();
         let id = self.find_executing(addr, func)?;
         let current = self.workers.get(id.0)?.current?;
         Some((id, current.pwq, current.color))

@@ -11,15 +11,15 @@
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use core::sync::atomic::AtomicU64;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 #[cfg(cmwq_loom)]
 pub use loom::sync::atomic::AtomicU64;
 #[cfg(cmwq_loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 #[cfg(cmwq_shuttle)]
 pub use shuttle::sync::atomic::AtomicU64;
 #[cfg(cmwq_shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 
 /// A number that only a heuristic looks at, so no model has to try all the values it may have.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
@@ -45,6 +45,8 @@ pub const ORDERING_SITES: &[&str] = &[
     "inbox_push.fence",
     "inbox_take.acquire",
     "inbox_desaturate.fence",
+    "batch_begin.release",
+    "batch_call_back.acquire",
     "limit_wait.fence",
     "limit_put.fence",
     "limit_hand_over.lock",

@@ -1,5 +1,8 @@
 //! The worker's record in its pool, and what a worker may do next.
 
+use alloc::sync::Arc;
+
+use crate::batch::Batch;
 use crate::ids::{Nanos, PwqId, WorkerId, WqKey};
 use crate::list::List;
 use crate::pool::Kick;
@@ -45,6 +48,10 @@ pub struct Claim {
     /// The pool believes that it will wait first: if it does not wait at all,
     /// [`item_did_not_wait`](crate::PoolState::item_did_not_wait) is to be called.
     pub is_to_wait: bool,
+    /// How many items were taken along: after this one's function each is to be
+    /// [begun](crate::Batch::begin), in runs whose `seq` are the next ones, until the batch was
+    /// called back. Then [`finish`](crate::PoolState::finish), once.
+    pub more: u32,
 }
 
 // SAFETY: a claim is only the address; whoever calls the function vouches for the item.
@@ -97,6 +104,9 @@ pub(crate) struct Worker {
     pub(crate) idle_prev: Option<WorkerId>,
     pub(crate) idle_next: Option<WorkerId>,
     pub(crate) hash_next: Option<WorkerId>,
+    /// Where its batches are, if its pool makes any. A place of its own, which the worker reads
+    /// without the lock.
+    pub(crate) batch: Option<Arc<Batch>>,
 }
 
 impl Worker {
@@ -118,6 +128,7 @@ impl Worker {
             idle_prev: None,
             idle_next: None,
             hash_next: None,
+            batch: None,
         }
     }
 

@@ -34,11 +34,26 @@ fn check_lists(world: &World<'_>, pools: &[PoolValue]) {
             seen[index(what)] += 1;
         }
     }
+    let mut in_transit = [0_u8; 64];
+    for (n, pool) in pools.iter().enumerate() {
+        let arrived = pool.arrived.iter().map(|arrived| arrived.0);
+        let kept = pool.out.iter().flat_map(|out| &out.items[out.begun as usize..]).copied();
+        let pushed = world.pushed(n).iter().map(|pushed| usize::from(pushed.0));
+        let all = arrived.chain(kept).map(|addr| index(world.name_of(addr))).chain(pushed);
+        for number in all {
+            let word = world.items.get(number).word();
+            let is_coming = word.is_pending() && !word.is_queued();
+            let is_here = is_coming && word.pool() == Some(PoolId(n as u32));
+            assert!(is_here, "item {number} is in transit to pool {n}, and its word is {word:?}");
+            in_transit[number] += 1;
+        }
+    }
     for (number, &times) in seen.iter().enumerate().take(nr_items + world.threads.len()) {
         let is_queued = world.items.get(number).word().is_queued();
         assert_eq!(times, u8::from(is_queued), "item {number} is on {times} lists");
+        let times = times + in_transit[number];
         if let Some(standing) = world.ledger.items.get(number) {
-            assert_eq!(is_queued, standing.pending.is_some(), "item {number} was lost");
+            assert_eq!(times, u8::from(standing.pending.is_some()), "item {number} was lost");
         }
     }
 }

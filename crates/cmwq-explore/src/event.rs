@@ -95,6 +95,9 @@ pub(crate) enum Fairness {
 impl World<'_> {
     pub(crate) fn apply(&mut self, event: Event) -> Progress {
         let n = event.number();
+        if event.what() != What::Step {
+            self.catch_up();
+        }
         let progress = match event.what() {
             What::Step => self.step(n),
             What::CreationFails => self.creation_fails(n),
@@ -129,6 +132,7 @@ impl World<'_> {
             What::Fire => self.fire(n as u8),
             What::Believes => self.believe(n as u8),
         };
+        self.drop_locks(if event.what() == What::Step { n } else { SERVICE });
         self.rest_detectors();
         progress
     }

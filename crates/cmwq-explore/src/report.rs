@@ -104,11 +104,25 @@ fn pool_line(world: &World<'_>, (n, pool): (usize, &PoolValue)) -> String {
         (driver.is_watched, ", watched"),
         (pool.is_closed, ", closed"),
         (driver.mayday, ", mayday"),
+        (driver.inbox.is_saturated(), ", saturated"),
         (pool.manager.is_some(), ", managed"),
     ];
     let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
+    let of = |addrs: &mut dyn Iterator<Item = usize>| -> String {
+        addrs.map(|addr| format!(" {}", item_name(world.scope, world.name_of(addr)))).collect()
+    };
+    let pushed = of(&mut world.pushed(n).iter().map(|pushed| world.items.addr(pushed.0)));
+    let arrived = of(&mut pool.arrived.iter().map(|arrived| arrived.0));
+    let batch = pool.out.as_ref().map_or_else(String::new, |out| {
+        format!("; batch:{}, {} begun", of(&mut out.items.iter().copied()), out.begun)
+    });
+    let transit = if driver.has_inbox {
+        format!("; inbox:{pushed}; arrived:{arrived}{batch}")
+    } else {
+        String::new()
+    };
     format!(
-        "pool{n}: running {}{marks}; waits:{}; {}; {}",
+        "pool{n}: running {}{marks}; waits:{}{transit}; {}; {}",
         pool.nr_running,
         names(world, &pool.worklist),
         workers.join(", "),

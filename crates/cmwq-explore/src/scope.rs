@@ -166,6 +166,8 @@ pub struct Scope {
     pub faults: Faults,
     /// More workers than this in a pool are beyond the scope.
     pub max_workers: u32,
+    /// Saturated pools are reached by their inboxes, and workers take several items along.
+    pub inboxes: bool,
 }
 
 impl Scope {

@@ -2,6 +2,7 @@
 
 use crate::scope::{Faults, Op, Scope};
 
+mod batches;
 mod helping;
 mod items;
 mod larger;
@@ -63,5 +64,11 @@ pub fn gate() -> Vec<Scope> {
         workers::reports_lost(),
         moving::retiring(),
         workers::culling(),
+        batches::batches(),
+        batches::reported(),
+        batches::flushed(),
+        batches::cancelled(),
+        batches::limited(),
+        batches::shared(),
     ]
 }

@@ -99,6 +99,9 @@ impl Value {
         self.bytes.extend(value.concurrency.to_le_bytes());
         self.bytes.push(value.first_waits);
         self.listed(world, &value.worklist);
+        if pool.has_inbox {
+            self.transit(world, n, value);
+        }
         self.bytes.push(value.pwqs.len() as u8);
         for pwq in &value.pwqs {
             self.pwq(world, pwq);
@@ -120,6 +123,26 @@ impl Value {
         others.sort_unstable();
         self.bytes.push(others.len() as u8);
         self.bytes.extend(others.into_iter().flatten());
+    }
+
+    fn transit(&mut self, world: &World<'_>, n: usize, value: &PoolValue) {
+        self.op(world.pools[n].inbox.is_saturated());
+        let pushed = world.pushed(n);
+        self.bytes.extend([pushed.len() as u8, value.arrived.len() as u8, value.calm_claims]);
+        for &(item, pwq) in pushed {
+            self.bytes.extend([item, pwq.0 as u8]);
+        }
+        for &(addr, pwq, color) in &value.arrived {
+            self.named(world.name_of(addr));
+            self.bytes.extend([pwq.0 as u8, color.unwrap_or(0xff)]);
+        }
+        // Whose it is shows by what its thread runs.
+        if let Some(out) = &value.out {
+            self.bytes.extend([out.items.len() as u8, out.begun as u8, out.nr_colored as u8]);
+            for &addr in &out.items {
+                self.named(world.name_of(addr));
+            }
+        }
     }
 
     fn listed(&mut self, world: &World<'_>, list: &[Listed]) {
@@ -186,7 +209,7 @@ impl Value {
         };
         let flags = [thread.token, thread.event, thread.is_wanted, thread.run.is_some()];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
-        self.bytes.extend([at, flags, thread.exec.pc]);
+        self.bytes.extend([at, flags, thread.exec.pc, thread.more as u8]);
         if let Some(run) = thread.run {
             self.named(run.what);
             self.bytes.extend([run.pool, run.at.0 as u8]);
@@ -224,7 +247,9 @@ impl Value {
             Micro::Disabled => (5, None, 0),
             Micro::Waiting => (6, None, 0),
             Micro::Waited => (7, None, 0),
-            Micro::Phase(phase) => (8 + phase, None, 0),
+            Micro::Pushes(link) => (8, Some(link), 0),
+            Micro::Relieves(pool) => (0x80 | pool, None, 0),
+            Micro::Phase(phase) => (9 + phase, None, 0),
         };
         self.bytes.push(kind);
         if let (Some(crate::Op::Queue(item, queue, slot)), Some(link)) = (op, link) {

@@ -12,6 +12,7 @@
 //! | `queueing` | queueing, grabbing, waiting for one item |
 //! | `queues` | flushes, attributes, destroying |
 
+use std::mem;
 use std::ops::DerefMut;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +20,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Effects, FlushState, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
-    PwqConfig, PwqRef, Rule, WorkerId, WqKey,
+    Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
+    PoolState, PwqConfig, PwqId, PwqRef, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
 use crate::scope::{Faults, Kind, Op, Scope};
 
 mod creating;
+mod inbox;
 mod items;
 mod queueing;
 mod queues;
@@ -61,6 +63,13 @@ pub(crate) struct Pool {
     pub(crate) mayday: bool,
     /// A creation failed, and the service will try again.
     pub(crate) retry: bool,
+    /// It has one, in this scope.
+    pub(crate) has_inbox: bool,
+    pub(crate) inbox: Inbox,
+    /// What is in it, oldest first.
+    pub(crate) pushed: Vec<(u8, PwqId)>,
+    /// What emptying it demands.
+    pub(crate) kick: Kick,
 }
 
 impl Pool {
@@ -151,12 +160,22 @@ impl<'s> World<'s> {
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
             config.unbinds = spec.kind == PoolKind::Managed;
+            config.batches = scope.inboxes.then_some(0);
             let mut core = PoolState::new(config);
             if let Some(rule) = without {
                 core.take_out(rule);
             }
-            let (is_watched, mayday, retry) = (false, false, false);
-            world.pools.push(Pool { core, now: 1, is_watched, mayday, retry });
+            world.pools.push(Pool {
+                core,
+                now: 1,
+                is_watched: false,
+                mayday: false,
+                retry: false,
+                has_inbox: scope.inboxes && spec.kind != PoolKind::Unbound,
+                inbox: Inbox::new(),
+                pushed: Vec::with_capacity(scope.items.len()),
+                kick: Kick::None,
+            });
             for _ in 0..spec.workers {
                 world.add_first_worker(n);
             }
@@ -232,10 +251,15 @@ impl<'s> World<'s> {
     /// Drops a pool's lock and acts on the decision.
     pub(crate) fn unlock(&mut self, tid: Tid, pool: u8, kick: Kick) {
         let p = &mut self.pools[usize::from(pool)];
+        p.settle_saturation();
+        let kick = kick.or(mem::replace(&mut p.kick, Kick::None));
         match kick {
             Kick::None => p.mayday |= p.core.needs_rescuer(),
             Kick::Wake(id) => self.wake(pool, id),
-            Kick::Watch => p.is_watched = true,
+            Kick::Watch => {
+                p.is_watched = true;
+                p.settle_saturation();
+            }
             Kick::NeedFirst => self.thread(tid).todo.push(Todo::First(pool)),
         }
     }
@@ -259,6 +283,7 @@ impl<'s> World<'s> {
     /// One step of a thread.
     pub(crate) fn step(&mut self, tid: Tid) -> Progress {
         if !self.thread(tid).todo.is_empty() {
+            self.catch_up();
             return self.do_first(tid);
         }
         if self.thread(tid).run.is_some() {
@@ -269,8 +294,14 @@ impl<'s> World<'s> {
                 Some(op) => self.exec(tid, op),
                 None => Progress::Blocked,
             },
-            Who::Rescuer(queue) => self.rescue(tid, queue),
-            Who::Worker(pool, id) => self.work(tid, pool, id),
+            Who::Rescuer(queue) => {
+                self.catch_up();
+                self.rescue(tid, queue)
+            }
+            Who::Worker(pool, id) => {
+                self.catch_up();
+                self.work(tid, pool, id)
+            }
         }
     }
 
@@ -301,7 +332,8 @@ impl<'s> World<'s> {
     /// get there.
     pub(crate) fn rest_detectors(&mut self) {
         for pool in &mut self.pools {
-            pool.is_watched &= pool.core.work_waits();
+            // Who has said that pushing is enough goes on watching.
+            pool.is_watched &= pool.core.work_waits() || pool.inbox.is_saturated();
         }
     }
 
@@ -316,7 +348,7 @@ impl<'s> World<'s> {
         threads.all(|(tid, thread)| rests(tid, thread))
             && self.timers.iter().all(Option::is_none)
             && self.ledger.is_settled()
-            && self.pools.iter().all(|pool| !pool.core.work_waits())
+            && self.pools.iter().all(|pool| !pool.core.work_waits() && pool.pushed.is_empty())
     }
 }
 

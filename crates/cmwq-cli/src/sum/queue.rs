@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cmwq::Workqueue;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::descriptors::raise_limit;
 
 // LIMIT: the library's own default for queues that are not bound to a CPU.
 const MAX_ACTIVE: u32 = 512;
@@ -45,7 +46,7 @@ struct Counts {
 impl Queue {
     /// Creates the queue.
     pub(crate) fn new() -> Result<Queue, cmwq::Error> {
-        let workers = max_workers(raise_fd_limit());
+        let workers = max_workers(raise_limit());
         let workqueue = Workqueue::builder("sum").managed().max_active(workers).build()?;
         Ok(Queue { workqueue, counts: Arc::default() })
     }
@@ -87,17 +88,6 @@ impl Queue {
 fn max_workers(fds: u64) -> u32 {
     let room = fds.saturating_sub(FDS_RESERVED) / FDS_PER_WORKER;
     u32::try_from(room).unwrap_or(MAX_ACTIVE).clamp(1, MAX_ACTIVE)
-}
-
-/// Raises the limit on open files as far as the process may, and returns it.
-fn raise_fd_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod manual;
 mod pictures;
 mod processes;
 mod refusing;
+mod run;
 mod set;
 mod sum_failures;
 mod sum_json;

@@ -6,11 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::{check_code, not_tested, stderr};
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "doctor",
     "dump",
     "monitor",
     "ps",
+    "run",
     "sum",
     "scenario",
     "set",

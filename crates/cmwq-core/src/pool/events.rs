@@ -1,6 +1,7 @@
 //! What happens to workers: birth, failed birth, blocking, resuming, culling.
 
 use super::{Kick, PoolState, Rule};
+use crate::batch::Batch;
 use crate::ids::{Nanos, WorkerId};
 use crate::policy;
 use crate::worker::{Phase, Worker};
@@ -24,7 +25,9 @@ impl PoolState {
     pub fn worker_new(&mut self) -> WorkerId {
         self.nr_workers += 1;
         self.changed = true;
-        WorkerId(self.workers.insert(Worker::new(false)))
+        let mut worker = Worker::new(false);
+        worker.batch = self.config.batches.map(|_| Batch::new());
+        WorkerId(self.workers.insert(worker))
     }
 
     /// The registered worker's thread runs, and `manager`, if a worker of this pool created it, is
@@ -106,6 +109,7 @@ impl PoolState {
     ///
     /// KERNEL: `wq_worker_sleeping` — same.
     pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
+        self.assert_caught_up();
         let (counts, any_run) =
             (self.keeps(Rule::BlockedMakesRoom), !self.keeps(Rule::ReportsNameTheirRun));
         let Some(worker) = self.workers.get_mut(id.0).filter(|_| counts) else {

@@ -3,6 +3,7 @@
 use core::mem::size_of;
 
 use super::PoolState;
+use crate::batch::Batch;
 use crate::counts::PwqCounts;
 use crate::list::ListHead;
 
@@ -26,10 +27,13 @@ impl PoolState {
     #[must_use]
     pub fn footprint(&self) -> Footprint {
         let sentinel = size_of::<ListHead>();
-        let nr_pwqs = self.pwqs.iter().count();
+        let (nr_workers, nr_pwqs) = (self.workers.iter().count(), self.pwqs.iter().count());
+        // Its counts of references too.
+        let batch = size_of::<Batch>() + 2 * size_of::<usize>();
+        let nr_batches = self.workers.iter().filter(|(_, w)| w.batch.is_some()).count();
         Footprint {
             pool: size_of::<Self>() + sentinel,
-            workers: self.workers.heap_bytes() + self.workers.iter().count() * sentinel,
+            workers: self.workers.heap_bytes() + nr_workers * sentinel + nr_batches * batch,
             pwqs: self.pwqs.heap_bytes() + nr_pwqs * (sentinel + size_of::<PwqCounts>()),
             nr_pwqs,
         }

@@ -37,7 +37,9 @@ impl PoolState {
                         return Next::Run(self.start(id, node));
                     }
                     if let Some(node) = self.keep_working(id) {
-                        return Next::Run(self.start(id, node));
+                        let mut claim = self.start(id, node);
+                        self.take_along(id, &mut claim);
+                        return Next::Run(claim);
                     }
                     self.update(id, |w| w.phase = Phase::Prep);
                 }
@@ -89,7 +91,11 @@ impl PoolState {
         while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency)
             || (self.items_wait_first() && self.work_waits())
         {
-            let node = self.worklist.first()?;
+            if self.worklist.is_empty() && !self.list_first_arrived() {
+                return None;
+            }
+            // What has arrived may have been parked.
+            let Some(node) = self.worklist.first() else { continue };
             if self.assign(node, id) {
                 return Some(node);
             }
@@ -184,7 +190,7 @@ impl PoolState {
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
         let is_to_wait = self.items_wait_first();
-        Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait }
+        Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait, more: 0 }
     }
 
     /// The function of the claimed item returned (or unwound).
@@ -192,17 +198,14 @@ impl PoolState {
     /// KERNEL: `process_one_work` after the function — same; `pwq_dec_nr_in_flight` is last.
     #[inline]
     pub fn finish(&mut self, id: WorkerId) -> Effects {
+        if self.is_behind() {
+            self.end_batch(id);
+        }
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
         let current = worker.current.take().expect("finished without running");
         worker.last_func = Some(current.func);
         let is_reported = worker.cpu_intensive || worker.sleeping;
-        // Mostly it is alone in its bucket, or the first.
-        let first = &mut self.busy[bucket(current.addr)];
-        if *first == Some(id) {
-            *first = worker.hash_next.take();
-        } else {
-            self.hash_remove(id, current.addr);
-        }
+        self.leave_bucket(id, current.addr);
         if is_reported && self.keeps(Rule::FinishCorrects) {
             self.update(id, |w| {
                 w.cpu_intensive = false;

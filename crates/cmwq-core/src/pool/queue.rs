@@ -28,7 +28,21 @@ impl PoolState {
     /// the caller must own its `PENDING` bit.
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
-        let word = self.admit(pwq);
+        self.list_arrived();
+        let color = self.pwq(pwq).work_color;
+        // SAFETY: passed on to the caller.
+        unsafe { self.enqueue_in(pwq, item, color) }
+    }
+
+    /// As [`enqueue`](Self::enqueue), in that colour and before what has arrived.
+    #[inline]
+    pub(super) unsafe fn enqueue_in(
+        &mut self,
+        pwq: PwqId,
+        item: NonNull<WorkItem>,
+        color: u8,
+    ) -> Kick {
+        let word = self.admit(pwq, color);
         // SAFETY: the caller promises a valid item.
         unsafe { item.as_ref() }.set_queued(word);
         // SAFETY: the caller owns the item and keeps it alive.
@@ -54,7 +68,9 @@ impl PoolState {
             // avoids that.
             return Enqueued::Changed;
         }
-        let word = self.admit(pwq);
+        self.list_arrived();
+        let color = self.pwq(pwq).work_color;
+        let word = self.admit(pwq, color);
         // SAFETY: the caller promises a valid item.
         if unsafe { item.as_ref() }.queue_from_idle(seen, word) {
             // SAFETY: the item is now ours.
@@ -66,12 +82,12 @@ impl PoolState {
 
     /// Takes a slot if order allows, and makes the word.
     #[inline]
-    fn admit(&mut self, pwq: PwqId) -> WorkWord {
+    fn admit(&mut self, pwq: PwqId, color: u8) -> WorkWord {
         let at = self.pwq_ref(pwq);
         let parks = self.keeps(Rule::PluggedParks);
         let p = self.pwq(pwq);
         let active = p.inactive.is_empty() && p.try_activate_one(at, parks);
-        WorkWord::queued(at, p.work_color, !active)
+        WorkWord::queued(at, color, !active)
     }
 
     #[cold]
@@ -287,6 +303,8 @@ impl PoolState {
     /// KERNEL: `flush_workqueue_prep_pwqs`, one pwq — same.
     #[must_use]
     pub fn flush_prep(&mut self, pwq: PwqId, flush: Option<u8>, work_color: Option<u8>) -> bool {
+        self.assert_caught_up();
+        self.color_arrived(pwq);
         let p = self.pwq(pwq);
         if let Some(color) = work_color {
             p.work_color = color;

@@ -71,6 +71,8 @@ pub enum Rule {
     ClosedKeepsStandby,
     /// After a failed creation work goes on without a standby.
     FailureIsBorne,
+    /// What a worker has taken along and not begun comes back when somebody needs the books.
+    BatchesComeBack,
     /// Who watches others is not blocked by waiting for them.
     WatchersStandForOthers,
 }
@@ -108,6 +110,7 @@ impl Rule {
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
+        Self::BatchesComeBack,
         Self::WatchersStandForOthers,
     ];
 }

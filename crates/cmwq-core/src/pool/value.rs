@@ -41,6 +41,12 @@ pub struct PoolValue {
     pub workers: Vec<WorkerValue>,
     /// What waits for a worker, in order.
     pub worklist: Vec<Listed>,
+    /// What has arrived: address, pwq, colour. In order.
+    pub arrived: Vec<(usize, PwqId, Option<u8>)>,
+    /// The batch that is out.
+    pub out: Option<BatchValue>,
+    /// Claims since one was called back, as far as they matter.
+    pub calm_claims: u8,
     /// All pwqs, by id.
     pub pwqs: Vec<PwqValue>,
 }
@@ -52,6 +58,19 @@ pub enum Listed {
     Item(usize),
     /// The mark of the rescuer that visits this pwq.
     Mark(PwqId),
+}
+
+/// A batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BatchValue {
+    /// Whose.
+    pub worker: WorkerId,
+    /// The addresses of its items.
+    pub items: Vec<usize>,
+    /// How many of them were begun.
+    pub begun: u32,
+    /// How many of them have a colour.
+    pub nr_colored: u32,
 }
 
 /// A worker's or guest's record.
@@ -131,8 +150,16 @@ impl PoolState {
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
             worklist: self.listed(&self.worklist),
+            arrived: self.arrived_value(),
+            out: self.batch_value(),
+            calm_claims: self.calm_claims.min(self.config.batches.unwrap_or(0).saturating_add(3)),
             pwqs: self.pwqs.iter().map(|(id, _)| self.pwq_value(PwqId(id))).collect(),
         }
+    }
+
+    fn arrived_value(&self) -> Vec<(usize, PwqId, Option<u8>)> {
+        let items = self.arrived.iter();
+        items.map(|(tag, item)| (item.as_ptr() as usize, tag.pwq(), tag.color())).collect()
     }
 
     fn worker_value(&self, id: WorkerId) -> WorkerValue {

@@ -38,6 +38,11 @@ impl Items {
         unsafe { self.pointer(number).write(WorkItem::new(item_fn)) };
     }
 
+    /// Where item `number` is.
+    pub(crate) fn addr(&self, number: u8) -> usize {
+        self.pointer(usize::from(number)).as_ptr() as usize
+    }
+
     /// The number of the item at `addr`.
     pub(super) fn number(&self, addr: usize) -> usize {
         (addr - self.first.as_ptr() as usize) / size_of::<WorkItem>()

@@ -10,6 +10,9 @@ use crate::scope::{Kind, Op};
 impl World<'_> {
     /// One step of an operation.
     pub(super) fn exec(&mut self, tid: Tid, op: Op) -> Progress {
+        if !matches!(op, Op::Queue(..) | Op::WaitFor(_) | Op::FlushQueue(_)) {
+            self.catch_up();
+        }
         match op {
             Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),
             Op::Arm(item, ..) => self.arm(tid, item, op),
@@ -68,7 +71,10 @@ impl World<'_> {
                 let at = self.queues[usize::from(queue)].made[link];
                 let is_home = word.pool().is_none_or(|last| last == at.pool);
                 let is_idle = !word.is_pending() && word.disable_depth() == 0;
-                if is_home && is_idle && self.queues[usize::from(queue)].node.is_none() {
+                // Slots that are shared are asked for by who owns PENDING, or comes for the inbox.
+                let is_shared = self.queues[usize::from(queue)].node.is_some();
+                let is_saturated = self.pools[at.pool.0 as usize].inbox.is_saturated();
+                if is_home && is_idle && (!is_shared || is_saturated) {
                     if self.scope.is_static(queue) {
                         return self.queue_at_home(tid, (item, queue), link, word);
                     }
@@ -86,6 +92,11 @@ impl World<'_> {
             Micro::Claimed(link) | Micro::Checked(link) => {
                 self.queue_claimed(tid, (item, queue, slot), link, micro)
             }
+            Micro::Pushes(link) => {
+                let at = self.queues[usize::from(queue)].made[link];
+                self.push(tid, (item, queue), at)
+            }
+            Micro::Relieves(pool) => self.relieve(tid, pool),
             _ => unreachable!("{micro:?}"),
         }
     }
@@ -133,6 +144,14 @@ impl World<'_> {
             return self.goes_on(tid, Micro::Held);
         }
         self.assert_not_retired(queue, at);
+        let pool = &mut self.pools[at.pool.0 as usize];
+        if pool.inbox.is_saturated() {
+            if self.item(item).claim_for(seen, at.pool) {
+                return self.goes_on(tid, Micro::Pushes(link));
+            }
+            return self.goes_on(tid, Micro::Held);
+        }
+        pool.empty_inbox();
         let pointer = self.item_at(usize::from(item));
         let core = &mut self.pools[at.pool.0 as usize].core;
         // SAFETY: items stay where they are as long as the world.
@@ -154,6 +173,7 @@ impl World<'_> {
         link: usize,
         micro: Micro,
     ) -> Progress {
+        self.catch_up();
         let word = self.item(item).word();
         if !self.lets_in(tid, queue) {
             self.item(item).release(word);

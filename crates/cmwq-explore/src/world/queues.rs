@@ -79,7 +79,13 @@ impl World<'_> {
             q.countdown = 1;
         }
         for at in &q.links {
-            if self.pools[at.pool.0 as usize].core.flush_prep(at.pwq, flush, color) {
+            let pool = &mut self.pools[at.pool.0 as usize];
+            if pool.has_inbox {
+                pool.core.call_back();
+                let kick = pool.take_inbox();
+                pool.kick = pool.kick.or(kick);
+            }
+            if pool.core.flush_prep(at.pwq, flush, color) {
                 q.countdown += 1;
             }
         }

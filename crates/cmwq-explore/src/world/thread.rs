@@ -76,6 +76,10 @@ pub(crate) enum Micro {
     Waiting,
     /// The wait is over.
     Waited,
+    /// PENDING is ours, and the pool of this link was saturated.
+    Pushes(usize),
+    /// What was pushed into this pool's inbox has to be looked after.
+    Relieves(u8),
     /// See `queues`.
     Phase(u8),
 }
@@ -89,6 +93,8 @@ pub(crate) struct Thread {
     pub(crate) token: bool,
     pub(crate) todo: Vec<Todo>,
     pub(crate) run: Option<Run>,
+    /// Items that it has taken along.
+    pub(crate) more: u32,
     pub(crate) exec: Exec,
     /// Of a timer that has expired.
     pub(crate) fired: Option<Op>,
@@ -118,6 +124,7 @@ impl Thread {
             token: false,
             todo: Vec::new(),
             run: None,
+            more: 0,
             exec: Exec::default(),
             fired: None,
             event: false,

@@ -30,6 +30,9 @@ impl World<'_> {
 
     fn ask(&mut self, tid: Tid, pool: u8, id: WorkerId) {
         let p = &mut self.pools[usize::from(pool)];
+        if p.has_inbox && !p.core.work_waits() {
+            let _ = p.take_inbox();
+        }
         let now = p.now;
         match p.core.next(id, || now) {
             Next::Run(claim) => self.begin(tid, pool, id, &claim),
@@ -41,6 +44,7 @@ impl World<'_> {
             }
             Next::Sleep { watch } => {
                 let is_closed = p.core.is_closed();
+                p.is_watched &= watch || !p.has_inbox;
                 self.unlock(tid, pool, if watch { Kick::Watch } else { Kick::None });
                 let looks = self.left.lending && !watch;
                 let thread = self.thread(tid);
@@ -68,6 +72,7 @@ impl World<'_> {
         self.ledger.start(what, tid, pool, claim.pwq, self.scope);
         let thread = self.thread(tid);
         thread.run = Some(Run { what, pool, id, at: claim.pwq });
+        thread.more = claim.more;
         thread.exec = Exec::default();
     }
 
@@ -89,10 +94,13 @@ impl World<'_> {
         if let (Who::Worker(home, id), true, Micro::Start) =
             (thread.who, thread.guest.is_some(), thread.exec.micro)
         {
+            self.catch_up();
             self.turn_home(tid, home, id);
             return Progress::Moved;
         }
-        self.finish(tid, run);
+        if !self.begin_next(tid) {
+            self.finish(tid, run);
+        }
         Progress::Moved
     }
 

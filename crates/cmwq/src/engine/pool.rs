@@ -18,7 +18,7 @@ use cmwq_core::help::Mark;
 use cmwq_core::help::board::Entry;
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    WorkerId, place,
+    WorkerId, consts, place,
 };
 
 use crate::detect::method::Detect;
@@ -199,6 +199,7 @@ impl Pool {
         config.idle_ratio = runtime.params.idle_ratio;
         config.bh = matches!(spec.kind, PoolKind::Bh(_));
         config.unbinds = pods.is_some();
+        config.batches = (spec.concurrency == 1 && !config.bh).then_some(consts::CALM_CLAIMS);
         let (is_away, is_apart) = (spec.is_away, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
@@ -255,20 +256,61 @@ impl Pool {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
         let mut guard = self.lock_only();
+        guard.core.list_arrived();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
         }
         guard
     }
 
-    /// The lock alone: for a worker that has other work before what may be in the inbox.
+    /// The lock without what is in the inbox, or was: for those to whom items that wait do not
+    /// matter.
     #[inline]
     pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
+        let mut guard = self.lock_in_turn();
+        if guard.core.is_behind() {
+            guard.core.call_back();
+        }
+        guard
+    }
+
+    /// The lock with books that may be behind: for a worker of this pool behind its item, which has
+    /// other work before what may be in the inbox.
+    #[inline]
+    pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
         let mut guard = lock(&self.state);
         if trace::wants_activations() {
             guard.note_activations();
         }
         guard
+    }
+
+    /// As [`lock`](Self::lock), with books that may be behind: for queueing, and nothing else.
+    #[inline]
+    pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
+        let mut guard = self.lock_in_turn();
+        if !self.inbox.is_empty() {
+            guard.empty_inbox(self);
+        }
+        guard
+    }
+
+    /// As [`lock`](Self::lock), but what is for the worker that runs stays so: for flushing.
+    pub(crate) fn lock_to_flush(&self) -> (MutexGuard<'_, Locked>, Kick) {
+        trace::ready();
+        let mut guard = self.lock_only();
+        let kick = guard.take_inbox(self);
+        (guard, kick)
+    }
+
+    /// Pushing an item into the inbox was not enough: the pool is not saturated any more, or there
+    /// are many.
+    #[cold]
+    pub(crate) fn relieve_inbox(&'static self) {
+        let mut guard = self.lock_in_turn();
+        let kick = guard.take_inbox(self);
+        self.unlock(guard, kick);
     }
 
     /// The threads of its workers.
@@ -578,6 +620,18 @@ impl Locked {
             let kick = unsafe { self.core.enqueue(pwq, item) };
             self.pending_kick = self.pending_kick.or(kick);
         }
+    }
+
+    /// As [`empty_inbox`](Self::empty_inbox), but leaves it to the worker that runs, if there is
+    /// one, to list what has to be listed.
+    #[inline]
+    pub(crate) fn take_inbox(&mut self, pool: &Pool) -> Kick {
+        if self.core.may_arrive() {
+            self.core.arrive(pool.inbox.take());
+            return Kick::Watch;
+        }
+        self.empty_inbox(pool);
+        Kick::None
     }
 
     /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped

@@ -125,8 +125,12 @@ impl Thread {
     // is applied under the pool's lock, with the run's number.
 
     #[inline]
-    pub(crate) fn enter_function(&self, seq: u64, cpu: u32) {
+    pub(crate) fn note_cpu(&self, cpu: u32) {
         self.cpu.store(cpu, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn enter_function(&self, seq: u64) {
         self.run.store(seq, Ordering::Relaxed);
     }
 

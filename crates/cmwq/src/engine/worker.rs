@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Claim, Kick, Next, WorkerId};
+use cmwq_core::{Batch, Claim, Kick, Next, WorkerId};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
@@ -54,14 +54,16 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) thread: Arc<Thread>,
     lengths: Lengths,
+    /// Where its batches are, if its pool makes any.
+    batch: Option<Arc<Batch>>,
 }
 
 impl Worker {
     pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
-        Self { pool, id, thread, lengths: Lengths::default() }
+        Self { pool, id, thread, lengths: Lengths::default(), batch: None }
     }
 
-    fn main(self) {
+    fn main(mut self) {
         self.prepare();
         invoke::watch_thread();
         let _hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
@@ -74,6 +76,7 @@ impl Worker {
                 break;
             }
         }
+        self.batch = self.pool.lock_only().core.batch_for(self.id);
         self.thread.meter.begin();
         trace::worker(Kind::WorkerCreated, self.pool, self.thread.tid());
         self.pool.repatriate();
@@ -137,18 +140,39 @@ impl Worker {
         drop(guard);
         self.pool.act(todo);
         self.call_watched(context, &claim, claim.seq);
-        let mut guard = self.pool.lock_only();
+        if claim.more > 0 {
+            self.run_batch(context, &claim);
+        }
+        let mut guard = self.pool.lock_in_turn();
         let effects = guard.core.finish(self.id);
         if effects.has_rest() {
             drop(guard);
             self.pool.act_effects(effects);
-            guard = self.pool.lock_only();
+            guard = self.pool.lock_in_turn();
         }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            guard.empty_inbox(self.pool);
+            // Who claims it is told to watch.
+            let _ = guard.take_inbox(self.pool);
         }
         guard
+    }
+
+    /// The items that were taken along with the first one, until they are called back.
+    #[inline(never)]
+    fn run_batch(&self, context: &Context, first: &Claim) {
+        let Some(batch) = &self.batch else { return };
+        let mut claim = Claim { is_to_wait: false, more: 0, kick: Kick::None, ..*first };
+        for _ in 0..first.more {
+            // SAFETY: this worker's, and as often as the claim says.
+            let Some((item, func)) = (unsafe { batch.begin(self.pool.id) }) else { break };
+            (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
+            self.thread.mirror.started_next(&claim);
+            self.enter(context, &claim, claim.seq);
+        }
+        if self.thread.was_blocked() {
+            self.learn(None);
+        }
     }
 
     /// Calls the function, then tells the worker's own pool whether the item has waited.
@@ -184,9 +208,16 @@ impl Worker {
         if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
             self.pool.runtime.service.rescan_soon();
         }
+        self.thread.note_cpu(cpu);
+        self.enter(context, claim, seq);
+    }
+
+    /// Calls the function, on the CPU that is known, and for the queue whose name is shown.
+    #[inline]
+    fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
         let begin = self.lengths.begin();
         context.begin(claim, seq);
-        self.thread.enter_function(seq, cpu);
+        self.thread.enter_function(seq);
         // SAFETY: whoever queued the item promised that its function may be called with it, once,
         // now.
         unsafe {

@@ -304,7 +304,7 @@ impl Wq {
             trace::queue_work(self, pool, item, cpu);
             // SAFETY: PENDING is ours, and the word names the pool.
             if !unsafe { pool.inbox.push(item, pwq) } {
-                pool.unlock(pool.lock(), Kick::None);
+                pool.relieve_inbox();
             }
             #[cfg(feature = "tracing")]
             trace::queued(self, item.as_ptr(), func);
@@ -314,7 +314,7 @@ impl Wq {
             // See `PoolState::enqueue_idle`.
             return false;
         }
-        let mut guard = pool.lock();
+        let mut guard = pool.lock_to_queue();
         if self.is_replaced(link, &guard.core) {
             pool.unlock(guard, Kick::None);
             return false;

@@ -152,7 +152,9 @@ fn counters_under_load_are_between_what_began_and_what_was_queued() {
                     // One that changes at this moment is left out.
                     let Some(queue) = seen.queue(key) else { continue };
                     let started = seen.stats_of(queue).started - before;
-                    assert!(seen.torn > 0 || started >= least, "{started} of {least} begun");
+                    // A worker may have begun so many that are not counted yet.
+                    let lag = 32 * seen.links_of(queue).len() as u64;
+                    assert!(seen.torn > 0 || started + lag >= least, "{started} of {least} begun");
                     assert!(started <= most, "{started} of {most} queued");
                 }
             });

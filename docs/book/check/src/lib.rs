@@ -10,7 +10,7 @@ macro_rules! chapters {
     };
 }
 
-chapters! { why tour choosing blocking limits machines c tools tuning faq glossary }
+chapters! { why tour choosing blocking limits machines c commands tools tuning faq glossary }
 
 #[doc = include_str!("../../src/async.md")]
 pub mod asynchronous {}

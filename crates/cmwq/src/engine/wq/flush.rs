@@ -1,6 +1,6 @@
 //! Waiting for what was queued before: flushes of whole queues.
 
-use cmwq_core::{FlushState, Kick, PwqRef, Start};
+use cmwq_core::{FlushState, PwqRef, Start};
 
 use super::{State, Wq};
 use crate::engine::current;
@@ -102,11 +102,11 @@ impl Wq {
         }
         for at in links {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let mut guard = pool.lock();
+            let (mut guard, kick) = pool.lock_to_flush();
             if guard.core.flush_prep(at.pwq, flush, color) {
                 self.pwqs_to_flush.add();
             }
-            pool.unlock(guard, Kick::None);
+            pool.unlock(guard, kick);
         }
         flush.is_some() && !self.pwqs_to_flush.done()
     }

@@ -255,6 +255,18 @@ impl WorkerMirror {
         }
     }
 
+    /// It has begun the next item of a batch, of the same queue. By itself. The clock is not read:
+    /// the time stays that of the first one.
+    #[inline]
+    pub(crate) fn started_next(&self, claim: &Claim) {
+        let Some(record) = self.record() else { return };
+        super::record::write(&record.seq, || {
+            set(&record.func, claim.func as usize as u64);
+            set(&record.work, claim.item as usize as u64);
+        });
+        add(&record.runs, 1);
+    }
+
     /// The thread has no item any more, and sleeps or does something else. By itself.
     #[inline]
     pub(crate) fn rest(&self) {

@@ -1,0 +1,256 @@
+//! `cmwq run`: commands nobody has to size.
+//!
+//! Each command is an item of one managed queue that counts as running while the command does, so
+//! as many run as there are CPUs, and the next starts the moment one of them waits. [`input`] has
+//! the arguments, [`template`] what a command becomes with them, [`work`] what is done with one,
+//! [`child`] the process, [`sink`] its output. `--jobserver` is another matter: [`jobserver`].
+
+mod child;
+mod halt;
+mod input;
+mod jobserver;
+mod journal;
+mod lines;
+mod memory;
+mod progress;
+mod report;
+mod running;
+mod signals;
+mod sink;
+mod template;
+mod work;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::{exit, message};
+use halt::Halt;
+use input::{Cut, Lists, Stream};
+use memory::Floor;
+use template::Template;
+
+/// Run a command for each argument, as many at once as keep the CPUs busy
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = include_str!("run/help.txt"))]
+pub(crate) struct Args {
+    /// The command, and after ::: its arguments, if they are not read from standard input
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+
+    /// Arguments end with a zero byte
+    #[arg(short = '0', long)]
+    null: bool,
+
+    /// Arguments end with this character
+    #[arg(
+        short,
+        long,
+        value_name = "CHAR",
+        conflicts_with = "null",
+        value_parser = input::delimiter
+    )]
+    delimiter: Option<u8>,
+
+    /// Read arguments from this file
+    #[arg(short = 'a', long, value_name = "FILE")]
+    arg_file: Option<PathBuf>,
+
+    /// How many arguments a command gets
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    max_args: u32,
+
+    /// What stands for the argument, in place of {} and its relatives
+    #[arg(short = 'I', long, value_name = "TEXT")]
+    replace: Option<OsString>,
+
+    /// Print in the order of the arguments
+    #[arg(short = 'k', long)]
+    keep_order: bool,
+
+    /// Print each line when it comes
+    #[arg(long)]
+    line_buffer: bool,
+
+    /// Leave output as it comes
+    #[arg(short = 'u', long, conflicts_with_all = ["keep_order", "line_buffer", "tag", "json"])]
+    ungroup: bool,
+
+    /// Print the argument before each line
+    #[arg(long)]
+    tag: bool,
+
+    /// How many commands there may be at once, also while they wait
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2048))]
+    max_active: Option<u32>,
+
+    /// One command after the other
+    #[arg(long, conflicts_with = "max_active")]
+    ordered: bool,
+
+    /// The niceness of the commands
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i32).range(-20..=19))]
+    nice: Option<i32>,
+
+    /// Before others: niceness -20, where that is allowed
+    #[arg(long, conflicts_with = "nice")]
+    highpri: bool,
+
+    /// Commands do not keep others from starting
+    #[arg(long)]
+    cpu_intensive: bool,
+
+    /// Between two starts, at least
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    delay: Option<Duration>,
+
+    /// After so long a command is ended
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// How often a command that failed is run again
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    retries: u32,
+
+    /// When enough is enough: never, or WHEN,WHAT=N as now,fail=1
+    #[arg(long, value_name = "WHEN")]
+    halt: Option<Halt>,
+
+    /// Write a line for each command that has ended
+    #[arg(long, value_name = "FILE")]
+    joblog: Option<PathBuf>,
+
+    /// Leave out what has succeeded according to --joblog
+    #[arg(long, requires = "joblog")]
+    resume: bool,
+
+    /// How much memory has to be left for a command to start: 500M, 10% or off
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Floor>,
+
+    /// Print the commands, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Print each command on standard error before it starts
+    #[arg(short = 't', long)]
+    verbose: bool,
+
+    /// Show no progress bar
+    #[arg(long)]
+    no_progress: bool,
+
+    /// Print a line of JSON for each command, which has its output, and one about all
+    #[arg(long, conflicts_with_all = ["tag", "line_buffer", "dry_run"])]
+    json: bool,
+
+    /// Run the command once, and be its jobserver
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true,
+        default_missing_value = "pipe")]
+    jobserver: Option<jobserver::Kind>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=1e9).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, as 10 or 0.5".to_owned())
+}
+
+/// Where arguments come from.
+enum Source {
+    Lists { lists: Lists, per_command: usize },
+    Stream { stream: Stream<Box<dyn BufRead + Send>>, per_command: usize },
+}
+
+impl Source {
+    /// The arguments of the next command.
+    fn next(&mut self) -> io::Result<Option<Vec<OsString>>> {
+        let mut arguments = Vec::new();
+        match self {
+            Self::Lists { lists, per_command } => {
+                while arguments.len() < *per_command
+                    && let Some(combination) = lists.next()
+                {
+                    arguments.extend(combination);
+                }
+            }
+            Self::Stream { stream, per_command } => {
+                while arguments.len() < *per_command
+                    && let Some(argument) = stream.next()?
+                {
+                    arguments.push(argument);
+                }
+            }
+        }
+        Ok((!arguments.is_empty()).then_some(arguments))
+    }
+}
+
+impl Args {
+    fn source(&self, template: &Template, lists: Option<Lists>) -> io::Result<Source> {
+        let per_command = self.max_args as usize;
+        if let Some(lists) = lists {
+            // Of several lists a command has one argument each.
+            return Ok(Source::Lists { lists, per_command });
+        }
+        let reader: Box<dyn BufRead + Send> = match &self.arg_file {
+            Some(path) => Box::new(BufReader::new(File::open(path)?)),
+            None => Box::new(BufReader::new(io::stdin())),
+        };
+        let cut = match self.delimiter {
+            _ if self.null => Cut::At(0),
+            Some(byte) => Cut::At(byte),
+            // A line is an argument where its place is said, as for xargs.
+            None if template.has_holes() => Cut::At(b'\n'),
+            None => Cut::Blanks,
+        };
+        Ok(Source::Stream { stream: Stream::new(reader, cut), per_command })
+    }
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    if let Some(kind) = args.jobserver {
+        return jobserver::run(&args.command, kind, args.verbose);
+    }
+    let (command, lists) = input::part(&args.command);
+    if command.is_empty() {
+        message::say("no command is given before :::");
+        return ExitCode::from(exit::USAGE);
+    }
+    let template = Template::new(&command, args.replace.as_deref());
+    let source = match args.source(&template, lists) {
+        Ok(source) => source,
+        Err(error) => {
+            let path = args.arg_file.clone().unwrap_or_default();
+            message::say(format_args!("{}: {error}", path.display()));
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    if args.dry_run {
+        return dry_run(&template, source);
+    }
+    work::run(args, template, source)
+}
+
+fn dry_run(template: &Template, mut source: Source) -> ExitCode {
+    let mut text = String::new();
+    for number in 1.. {
+        match source.next() {
+            Ok(Some(arguments)) => {
+                text += &journal::typed(&template.fill(number, &arguments));
+                text.push('\n');
+            }
+            Ok(None) => break,
+            Err(error) => {
+                message::say(format_args!("cannot read the arguments: {error}"));
+                return ExitCode::from(exit::FAILED);
+            }
+        }
+    }
+    crate::output::print(&text)
+}

@@ -1,0 +1,211 @@
+//! One command as a process: started, watched, waited for, and ended where that is asked for.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use super::lines::Lines;
+use super::running::Running;
+
+/// How long a command may take to end that was asked to, before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where its output goes while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capture {
+    /// To ours, as it comes.
+    Nothing,
+    /// Into files without names, to be printed when it has ended.
+    Whole,
+    /// Line by line.
+    Lines,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With this exit code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It ran for too long, and was ended.
+    TimedOut,
+    /// It is not there.
+    NotFound,
+    /// It is there, and could not be started.
+    NotStarted,
+}
+
+impl End {
+    pub(super) fn is_success(self) -> bool {
+        self == Self::Exit(0)
+    }
+}
+
+/// What a run of a command leaves.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) end: End,
+    /// Standard output and standard error, if they were captured as a whole.
+    pub(super) output: Option<[File; 2]>,
+}
+
+/// A command line, and what it may do.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) words: &'a [OsString],
+    pub(super) capture: Capture,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Call<'_> {
+    /// Runs it to its end. While it runs the calling item counts as running as the command does.
+    ///
+    /// # Errors
+    /// Those of the system, but not that it cannot be started.
+    pub(super) fn run(&self, running: &Running, lines: Option<&Lines<'_>>) -> io::Result<Ran> {
+        let Some((program, arguments)) = self.words.split_first() else {
+            return Ok(Ran { end: End::NotFound, output: None });
+        };
+        let mut command = Command::new(program);
+        // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        let mut output = None;
+        match self.capture {
+            Capture::Nothing => {}
+            Capture::Lines => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+            Capture::Whole => {
+                let files = [tempfile::tempfile()?, tempfile::tempfile()?];
+                command.stdout(files[0].try_clone()?).stderr(files[1].try_clone()?);
+                output = Some(files);
+            }
+        }
+        let _watch = cmwq::watch_children();
+        let started = running.start(|| command.spawn());
+        let (mut child, ticket) = match started {
+            Ok(started) => started,
+            Err(error) => return not_started(&error, output),
+        };
+        let waited = self.wait(&mut child, lines);
+        // From here on nobody ends it, so its number may go to another process.
+        drop(ticket);
+        let status = child.wait()?;
+        let end = if waited? { End::TimedOut } else { ended(status) };
+        Ok(Ran { end, output })
+    }
+
+    /// Waits until it has ended, and does not take its status. `true`: it took too long.
+    fn wait(&self, child: &mut Child, lines: Option<&Lines<'_>>) -> io::Result<bool> {
+        let pid = pid_of(child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let mut pipes: [Option<OwnedFd>; 2] =
+            [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+        let mut deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut has_timed_out = false;
+        loop {
+            let is_done = self.poll(&pidfd, &mut pipes, deadline, lines)?;
+            if is_done {
+                return Ok(has_timed_out);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
+                // It was not waited for, so the number is its own; it may have ended just now.
+                let _ = rustix::process::kill_process_group(pid, signal);
+                has_timed_out = true;
+                deadline = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    /// Waits for its output, its end or the deadline. `true`: it has ended, and what it wrote was
+    /// read.
+    fn poll(
+        &self,
+        pidfd: &OwnedFd,
+        pipes: &mut [Option<OwnedFd>; 2],
+        deadline: Option<Instant>,
+        lines: Option<&Lines<'_>>,
+    ) -> io::Result<bool> {
+        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+        fds.extend(pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, left.as_ref()) {
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            polled => polled?,
+        };
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let has_ended = ready[0];
+        let mut ready = ready[1..].iter();
+        for (which, pipe) in pipes.iter_mut().enumerate() {
+            let Some(open) = pipe.as_ref() else { continue };
+            // Whoever holds the pipe beside it may hold it for ever: what is there is taken.
+            if ready.next() == Some(&true) && !read_some(open, which, lines)? {
+                *pipe = None;
+            }
+        }
+        let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
+        Ok(has_ended && !may_be_more)
+    }
+}
+
+/// `false`: there will be no more.
+fn read_some(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Result<bool> {
+    let mut buffer = [0; 16 << 10];
+    match rustix::io::read(pipe, &mut buffer) {
+        Ok(0) => Ok(false),
+        Ok(len) => {
+            if let Some(lines) = lines {
+                lines.add(which, &buffer[..len])?;
+            }
+            Ok(true)
+        }
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_readable(pipe: &OwnedFd) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().contains(PollFlags::IN))
+}
+
+fn not_started(error: &io::Error, output: Option<[File; 2]>) -> io::Result<Ran> {
+    let end = match error.kind() {
+        io::ErrorKind::NotFound => End::NotFound,
+        _ => End::NotStarted,
+    };
+    Ok(Ran { end, output })
+}
+
+fn ended(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, signal) => End::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// The process's number.
+pub(super) fn pid_of(child: &Child) -> Pid {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.expect("the system gave it")
+}
+
+/// All that was captured, from the beginning.
+pub(super) fn contents(file: &mut File) -> io::Result<Vec<u8>> {
+    use std::io::Seek as _;
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

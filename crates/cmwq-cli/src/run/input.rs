@@ -1,0 +1,211 @@
+//! Where arguments come from: standard input, a file, or the command line.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead};
+use std::os::unix::ffi::OsStringExt as _;
+
+/// How a stream is cut into arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// At blanks and newlines; quotes and backslashes protect these, as for xargs.
+    Blanks,
+    /// At this byte, and nothing else is special.
+    At(u8),
+}
+
+/// The separator that `-d` names: a character, or an escape as `\n`, `\t`, `\0`, `\\`, `\x2c`.
+pub(super) fn delimiter(text: &str) -> Result<u8, String> {
+    let wrong = || {
+        format!(
+            "'{}' is no separator: give one byte, or \\n \\t \\0 \\\\ \\xHH",
+            text.escape_debug()
+        )
+    };
+    match text.as_bytes() {
+        [byte] => Ok(*byte),
+        [b'\\', escaped] => match escaped {
+            b'n' => Ok(b'\n'),
+            b't' => Ok(b'\t'),
+            b'r' => Ok(b'\r'),
+            b'0' => Ok(0),
+            b'\\' => Ok(b'\\'),
+            _ => Err(wrong()),
+        },
+        [b'\\', b'x', digits @ ..] if (1..=2).contains(&digits.len()) => {
+            let digits = str::from_utf8(digits).map_err(|_| wrong())?;
+            u8::from_str_radix(digits, 16).map_err(|_| wrong())
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Arguments, one after the other.
+pub(super) struct Stream<R> {
+    reader: R,
+    cut: Cut,
+}
+
+impl<R: BufRead> Stream<R> {
+    pub(super) fn new(reader: R, cut: Cut) -> Self {
+        Self { reader, cut }
+    }
+
+    /// The next argument.
+    pub(super) fn next(&mut self) -> io::Result<Option<OsString>> {
+        match self.cut {
+            Cut::At(byte) => self.until(byte),
+            Cut::Blanks => self.word(),
+        }
+    }
+
+    fn until(&mut self, end: u8) -> io::Result<Option<OsString>> {
+        let mut bytes = Vec::new();
+        if self.reader.read_until(end, &mut bytes)? == 0 {
+            return Ok(None);
+        }
+        if bytes.last() == Some(&end) {
+            bytes.pop();
+        }
+        Ok(Some(OsString::from_vec(bytes)))
+    }
+
+    fn byte(&mut self) -> io::Result<Option<u8>> {
+        let byte = self.reader.fill_buf()?.first().copied();
+        self.reader.consume(usize::from(byte.is_some()));
+        Ok(byte)
+    }
+
+    fn word(&mut self) -> io::Result<Option<OsString>> {
+        let mut word: Option<Vec<u8>> = None;
+        while let Some(byte) = self.byte()? {
+            match byte {
+                b' ' | b'\t' | b'\n' => {
+                    if word.is_some() {
+                        break;
+                    }
+                }
+                b'\'' | b'"' => self.quoted(byte, word.get_or_insert_default())?,
+                b'\\' => word.get_or_insert_default().extend(self.byte()?),
+                byte => word.get_or_insert_default().push(byte),
+            }
+        }
+        Ok(word.map(OsString::from_vec))
+    }
+
+    fn quoted(&mut self, quote: u8, word: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            match self.byte()? {
+                Some(byte) if byte == quote => return Ok(()),
+                Some(byte) if byte != b'\n' => word.push(byte),
+                _ => {
+                    let name = if quote == b'"' { "double" } else { "single" };
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!(
+                            "unmatched {name} quote; quotes are special unless you use -0 or -d"
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Lists of arguments, of which every combination is taken, the last list fastest.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    lists: Vec<Vec<OsString>>,
+    next: Option<Vec<usize>>,
+}
+
+impl Lists {
+    pub(super) fn new(lists: Vec<Vec<OsString>>) -> Self {
+        let is_empty = lists.iter().any(Vec::is_empty);
+        let next = (!is_empty).then(|| vec![0; lists.len()]);
+        Self { lists, next }
+    }
+
+    /// The next combination.
+    pub(super) fn next(&mut self) -> Option<Vec<OsString>> {
+        let mut at = self.next.take()?;
+        let combination = at.iter().zip(&self.lists).map(|(at, list)| list[*at].clone()).collect();
+        for place in (0..at.len()).rev() {
+            at[place] += 1;
+            if at[place] < self.lists[place].len() {
+                self.next = Some(at);
+                break;
+            }
+            at[place] = 0;
+        }
+        Some(combination)
+    }
+}
+
+/// Parts a command from the lists behind it: `COMMAND… ::: LIST… ::: LIST…`.
+pub(super) fn part(words: &[OsString]) -> (Vec<OsString>, Option<Lists>) {
+    let mut parts = words.split(|word| word == ":::").map(<[OsString]>::to_vec);
+    let command = parts.next().unwrap_or_default();
+    let lists: Vec<_> = parts.collect();
+    (command, (!lists.is_empty()).then(|| Lists::new(lists)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &[u8], cut: Cut) -> Result<Vec<Vec<u8>>, String> {
+        let mut stream = Stream::new(text, cut);
+        let mut all = Vec::new();
+        while let Some(argument) = stream.next().map_err(|error| error.to_string())? {
+            all.push(argument.into_vec());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn blanks_part_and_quotes_protect() {
+        let words = cut(b" a  'b c'd\t\"e 'f\" \\ g\\\nh\n\n'' i", Cut::Blanks).unwrap();
+        assert_eq!(words, [&b"a"[..], b"b cd", b"e 'f", b" g\nh", b"", b"i"]);
+        assert!(cut(b"a 'b", Cut::Blanks).unwrap_err().contains("unmatched single quote"));
+        assert!(cut(b"a \"b\nc\"", Cut::Blanks).unwrap_err().contains("unmatched double"));
+        assert_eq!(cut(b" \n", Cut::Blanks).unwrap(), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn one_byte_parts_and_all_others_are_themselves() {
+        assert_eq!(cut(b"a b\n'c\n\nd", Cut::At(b'\n')).unwrap(), [&b"a b"[..], b"'c", b"", b"d"]);
+        assert_eq!(cut(b"a\n\0b\xff\0", Cut::At(0)).unwrap(), [&b"a\n"[..], b"b\xff"]);
+    }
+
+    #[test]
+    fn separators_by_name() {
+        for (text, byte) in [
+            (",", b','),
+            ("\\n", b'\n'),
+            ("\\t", b'\t'),
+            ("\\0", 0),
+            ("\\\\", b'\\'),
+            ("\\x2C", 44),
+        ] {
+            assert_eq!(delimiter(text), Ok(byte), "{text}");
+        }
+        for text in ["", "ab", "\\q", "\\x", "\\xzz", "\\x123"] {
+            assert!(delimiter(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_are_combined() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let (command, lists) = part(&words("echo ::: a b ::: 1 2 3"));
+        assert_eq!(command, ["echo"]);
+        let mut lists = lists.unwrap();
+        let mut all = Vec::new();
+        while let Some(pair) = lists.next() {
+            all.push(pair.join("".as_ref()).into_string().unwrap());
+        }
+        assert_eq!(all, ["a1", "a2", "a3", "b1", "b2", "b3"]);
+        assert!(part(&words("echo a")).1.is_none());
+        assert_eq!(part(&words("echo :::")).1.unwrap().next(), None, "an empty list");
+    }
+}

@@ -1,0 +1,318 @@
+//! `--jobserver`: the tokens of a build come and go with the CPUs that are idle, so that it needs
+//! no `-j`.
+//!
+//! A build that speaks the protocol of GNU make's jobserver (make, cargo, gcc's link-time
+//! optimisation) takes a byte out of a pipe before it starts another job beside its first, and puts
+//! it back afterwards. This puts one in whenever a CPU has nothing to do and none is left, and
+//! takes one out when more threads of the build can run than there are CPUs. Who holds one cannot
+//! be told: tokens of clients that died are missed when more are out than threads live, and where a
+//! CPU is idle there is a new one anyway.
+//!
+//! [`decide`] has the rule; the rest looks and acts.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::launch::code;
+use crate::{exit, message};
+
+/// How a build finds the tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Kind {
+    /// By inherited descriptors: every client
+    Pipe,
+    /// By a named pipe: make since 4.4, and others that are new
+    Fifo,
+}
+
+/// The shortest time between two looks.
+const SHORTEST: Duration = Duration::from_millis(2);
+/// The longest, while nothing changes.
+const LONGEST: Duration = Duration::from_millis(20);
+/// Looks take no more than this part of one CPU's time.
+const PART: u32 = 20;
+/// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time.
+const PER_CPU: usize = 16;
+/// So many looks in a row that found too many at work end a token.
+const TOO_MANY_LOOKS: u32 = 3;
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Threads of the build that can run.
+    runnable: usize,
+    /// All of them.
+    threads: usize,
+    /// Tokens in the pipe.
+    unread: usize,
+}
+
+/// What is kept from look to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Books {
+    /// Tokens that there are, in the pipe or held.
+    tokens: usize,
+    /// Looks in a row that found too many at work.
+    crowded: u32,
+    /// Tokens that nobody can hold any more.
+    lost: usize,
+    most: usize,
+}
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Nothing,
+    /// A token more.
+    Put,
+    /// One less, if one can be had.
+    Take,
+}
+
+/// What to do after a look. A token that is held belongs to a job, and a job has a thread.
+fn decide(books: &mut Books, seen: Seen, cpus: usize) -> Act {
+    let held = books.tokens.saturating_sub(seen.unread);
+    let lost = held.saturating_sub(seen.threads);
+    books.tokens -= lost;
+    books.lost += lost;
+    let is_crowded = seen.runnable > cpus;
+    books.crowded = if is_crowded { books.crowded + 1 } else { 0 };
+    if seen.runnable < cpus && seen.unread == 0 && books.tokens < PER_CPU * cpus {
+        return Act::Put;
+    }
+    // One that nobody wants is there for when somebody does, as long as a CPU is idle.
+    let spare = if seen.runnable < cpus { 1 } else { 0 };
+    if books.crowded >= TOO_MANY_LOOKS || seen.unread > spare { Act::Take } else { Act::Nothing }
+}
+
+/// The pipe.
+struct Tokens {
+    /// Held open for the build; the numbers are in its environment.
+    inherited: Option<(OwnedFd, OwnedFd)>,
+    fifo: Option<(tempfile::TempDir, PathBuf)>,
+    /// Ours, which do not wait: of their own, since the build's shall.
+    read: File,
+    write: File,
+}
+
+impl Tokens {
+    fn new(kind: Kind) -> io::Result<Self> {
+        match kind {
+            Kind::Pipe => {
+                let (read_end, write_end) = pipe_with(PipeFlags::empty())?;
+                // Inherited by the one program that is started.
+                fcntl_setfd(&read_end, FdFlags::empty())?;
+                fcntl_setfd(&write_end, FdFlags::empty())?;
+                let own = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+                let (read, write) = (open(own(&read_end), true)?, open(own(&write_end), false)?);
+                Ok(Self { inherited: Some((read_end, write_end)), fifo: None, read, write })
+            }
+            Kind::Fifo => {
+                let folder = tempfile::tempdir()?;
+                let path = folder.path().join("jobserver");
+                mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+                // The reading end first: without one the writing end cannot be opened.
+                let (read, write) = (open(path.clone(), true)?, open(path.clone(), false)?);
+                Ok(Self { inherited: None, fifo: Some((folder, path)), read, write })
+            }
+        }
+    }
+
+    /// What a build is told.
+    fn auth(&self) -> String {
+        match (&self.inherited, &self.fifo) {
+            (Some((read, write)), _) => {
+                format!("--jobserver-auth={},{}", read.as_raw_fd(), write.as_raw_fd())
+            }
+            (None, Some((_, path))) => format!("--jobserver-auth=fifo:{}", path.display()),
+            (None, None) => unreachable!("it is of one kind"),
+        }
+    }
+
+    fn unread(&self) -> usize {
+        ioctl_fionread(&self.read).map_or(0, |bytes| bytes as usize)
+    }
+
+    /// Whether it could be done.
+    fn put(&mut self) -> bool {
+        self.write.write_all(b"+").is_ok()
+    }
+
+    fn take(&mut self) -> bool {
+        let mut token = [0];
+        matches!(self.read.read(&mut token), Ok(1))
+    }
+}
+
+fn open(path: PathBuf, reads: bool) -> io::Result<File> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(reads).write(!reads).custom_flags(nonblock).open(path)
+}
+
+/// Runs the build.
+pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
+    let Some((program, arguments)) = command.split_first() else {
+        message::say("no command is given");
+        return ExitCode::from(exit::USAGE);
+    };
+    let mut tokens = match Tokens::new(kind) {
+        Ok(tokens) => tokens,
+        Err(error) => {
+            message::say(format_args!("cannot make a jobserver: {error}"));
+            return ExitCode::from(exit::NO_RESULT);
+        }
+    };
+    // A terminal's Ctrl-C is for the build.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+    let mut build = Command::new(program);
+    let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
+    build.args(arguments).env("MAKEFLAGS", format!("{flags} -j {}", tokens.auth()));
+    let child = match build.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            message::say(format_args!("{}: {error}", program.to_string_lossy()));
+            let is_absent = error.kind() == io::ErrorKind::NotFound;
+            return ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED });
+        }
+    };
+    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match serve(child, &mut tokens, cpus) {
+        Ok((status, books)) => {
+            if verbose {
+                message::say(format_args!(
+                    "jobserver: {} jobs at once at most, {} tokens were lost",
+                    books.most + 1,
+                    books.lost
+                ));
+            }
+            if let Some(signal) = status.signal() {
+                message::say(format_args!("ended by signal {signal}"));
+            }
+            code(status)
+        }
+        Err(error) => {
+            message::say(format_args!("cannot wait for the build: {error}"));
+            ExitCode::from(exit::NO_RESULT)
+        }
+    }
+}
+
+/// Serves the build until it has ended.
+fn serve(
+    mut child: Child,
+    tokens: &mut Tokens,
+    cpus: usize,
+) -> io::Result<(std::process::ExitStatus, Books)> {
+    let mut books = Books::default();
+    let mut pause = SHORTEST;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, books));
+        }
+        let begin = Instant::now();
+        let mut seen = Seen::default();
+        count(child.id(), &mut seen);
+        seen.unread = tokens.unread();
+        let act = decide(&mut books, seen, cpus);
+        match act {
+            Act::Put => books.tokens += usize::from(tokens.put()),
+            Act::Take => books.tokens -= usize::from(tokens.take()).min(books.tokens),
+            Act::Nothing => {}
+        }
+        let held = books.tokens.saturating_sub(tokens.unread());
+        books.most = books.most.max(held);
+        let is_quiet = act == Act::Nothing;
+        pause = if is_quiet { (pause * 2).min(LONGEST) } else { SHORTEST };
+        thread::sleep(pause.max(begin.elapsed() * PART));
+    }
+}
+
+/// Counts the threads of a process and its descendants. Those that come and go meanwhile may be
+/// missed.
+fn count(pid: u32, seen: &mut Seen) {
+    let mut processes = vec![pid];
+    while let Some(pid) = processes.pop() {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for task in tasks.flatten() {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            if state.is_empty() || state.starts_with(['Z', 'X']) {
+                continue;
+            }
+            seen.threads += 1;
+            seen.runnable += usize::from(state.starts_with('R'));
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            processes.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(runnable: usize, threads: usize, unread: usize) -> Seen {
+        Seen { runnable, threads, unread }
+    }
+
+    #[test]
+    fn an_idle_cpu_brings_a_token_until_one_is_left_over() {
+        let mut books = Books { tokens: 1, ..Books::default() };
+        assert_eq!(decide(&mut books, seen(1, 3, 0), 2), Act::Put);
+        assert_eq!(decide(&mut books, seen(1, 3, 1), 2), Act::Nothing, "nobody wants it yet");
+        assert_eq!(decide(&mut books, seen(2, 3, 0), 2), Act::Nothing, "all CPUs are busy");
+        books.tokens = PER_CPU * 2;
+        assert_eq!(decide(&mut books, seen(0, 99, 0), 2), Act::Nothing, "there is an end");
+    }
+
+    #[test]
+    fn too_many_at_work_end_a_token_when_it_lasts() {
+        let mut books = Books { tokens: 3, ..Books::default() };
+        let acts = [(); TOO_MANY_LOOKS as usize].map(|()| decide(&mut books, seen(4, 9, 0), 2));
+        assert_eq!(acts, [Act::Nothing, Act::Nothing, Act::Take]);
+        assert_eq!(decide(&mut books, seen(2, 9, 0), 2), Act::Nothing, "it starts over");
+        assert_eq!(decide(&mut books, seen(4, 9, 0), 2), Act::Nothing);
+    }
+
+    #[test]
+    fn what_nobody_wants_is_taken_back() {
+        let mut books = Books { tokens: 3, ..Books::default() };
+        assert_eq!(decide(&mut books, seen(2, 9, 1), 2), Act::Take);
+        assert_eq!(decide(&mut books, seen(0, 9, 2), 2), Act::Take);
+    }
+
+    #[test]
+    fn tokens_of_the_dead_are_missed() {
+        let mut books = Books { tokens: 7, ..Books::default() };
+        let _ = decide(&mut books, seen(2, 3, 1), 2);
+        assert_eq!((books.tokens, books.lost), (4, 3), "three may be held, and one is in the pipe");
+    }
+
+    #[test]
+    fn tokens_go_in_and_out_of_both_kinds_of_pipe() {
+        for kind in [Kind::Pipe, Kind::Fifo] {
+            let mut tokens = Tokens::new(kind).unwrap();
+            assert!(!tokens.take(), "it is empty, and nobody waits");
+            assert!(tokens.put() && tokens.put());
+            assert_eq!(tokens.unread(), 2);
+            assert!(tokens.take());
+            assert_eq!(tokens.unread(), 1);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The commands that run, and whether more may start: what Ctrl-C and `--halt` act on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Child;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::child::pid_of;
+
+/// Whether commands start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Going {
+    /// They do.
+    On,
+    /// Those that run may end, and no other starts.
+    Ending,
+    /// Those that run are ended.
+    Ended,
+}
+
+/// See the module header.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    // ORDERING (all accesses): no pairing: written under the lock of `groups`, and read there where
+    // it matters.
+    going: AtomicU8,
+    groups: Mutex<Groups>,
+}
+
+#[derive(Debug, Default)]
+struct Groups {
+    next: u64,
+    by_number: BTreeMap<u64, Pid>,
+}
+
+/// A command that runs, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Ticket<'a> {
+    running: &'a Running,
+    number: u64,
+}
+
+impl Running {
+    fn lock(&self) -> MutexGuard<'_, Groups> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn going(&self) -> Going {
+        match self.going.load(Ordering::Relaxed) {
+            0 => Going::On,
+            1 => Going::Ending,
+            _ => Going::Ended,
+        }
+    }
+
+    /// How many run.
+    pub(super) fn count(&self) -> usize {
+        self.lock().by_number.len()
+    }
+
+    /// Starts a command by `spawn`, which makes it the leader of a group.
+    ///
+    /// # Errors
+    /// Those of `spawn`.
+    pub(super) fn start(
+        &self,
+        spawn: impl FnOnce() -> io::Result<Child>,
+    ) -> io::Result<(Child, Ticket<'_>)> {
+        // Not under the lock: it takes a millisecond.
+        let child = spawn()?;
+        let mut groups = self.lock();
+        groups.next += 1;
+        let number = groups.next;
+        groups.by_number.insert(number, pid_of(&child));
+        if self.going() == Going::Ended {
+            let _ = kill_process_group(pid_of(&child), Signal::TERM);
+        }
+        Ok((child, Ticket { running: self, number }))
+    }
+
+    /// No command starts any more. `true`: they did until now.
+    pub(super) fn end_soon(&self) -> bool {
+        let _groups = self.lock();
+        self.going.fetch_max(1, Ordering::Relaxed) == 0
+    }
+
+    /// Ends those that run, too.
+    pub(super) fn end_now(&self, signal: Signal) {
+        let groups = self.lock();
+        self.going.store(2, Ordering::Relaxed);
+        for group in groups.by_number.values() {
+            // A process that is in the books was not waited for: the number is its own.
+            let _ = kill_process_group(*group, signal);
+        }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.running.lock().by_number.remove(&self.number);
+    }
+}

@@ -1,0 +1,235 @@
+//! What a command becomes with its arguments: `{}` and its relatives, or arguments at its end.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+/// What is put in place of a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `{}`: as it is.
+    Whole,
+    /// `{.}`: without its extension.
+    Stem,
+    /// `{/}`: without its directory.
+    Name,
+    /// `{//}`: its directory.
+    Directory,
+    /// `{/.}`: without directory and extension.
+    NameStem,
+    /// `{#}`: the number of the command.
+    Number,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    /// `which`: of several arguments, counted from 0; `None`: all.
+    Hole {
+        which: Option<usize>,
+        form: Form,
+    },
+}
+
+/// The words of a command, with holes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    words: Vec<Vec<Piece>>,
+    has_holes: bool,
+}
+
+impl Template {
+    /// `replace`: what stands for an argument instead of the forms in braces.
+    pub(super) fn new(command: &[OsString], replace: Option<&OsStr>) -> Self {
+        let words: Vec<_> = command
+            .iter()
+            .map(|word| match replace {
+                Some(replace) => split(word.as_bytes(), replace.as_bytes()),
+                None => pieces(word.as_bytes()),
+            })
+            .collect();
+        let is_argument =
+            |piece: &Piece| matches!(piece, Piece::Hole { form, .. } if *form != Form::Number);
+        let has_holes = words.iter().flatten().any(is_argument);
+        Self { words, has_holes }
+    }
+
+    /// Whether it says where arguments go.
+    pub(super) fn has_holes(&self) -> bool {
+        self.has_holes
+    }
+
+    /// The `number`th command.
+    pub(super) fn fill(&self, number: u64, arguments: &[OsString]) -> Vec<OsString> {
+        let mut filled = Vec::with_capacity(self.words.len() + arguments.len());
+        for word in &self.words {
+            match word.as_slice() {
+                // Alone, several arguments stay several.
+                [Piece::Hole { which: None, form }] if *form != Form::Number => {
+                    filled.extend(arguments.iter().map(|a| form.of(a.as_bytes(), number)).map(own));
+                }
+                pieces => filled.push(own(join(pieces, number, arguments))),
+            }
+        }
+        if !self.has_holes {
+            filled.extend_from_slice(arguments);
+        }
+        filled
+    }
+}
+
+fn own(bytes: Vec<u8>) -> OsString {
+    OsString::from_vec(bytes)
+}
+
+fn join(pieces: &[Piece], number: u64, arguments: &[OsString]) -> Vec<u8> {
+    let mut word = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => word.extend_from_slice(text),
+            Piece::Hole { form: Form::Number, .. } => word.extend(number.to_string().bytes()),
+            Piece::Hole { which: Some(which), form } => {
+                let argument = arguments.get(*which).map_or(&b""[..], |a| a.as_bytes());
+                word.extend(form.of(argument, number));
+            }
+            Piece::Hole { which: None, form } => {
+                let all: Vec<_> = arguments.iter().map(|a| form.of(a.as_bytes(), number)).collect();
+                word.extend(all.join(&b' '));
+            }
+        }
+    }
+    word
+}
+
+/// The word with `replace` as its only kind of hole.
+fn split(word: &[u8], replace: &[u8]) -> Vec<Piece> {
+    let hole = Piece::Hole { which: None, form: Form::Whole };
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while !replace.is_empty()
+        && let Some(at) = rest.windows(replace.len()).position(|window| window == replace)
+    {
+        push_text(&mut pieces, &rest[..at]);
+        pieces.push(hole.clone());
+        rest = &rest[at + replace.len()..];
+    }
+    push_text(&mut pieces, rest);
+    pieces
+}
+
+fn push_text(pieces: &mut Vec<Piece>, text: &[u8]) {
+    if !text.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(text.to_vec()));
+    }
+}
+
+fn pieces(word: &[u8]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let (mut begin, mut at) = (0, 0);
+    while at < word.len() {
+        let end = word[at..].iter().position(|byte| *byte == b'}').map(|end| at + end);
+        let hole = end.filter(|_| word[at] == b'{').and_then(|end| hole(&word[at + 1..end]));
+        let (Some(hole), Some(end)) = (hole, end) else {
+            at += 1;
+            continue;
+        };
+        if begin < at {
+            pieces.push(Piece::Text(word[begin..at].to_vec()));
+        }
+        pieces.push(hole);
+        at = end + 1;
+        begin = at;
+    }
+    push_text(&mut pieces, &word[begin..]);
+    pieces
+}
+
+/// What is between the braces.
+fn hole(inside: &[u8]) -> Option<Piece> {
+    let digits = inside.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let which = match digits {
+        0 => None,
+        _ => {
+            let number: usize = str::from_utf8(&inside[..digits]).ok()?.parse().ok()?;
+            Some(number.checked_sub(1)?)
+        }
+    };
+    let form = match &inside[digits..] {
+        b"" => Form::Whole,
+        b"." => Form::Stem,
+        b"/" => Form::Name,
+        b"//" => Form::Directory,
+        b"/." => Form::NameStem,
+        b"#" if which.is_none() => Form::Number,
+        _ => return None,
+    };
+    Some(Piece::Hole { which, form })
+}
+
+impl Form {
+    fn of(self, argument: &[u8], number: u64) -> Vec<u8> {
+        let slash = argument.iter().rposition(|byte| *byte == b'/');
+        let name = slash.map_or(0, |slash| slash + 1);
+        // A dot at the beginning of a name is no extension.
+        let dot = argument[name..].iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0);
+        let stem = dot.map_or(argument.len(), |dot| name + dot);
+        match self {
+            Self::Whole => argument.to_vec(),
+            Self::Stem => argument[..stem].to_vec(),
+            Self::Name => argument[name..].to_vec(),
+            Self::NameStem => argument[name..stem].to_vec(),
+            Self::Directory => match slash {
+                None => b".".to_vec(),
+                Some(0) => b"/".to_vec(),
+                Some(slash) => argument[..slash].to_vec(),
+            },
+            Self::Number => number.to_string().into_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(command: &[&str], replace: Option<&str>, arguments: &[&str]) -> Vec<String> {
+        let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let template = Template::new(&os(command), replace.map(OsStr::new));
+        let words = template.fill(7, &os(arguments));
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn without_holes_arguments_go_to_the_end() {
+        assert_eq!(filled(&["echo", "-n"], None, &["a b", "c"]), ["echo", "-n", "a b", "c"]);
+        assert_eq!(filled(&["echo", "{#}"], None, &["a"]), ["echo", "7", "a"]);
+    }
+
+    #[test]
+    fn parts_of_names() {
+        let forms = ["{}", "{.}", "{/}", "{//}", "{/.}"];
+        let parts = |name| filled(&forms, None, &[name]);
+        assert_eq!(
+            parts("a/b.c/d.tar.gz"),
+            ["a/b.c/d.tar.gz", "a/b.c/d.tar", "d.tar.gz", "a/b.c", "d.tar"]
+        );
+        assert_eq!(parts("b.c/d"), ["b.c/d", "b.c/d", "d", "b.c", "d"]);
+        assert_eq!(parts(".hidden"), [".hidden", ".hidden", ".hidden", ".", ".hidden"]);
+        assert_eq!(parts("/x"), ["/x", "/x", "x", "/", "x"]);
+    }
+
+    #[test]
+    fn holes_within_words_and_several_arguments() {
+        assert_eq!(filled(&["cp", "{}", "{.}.bak"], None, &["a.c"]), ["cp", "a.c", "a.bak"]);
+        assert_eq!(filled(&["x", "{}", "<{}>"], None, &["a", "b"]), ["x", "a", "b", "<a b>"]);
+        assert_eq!(filled(&["{2}-{1/}", "{3}"], None, &["p/a", "b"]), ["b-a", ""]);
+        assert_eq!(
+            filled(&["{0}", "{a}", "{", "}", "{}}"], None, &["x"]),
+            ["{0}", "{a}", "{", "}", "x}"]
+        );
+    }
+
+    #[test]
+    fn another_string_takes_the_place_of_all_forms() {
+        assert_eq!(filled(&["X", "-X-X", "{}"], Some("X"), &["a b"]), ["a b", "-a b-a b", "{}"]);
+    }
+}

@@ -1,0 +1,513 @@
+//! What is done with the commands: they are queued as there is room, wait for their turn, run, are
+//! tried again, and are counted.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use cmwq::{AffinityScope, Config, Workqueue};
+use rustix::process::Signal;
+
+use super::child::{Call, Capture, End};
+use super::halt::{Halt, Tally, Verdict};
+use super::journal::{Entry, Journal, typed};
+use super::lines::Lines;
+use super::memory::Memory;
+use super::progress::{Progress, Stand};
+use super::report::{self, Record, Summary, Times};
+use super::running::{Going, Running};
+use super::sink::{Output, Sink};
+use super::template::Template;
+use super::{Args, Source, signals};
+use crate::descriptors::raise_limit;
+use crate::{exit, message};
+
+/// LIMIT: commands at once, unless somebody says how many.
+const MAX_ACTIVE: u32 = 512;
+/// Descriptors that a command takes here, and those that the rest takes.
+const FDS_PER_COMMAND: u64 = 8;
+const FDS_RESERVED: u64 = 64;
+/// So many commands more than may run are known ahead.
+const AHEAD: u64 = 64;
+/// When to look again whether memory is short.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+/// Between two pictures of the progress bar.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// One command.
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    words: Vec<OsString>,
+    tag: Option<Vec<u8>>,
+}
+
+/// What became of the commands so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Books {
+    known: u64,
+    is_all: bool,
+    /// Queued or running.
+    outstanding: u64,
+    tally: Tally,
+    left_out: u64,
+    resumed: u64,
+}
+
+/// What all items share.
+#[derive(Debug)]
+pub(super) struct Work {
+    queue: Workqueue,
+    is_ordered: bool,
+    room: u64,
+    capture: Capture,
+    tag: bool,
+    json: bool,
+    verbose: bool,
+    timeout: Option<Duration>,
+    retries: u32,
+    halt: Halt,
+    delay: Duration,
+    /// Before then no command starts.
+    next_start: Mutex<Instant>,
+    memory: Memory,
+    said_short: AtomicBool,
+    /// Commands whose turn has come and that have not ended.
+    busy: AtomicU64,
+    running: Running,
+    sink: Sink,
+    journal: Option<Journal>,
+    books: Mutex<Books>,
+    changed: Condvar,
+    /// The exit code so far.
+    worst: AtomicU8,
+    /// The signal that was the last word, 0: none.
+    signal: AtomicU8,
+}
+
+/// Runs everything.
+pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
+    let began = Instant::now();
+    let work = match Work::new(args) {
+        Ok(work) => Arc::new(work),
+        Err(text) => {
+            message::say(text);
+            return ExitCode::from(exit::NO_RESULT);
+        }
+    };
+    signals::listen(&work);
+    let feeder = {
+        let work = Arc::clone(&work);
+        thread::Builder::new().name("arguments".into()).spawn(move || work.feed(&template, source))
+    };
+    if let Err(error) = feeder {
+        message::say(format_args!("cannot start a thread: {error}"));
+        return ExitCode::from(exit::NO_RESULT);
+    }
+    let books = work.wait();
+    work.sink.progress().end();
+    let summary = Summary {
+        done: books.tally.done,
+        failed: books.tally.failed,
+        left_out: books.left_out,
+        resumed: books.resumed,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    if work.json {
+        work.heed(work.sink.write(0, &report::last(summary)));
+    } else if books.left_out > 0 || work.running.going() != Going::On {
+        message::say(format_args!(
+            "{} done, {} of them failed; not all were started",
+            summary.done, summary.failed
+        ));
+    }
+    ExitCode::from(work.code())
+}
+
+impl Work {
+    fn new(args: &Args) -> Result<Self, String> {
+        let most = most_commands(raise_limit());
+        let max_active = if args.ordered { 1 } else { args.max_active.unwrap_or(most).min(most) };
+        // Commands inherit the CPUs of the worker that starts them.
+        Config::builder()
+            .managed_affinity_scope(AffinityScope::System)
+            .install()
+            .and_then(|()| {
+                let queue = Workqueue::builder("run").managed().max_active(max_active);
+                let queue = if args.cpu_intensive { queue.cpu_intensive() } else { queue };
+                let queue = if args.highpri { queue.highpri() } else { queue };
+                match args.nice {
+                    Some(nice) => queue.nice(nice).build(),
+                    None => queue.build(),
+                }
+            })
+            .map_err(|error| format!("cannot start the workqueue: {error}"))
+            .and_then(|queue| Self::with(args, queue, max_active))
+    }
+
+    fn with(args: &Args, queue: Workqueue, max_active: u32) -> Result<Self, String> {
+        let journal = match &args.joblog {
+            None => None,
+            Some(path) => Some(
+                Journal::open(path, args.resume)
+                    .map_err(|error| format!("{}: {error}", path.display()))?,
+            ),
+        };
+        let capture = match () {
+            () if args.ungroup => Capture::Nothing,
+            () if args.line_buffer => Capture::Lines,
+            () => Capture::Whole,
+        };
+        let progress = Progress::new(!args.no_progress && !args.ungroup);
+        let keeps_order = args.keep_order && !args.line_buffer;
+        let sink = Sink::new(keeps_order, progress)
+            .map_err(|error| format!("cannot use standard output: {error}"))?;
+        Ok(Self {
+            queue,
+            is_ordered: args.ordered,
+            room: u64::from(max_active) + AHEAD,
+            capture,
+            tag: args.tag,
+            json: args.json,
+            verbose: args.verbose,
+            timeout: args.timeout,
+            retries: args.retries,
+            halt: args.halt.unwrap_or(Halt::Usual),
+            delay: args.delay.unwrap_or_default(),
+            next_start: Mutex::new(Instant::now()),
+            memory: Memory::new(args.memory),
+            said_short: AtomicBool::new(false),
+            busy: AtomicU64::new(0),
+            running: Running::default(),
+            sink,
+            journal,
+            books: Mutex::default(),
+            changed: Condvar::new(),
+            worst: AtomicU8::new(exit::DONE),
+            signal: AtomicU8::new(0),
+        })
+    }
+
+    pub(super) fn running(&self) -> &Running {
+        &self.running
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- arguments
+
+    /// Queues commands as there is room for them, on a thread of its own: it may wait for its input
+    /// for ever.
+    fn feed(self: &Arc<Self>, template: &Template, mut source: Source) {
+        for number in 1.. {
+            if !self.has_room() {
+                break;
+            }
+            match source.next() {
+                Ok(None) => break,
+                Ok(Some(arguments)) => {
+                    let tag = self.tag.then(|| tag_of(&arguments));
+                    let words = template.fill(number, &arguments);
+                    self.add(Job { number, words, tag });
+                }
+                Err(error) => {
+                    message::say(format_args!("cannot read the arguments: {error}"));
+                    self.worst.fetch_max(exit::FAILED, Relaxed);
+                    break;
+                }
+            }
+        }
+        self.books().is_all = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until another command may be known. `false`: none is wanted any more.
+    fn has_room(&self) -> bool {
+        let mut books = self.books();
+        while books.outstanding >= self.room && self.running.going() == Going::On {
+            books = self.changed.wait(books).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.running.going() == Going::On
+    }
+
+    fn add(self: &Arc<Self>, job: Job) {
+        let mut books = self.books();
+        books.known += 1;
+        if self.journal.as_ref().is_some_and(|log| log.is_done(job.number, &job.words)) {
+            books.resumed += 1;
+            books.known -= 1;
+            drop(books);
+            self.heed(self.sink.finish(job.number, Output::Nothing));
+            return;
+        }
+        books.outstanding += 1;
+        drop(books);
+        self.queue(job, Duration::ZERO);
+    }
+
+    fn queue(self: &Arc<Self>, job: Job, after: Duration) {
+        let work = Arc::clone(self);
+        // Nobody joins an item: what became of it is in the books.
+        if after.is_zero() {
+            drop(self.queue.queue(move || work.turn(job)));
+        } else {
+            drop(self.queue.queue_delayed(move || work.turn(job), after));
+        }
+    }
+
+    /// Waits until all that was started has ended, and no more will be.
+    fn wait(&self) -> Books {
+        let mut books = self.books();
+        loop {
+            let is_over = books.is_all || self.running.going() != Going::On;
+            if is_over && books.outstanding == 0 {
+                return *books;
+            }
+            let stand = self.stand(&books);
+            if self.sink.progress().is_shown() {
+                drop(books);
+                self.sink.progress().show(&stand);
+                books = self.books();
+            }
+            let waited = self.changed.wait_timeout(books, REDRAW);
+            books = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn stand(&self, books: &Books) -> Stand {
+        Stand {
+            done: books.tally.done + books.left_out,
+            failed: books.tally.failed,
+            running: self.running.count() as u64,
+            known: books.known,
+            is_all: books.is_all,
+        }
+    }
+
+    // ---- items
+
+    /// The command's turn has come: it runs, or waits again, or is left out.
+    fn turn(self: Arc<Self>, job: Job) {
+        let mut turn = self.ask();
+        while let Turn::Wait(wait) = turn {
+            if !self.is_ordered {
+                return self.queue(job, wait);
+            }
+            // Nobody else's turn comes before.
+            thread::sleep(wait);
+            turn = self.ask();
+        }
+        let _settled = Settled(&self);
+        if turn == Turn::LeftOut {
+            self.books().left_out += 1;
+            self.heed(self.sink.finish(job.number, Output::Nothing));
+            return;
+        }
+        self.complete(&job);
+        self.busy.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether a command may start. If so, it is counted as busy.
+    fn ask(&self) -> Turn {
+        if self.running.going() != Going::On {
+            return Turn::LeftOut;
+        }
+        // ORDERING: no pairing: a number.
+        if let Some(shortage) = self.memory.shortage() {
+            // What runs gives memory back; where nothing runs, waiting does not help.
+            if self.busy.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
+                if !self.said_short.swap(true, Relaxed) {
+                    message::say(format_args!(
+                        "memory is short ({shortage}): nothing starts until a command has ended"
+                    ));
+                }
+                return Turn::Wait(SHORT_WAIT);
+            }
+        } else {
+            self.said_short.store(false, Relaxed);
+            self.busy.fetch_add(1, Relaxed);
+        }
+        let mut next = self.next_start.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if self.delay.is_zero() {
+            return Turn::Now;
+        }
+        if *next > now {
+            self.busy.fetch_sub(1, Relaxed);
+            return Turn::Wait(*next - now);
+        }
+        *next = now + self.delay;
+        Turn::Now
+    }
+
+    fn complete(&self, job: &Job) {
+        if self.verbose {
+            message::say(typed(&job.words));
+        }
+        let (began, started) = (SystemTime::now(), Instant::now());
+        let mut attempts = 0;
+        let (end, output) = loop {
+            attempts += 1;
+            let (end, output) = match self.attempt(job) {
+                Ok(ran) => ran,
+                Err(error) => {
+                    message::say(format_args!("{}: {error}", typed(&job.words)));
+                    (End::NotStarted, Output::Nothing)
+                }
+            };
+            if end.is_success() || attempts > self.retries || self.running.going() != Going::On {
+                break (end, output);
+            }
+        };
+        let times = Times { began, took: started.elapsed(), attempts };
+        self.say_end(job, end);
+        self.log(job, end, times, &output);
+        let output = if self.json { json(job, end, times, output) } else { Ok(output) };
+        self.heed(output.and_then(|output| self.sink.finish(job.number, output)));
+        self.count(end);
+    }
+
+    fn attempt(&self, job: &Job) -> io::Result<(End, Output)> {
+        let lines =
+            (self.capture == Capture::Lines).then(|| Lines::new(&self.sink, job.tag.as_deref()));
+        let call = Call { words: &job.words, capture: self.capture, timeout: self.timeout };
+        let ran = call.run(&self.running, lines.as_ref())?;
+        if let Some(lines) = lines {
+            self.heed(lines.end());
+        }
+        Ok((ran.end, Output::captured(ran.output, job.tag.as_deref())?))
+    }
+
+    fn say_end(&self, job: &Job, end: End) {
+        let program = job.words.first().cloned().unwrap_or_default();
+        let program = typed(&[program]);
+        match end {
+            End::Exit(255) => message::say(format_args!("{program}: exited with status 255")),
+            End::Signal(signal) if self.running.going() != Going::Ended => {
+                message::say(format_args!("{program}: ended by signal {signal}"));
+            }
+            End::TimedOut => message::say(format_args!("{}: took too long", typed(&job.words))),
+            End::NotFound => message::say(format_args!("{program}: there is no such program")),
+            End::NotStarted => message::say(format_args!("{program}: cannot be started")),
+            End::Exit(_) | End::Signal(_) => {}
+        }
+    }
+
+    fn log(&self, job: &Job, end: End, times: Times, output: &Output) {
+        let Some(journal) = &self.journal else { return };
+        let written = match output {
+            Output::Nothing => 0,
+            Output::Files(files) => files[0].metadata().map_or(0, |data| data.len()),
+            Output::Bytes(both) => both[0].len() as u64,
+        };
+        let entry = Entry {
+            number: job.number,
+            words: &job.words,
+            end,
+            started: times.began,
+            took: times.took,
+            written,
+        };
+        self.heed(journal.add(&entry));
+    }
+
+    fn count(&self, end: End) {
+        let mut books = self.books();
+        books.tally.done += 1;
+        books.tally.failed += u64::from(!end.is_success());
+        let verdict = self.halt.verdict(end, books.tally);
+        drop(books);
+        self.worst.fetch_max(code(end), Relaxed);
+        match verdict {
+            Verdict::GoOn => {}
+            Verdict::EndSoon => _ = self.running.end_soon(),
+            Verdict::EndNow => self.running.end_now(Signal::TERM),
+        }
+    }
+
+    // ---- the end
+
+    /// Of what is written: without a reader there is nothing left to do.
+    fn heed(&self, written: io::Result<()>) {
+        let Err(error) = written else { return };
+        if self.running.going() != Going::Ended && !self.sink.is_closed() {
+            message::say(format_args!("cannot write: {error}"));
+        }
+        self.worst.fetch_max(exit::FAILED, Relaxed);
+        self.running.end_now(Signal::TERM);
+    }
+
+    /// Somebody has had enough, by this signal.
+    pub(super) fn note_signal(&self, signal: i32) {
+        self.signal.store(signal.unsigned_abs() as u8, Relaxed);
+        self.changed.notify_all();
+    }
+
+    fn code(&self) -> u8 {
+        match self.signal.load(Relaxed) {
+            _ if self.sink.is_closed() => exit::OUTPUT_CLOSED,
+            0 => self.worst.load(Relaxed),
+            signal => 128 + signal,
+        }
+    }
+}
+
+/// Whether a command may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Now,
+    /// Not before so long.
+    Wait(Duration),
+    /// Never.
+    LeftOut,
+}
+
+/// One command less is outstanding when this is dropped, whatever became of it.
+struct Settled<'a>(&'a Work);
+
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        self.0.books().outstanding -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// What xargs exits with after such a command.
+fn code(end: End) -> u8 {
+    match end {
+        End::Exit(0) => exit::DONE,
+        End::Exit(255) => exit::SAID_STOP,
+        End::Exit(_) | End::TimedOut => exit::SOME_FAILED,
+        End::Signal(_) => exit::SIGNALLED,
+        End::NotStarted => exit::NOT_STARTED,
+        End::NotFound => exit::NOT_FOUND,
+    }
+}
+
+fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output> {
+    let both = match output {
+        Output::Nothing => Default::default(),
+        Output::Bytes(both) => both,
+        Output::Files([mut out, mut err]) => {
+            [super::child::contents(&mut out)?, super::child::contents(&mut err)?]
+        }
+    };
+    let record = Record::new(job.number, &job.words, end, times, &both);
+    Ok(Output::Bytes([report::line(&record), Vec::new()]))
+}
+
+fn tag_of(arguments: &[OsString]) -> Vec<u8> {
+    arguments.join(" ".as_ref()).into_encoded_bytes()
+}
+
+/// How many commands a limit of `fds` open files has room for.
+fn most_commands(fds: u64) -> u32 {
+    let room = fds.saturating_sub(FDS_RESERVED) / FDS_PER_COMMAND;
+    u32::try_from(room).unwrap_or(MAX_ACTIVE).clamp(1, MAX_ACTIVE)
+}

@@ -1,0 +1,367 @@
+//! `cmwq run` as a user runs it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::support::{check_code, not_tested, stderr};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.arg("run").args(args).current_dir(folder).env("LC_ALL", "C").env_remove("MAKEFLAGS");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run_in(folder: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = command(folder, args).spawn().unwrap();
+    // Who gives up early does not read it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn run(args: &[&str], input: &[u8]) -> Output {
+    run_in(tempfile::tempdir().unwrap().path(), args, input)
+}
+
+fn printed(output: &Output) -> &str {
+    str::from_utf8(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn prints(args: &[&str], input: &[u8], expected: &str) {
+    let output = run(args, input);
+    check_code(&output, 0);
+    assert_eq!(printed(&output), expected, "{args:?}");
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < PATIENCE, "this never came about: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn arguments_are_parted_as_xargs_does() {
+    prints(&["-k", "--", "echo"], b"a 'b  c'\n\"d\" e\\ f\n", "a\nb  c\nd\ne f\n");
+    prints(&["-k", "-n", "2", "echo"], b"a b c\n", "a b\nc\n");
+    prints(&["-k", "-0", "--", "echo"], b"a b\0'c\0", "a b\n'c\n");
+    prints(&["-k", "-d", ",", "echo"], b"a,b c", "a\nb c\n");
+    prints(&["-k", "--", "echo", "<{}>"], b"a b\n'c\n", "<a b>\n<'c>\n");
+    prints(&["-k", "-I", "X", "--", "echo", "X-{}"], b"a b\nc\n", "a b-{}\nc-{}\n");
+    prints(&["echo"], b"", "");
+    // Values beside their letters, options of the command, and none of ours that is not one.
+    prints(&["-kn2", "echo", "-e", "-k"], b"a b\n", "-k a b\n");
+    prints(&["-I@@", "-k", "echo", "-n", "@@"], b"a\nb\n", "ab");
+    check_code(&run(&["--no-such-option", "echo"], b"a"), 2);
+}
+
+#[test]
+fn arguments_come_from_files_and_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("list"), "x y\n").unwrap();
+    let output = run_in(folder.path(), &["-k", "-a", "list", "echo"], b"");
+    assert_eq!(printed(&output), "x\ny\n");
+    prints(&["-k", "echo", "{/.}", ":::", "a/b.c", "d"], b"", "b\nd\n");
+    prints(&["-k", "echo", "{2}{1}", ":::", "a", "b", ":::", "1", "2"], b"", "1a\n2a\n1b\n2b\n");
+    prints(&["-k", "-n", "2", "echo", ":::", "a", "b", "c"], b"", "a b\nc\n");
+}
+
+#[test]
+fn exit_codes_are_those_of_xargs() {
+    let shell = |script: &str| run(&["--", "sh", "-c", script, ":::", "x"], b"");
+    check_code(&shell("exit 0"), 0);
+    check_code(&shell("exit 7"), 123);
+    check_code(&shell("exit 255"), 124);
+    check_code(&shell("kill -9 $$"), 125);
+    check_code(&run(&["--", "/etc/passwd"], b"x"), 126);
+    check_code(&run(&["--", "/no/such/program"], b"x"), 127);
+    check_code(&run(&["--", "echo"], b"'x"), 1);
+    check_code(&run(&[], b""), 2);
+    check_code(&run(&["--halt", "perhaps", "echo"], b""), 2);
+    check_code(&run(&[":::", "a"], b""), 2);
+    check_code(&run(&["-a", "missing", "echo"], b""), 1);
+}
+
+/// Passes only if all of them are there at the same time, whatever the number of CPUs.
+#[test]
+fn commands_that_wait_make_room_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "touch in.{}; while [ $(ls | grep -c ^in) -lt 12 ]; do sleep 0.01; done";
+    let args: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+    let mut all = vec!["sh", "-c", script, ":::"];
+    all.extend(args.iter().map(String::as_str));
+    check_code(&run_in(folder.path(), &all, b""), 0);
+}
+
+const MEET: &str = "echo {} begins; touch {}; while [ ! -e $(echo ab | tr -d {}) ]; \
+                    do sleep 0.01; done; echo {} ends; echo {} tells >&2";
+
+#[test]
+fn what_a_command_prints_stays_together() {
+    let output = run(&["sh", "-c", MEET, ":::", "a", "b"], b"");
+    check_code(&output, 0);
+    let both = ["a begins\na ends\nb begins\nb ends\n", "b begins\nb ends\na begins\na ends\n"];
+    assert!(both.contains(&printed(&output)), "{}", printed(&output));
+    assert_eq!(sorted(stderr(&output)), ["a tells", "b tells"]);
+}
+
+#[test]
+fn lines_and_tags() {
+    for how in [&["--tag"][..], &["--tag", "--line-buffer"]] {
+        let output = run(&[how, &["sh", "-c", MEET, ":::", "a", "b"]].concat(), b"");
+        check_code(&output, 0);
+        let lines = sorted(printed(&output));
+        assert_eq!(lines, ["a\ta begins", "a\ta ends", "b\tb begins", "b\tb ends"], "{how:?}");
+        assert_eq!(sorted(stderr(&output)), ["a\ta tells", "b\tb tells"]);
+    }
+    prints(&["--line-buffer", "printf", ":::", "no end"], b"", "no end\n");
+    prints(&["-u", "printf", ":::", "no end"], b"", "no end");
+}
+
+#[test]
+fn order_is_kept_whoever_ends_first() {
+    let script = "[ {} = a ] && while [ ! -e b ]; do sleep 0.01; done; touch {}; echo {}";
+    let args = ["-k", "sh", "-c", script, ":::", "a", "b", "c"];
+    let output = run(&args, b"");
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "a\nb\nc\n");
+}
+
+#[test]
+fn much_output_is_printed_as_a_whole() {
+    let output = run(&["-k", "sh", "-c", "yes {} | head -c 300000", ":::", "a", "b"], b"");
+    check_code(&output, 0);
+    assert_eq!(output.stdout, [b"a\n".repeat(150_000), b"b\n".repeat(150_000)].concat());
+}
+
+#[test]
+fn an_ordered_run_has_one_command_at_a_time() {
+    let script = "mkdir lock || exit 9; sleep 0.01; echo {}; rmdir lock";
+    let args = ["--ordered", "sh", "-c", script, ":::", "1", "2", "3", "4"];
+    let output = run(&args, b"");
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "1\n2\n3\n4\n");
+}
+
+#[test]
+fn enough_is_enough() {
+    let script = "echo {}; [ {} != 2 ]";
+    let args = |halt: &'static str| {
+        vec!["--ordered", "--halt", halt, "sh", "-c", script, ":::", "1", "2", "3", "4"]
+    };
+    let output = run(&args("soon,fail=1"), b"");
+    check_code(&output, 123);
+    assert_eq!(printed(&output), "1\n2\n");
+    assert!(stderr(&output).contains("2 done, 1 of them failed"), "{}", stderr(&output));
+    assert_eq!(printed(&run(&args("soon,success=3"), b"")), "1\n2\n3\n4\n");
+    assert_eq!(printed(&run(&args("now,done=1"), b"")), "1\n");
+    let stops = ["--ordered", "sh", "-c", "echo {}; exit 255", ":::", "1", "2"];
+    assert_eq!(printed(&run(&stops, b"")), "1\n", "as xargs");
+    let never = [&["--halt", "never"], &stops[..]].concat();
+    assert_eq!(printed(&run(&never, b"")), "1\n2\n");
+}
+
+#[test]
+fn what_has_succeeded_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = |more: &'static [&'static str]| {
+        let script = "echo {}; [ {} != b ] || [ -e good ]";
+        [more, &["-k", "--joblog", "log", "sh", "-c", script, ":::", "a", "b", "c"]].concat()
+    };
+    check_code(&run_in(folder.path(), &args(&[]), b""), 123);
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(log.lines().count(), 4, "{log}");
+    assert!(log.starts_with("Seq\tHost\tStarttime\tJobRuntime\t"), "{log}");
+    fs::write(folder.path().join("good"), "").unwrap();
+    let output = run_in(folder.path(), &args(&["--resume"]), b"");
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "b\n");
+    let output = run_in(folder.path(), &args(&["--resume"]), b"");
+    assert_eq!((output.status.code(), printed(&output)), (Some(0), ""));
+}
+
+#[test]
+fn a_dry_run_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run_in(folder.path(), &["--dry-run", "touch", "{}", ":::", "a b", "c"], b"");
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "touch 'a b'\ntouch c\n");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn who_fails_is_tried_again() {
+    let script = "echo x >> tries; [ $(wc -l < tries) -ge 3 ]";
+    let twice = ["--retries", "2", "sh", "-c", script, ":::", "a"];
+    check_code(&run(&twice, b""), 0);
+    let once = ["--retries", "1", "sh", "-c", script, ":::", "a"];
+    check_code(&run(&once, b""), 123);
+}
+
+#[test]
+fn who_takes_too_long_is_ended() {
+    let script = "sleep 1000 & wait";
+    let output = run(&["--timeout", "0.2", "sh", "-c", script, ":::", "a"], b"");
+    check_code(&output, 123);
+    assert!(stderr(&output).contains("took too long"), "{}", stderr(&output));
+}
+
+#[test]
+fn niceness_and_cpus_are_those_of_the_queue() {
+    prints(&["--nice", "15", "sh", "-c", "nice", ":::", "x"], b"", "15\n");
+    let cpus = thread::available_parallelism().unwrap();
+    prints(&["sh", "-c", "nproc", ":::", "x"], b"", &format!("{cpus}\n"));
+}
+
+#[test]
+fn starts_keep_their_distance() {
+    let begin = Instant::now();
+    prints(&["--delay", "0.05", "true", ":::", "1", "2", "3", "4"], b"", "");
+    assert!(begin.elapsed() >= Duration::from_millis(150));
+}
+
+#[test]
+fn while_memory_is_short_one_runs_and_that_is_said() {
+    let script = "mkdir lock || exit 9; sleep 0.05; rmdir lock";
+    let args = ["--memory", "100%", "sh", "-c", script, ":::", "1", "2", "3", "4"];
+    let output = run(&args, b"");
+    check_code(&output, 0);
+    assert!(stderr(&output).contains("cmwq: memory is short ("), "{}", stderr(&output));
+}
+
+#[test]
+fn json_has_everything() {
+    let script = "echo out {}; echo err >&2; exit {}";
+    let output = run(&["-k", "--json", "sh", "-c", script, ":::", "0", "3"], b"");
+    check_code(&output, 123);
+    let lines: Vec<serde_json::Value> =
+        printed(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[0]["seq"], &lines[1]["exit"]), (&1.into(), &3.into()));
+    assert_eq!(lines[1]["stdout"], "out 3\n");
+    assert_eq!(lines[1]["stderr"], "err\n");
+    assert_eq!(lines[1]["command"][0], "sh");
+    assert_eq!(
+        (&lines[2]["summary"]["done"], &lines[2]["summary"]["failed"]),
+        (&2.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_reader_that_goes_ends_it() {
+    let mut child = command(Path::new("/"), &["echo", "{}", ":::", "a", "b"]).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+}
+
+/// A run of two commands, one at a time, whose first has started.
+fn begun(folder: &TempDir) -> Child {
+    let script = "touch started.{}; while [ ! -e go ]; do sleep 0.01; done; echo {}";
+    let args = ["--max-active", "1", "sh", "-c", script, ":::", "a", "b"];
+    let child = command(folder.path(), &args).spawn().unwrap();
+    eventually("it starts", || folder.path().join("started.a").exists());
+    child
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+#[test]
+fn once_interrupted_it_lets_end_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = begun(&folder);
+    interrupt(&child);
+    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+    assert!(line.contains("nothing more starts; 1 that run may end"), "{line}");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 130);
+    assert_eq!(printed(&output), "a\n");
+    assert!(!folder.path().join("started.b").exists());
+}
+
+#[test]
+fn twice_interrupted_it_ends_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = begun(&folder);
+    interrupt(&child);
+    // Signals of one kind that come together are one.
+    eventually("it ends", || {
+        interrupt(&child);
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        stat.contains(") Z ")
+    });
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 130);
+    assert_eq!(printed(&output), "");
+}
+
+fn has(program: &str) -> bool {
+    let found =
+        Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
+    if !found {
+        not_tested(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Jobs that all wait for each other: with `-j1` this has no end.
+#[test]
+fn a_build_gets_tokens_while_its_jobs_wait() {
+    if !has("make") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rule = "all: a b c d e f\na b c d e f:\n\t@touch in.$@; \
+                while [ $$(ls | grep -c ^in) -lt 6 ]; do sleep 0.01; done; echo $@\n";
+    fs::write(folder.path().join("Makefile"), rule).unwrap();
+    let output = run_in(folder.path(), &["-t", "--jobserver", "--", "make"], b"");
+    check_code(&output, 0);
+    assert_eq!(sorted(printed(&output)), ["a", "b", "c", "d", "e", "f"]);
+    assert!(stderr(&output).contains("jobserver: "), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("jobserver unavailable"), "{}", stderr(&output));
+}
+
+/// Each job takes a token, and dies with it.
+#[test]
+fn tokens_of_clients_that_die_are_made_up_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let steal = "fds=${MAKEFLAGS##*--jobserver-auth=}; \
+                 for n in 1 2 3 4 5 6 7 8 9 10; do \
+                 sh -c \"head -c 1 <&${fds%,*} > taken.$n\"; done";
+    let output = run_in(folder.path(), &["-t", "--jobserver", "--", "sh", "-c", steal], b"");
+    check_code(&output, 0);
+    let taken = fs::read_dir(folder.path()).unwrap().filter_map(Result::ok);
+    assert!(taken.filter(|file| file.metadata().unwrap().len() == 1).count() == 10);
+    assert!(!stderr(&output).contains(" 0 tokens were lost"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_build_has_the_exit_code_of_its_command() {
+    let code = |script: &str| run(&["--jobserver", "--", "sh", "-c", script], b"").status.code();
+    assert_eq!((code("exit 0"), code("exit 7"), code("kill -9 $$")), (Some(0), Some(7), Some(137)));
+    check_code(&run(&["--jobserver", "--", "/no/such/program"], b""), 127);
+    let fifo = ["--jobserver=fifo", "--", "sh", "-c", "test -p ${MAKEFLAGS##*fifo:}"];
+    check_code(&run(&fifo, b""), 0);
+}
