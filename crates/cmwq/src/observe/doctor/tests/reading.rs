@@ -64,7 +64,8 @@ fn settings_tell_what_was_set() {
 fn settings_can_be_read_back() {
     let (odd, _) = Params::parse(
         Some(
-            "default_affinity_scope=smt cache_shard_size=3 power_efficient=1 \
+            "default_affinity_scope=smt managed_affinity_scope=system \
+             cache_shard_size=3 power_efficient=1 \
              unbound_cpus=0,2-3 debug_force_rr_cpu=1 debug_pretend_cpus=64 \
              cpu_intensive_thresh_us=123 cpu_intensive_warning_thresh=5 watchdog_thresh=12.5 \
              watchdog_signal=0 \
