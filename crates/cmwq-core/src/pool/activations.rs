@@ -10,12 +10,13 @@ use core::mem;
 use core::ptr::NonNull;
 
 use super::PoolState;
+use super::batch::ARRIVED_MAX;
 use crate::ids::{PwqId, WqKey};
 use crate::work::{WorkFn, WorkItem};
 
-/// Notes that nobody fetches are not made any more: what a driver cannot have missed under one lock
-/// hold.
-const MAX_NOTES: usize = 256;
+/// Notes that nobody fetches are not made any more: more than one hold of the lock makes where all
+/// that has arrived is listed.
+const MAX_NOTES: usize = 2 * ARRIVED_MAX as usize;
 
 /// An item that may start from now on.
 #[derive(Clone, Copy, Debug)]

@@ -37,7 +37,7 @@ pub(super) struct Out {
 }
 
 /// LIMIT: more than this does not arrive, since some holder of the lock has to list it all.
-const ARRIVED_MAX: u32 = 1024;
+pub(super) const ARRIVED_MAX: u32 = 1024;
 
 impl PoolState {
     /// Whether batches are made here.
