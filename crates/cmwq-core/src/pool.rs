@@ -348,7 +348,7 @@ impl PoolState {
     }
 
     /// Changes when and how many idle workers leave.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn set_idle_policy(&mut self, timeout: Nanos, ratio: u32) {
         self.config.idle_timeout = timeout;
         self.config.idle_ratio = ratio;

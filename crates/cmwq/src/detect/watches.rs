@@ -8,7 +8,7 @@ use cmwq_core::detect::watched::{Asker, Looks};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
-use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain};
+use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain, plain};
 
 /// The processes of one worker. Lock: its own, innermost.
 #[derive(Debug, Default)]
@@ -28,7 +28,8 @@ struct Watched {
 }
 
 /// When workers that are believed blocked may be looked at again, whoever they are.
-static SLEEPERS_FROM: AtomicU64 = AtomicU64::new(0);
+/// A plain one: a hint, and no model has statics.
+static SLEEPERS_FROM: plain::AtomicU64 = plain::AtomicU64::new(0);
 
 impl Watches {
     /// The worker, in run `seq`, watches one more. Returns its number.
