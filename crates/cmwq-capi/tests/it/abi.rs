@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::c_names::{EVERYTHING, Names};
-use crate::installed::{destdir, installed, soname};
-use crate::support::{compiler, crate_dir, include_dir, run, scratch, succeed};
+use crate::installed::{destdir, installed};
+use crate::support::{compiler, crate_dir, include_dir, run, scratch, soname, succeed};
 use crate::symbols::{exported, listed};
 
 const HEAD: &str = "\

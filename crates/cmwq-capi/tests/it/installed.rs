@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{built, compiler, crate_dir, run, scratch, succeed};
+use crate::support::{built, compiler, crate_dir, run, scratch, soname, succeed};
 use crate::symbols::{exported, listed};
 
 const PREFIX: &str = "/opt/cmwq";
@@ -24,11 +24,6 @@ pub(crate) fn destdir() -> Option<&'static Path> {
         Some(destdir)
     };
     DESTDIR.get_or_init(install).as_deref()
-}
-
-/// The number of the library's name.
-pub(crate) fn soname() -> &'static str {
-    include_str!("../../soname").trim()
 }
 
 /// A folder below the prefix.

@@ -33,6 +33,8 @@ fn cmwq_on(args: &[&str], name: &str) -> Output {
 fn runs_an_item_and_leaves_with_7() {
     let wq = Workqueue::new("launched").unwrap();
     wq.queue(|| ()).join().unwrap();
+    // The handle knows of the value before the worker says that the item has ended.
+    wq.flush();
     std::process::exit(7);
 }
 
