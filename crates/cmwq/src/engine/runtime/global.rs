@@ -6,10 +6,11 @@ use super::{Machine, Runtime};
 use crate::engine::fork;
 use crate::engine::invoke;
 use crate::engine::params::Params;
-use crate::observe::hooks::{self, Inspect};
 use crate::os::error::Error;
+use crate::os::generation;
 use crate::os::loaded;
 use crate::os::sync::{AtomicPtr, Ordering, PlainGuard, PlainMutex, acquire, lock_plain, release};
+use crate::record::{self, Inspect};
 
 /// Null until it is first used, and in a child until it is used there.
 static GLOBAL: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -62,7 +63,7 @@ impl Runtime {
             return Inspect::off();
         }
         let mut made = lock_plain(&MADE);
-        let generation = fork::generation();
+        let generation = generation::current();
         match *made {
             Some((of, inspect)) if of == generation => inspect,
             _ => made.insert((generation, Inspect::new())).1,
@@ -81,7 +82,7 @@ impl Runtime {
         fork::watch();
         invoke::prepare();
         loaded::stay();
-        hooks::begin();
+        record::trace::open();
         // ORDERING: no pairing: written while there is one thread.
         let inherited = INHERITED.load(Ordering::Relaxed);
         // SAFETY: null or a runtime; of one that was inherited only a number is read.
@@ -94,7 +95,7 @@ impl Runtime {
         // ORDERING: Release pairs with the Acquire in `global`.
         GLOBAL.store(ptr::from_ref(runtime).cast_mut(), release("global"));
         drop(making);
-        hooks::began(&runtime.params);
+        crate::OBSERVERS.began(runtime);
         Ok(runtime)
     }
 }

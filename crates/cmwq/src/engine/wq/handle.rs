@@ -8,10 +8,11 @@ use cmwq_core::WqKey;
 use super::{DESTROYING, Wq};
 use crate::engine::account::Account;
 use crate::engine::current;
-use crate::engine::fork;
 use crate::engine::reclaim;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
+use crate::os::error::Error;
+use crate::os::generation;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
 use crate::os::sync::{
@@ -73,7 +74,7 @@ impl Handle {
     /// # Errors
     /// If its service thread or the queue's rescuer cannot be created.
     #[inline]
-    pub(crate) fn make_ready(&self) -> Result<(), crate::Error> {
+    pub(crate) fn make_ready(&self) -> Result<(), Error> {
         self.0.try_wq().map(drop)
     }
 
@@ -116,12 +117,12 @@ impl Owner {
     }
 
     #[inline]
-    fn try_wq(&self) -> Result<&Wq, crate::Error> {
-        if self.wq.generation == fork::generation() { Ok(&self.wq) } else { self.heir() }
+    fn try_wq(&self) -> Result<&Wq, Error> {
+        if self.wq.generation == generation::current() { Ok(&self.wq) } else { self.heir() }
     }
 
     #[cold]
-    fn say_there_is_none(&self, error: &crate::Error) -> ! {
+    fn say_there_is_none(&self, error: &Error) -> ! {
         panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
     }
 
@@ -130,11 +131,11 @@ impl Owner {
         // ORDERING: Acquire pairs with the Release in `heir`.
         let heir = self.heir.load(acquire("heir"));
         // SAFETY: null or leaked by `heir`.
-        unsafe { heir.as_ref() }.filter(|wq| wq.generation == fork::generation())
+        unsafe { heir.as_ref() }.filter(|wq| wq.generation == generation::current())
     }
 
     #[cold]
-    fn heir(&self) -> Result<&Wq, crate::Error> {
+    fn heir(&self) -> Result<&Wq, Error> {
         if let Some(wq) = self.known_heir() {
             return Ok(wq);
         }
@@ -148,20 +149,19 @@ impl Owner {
         Ok(wq)
     }
 
-    fn make_heir(&self) -> Result<Arc<Wq>, crate::Error> {
+    fn make_heir(&self) -> Result<Arc<Wq>, Error> {
         let wq = Runtime::global()?.new_wq(&self.wq.name, self.wq.spec)?;
         self.wq.bequeath(&wq);
         if wq.spec.mem_reclaim {
-            Rescuer::start(&wq).map_err(|error| {
-                crate::Error::thread("cannot create the queue's rescuer", error)
-            })?;
+            Rescuer::start(&wq)
+                .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
         }
         Ok(wq)
     }
 
     /// The queue of this process, if it has one.
     fn own(&self) -> Option<Arc<Wq>> {
-        if self.wq.generation == fork::generation() {
+        if self.wq.generation == generation::current() {
             return Some(Arc::clone(&self.wq));
         }
         // The parent's queue is the parent's to take down.
