@@ -1,7 +1,6 @@
 //! What keeps a queue in being, and finds it again after a fork.
 
 use std::fmt;
-use std::ptr;
 
 use cmwq_core::WqKey;
 
@@ -13,11 +12,10 @@ use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
 use crate::os::error::Error;
 use crate::os::generation;
+use crate::os::published::Lasting;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, PlainMutex, acquire, lock_plain, release,
-};
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain};
 
 /// What keeps a queue in being: the last one to go drains the queue and takes it down.
 #[derive(Clone)]
@@ -27,7 +25,7 @@ pub(crate) struct Owner {
     wq: Arc<Wq>,
     /// In a child of the process that made `wq`: the queue that it has instead. One that a parent,
     /// itself a child, had is leaked.
-    heir: AtomicPtr<Arc<Wq>>,
+    heir: Lasting<Arc<Wq>>,
     /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
     pub(super) nr_timers: AtomicU64,
     /// The thread that drops it has more to do than to wait.
@@ -49,7 +47,7 @@ pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
 
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
-        let (heir, nr_timers) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(0));
+        let (heir, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
         let is_destroyed = AtomicBool::new(false);
         Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed, account }))
     }
@@ -128,10 +126,7 @@ impl Owner {
 
     /// What a child has already, if it has.
     fn known_heir(&self) -> Option<&Arc<Wq>> {
-        // ORDERING: Acquire pairs with the Release in `heir`.
-        let heir = self.heir.load(acquire("heir"));
-        // SAFETY: null or leaked by `heir`.
-        unsafe { heir.as_ref() }.filter(|wq| wq.generation == generation::current())
+        self.heir.get().filter(|wq| wq.generation == generation::current())
     }
 
     #[cold]
@@ -144,8 +139,7 @@ impl Owner {
             return Ok(wq);
         }
         let wq = Box::leak(Box::new(self.make_heir()?));
-        // ORDERING: Release pairs with the Acquire in `known_heir`.
-        self.heir.store(ptr::from_mut(wq), release("heir"));
+        self.heir.set(wq);
         Ok(wq)
     }
 
