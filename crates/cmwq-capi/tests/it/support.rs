@@ -141,7 +141,13 @@ pub(crate) fn program_in(
     cc.args([standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
     // A program's own headers come before the library's.
     cc.args(flags).arg("-I").arg(include_dir()).args(["-x", language]).arg(source);
-    cc.args(["-x", "none"]).args(shared_library());
+    cc.args(["-x", "none"]);
+    // What the linker redirects in the library has to be linked with it.
+    if flags.iter().any(|flag| flag.contains("--wrap")) {
+        cc.arg(built("libcmwq.a"));
+    } else {
+        cc.args(shared_library());
+    }
     // The libraries among the flags come behind what needs them.
     cc.args(flags.iter().filter(|flag| flag.starts_with("-l")));
     succeed(cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&out));
