@@ -14,8 +14,8 @@ use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Packet, Shape, State};
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
+use crate::engine::watchdog::WaitFor;
 use crate::engine::worker::guarded;
-use crate::observe::watchdog::WaitFor;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
