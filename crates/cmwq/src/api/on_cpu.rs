@@ -25,7 +25,7 @@ pub fn schedule_on_each_cpu(func: impl Fn() + Send + Sync) {
     let cpus = Runtime::global().map(Runtime::usable_cpus).unwrap_or_default();
     wq.scope(|scope| {
         for cpu in cpus {
-            scope.queue_on(cpu as usize, &func);
+            scope.queue_on(cpu, &func);
         }
     });
 }
@@ -43,7 +43,7 @@ pub fn schedule_on_each_cpu(func: impl Fn() + Send + Sync) {
 /// ```
 /// assert_eq!(cmwq::work_on_cpu(0, || 6 * 7), 42);
 /// ```
-pub fn work_on_cpu<T: Send>(cpu: usize, func: impl FnOnce() -> T + Send) -> T {
+pub fn work_on_cpu<T: Send>(cpu: u32, func: impl FnOnce() -> T + Send) -> T {
     system::percpu().scope(|scope| match scope.queue_on(cpu, func).join() {
         Ok(value) => value,
         Err(payload) => std::panic::resume_unwind(payload),

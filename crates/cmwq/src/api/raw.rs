@@ -357,7 +357,7 @@ pub fn start() -> Result<(), crate::Error> {
 
 /// KERNEL: `wq_watchdog_touch` — same: a negative `cpu` is none.
 pub fn touch_watchdog(cpu: i32) {
-    crate::observe::watchdog::touch(usize::try_from(cpu).ok());
+    crate::observe::watchdog::touch(u32::try_from(cpu).ok());
 }
 
 /// The statistics of queues and pools in the text format that Prometheus reads; empty before the

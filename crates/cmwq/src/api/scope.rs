@@ -95,7 +95,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// As [`queue`](Self::queue), for a CPU as in [`Workqueue::queue_on`].
-    pub fn queue_on<F, T>(&'scope self, cpu: usize, func: F) -> ScopedJoinHandle<'scope, T>
+    pub fn queue_on<F, T>(&'scope self, cpu: u32, func: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -103,7 +103,7 @@ impl<'scope> Scope<'scope, '_> {
         self.queue_for(Some(cpu), func)
     }
 
-    fn queue_for<F, T>(&'scope self, cpu: Option<usize>, func: F) -> ScopedJoinHandle<'scope, T>
+    fn queue_for<F, T>(&'scope self, cpu: Option<u32>, func: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::api::closure::JoinHandle;
-use crate::api::workqueue::{Workqueue, cpu_number};
+use crate::api::workqueue::Workqueue;
 
 /// A closure that [`Workqueue::try_queue`] did not queue, and why.
 pub struct TryQueueError<F> {
@@ -80,12 +80,12 @@ impl Workqueue {
     ///
     /// # Errors
     /// As there.
-    pub fn try_queue_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
+    pub fn try_queue_on<F, T>(&self, cpu: u32, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.try_queue_for(Some(cpu_number(cpu)), func)
+        self.try_queue_for(Some(cpu), func)
     }
 
     fn try_queue_for<F, T>(

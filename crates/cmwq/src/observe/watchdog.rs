@@ -163,9 +163,9 @@ impl Watchdog {
     }
 
     /// KERNEL: `wq_watchdog_touch` — same.
-    fn touch(&self, cpu: Option<usize>) {
+    fn touch(&self, cpu: Option<u32>) {
         let now = clock::now();
-        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu)) {
+        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
             touched.store(now, Ordering::Relaxed);
         }
         // Not each time: it may be called often, and on many CPUs.
@@ -254,7 +254,7 @@ pub(crate) fn set_param(name: &str, to: &Params) -> Result<(), Error> {
 ///
 /// KERNEL: `wq_watchdog_touch` — same.
 #[doc(alias = "wq_watchdog_touch")]
-pub fn touch(cpu: Option<usize>) {
+pub fn touch(cpu: Option<u32>) {
     if let Some(runtime) = Runtime::existing() {
         runtime.watchdog.touch(cpu);
     }

@@ -24,7 +24,7 @@ fn ordered(name: &str) -> Workqueue {
     Workqueue::builder(name).ordered().build().unwrap()
 }
 
-fn only(cpu: usize) -> Attrs {
+fn only(cpu: u32) -> Attrs {
     Attrs::new().cpumask(CpuSet::single(cpu as u32))
 }
 

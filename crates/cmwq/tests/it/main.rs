@@ -17,6 +17,7 @@ mod closures;
 mod config;
 mod conformance;
 mod control;
+mod cpu_numbers;
 mod deferrable;
 mod degrade;
 mod delayed;

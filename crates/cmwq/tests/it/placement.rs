@@ -243,7 +243,7 @@ fn impossible_cpu() {
     }
     sys::confine(0, &[cpus[0]]).unwrap();
     let wq = percpu("impossible");
-    for cpu in [60_000, usize::MAX, 60_001] {
+    for cpu in [60_000, u32::MAX, 60_001] {
         assert_eq!(
             joined(wq.queue_on(cpu, sys::current_cpu)),
             cpus[0],
@@ -287,7 +287,7 @@ fn in_turn() {
     let cpus = sys::allowed_cpus();
     let wq = scoped("in turn", AffinityScope::Cpu, true);
     sys::confine(0, &cpus[..1]).unwrap();
-    let mut seen: Vec<usize> = (0..100).map(|_| joined(wq.queue(sys::current_cpu))).collect();
+    let mut seen: Vec<u32> = (0..100).map(|_| joined(wq.queue(sys::current_cpu))).collect();
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, cpus, "queued from one CPU, they ran on all");

@@ -123,7 +123,7 @@ fn what_is_written_holds() {
         .affinity_strict(true);
     assert_eq!(wq.attrs(), expected);
     assert_eq!(wq.max_active(), 2048);
-    assert_eq!(joined(wq.queue(sys::current_cpu)), cpu as usize, "a strict pod of one CPU");
+    assert_eq!(joined(wq.queue(sys::current_cpu)), cpu, "a strict pod of one CPU");
     assert_eq!(joined(wq.queue(sys::nice)), 7);
 }
 
