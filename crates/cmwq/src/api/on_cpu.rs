@@ -20,12 +20,12 @@ use crate::engine::runtime::Runtime;
 /// });
 /// assert!(count.load(Ordering::Relaxed) >= 1);
 /// ```
-pub fn schedule_on_each_cpu(func: impl Fn() + Send + Sync) {
+pub fn schedule_on_each_cpu<F: Fn() + Send + Sync>(func: F) {
     let wq = system::percpu();
     let cpus = Runtime::global().map(Runtime::usable_cpus).unwrap_or_default();
     wq.scope(|scope| {
         for cpu in cpus {
-            scope.queue_on(cpu, &func);
+            scope.queue_for::<F, _, _>(Some(cpu), &func);
         }
     });
 }

@@ -87,7 +87,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.queue_closure(None, func)
+        self.queue_closure::<F, F, T>(None, func)
     }
 
     /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if
@@ -104,23 +104,25 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.queue_closure(Some(cpu), func)
+        self.queue_closure::<F, F, T>(Some(cpu), func)
     }
 
+    /// Queues a closure under the name of `N`, which is the closure itself, or what the user gave
+    /// of it.
     #[inline]
-    fn queue_closure<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    pub(crate) fn queue_closure<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         match self.handle.account() {
-            None => self.queue_plain(cpu, func),
-            Some(account) => self.queue_counted(account, cpu, func),
+            None => self.queue_plain::<N, F, T>(cpu, func),
+            Some(account) => self.queue_counted::<N, F, T>(account, cpu, func),
         }
     }
 
     #[inline(never)]
-    fn queue_counted<F, T>(
+    fn queue_counted<N, F, T>(
         &self,
         account: &Arc<Account>,
         cpu: Option<u32>,
@@ -131,17 +133,17 @@ impl Workqueue {
         T: Send + 'static,
     {
         let ticket = account.enter();
-        self.queue_plain(cpu, move || ticket.run(func))
+        self.queue_plain::<N, _, T>(cpu, move || ticket.run(func))
     }
 
     /// Queues a closure that is not counted, or has its ticket.
     #[inline]
-    pub(crate) fn queue_plain<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    pub(crate) fn queue_plain<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (item, handle) = closure::item(func);
+        let (item, handle) = closure::item::<N, F, T>(func);
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.

@@ -33,6 +33,7 @@ mod idle;
 mod inspect;
 mod iterators;
 mod kinds;
+mod known_as;
 mod legacy;
 mod limits;
 mod matrix;
