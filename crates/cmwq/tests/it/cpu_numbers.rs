@@ -7,17 +7,18 @@ use cmwq::{CpuSet, DelayedWork, Scope, TryQueueError, Work, Workqueue};
 use crate::support::joined;
 
 type Handle = cmwq::JoinHandle<()>;
+type Delaying = fn(&Workqueue, u32, fn(), Duration) -> Handle;
+type Trying = fn(&Workqueue, u32, fn()) -> Result<Handle, TryQueueError<fn()>>;
+type Timing = fn(&Workqueue, u32, &DelayedWork, Duration) -> bool;
 
 /// Whatever takes a CPU. It does not compile where one takes another type.
 #[test]
 fn every_function_takes_the_same_type() {
     let _closures: fn(&Workqueue, u32, fn()) -> Handle = Workqueue::queue_on;
-    let _delayed: fn(&Workqueue, u32, fn(), Duration) -> Handle = Workqueue::queue_delayed_on;
-    let _tried: fn(&Workqueue, u32, fn()) -> Result<Handle, TryQueueError<fn()>> =
-        Workqueue::try_queue_on;
+    let _delayed: Delaying = Workqueue::queue_delayed_on;
+    let _tried: Trying = Workqueue::try_queue_on;
     let _work: fn(&Workqueue, u32, &Work) -> bool = Workqueue::queue_work_on;
-    let _timed: [fn(&Workqueue, u32, &DelayedWork, Duration) -> bool; 2] =
-        [Workqueue::queue_delayed_work_on, Workqueue::mod_delayed_work_on];
+    let _timed: [Timing; 2] = [Workqueue::queue_delayed_work_on, Workqueue::mod_delayed_work_on];
     let _asked: fn(&Workqueue, Option<u32>) -> bool = Workqueue::is_congested;
     let _touched: fn(Option<u32>) = cmwq::watchdog::touch;
     let _called: fn(u32, fn()) = |cpu, func| cmwq::work_on_cpu(cpu, func);

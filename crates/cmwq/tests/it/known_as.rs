@@ -68,10 +68,10 @@ fn closures_of_every_queue() {
 #[test]
 fn a_closure_is_known_by_where_it_is_written() {
     let wq = Workqueue::builder("bounded").max_queued(5).build().unwrap();
-    let name = joined(wq.queue(|| known_as()));
-    assert_eq!(name, "it::known_as::a_closure_is_known_by_where_it_is_written::{{closure}}");
-    let name = wq.scope(|scope| scope.queue(|| known_as()).join().unwrap());
     let here = "it::known_as::a_closure_is_known_by_where_it_is_written::{{closure}}";
+    let name = joined(wq.queue(|| (0, known_as()))).1;
+    assert_eq!(name, here);
+    let (_, name) = wq.scope(|scope| scope.queue(|| (0, known_as())).join().unwrap());
     assert_eq!(name, format!("{here}::{{{{closure}}}}"), "inside of the scope's");
 }
 
