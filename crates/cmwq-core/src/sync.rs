@@ -41,6 +41,7 @@ pub const ORDERING_SITES: &[&str] = &[
     "start.chain",
     "publish_idle.acquire",
     "publish_idle.release",
+    "take_over.chain",
     "inbox_push.release",
     "inbox_push.fence",
     "inbox_take.acquire",
@@ -150,6 +151,25 @@ pub(crate) fn swap_in_chain(
         return was;
     }
     word.swap(bits, order)
+}
+
+/// The same, if `word` is still `seen`. Weakened, somebody else may have changed it in between.
+pub(crate) fn exchange_in_chain(
+    word: &AtomicU64,
+    seen: u64,
+    bits: u64,
+    order: Ordering,
+    site: &'static str,
+) -> bool {
+    if is_weakened(site, "chain") {
+        let is_seen = word.load(Ordering::Relaxed) == seen;
+        if is_seen {
+            word.store(bits, Ordering::Release);
+            fence(Ordering::SeqCst);
+        }
+        return is_seen;
+    }
+    word.compare_exchange(seen, bits, order, Ordering::Relaxed).is_ok()
 }
 
 /// Makes an idle word `bits`, which has PENDING set, if it is still `seen`: PENDING and the disable

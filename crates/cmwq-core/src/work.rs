@@ -13,7 +13,9 @@ use core::ptr::NonNull;
 
 use crate::ids::PoolId;
 use crate::list::{ListHead, Node};
-use crate::sync::{AtomicU64, Ordering, acq_rel, acquire, exchange_idle, swap_in_chain};
+use crate::sync::{
+    AtomicU64, Ordering, acq_rel, acquire, exchange_idle, exchange_in_chain, swap_in_chain,
+};
 use crate::word::WorkWord;
 
 /// The function of a work item (`work_func_t`). It gets the item, which it may free or queue again.
@@ -173,18 +175,17 @@ impl WorkItem {
     /// `seen` must be a word that only such pools have written, and nobody may walk their lists.
     #[cold]
     pub unsafe fn take_over(&self, seen: WorkWord) -> bool {
-        // ORDERING: Acquire and Release as for `claim`, which this is in place of.
-        let taken = self.data.compare_exchange(
-            seen.bits(),
-            WorkWord::INIT.with_pending(true).bits(),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
-        if taken.is_ok() {
+        let pending = WorkWord::INIT.with_pending(true).bits();
+        // ORDERING: Relaxed, but a link of the chain, as `set_queued` is: the run sees what those
+        // stored whose `claim`s were refused because the inherited word is pending. What the other
+        // process had stored was there before this one had threads.
+        let order = Ordering::Relaxed;
+        let taken = exchange_in_chain(&self.data, seen.bits(), pending, order, "take_over");
+        if taken {
             // SAFETY: PENDING is ours, and with it the link.
             unsafe { *self.entry.get() = ListHead::unlinked() };
         }
-        taken.is_ok()
+        taken
     }
 
     /// The owner of `PENDING` gives it up; `word` is the idle word that was there when it was

@@ -90,6 +90,10 @@ pub mod fuzzing;
 mod models;
 mod observe;
 mod os;
+mod record;
+
+/// Who looks at the engine from above. The engine calls them by its own trait.
+static OBSERVERS: &dyn engine::observers::Observers = &observe::observers::All;
 
 pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
@@ -137,8 +141,6 @@ pub use observe::show::{Report, report, show_all_workqueues, show_freezable_work
 pub use observe::stats::Stats;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use observe::sysfs;
-#[doc(hidden)]
-pub use observe::trace;
 pub use observe::watchdog;
 pub use observe::watchdog::{dump_on_signal, set_handler as set_watchdog_handler};
 pub use os::error::{Error, ErrorKind};
@@ -147,3 +149,5 @@ pub use os::foreign;
 pub use os::notice::notices;
 pub use os::panic::{ItemPanic, set_item_panic_handler, set_panic_handler};
 pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
+#[doc(hidden)]
+pub use record::trace;

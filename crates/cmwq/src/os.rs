@@ -8,6 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod error;
 #[doc(hidden)]
 pub mod foreign;
+pub(crate) mod generation;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod loaded;
 pub(crate) mod notice;

@@ -42,8 +42,8 @@ pub(crate) fn soname() -> &'static str {
     include_str!("../../soname").trim()
 }
 
-/// How a program is linked with the shared library and finds it: a tenth of the
-/// time that the static one takes.
+/// How a program is linked with the shared library and finds it: a tenth of the time that the
+/// static one takes.
 fn shared_library() -> [OsString; 2] {
     static FLAGS: OnceLock<[OsString; 2]> = OnceLock::new();
     let make = || {

@@ -163,6 +163,50 @@ fn a_run_hears_who_was_refused_before_update_queued() {
     hears_a_refused_caller(|item| item.update_queued(queued()));
 }
 
+/// In a child of a fork the item is pending since before, for pools that are not there. Two queue
+/// it: at most one takes it over, and its run hears the other, if that was refused.
+#[test]
+fn an_inherited_item_is_taken_over_once_and_hears_who_was_refused() {
+    #[derive(Debug, PartialEq, Eq)]
+    enum Claim {
+        TookOver,
+        Refused,
+        FoundIdle,
+    }
+
+    fn claim(item: &WorkItem) -> Claim {
+        if !item.claim().is_pending() {
+            return Claim::FoundIdle;
+        }
+        // SAFETY: no pool has the item on a list.
+        if unsafe { item.take_over(queued()) } { Claim::TookOver } else { Claim::Refused }
+    }
+
+    loom::model(|| {
+        let s = shared();
+        assert!(!s.item.claim().is_pending());
+        s.item.set_queued(queued());
+        let other = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || {
+                s.event.set();
+                claim(&s.item)
+            })
+        };
+        let mine = claim(&s.item);
+        assert_ne!(mine, Claim::FoundIdle, "nobody has started it");
+        if mine == Claim::TookOver {
+            s.item.start(IDLE);
+            let seen = s.event.is_set();
+            let other = other.join().unwrap();
+            assert_ne!(other, Claim::TookOver, "two own the item");
+            assert!(seen || other != Claim::Refused, "a refused caller's event was lost");
+        } else {
+            assert_eq!(other.join().unwrap(), Claim::TookOver, "nobody owns the item");
+        }
+    });
+}
+
 /// Whoever holds `PENDING` without queueing turns callers away. They rely on it that what they
 /// stored is seen by somebody; if there is to be no run, then by the one that refused them.
 #[test]

@@ -20,8 +20,8 @@ use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::worker::guarded;
 use crate::engine::wq::{Queueing, Wq};
-use crate::observe::symbol::{self, closures};
 use crate::os::panic;
+use crate::record::symbol::{self, closures};
 
 mod abort;
 mod handle;
@@ -141,7 +141,7 @@ impl<I: Item, F, T> Closure<I, F, T> {
     /// once.
     unsafe fn drop_func(whole: NonNull<u8>) {
         #[cfg(feature = "tracing")]
-        drop(crate::observe::trace::callers::leave(whole.as_ptr().cast()));
+        drop(crate::record::trace::callers::leave(whole.as_ptr().cast()));
         let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
         let func = unsafe { run.take_func() };
@@ -198,7 +198,7 @@ unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
 /// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
 unsafe fn refuse<I: Item, F, T>(item: NonNull<Closure<I, F, T>>) {
     #[cfg(feature = "tracing")]
-    drop(crate::observe::trace::callers::leave(item.as_ptr().cast()));
+    drop(crate::record::trace::callers::leave(item.as_ptr().cast()));
     let run = Run(item);
     // SAFETY: the first and only time: this is in the run's place.
     let func = unsafe { run.take_func() };

@@ -42,8 +42,8 @@ use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Handle, Queueing};
-use crate::observe::symbol;
 use crate::os::notice;
+use crate::record::symbol;
 
 /// `WORK_CPU_UNBOUND`.
 pub const CPU_UNBOUND: u32 = crate::engine::delayed::CPU_UNBOUND;

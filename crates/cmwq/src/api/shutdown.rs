@@ -46,7 +46,7 @@ pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     runtime.close_down(deadline).map_err(|busy| ShutdownError { busy, is_own: false })?;
     control::stop();
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-    crate::observe::trace::finish();
+    crate::record::trace::finish();
     Ok(())
 }
 

@@ -12,14 +12,14 @@ use crate::api::closure::Origin;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Busy};
-use crate::engine::fork;
 use crate::engine::grab::{self, Enabled, Target};
 use crate::engine::runtime::Runtime;
 use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
-use crate::observe::symbol::{self, closures};
+use crate::os::generation;
 use crate::os::panic;
 use crate::os::sync::{Arc, Weak};
+use crate::record::symbol::{self, closures};
 
 /// An item that can be queued again and again, without an allocation each time.
 ///
@@ -350,7 +350,7 @@ impl Work {
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
-        if self.0.item.is_pending() && !fork::is_child() {
+        if self.0.item.is_pending() && !generation::is_child() {
             // Owning no reference for a run that is not ours is cheaper; the claim makes our stores
             // visible.
             if self.0.item.claim().is_pending() {

@@ -12,11 +12,11 @@ use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::delayed::DelayedItem;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Handle, Kind, Queueing, Wq};
-#[cfg(feature = "tracing")]
-use crate::observe::trace;
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::sync::Arc;
+#[cfg(feature = "tracing")]
+use crate::record::trace;
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///

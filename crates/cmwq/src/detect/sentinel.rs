@@ -8,8 +8,10 @@
 
 use crate::os::crew::Crew;
 use crate::os::notice::{self, Notice};
+use crate::os::park::{Parker, WAKE};
+use crate::os::published::Lasting;
 use crate::os::sense;
-use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU32, Futex, Mutex, Ordering, lock};
+use crate::os::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
 
 /// What a sentinel sends its alarm to. All of it is lock-free.
@@ -30,13 +32,14 @@ pub(crate) struct Sentinels<P: 'static> {
 
 #[derive(Debug)]
 struct Sentinel<P: 'static> {
-    armed: Futex,
+    /// Has a token while it is armed.
+    parker: Parker,
     state: AtomicU32,
     /// Its thread's number, once that is ready.
     tid: AtomicU32,
     /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
     /// leaked: a pool is added a few times in a process's life.
-    pools: AtomicPtr<Vec<&'static P>>,
+    pools: Lasting<Vec<&'static P>>,
 }
 
 const OFF: u32 = 0;
@@ -50,10 +53,10 @@ impl<P: Guarded> Sentinels<P> {
     pub(crate) fn new(cpus: &CpuSet) -> Self {
         let count = cpus.last().map_or(0, |last| last as usize + 1);
         let new = |_| Sentinel {
-            armed: Futex::new(0),
+            parker: Parker::new(),
             state: AtomicU32::new(OFF),
             tid: AtomicU32::new(0),
-            pools: AtomicPtr::new(std::ptr::null_mut()),
+            pools: Lasting::nothing(),
         };
         Self {
             cpus: (0..count).map(new).collect(),
@@ -67,11 +70,9 @@ impl<P: Guarded> Sentinels<P> {
     #[inline]
     pub(crate) fn arm(&self, cpu: u32) {
         let Some(sentinel) = self.cpus.get(cpu as usize) else { return };
-        // ORDERING: no pairing for the load: a stale value arms once more or is caught by the tick.
-        if sentinel.armed.word.load(Ordering::Relaxed) == 0
-            && sentinel.armed.word.swap(1, Ordering::Release) == 0
-        {
-            sentinel.armed.wake(1);
+        // A stale answer arms once more, or is caught by the tick.
+        if !sentinel.parker.has_token() {
+            sentinel.parker.unpark(WAKE);
         }
     }
 
@@ -110,11 +111,9 @@ impl<P: Guarded> Sentinels<P> {
     pub(crate) fn stop(&self) {
         let _setup = lock(&self.setup);
         for sentinel in &self.cpus {
-            // ORDERING: no pairing of its own: ordered by `armed`.
+            // ORDERING: no pairing of its own: ordered by the token.
             sentinel.state.store(LEAVING, Ordering::Relaxed);
-            // ORDERING: Release pairs with the Acquire in `main`.
-            sentinel.armed.word.swap(1, Ordering::Release);
-            sentinel.armed.wake(1);
+            sentinel.parker.unpark(WAKE);
         }
     }
 
@@ -144,11 +143,8 @@ impl<P: Guarded> Sentinels<P> {
 }
 
 impl<P: Guarded> Sentinel<P> {
-    fn pools(&self) -> &[&'static P] {
-        // ORDERING: Acquire pairs with the Release in `add`.
-        let pools = self.pools.load(Ordering::Acquire);
-        // SAFETY: null or a leaked vector that is never changed.
-        unsafe { pools.as_ref() }.map_or(&[], Vec::as_slice)
+    fn pools(&self) -> &'static [&'static P] {
+        self.pools.get().map_or(&[], Vec::as_slice)
     }
 
     fn knows(&self, pool: &'static P) -> bool {
@@ -158,8 +154,7 @@ impl<P: Guarded> Sentinel<P> {
     fn add(&self, pool: &'static P) {
         let mut pools = self.pools().to_vec();
         pools.push(pool);
-        // ORDERING: Release pairs with the Acquire in `pools`.
-        self.pools.store(Box::into_raw(Box::new(pools)), Ordering::Release);
+        self.pools.set(Box::leak(Box::new(pools)));
     }
 
     fn start(&'static self, cpu: u32, crew: &'static Crew, astray: &'static AtomicBool) {
@@ -195,11 +190,9 @@ impl<P: Guarded> Sentinel<P> {
         // ORDERING: no pairing: a number.
         self.tid.store(sense::sched::gettid().unsigned_abs(), Ordering::Relaxed);
         loop {
-            // ORDERING: Acquire pairs with the Release in `arm`, for the hints of the pools.
-            while self.armed.word.swap(0, Ordering::Acquire) == 0 {
-                self.armed.wait(0, None);
-            }
-            // ORDERING: no pairing of its own: ordered by `armed`.
+            // With the token come the hints of the pools.
+            self.parker.park(None);
+            // ORDERING: no pairing of its own: ordered by the token.
             if self.state.load(Ordering::Relaxed) == LEAVING {
                 return;
             }

@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::fork;
 use crate::engine::histogram::{Recorder, Times};
+use crate::os::generation;
 use crate::os::sync::{Arc, AtomicU64, Ordering};
 
 /// See the module header.
@@ -140,7 +140,7 @@ impl Room {
 
     /// `None`: there are `most` already.
     fn take(&self, most: u32) -> Option<Place> {
-        let now = fork::generation();
+        let now = generation::current();
         let more = |word| {
             let (generation, taken) = Self::parts(word);
             let taken = if generation == now { taken } else { 0 };
@@ -270,7 +270,7 @@ mod tests {
         let word = room.taken.load(Ordering::Relaxed);
         room.taken.store(word + (1 << 32), Ordering::Relaxed);
         let _mine = room.take(1).expect("what the parent has waiting does not wait here");
-        room.give(&Place(Some(fork::generation() + 1)));
+        room.give(&Place(Some(generation::current() + 1)));
         room.give(&Place::NONE);
         assert!(room.take(1).is_none(), "nor does it give a place back");
         room.give(&place);

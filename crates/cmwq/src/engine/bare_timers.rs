@@ -21,18 +21,18 @@ use cmwq_core::{Nanos, Timer, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::fork;
 use crate::engine::grab::{self, Target};
 use crate::engine::invoke;
 use crate::engine::plan::NEVER;
 use crate::engine::runtime::Runtime;
 use crate::engine::timers::Timers;
 use crate::engine::wq::Handle;
-use crate::observe::hooks::symbol;
 use crate::os::clock;
+use crate::os::generation;
 use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, Mutex, lock};
+use crate::record::symbol;
 
 /// What a timer calls, with itself.
 pub(crate) type TimerFn = unsafe extern "C-unwind" fn(*mut BareTimer);
@@ -128,7 +128,7 @@ impl BareTimers {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
-                timers: Timers::new(clock::now(), TAG | fork::generation()),
+                timers: Timers::new(clock::now(), TAG | generation::current()),
                 wq: None,
                 looks_at: [NEVER; 2],
                 running: None,

@@ -23,8 +23,6 @@ use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
 use crate::engine::thread_hooks;
-use crate::observe::hooks::trace;
-use crate::observe::hooks::{Role, WorkerMirror};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};
@@ -32,6 +30,8 @@ use crate::os::published::Published;
 use crate::os::sense;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
+use crate::record::trace;
+use crate::record::{Role, WorkerMirror};
 
 /// All contexts, by CPU number.
 #[derive(Debug)]
@@ -279,14 +279,16 @@ fn thread_name(cpu: u32) -> String {
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
     current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
-    // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
-    unsafe {
-        if trace::wants_runs() {
-            trace::run(pool, claim);
-        } else {
-            invoke::call(pool.runtime, claim);
-            trace::has_run(pool, claim);
-        }
+    let call = || {
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe { invoke::call(pool.runtime, claim) };
+    };
+    if trace::wants_runs() {
+        trace::run(pool, claim, call);
+    } else {
+        call();
+        trace::has_run(pool, claim);
     }
     current::leave_bh();
 }

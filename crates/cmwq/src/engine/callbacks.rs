@@ -15,8 +15,8 @@ use crate::engine::flushing::{self, Flusher};
 use crate::engine::invoke;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Handle;
-use crate::observe::hooks::symbol;
 use crate::os::sync::{Mutex, lock};
+use crate::record::symbol;
 
 /// Something to be done, once.
 pub(crate) enum Callback {

@@ -10,12 +10,12 @@ use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
-use crate::observe::hooks::Reason;
-use crate::observe::hooks::WaitFor;
-use crate::observe::hooks::symbol;
-use crate::observe::hooks::trace;
+use crate::engine::watchdog::WaitFor;
 use crate::os::sense::Root;
 use crate::os::sync::Arc;
+use crate::record::Reason;
+use crate::record::symbol;
+use crate::record::trace;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {

@@ -11,6 +11,7 @@ use crate::engine::fork;
 use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
 use crate::engine::wq::{Handle, Queueing, TimersHandle};
+use crate::os::generation;
 
 /// `struct delayed_work`: the item first, so that its function may be given the item's address.
 ///
@@ -124,7 +125,8 @@ impl DelayedItem {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_item(cpu, item) };
         }
-        if delayed.item.claim().is_pending() && !(fork::is_child() && delayed.take_over(wq.runtime))
+        if delayed.item.claim().is_pending()
+            && !(generation::is_child() && delayed.take_over(wq.runtime))
         {
             return Queueing::Not;
         }

@@ -12,10 +12,10 @@ use cmwq_core::{Hog, Kick, Nanos, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::thread::Thread;
-use crate::observe::hooks::Reason;
-use crate::observe::hooks::symbol;
-use crate::observe::hooks::trace::{self, Kind};
 use crate::os::sync::Arc;
+use crate::record::Reason;
+use crate::record::symbol;
+use crate::record::trace::{self, Kind};
 
 struct Suspect {
     id: WorkerId,

@@ -8,9 +8,9 @@ use cmwq_core::WorkFn;
 
 use crate::engine::current;
 use crate::engine::wq::{DRAINING, SHUT, Wq};
-use crate::observe::hooks::symbol;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::{Arc, Ordering, lock};
+use crate::record::symbol;
 
 impl Wq {
     /// Whether the caller may queue here.

@@ -6,12 +6,12 @@ use cmwq_core::{FlushTarget, Kick, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::fork;
 use crate::engine::grab::Rest;
 use crate::engine::reclaim::current_is_mem_reclaim;
 use crate::engine::runtime::Runtime;
+use crate::engine::watchdog::WaitFor;
 use crate::engine::wq::Wq;
-use crate::observe::hooks::WaitFor;
+use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sync::Arc;
@@ -95,7 +95,7 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     let target = NonNull::from(item);
     loop {
         let word = item.word();
-        if fork::is_child() && runtime.is_inherited(word) {
+        if generation::is_child() && runtime.is_inherited(word) {
             return Found::Idle;
         }
         let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
@@ -153,7 +153,7 @@ pub(crate) fn check_dependency(target: &Wq) {
 pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<DelayedItem>) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { this.as_ref() };
-    if fork::is_child() && delayed.is_inherited(runtime) {
+    if generation::is_child() && delayed.is_inherited(runtime) {
         delayed.item.release(delayed.item.word());
         return false;
     }
@@ -169,7 +169,7 @@ pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<Dela
 pub(crate) fn is_pending(item: &WorkItem) -> bool {
     let word = item.word();
     let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
-    word.is_pending() && !(fork::is_child() && inherited())
+    word.is_pending() && !(generation::is_child() && inherited())
 }
 
 /// What an item is doing; see [`Work::busy`](crate::Work::busy).
@@ -194,7 +194,7 @@ impl Busy {
 /// `work_busy` — same.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let word = item.word();
-    if fork::is_child() && runtime.is_inherited(word) {
+    if generation::is_child() && runtime.is_inherited(word) {
         return Busy::default();
     }
     let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {

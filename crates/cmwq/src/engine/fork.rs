@@ -3,7 +3,7 @@
 //! A child has a copy of everything and none of the threads. So the runtime it inherits is left as
 //! it is, never to be touched again, and the next use of the library makes a fresh one:
 //!
-//! - A [generation](generation) counts the forks that this process is the child of. Handles of
+//! - A [generation] counts the forks that this process is the child of. Handles of
 //!   queues compare it with that of their queue and make themselves a new one
 //!   ([`Handle`](crate::engine::wq::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
@@ -20,6 +20,7 @@ use std::cell::RefCell;
 use cmwq_core::WorkItem;
 
 use crate::engine::current;
+use crate::engine::observers;
 use crate::engine::params::early;
 use crate::engine::readers;
 use crate::engine::reclaim;
@@ -27,26 +28,12 @@ use crate::engine::runtime;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread;
 use crate::engine::wq;
-use crate::observe::hooks;
+use crate::os::generation;
 use crate::os::notice;
 use crate::os::panic;
 use crate::os::sense;
-use crate::os::sync::{AtomicU32, OnceLock, Ordering, PlainGuard};
-
-static GENERATION: AtomicU32 = AtomicU32::new(0);
-
-/// How many forks this process is the child of, since the library was first used.
-#[inline]
-pub(crate) fn generation() -> u32 {
-    // ORDERING: no pairing: it changes while there is one thread.
-    GENERATION.load(Ordering::Relaxed)
-}
-
-/// Whether this process has inherited anything.
-#[inline]
-pub(crate) fn is_child() -> bool {
-    generation() != 0
-}
+use crate::os::sync::{OnceLock, PlainGuard};
+use crate::record;
 
 /// Claims an item that the parent had queued: `true`, the caller owns its PENDING.
 #[cold]
@@ -63,7 +50,9 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _berths: thread::BerthsGuard,
-    observing: hooks::Held,
+    observers: Box<dyn observers::Held>,
+    flusher: record::trace::FlusherGuard,
+    rings: record::trace::RingsGuard,
     _settings: early::EarlyGuard,
     readers: readers::ReadersGuard,
 }
@@ -89,7 +78,9 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _berths: thread::lock_berths(),
-        observing: hooks::Held::take(),
+        observers: crate::OBSERVERS.hold(),
+        flusher: record::trace::lock_flusher(),
+        rings: record::trace::lock_rings(),
         _settings: early::lock_early(),
         readers: readers::lock_readers(),
     };
@@ -102,14 +93,14 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    // ORDERING: no pairing: the child has one thread.
-    GENERATION.fetch_add(1, Ordering::Relaxed);
+    generation::begin();
     sense::thread::begin_anew();
-    hooks::Held::leave_mapping();
+    record::leave_mapping_behind();
     runtime::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {
-            held.observing.leave_behind();
+            record::trace::leave_behind(&mut held.rings, &mut held.flusher);
+            held.observers.leave_behind();
             readers::leave_behind(&mut held.readers);
         }
     });
@@ -117,6 +108,6 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
-    hooks::Held::forget_stacks();
+    crate::OBSERVERS.in_child();
     in_parent();
 }

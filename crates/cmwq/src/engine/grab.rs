@@ -18,6 +18,7 @@ use crate::engine::flushing::{self, Flusher};
 use crate::engine::fork;
 use crate::engine::runtime::Runtime;
 use crate::engine::worker::SHORT_REST;
+use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::sync;
 
@@ -78,7 +79,9 @@ fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
         if steal(runtime, item) {
             return Was::Pending;
         }
-        if fork::is_child() && (fork::take_over(runtime, item) || target.is_inherited(runtime)) {
+        if generation::is_child()
+            && (fork::take_over(runtime, item) || target.is_inherited(runtime))
+        {
             return Was::Inherited;
         }
         // Somebody is between claiming the item and queueing it, or its timer has it.

@@ -13,8 +13,8 @@
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::runtime::Runtime;
-use crate::observe::hooks::symbol;
 use crate::os::notice;
+use crate::record::symbol;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use at_exit::{prepare, watch_thread};

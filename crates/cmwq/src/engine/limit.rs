@@ -6,8 +6,8 @@ use cmwq_core::limit::{Count, Line};
 use cmwq_core::{Limits, NodeMemory, Sharing};
 
 use crate::engine::wq::Kind;
-use crate::observe::hooks::NodeCounts;
 use crate::os::sync::{Arc, AtomicU64, Mutex, lock};
+use crate::record::NodeCounts;
 
 /// The numbers of a node's limit, where tools see them, and its line.
 #[derive(Debug, Default)]

@@ -12,10 +12,10 @@
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 
-use crate::observe::hooks::WorkerRecord;
 use crate::os::clock;
 use crate::os::sense::{self, CpuClock};
 use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::WorkerRecord;
 
 /// See the module header.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ pub(crate) mod early;
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 
 use crate::detect::method::Detect;
-use crate::observe::hooks;
 use crate::os::environment;
 use crate::os::notice::{self, Notice};
+use crate::os::sense::signal;
 use crate::os::topo::{AffinityScope, CpuSet};
 
 /// All settings with their defaults.
@@ -244,7 +244,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "watchdog_signal" => {
-                let signal = if value == "0" { Some(0) } else { hooks::parse_signal(value) };
+                let signal = if value == "0" { Some(0) } else { signal::parse(value) };
                 self.watchdog_signal = Some(signal.ok_or_else(|| bad("a signal, or 0 for none"))?);
             }
             "panic_on_stall" => {
@@ -255,7 +255,7 @@ impl Params {
                     parse_seconds(value).ok_or_else(|| bad("seconds from 0, for never, to 1e9"))?;
             }
             "dump_signal" => {
-                let signal = hooks::parse_signal(value);
+                let signal = signal::parse(value);
                 self.dump_signal = Some(signal.ok_or_else(|| bad("a signal, as 10 or USR1"))?);
             }
             _ => return Err(format!("unknown parameter '{name}', ignored; known: {NAMES}")),

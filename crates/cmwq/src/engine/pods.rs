@@ -15,7 +15,8 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Board, Layout, Set, Whereabouts, any};
 
 use crate::engine::pool::Pool;
-use crate::os::sync::{AtomicPtr, AtomicU64, Ordering, fenced_load, in_order};
+use crate::os::published::Lasting;
+use crate::os::sync::{AtomicU64, Ordering, fenced_load, in_order};
 
 /// The managed pods of one priority.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct Pods {
     layout: Layout,
     words: Box<[Words]>,
     summaries: Box<[Summary]>,
-    pools: Box<[AtomicPtr<Pool>]>,
+    pools: Box<[Lasting<Pool>]>,
 }
 
 /// One word of each set.
@@ -45,7 +46,7 @@ impl Pods {
         let board = Self {
             words: (0..layout.nr_words()).map(|_| words()).collect(),
             summaries: (0..layout.nr_summaries()).map(|_| summary()).collect(),
-            pools: pods.iter().map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            pools: pods.iter().map(|_| Lasting::nothing()).collect(),
             layout,
         };
         (0..pods.len()).filter(|pod| is_open(*pod)).for_each(|pod| board.open(pod, true));
@@ -58,15 +59,11 @@ impl Pods {
 
     /// The pool of a pod, if it was used yet.
     pub(crate) fn get(&self, pod: usize) -> Option<&'static Pool> {
-        // ORDERING: Acquire pairs with the Release in `add`.
-        let pool = self.pools[pod].load(Ordering::Acquire);
-        // SAFETY: null or a pool, and pools live for ever.
-        unsafe { pool.as_ref() }
+        self.pools[pod].get()
     }
 
     pub(crate) fn add(&self, pod: usize, pool: &'static Pool) {
-        // ORDERING: Release pairs with the Acquire in `get`.
-        self.pools[pod].store(std::ptr::from_ref(pool).cast_mut(), Ordering::Release);
+        self.pools[pod].set(pool);
     }
 
     /// The pod may help from now on, or no longer. One whose pool was not made yet is idle then.

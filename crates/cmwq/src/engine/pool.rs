@@ -30,9 +30,6 @@ use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::{Berth, Thread};
 use crate::engine::worker;
-use crate::observe::hooks;
-use crate::observe::hooks::trace::{self, Kind};
-use crate::observe::hooks::{PoolMirror, Reason, Role};
 use crate::os::clock;
 use crate::os::park;
 use crate::os::sense;
@@ -41,6 +38,9 @@ use crate::os::sync::{
     lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
+use crate::record;
+use crate::record::trace::{self, Kind};
+use crate::record::{PoolMirror, Reason, Role};
 
 mod attach;
 mod counters;
@@ -205,7 +205,7 @@ impl Pool {
         let attachment = Attachment::new(&spec, runtime);
         let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
         let lone_cpu = spec.cpus.first().filter(|_| is_for_one);
-        let mirror = runtime.inspect.pool(id.0, &spec, may_stray);
+        let mirror = runtime.inspect.pool(id.0, &spec.recorded(may_stray));
         let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
             id,
@@ -607,7 +607,7 @@ impl Locked {
     #[cold]
     pub(crate) fn show_belief(&self, id: WorkerId) {
         if let Some(thread) = self.thread(id) {
-            hooks::believe(&self.core, id, &thread.mirror);
+            record::believe(&self.core, id, &thread.mirror);
         }
     }
 

@@ -29,14 +29,14 @@ use crate::engine::thread::Thread;
 use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
-use crate::observe::hooks::trace;
-use crate::observe::hooks::{Reason, Role};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Event};
 use crate::os::sense;
 use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::os::topo::CpuSet;
+use crate::record::trace;
+use crate::record::{Reason, Role};
 
 /// Nice level of rescuers. KERNEL: `RESCUER_NICE_LEVEL` — same.
 const RESCUER_NICE: i32 = -20;
@@ -280,7 +280,7 @@ impl Pool {
             // A queue that is gone meanwhile had nothing that waits any more.
             let Some(wq) = self.runtime.wq(wq) else { continue };
             if let Some(rescuer) = wq.rescuer.get() {
-                trace::mayday(self, &wq);
+                trace::mayday(self, &*wq);
                 rescuer.call(at);
             }
         }

@@ -24,9 +24,8 @@ use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::engine::service::{self, Service};
 use crate::engine::table::PoolTable;
+use crate::engine::watchdog::Watchdog;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::observe::hooks::Inspect;
-use crate::observe::hooks::Watchdog;
 use crate::os::clock;
 use crate::os::crew::Crew;
 use crate::os::error::Error;
@@ -35,6 +34,7 @@ use crate::os::park::Event;
 use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::os::topo::{self, CpuSet, Pod};
+use crate::record::Inspect;
 
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
 mod global;
@@ -115,7 +115,7 @@ pub(crate) struct Runtime {
     pub(crate) nr_creation_failures: AtomicU64,
     /// See [`totals`](crate::observe::totals).
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-    pub(crate) totals: Mutex<crate::observe::hooks::Totals>,
+    pub(crate) totals: Mutex<crate::engine::totals::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,

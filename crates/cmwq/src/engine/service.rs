@@ -15,14 +15,13 @@ use cmwq_core::{Nanos, Retry, Timer, WorkItem};
 use crate::detect::ticking::TickList;
 use crate::engine::delayed;
 use crate::engine::detection;
-use crate::engine::fork;
 use crate::engine::plan::{NEVER, Plan};
 use crate::engine::pool::{Creator, Pool};
 use crate::engine::runtime::Runtime;
 use crate::engine::timers::{Armed, Timers};
 use crate::engine::wq::{Handle, TimersHandle};
-use crate::observe::hooks::Watchdog;
 use crate::os::clock;
+use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense;
@@ -71,7 +70,7 @@ impl Service {
     pub(crate) fn new() -> Self {
         Self {
             plan: Plan::new(),
-            timers: Mutex::new(Timers::new(clock::now(), fork::generation())),
+            timers: Mutex::new(Timers::new(clock::now(), generation::current())),
             deferred_at: AtomicU64::new(NEVER),
             ticking: TickList::new(),
             cull_at: AtomicU64::new(NEVER),
@@ -508,7 +507,7 @@ impl Loop {
             return;
         }
         wanted.store(false, Ordering::Relaxed);
-        if let Err(error) = Watchdog::spawn(self.runtime) {
+        if let Err(error) = crate::OBSERVERS.start_watchdog(self.runtime) {
             wanted.store(true, Ordering::Relaxed);
             self.watchdog_due = now + CREATE_COOLDOWN_NS;
             notice::once(Notice::Watchdog, || {

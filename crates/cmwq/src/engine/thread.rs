@@ -11,11 +11,11 @@ use crate::detect::hog::HogMarks;
 use crate::detect::watches::Watches;
 use crate::engine::meter::Meter;
 use crate::engine::title::Title;
-use crate::observe::hooks::WorkerMirror;
 use crate::os::clock;
 use crate::os::park::Parker;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
+use crate::record::WorkerMirror;
 
 /// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the
 /// sentinel) may hold one longer than its owner lives: at worst the next owner wakes for nothing.

@@ -21,13 +21,13 @@ use crate::engine::lengths::Lengths;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
-use crate::observe::hooks::Reason;
-use crate::observe::hooks::trace::{self, Kind};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
 use crate::os::sense::{self, CpuClock, StatFile, SwitchRecords};
 use crate::os::sync::{Arc, MutexGuard, without};
+use crate::record::Reason;
+use crate::record::trace::{self, Kind};
 
 /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
 pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
@@ -218,15 +218,16 @@ impl Worker {
         let begin = self.lengths.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
-        // SAFETY: whoever queued the item promised that its function may be called with it, once,
-        // now.
-        unsafe {
-            if trace::wants_runs() {
-                trace::run(self.pool, claim);
-            } else {
-                invoke::call(self.pool.runtime, claim);
-                trace::has_run(self.pool, claim);
-            }
+        let call = || {
+            // SAFETY: whoever queued the item promised that its function may be called with it,
+            // once, now.
+            unsafe { invoke::call(self.pool.runtime, claim) };
+        };
+        if trace::wants_runs() {
+            trace::run(self.pool, claim, call);
+        } else {
+            call();
+            trace::has_run(self.pool, claim);
         }
         self.thread.leave_function();
         context.end();

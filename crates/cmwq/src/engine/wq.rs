@@ -23,10 +23,11 @@ use crate::engine::link::{Link, Slot};
 use crate::engine::pool::Pool;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
-use crate::observe::hooks::trace;
-use crate::observe::hooks::{QueueMirror, QueueSettings};
 use crate::os::countdown::Countdown;
+use crate::os::generation;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
+use crate::record::QueueMirror;
+use crate::record::trace;
 
 mod flush;
 mod handle;
@@ -157,14 +158,14 @@ impl Wq {
         let limits = limit::limits(spec.kind, spec.max_active, spec.total);
         let (max_active, min_active) = (limits.max_active(), limits.min_active());
         let attrs = &default_attrs(&spec);
-        let settings = QueueSettings { max_active, min_active, attrs };
-        let mirror = runtime.inspect.queue(key, name, &spec, &settings);
+        let settings = attrs.recorded(max_active, min_active);
+        let mirror = runtime.inspect.queue(key, name, &spec.recorded(), &settings);
         Self {
             key,
             name: name.into(),
             spec,
             runtime,
-            generation: fork::generation(),
+            generation: generation::current(),
             rescuer: OnceLock::new(),
             slots: OnceLock::new(),
             flags: AtomicU32::new(0),
@@ -255,7 +256,7 @@ impl Wq {
         // SAFETY: as above.
         let item_ref = unsafe { item.as_ref() };
         let is_pending = item_ref.claim().is_pending();
-        if is_pending && !(fork::is_child() && fork::take_over(self.runtime, item_ref)) {
+        if is_pending && !(generation::is_child() && fork::take_over(self.runtime, item_ref)) {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now.
@@ -526,7 +527,7 @@ impl Wq {
 impl Wq {
     /// Whether it belongs to this process, and not to the one that this is a child of.
     pub(crate) fn is_own(&self) -> bool {
-        self.generation == fork::generation()
+        self.generation == generation::current()
     }
 
     /// Whether it is being taken down.

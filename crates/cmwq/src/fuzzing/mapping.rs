@@ -7,12 +7,12 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::observe::inspect::layout::{
-    HEADER_WORDS, MAGIC, PwqRecord, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets, pwq_id, table,
-};
 use crate::observe::inspect::reader::{Words, snapshot};
 use crate::observe::inspect::{ReadError, Snapshot};
 use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::layout::{
+    HEADER_WORDS, MAGIC, PwqRecord, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets, pwq_id, table,
+};
 
 /// The word of a pwq's record that says which it is.
 pub(crate) const PWQ_ID: usize = std::mem::offset_of!(PwqRecord, id) / 8;
@@ -127,7 +127,7 @@ fn check_seen(seen: &Snapshot) {
     assert!(seen.links.is_sorted_by_key(|link| link.queue));
     for pool in &seen.pools {
         assert_eq!(seen.pool(pool.id), Some(pool));
-        assert!(pool.decisions.len() <= crate::observe::inspect::layout::RING);
+        assert!(pool.decisions.len() <= crate::record::mapping::layout::RING);
     }
     let mut keys: Vec<u32> = seen.queues.iter().map(|queue| queue.key).collect();
     keys.sort_unstable();

@@ -1,7 +1,7 @@
 //! Trace files: whatever is in one, it is blocks up to where it ends or makes no sense.
 
-use crate::observe::trace::file::{Block, read_block, read_head};
-use crate::observe::trace::{Record, unpack};
+use crate::record::trace::file::{Block, read_block, read_head};
+use crate::record::trace::{Record, unpack};
 
 /// Reads a file of these bytes.
 ///

@@ -42,10 +42,10 @@ use crate::engine::pool::Pool;
 use crate::engine::runtime::{Machine, Runtime};
 use crate::engine::service::Service;
 use crate::engine::wq::{Kind, Spec};
-use crate::observe::inspect::Inspect;
 use crate::os::clock;
 use crate::os::sync::{self, AtomicU32, Ordering};
 use crate::os::topo::{CpuSet, Pod};
+use crate::record::Inspect;
 
 /// Executions of a scenario under each scheduler.
 const ITERS: usize = 500;

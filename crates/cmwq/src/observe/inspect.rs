@@ -18,32 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *Inside*: `layout` is the agreement between writer and reader, `record` how a record is written
-//! and copied, `slots` gives out records, `functions` has names for those who see addresses,
-//! `memfd` and `map` make the mapping, `mirror` is what the runtime calls, `reader` is the other
-//! side. Everything is best effort: where the system refuses the memory, or a table is full, the
-//! runtime goes on without.
+//! *Inside*: the engine writes the mapping (`record/mapping`, which has the agreement between
+//! writer and reader, too); this is the reader.
 
-mod functions;
-pub(crate) mod layout;
-mod map;
-#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "inspect/memfd_model.rs")]
-mod memfd;
-mod mirror;
-mod names;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod reader;
-pub(crate) mod record;
-mod slots;
 
-pub(crate) use layout::WorkerRecord;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use memfd::leave_behind;
-pub(crate) use mirror::{
-    Inspect, NodeCounts, Places, PoolMirror, QueueMirror, QueueSettings, Role, WorkerMirror,
-    believe,
-};
-pub use names::{PoolKind, QueueKind, Reason};
+pub use crate::record::mapping::{PoolKind, QueueKind, Reason};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use reader::{
     Activity, Decision, Link, MissingRecords, Node, OpenError, Pod, Pool, Queue, ReadError,

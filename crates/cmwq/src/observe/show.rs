@@ -17,9 +17,9 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::wq::{DESTROYING, DRAINING, Kind, Wq};
-use crate::observe::symbol;
 use crate::os::sense::stderr;
 use crate::os::sync::Arc;
+use crate::record::symbol;
 
 /// What all queues and pools were doing when it was made: what is queued, what runs and where,
 /// which workers are idle. Its text has a paragraph for each queue that has something queued or

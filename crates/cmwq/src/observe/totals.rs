@@ -1,15 +1,12 @@
 //! The statistics of queues and pools as numbers with names, for programs that collect such: those
 //! of queues added up by name, and never falling.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-
-use cmwq_core::PwqStats;
 
 use crate::engine::pool::PoolKind;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::Wq;
-use crate::os::sync::{Arc, Ordering, lock};
+use crate::engine::totals::Total;
+use crate::os::sync::{Ordering, lock};
 
 /// What a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +79,7 @@ pub(crate) fn measure(mut tell: impl FnMut(Metric, &Labels, Value)) {
     let mut totals = lock(&runtime.totals);
     totals.take_in(runtime.users_wqs());
     for (name, total) in &totals.by_name {
-        total.tell(name, &mut tell);
+        report(name, total, &mut tell);
     }
     for pool in runtime.pools() {
         let spec = pool.spec();
@@ -106,90 +103,25 @@ pub(crate) fn measure(mut tell: impl FnMut(Metric, &Labels, Value)) {
     tell(FAILURES, &Labels::new(), Value::Integer(failures));
 }
 
-/// What was told so far.
-#[derive(Default)]
-pub(crate) struct Totals {
-    by_name: HashMap<Box<str>, Total>,
-    /// By address; each entry keeps its queue's memory until its last numbers were taken.
-    seen: HashMap<usize, (Arc<Wq>, PwqStats)>,
-}
-
-/// Of all queues of a name.
-#[derive(Default)]
-struct Total {
-    sum: PwqStats,
-    max_active: u32,
-}
-
-impl std::fmt::Debug for Totals {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Totals").field("queues", &self.seen.len()).finish_non_exhaustive()
+/// Reports the numbers of all queues called `name`.
+fn report(name: &str, total: &Total, tell: &mut impl FnMut(Metric, &Labels, Value)) {
+    let labels = vec![("workqueue", name.to_owned())];
+    let sum = &total.sum;
+    for (metric, number) in [
+        (STARTED, sum.started),
+        (COMPLETED, sum.completed),
+        (CANCELLED, sum.cancelled),
+        (IN_FLIGHT, sum.started.saturating_sub(sum.completed)),
+        (CPU_INTENSIVE, sum.cpu_intensive),
+        (CM_WAKEUPS, sum.cm_wakeup),
+        (REPATRIATED, sum.repatriated),
+        (MAYDAY, sum.mayday),
+        (RESCUED, sum.rescued),
+        (MAX_ACTIVE, total.max_active.into()),
+    ] {
+        tell(metric, &labels, Value::Integer(number));
     }
-}
-
-impl Totals {
-    fn take_in(&mut self, queues: Vec<Arc<Wq>>) {
-        self.by_name.values_mut().for_each(|total| total.max_active = 0);
-        for wq in &queues {
-            let seen = self.seen.entry(Arc::as_ptr(wq) as usize);
-            seen.or_insert_with(|| (Arc::clone(wq), PwqStats::default()));
-        }
-        let by_name = &mut self.by_name;
-        let is_there: HashSet<_> = queues.iter().map(|wq| Arc::as_ptr(wq) as usize).collect();
-        self.seen.retain(|address, (wq, last)| {
-            let is_there = is_there.contains(address);
-            // Of one that is gone: its final numbers.
-            let is_final = !is_there && wq.is_gone();
-            let now = wq.stats();
-            let total = by_name.entry(wq.name.clone()).or_default();
-            total.add(&now, last);
-            if is_there {
-                total.max_active = total.max_active.max(wq.max_active());
-            }
-            !is_final
-        });
-    }
-}
-
-impl Total {
-    /// Adds what came since `last`, which becomes `now`.
-    fn add(&mut self, now: &PwqStats, last: &mut PwqStats) {
-        // CPU time may be corrected downwards, by little.
-        let mut now = *now;
-        now.cpu_time = now.cpu_time.max(last.cpu_time);
-        let mut since = now;
-        since.started -= last.started;
-        since.completed -= last.completed;
-        since.cpu_time -= last.cpu_time;
-        since.cpu_intensive -= last.cpu_intensive;
-        since.cm_wakeup -= last.cm_wakeup;
-        since.repatriated -= last.repatriated;
-        since.mayday -= last.mayday;
-        since.rescued -= last.rescued;
-        since.cancelled -= last.cancelled;
-        self.sum += since;
-        *last = now;
-    }
-
-    fn tell(&self, name: &str, tell: &mut impl FnMut(Metric, &Labels, Value)) {
-        let labels = vec![("workqueue", name.to_owned())];
-        let sum = &self.sum;
-        for (metric, number) in [
-            (STARTED, sum.started),
-            (COMPLETED, sum.completed),
-            (CANCELLED, sum.cancelled),
-            (IN_FLIGHT, sum.started.saturating_sub(sum.completed)),
-            (CPU_INTENSIVE, sum.cpu_intensive),
-            (CM_WAKEUPS, sum.cm_wakeup),
-            (REPATRIATED, sum.repatriated),
-            (MAYDAY, sum.mayday),
-            (RESCUED, sum.rescued),
-            (MAX_ACTIVE, self.max_active.into()),
-        ] {
-            tell(metric, &labels, Value::Integer(number));
-        }
-        tell(CPU_SECONDS, &labels, Value::Fraction(sum.cpu_time as f64 / 1e6));
-    }
+    tell(CPU_SECONDS, &labels, Value::Fraction(sum.cpu_time as f64 / 1e6));
 }
 
 /// All numbers in the text format that Prometheus reads.

@@ -26,164 +26,29 @@
 
 use std::time::Duration;
 
-use cmwq_core::{Nanos, PanicPolicy, WqKey};
+use cmwq_core::Nanos;
 
 use crate::engine::params::Params;
-use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
-use crate::engine::service::Service;
-use crate::engine::thread::Thread;
-use crate::os::clock;
 use crate::os::error::Error;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::os::topo::CpuSet;
+use crate::os::sync::Ordering;
 
-mod alarm;
+mod circles;
 mod describe;
 mod dump;
 mod handler;
 mod look;
 mod stall;
-mod waits;
 
 pub use dump::dump_on_signal;
 pub use handler::{clear_handler, set_handler};
 pub use stall::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
 
-#[cfg(all(test, cmwq_loom))]
-pub(crate) use alarm::Alarm as ModelledAlarm;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use dump::from_params as dump_as_params_say;
-pub(crate) use dump::parse_signal;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handler::{HandlerGuard, lock_handler};
-pub(crate) use waits::WaitFor;
-
-use alarm::Alarm;
-use waits::{Waiting, Waits};
-
-/// A runtime's watchdog, as others see it.
-#[derive(Debug)]
-pub(crate) struct Watchdog {
-    alarm: Alarm,
-    /// In ns; 0: off.
-    thresh: AtomicU64,
-    on_stall: AtomicU32,
-    on_stall_time: AtomicU64,
-    /// When it was last touched, by anybody and by CPU number.
-    touched: AtomicU64,
-    touched_on: Box<[AtomicU64]>,
-    waits: Waits,
-    has_to_dump: AtomicBool,
-    is_started: AtomicBool,
-    is_stopping: AtomicBool,
-}
-
-// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is
-// seen.
-impl Watchdog {
-    pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
-        let this = Self {
-            alarm: Alarm::new(),
-            thresh: AtomicU64::new(params.watchdog_thresh_ns),
-            on_stall: AtomicU32::new(params.panic_on_stall),
-            on_stall_time: AtomicU64::new(params.panic_on_stall_time_ns),
-            touched: AtomicU64::new(0),
-            touched_on: (0..=cpus.last().unwrap_or(0)).map(|_| AtomicU64::new(0)).collect(),
-            waits: Waits::default(),
-            has_to_dump: AtomicBool::new(false),
-            is_started: AtomicBool::new(false),
-            is_stopping: AtomicBool::new(false),
-        };
-        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
-            this.alarm.unset();
-        }
-        this
-    }
-
-    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
-    /// under one that the watchdog takes.
-    #[inline]
-    pub(crate) fn work_waits(&self, service: &Service) {
-        if self.alarm.is_unset() {
-            self.set_alarm(service);
-        }
-    }
-
-    #[cold]
-    fn set_alarm(&self, service: &Service) {
-        let thresh = self.thresh.load(Ordering::Relaxed);
-        if thresh != 0 {
-            self.alarm.set(clock::now() + cmwq_core::Watchdog::<()>::interval(thresh));
-            self.start(service);
-        }
-    }
-
-    /// Sees to it that there is a thread.
-    fn start(&self, service: &Service) {
-        if !self.is_started.swap(true, Ordering::Relaxed) {
-            service.start_watchdog();
-        }
-    }
-
-    /// An item begins to wait, until what is returned is dropped.
-    pub(crate) fn begin_wait(
-        &self,
-        service: &Service,
-        item: (WqKey, usize, usize),
-        what: WaitFor,
-        thread: Arc<Thread>,
-    ) -> impl Drop + '_ + use<'_> {
-        let waiting: Waiting<'_> = self.waits.begin(item, what, thread);
-        self.work_waits(service);
-        waiting
-    }
-
-    pub(crate) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
-        self.alarm.wake();
-    }
-
-    /// The parameters as they are now.
-    pub(crate) fn as_params(&self, read: &Params) -> Params {
-        let policy = self.policy();
-        Params {
-            watchdog_thresh_ns: self.thresh.load(Ordering::Relaxed),
-            panic_on_stall: policy.on_stall,
-            panic_on_stall_time_ns: policy.on_stall_time,
-            ..read.clone()
-        }
-    }
-
-    fn policy(&self) -> PanicPolicy {
-        PanicPolicy {
-            on_stall: self.on_stall.load(Ordering::Relaxed),
-            on_stall_time: self.on_stall_time.load(Ordering::Relaxed),
-        }
-    }
-
-    /// KERNEL: `wq_watchdog_touch` — same.
-    fn touch(&self, cpu: Option<u32>) {
-        let now = clock::now();
-        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
-            touched.store(now, Ordering::Relaxed);
-        }
-        // Not each time: it may be called often, and on many CPUs.
-        let interval = cmwq_core::Watchdog::<()>::interval(self.thresh.load(Ordering::Relaxed));
-        if now.saturating_sub(self.touched.load(Ordering::Relaxed)) > interval / 4 {
-            self.touched.store(now, Ordering::Relaxed);
-        }
-    }
-
-    /// When it was last touched on account of a pool, or of everything.
-    fn touched_for(&self, pool: Option<&Pool>) -> Nanos {
-        let spec = pool.map(Pool::spec);
-        let cpus = spec.as_ref().map(|spec| &spec.cpus);
-        let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
-        let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
-        on_cpu.unwrap_or(&self.touched).load(Ordering::Relaxed)
-    }
-}
+pub(crate) use look::spawn;
 
 /// The threshold in force; zero: the watchdog is off. Of a process that has not used the library
 /// yet, zero.

@@ -42,6 +42,13 @@ impl Parker {
         self.futex.word.swap(0, acquire("park_take")) & TOKENS
     }
 
+    /// Whether there is a token, as far as can be seen without ordering.
+    #[inline]
+    pub(crate) fn has_token(&self) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.futex.word.load(Ordering::Relaxed) & TOKENS != 0
+    }
+
     /// Sleeps until there is a token, and takes it. 0: the time was up.
     pub(crate) fn park(&self, timeout: Option<Duration>) -> u32 {
         loop {

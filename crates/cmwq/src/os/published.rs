@@ -1,11 +1,12 @@
-//! A pointer that is set under somebody's lock and read without any: the one way in which this
-//! crate publishes things.
+//! Pointers that are set under somebody's lock and read without any: the ways in which this crate
+//! publishes things.
 //!
-//! Where the kernel has RCU, things here live for ever (pools) or as long as whoever may look
-//! (links of a queue), so that readers need nothing but to see the whole of what the pointer leads
-//! to.
+//! Where the kernel has RCU, things here live for ever ([`Lasting`]: pools, the runtime) or as long
+//! as the pointer to them ([`Published`]), so that readers need nothing but to see the whole of
+//! what the pointer leads to.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ptr;
 
 use crate::os::sync::{AtomicPtr, Ordering, acquire, release};
@@ -58,6 +59,54 @@ impl<T> Drop for Published<T> {
             // out.
             drop(unsafe { Box::from_raw(thing) });
         }
+    }
+}
+
+/// Leads to something that lives for ever, and later perhaps to another such thing.
+pub(crate) struct Lasting<T: 'static> {
+    thing: AtomicPtr<T>,
+    /// It may be sent and shared as such a reference may.
+    as_reference: PhantomData<&'static T>,
+}
+
+impl<T> Lasting<T> {
+    /// Leads to nothing yet.
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) const fn nothing() -> Self {
+        Self { thing: AtomicPtr::new(ptr::null_mut()), as_reference: PhantomData }
+    }
+
+    /// The same; a model's atomics are not made in statics.
+    #[cfg(any(cmwq_loom, cmwq_shuttle))]
+    pub(crate) fn nothing() -> Self {
+        Self { thing: AtomicPtr::new(ptr::null_mut()), as_reference: PhantomData }
+    }
+
+    /// What it leads to, if anything.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // ORDERING: Acquire pairs with the Release of `set`.
+        let thing = self.thing.load(acquire("lasting_get"));
+        // SAFETY: null, or from a reference that lasts for ever.
+        unsafe { thing.as_ref() }
+    }
+
+    /// Leads to `thing` from now on. Who has what was there before may keep it.
+    pub(crate) fn set(&self, thing: &'static T) {
+        // ORDERING: Release pairs with the Acquire of `get`.
+        self.thing.store(ptr::from_ref(thing).cast_mut(), release("lasting_set"));
+    }
+
+    /// Leads to nothing again.
+    pub(crate) fn clear(&self) {
+        // ORDERING: no pairing: nothing has nothing to see.
+        self.thing.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+impl<T> fmt::Debug for Lasting<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lasting").field(&self.get().is_some()).finish()
     }
 }
 

@@ -14,9 +14,9 @@ use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Packet, Shape, State};
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
+use crate::engine::watchdog::WaitFor;
 use crate::engine::worker::guarded;
-use crate::observe::symbol;
-use crate::observe::watchdog::WaitFor;
+use crate::record::symbol;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///

@@ -1,7 +1,7 @@
 //! What C programs ask of workers by the ids of their threads.
 
 use crate::observe::show;
-use crate::observe::symbol;
+use crate::record::symbol;
 
 /// `Workqueue: NAME FUNCTION (DESC)` for a worker that runs an item, whose thread is `tid`.
 #[must_use]

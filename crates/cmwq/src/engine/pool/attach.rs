@@ -319,7 +319,7 @@ impl Pool {
         let may_stray = may_stray(&spec);
         // ORDERING: no pairing: workers are created later, under the lock.
         self.may_stray.store(may_stray, Ordering::Relaxed);
-        guard.mirror.renew(self.id.0, &spec, may_stray);
+        guard.mirror.renew(self.id.0, &spec.recorded(may_stray));
         *lock_plain(&self.spec) = Arc::new(spec);
         true
     }

@@ -20,13 +20,13 @@ use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::wq::Kind;
-use crate::observe::hooks::Places;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense;
 use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
+use crate::record::Places;
 
 mod homes;
 mod known;

@@ -5,7 +5,7 @@ use cmwq_core::{FlushState, PwqRef, Start};
 use super::{State, Wq};
 use crate::engine::current;
 use crate::engine::flushing;
-use crate::observe::hooks::WaitFor;
+use crate::engine::watchdog::WaitFor;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, lock};
 

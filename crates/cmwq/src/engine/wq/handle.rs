@@ -1,22 +1,21 @@
 //! What keeps a queue in being, and finds it again after a fork.
 
 use std::fmt;
-use std::ptr;
 
 use cmwq_core::WqKey;
 
 use super::{DESTROYING, Wq};
 use crate::engine::account::Account;
 use crate::engine::current;
-use crate::engine::fork;
 use crate::engine::reclaim;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::Runtime;
+use crate::os::error::Error;
+use crate::os::generation;
+use crate::os::published::Lasting;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
-use crate::os::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU64, Ordering, PlainMutex, acquire, lock_plain, release,
-};
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain};
 
 /// What keeps a queue in being: the last one to go drains the queue and takes it down.
 #[derive(Clone)]
@@ -26,7 +25,7 @@ pub(crate) struct Owner {
     wq: Arc<Wq>,
     /// In a child of the process that made `wq`: the queue that it has instead. One that a parent,
     /// itself a child, had is leaked.
-    heir: AtomicPtr<Arc<Wq>>,
+    heir: Lasting<Arc<Wq>>,
     /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
     pub(super) nr_timers: AtomicU64,
     /// The thread that drops it has more to do than to wait.
@@ -48,7 +47,7 @@ pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
 
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
-        let (heir, nr_timers) = (AtomicPtr::new(ptr::null_mut()), AtomicU64::new(0));
+        let (heir, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
         let is_destroyed = AtomicBool::new(false);
         Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed, account }))
     }
@@ -73,7 +72,7 @@ impl Handle {
     /// # Errors
     /// If its service thread or the queue's rescuer cannot be created.
     #[inline]
-    pub(crate) fn make_ready(&self) -> Result<(), crate::Error> {
+    pub(crate) fn make_ready(&self) -> Result<(), Error> {
         self.0.try_wq().map(drop)
     }
 
@@ -116,25 +115,22 @@ impl Owner {
     }
 
     #[inline]
-    fn try_wq(&self) -> Result<&Wq, crate::Error> {
-        if self.wq.generation == fork::generation() { Ok(&self.wq) } else { self.heir() }
+    fn try_wq(&self) -> Result<&Wq, Error> {
+        if self.wq.generation == generation::current() { Ok(&self.wq) } else { self.heir() }
     }
 
     #[cold]
-    fn say_there_is_none(&self, error: &crate::Error) -> ! {
+    fn say_there_is_none(&self, error: &Error) -> ! {
         panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
     }
 
     /// What a child has already, if it has.
     fn known_heir(&self) -> Option<&Arc<Wq>> {
-        // ORDERING: Acquire pairs with the Release in `heir`.
-        let heir = self.heir.load(acquire("heir"));
-        // SAFETY: null or leaked by `heir`.
-        unsafe { heir.as_ref() }.filter(|wq| wq.generation == fork::generation())
+        self.heir.get().filter(|wq| wq.generation == generation::current())
     }
 
     #[cold]
-    fn heir(&self) -> Result<&Wq, crate::Error> {
+    fn heir(&self) -> Result<&Wq, Error> {
         if let Some(wq) = self.known_heir() {
             return Ok(wq);
         }
@@ -143,25 +139,23 @@ impl Owner {
             return Ok(wq);
         }
         let wq = Box::leak(Box::new(self.make_heir()?));
-        // ORDERING: Release pairs with the Acquire in `known_heir`.
-        self.heir.store(ptr::from_mut(wq), release("heir"));
+        self.heir.set(wq);
         Ok(wq)
     }
 
-    fn make_heir(&self) -> Result<Arc<Wq>, crate::Error> {
+    fn make_heir(&self) -> Result<Arc<Wq>, Error> {
         let wq = Runtime::global()?.new_wq(&self.wq.name, self.wq.spec)?;
         self.wq.bequeath(&wq);
         if wq.spec.mem_reclaim {
-            Rescuer::start(&wq).map_err(|error| {
-                crate::Error::thread("cannot create the queue's rescuer", error)
-            })?;
+            Rescuer::start(&wq)
+                .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
         }
         Ok(wq)
     }
 
     /// The queue of this process, if it has one.
     fn own(&self) -> Option<Arc<Wq>> {
-        if self.wq.generation == fork::generation() {
+        if self.wq.generation == generation::current() {
             return Some(Arc::clone(&self.wq));
         }
         // The parent's queue is the parent's to take down.

@@ -18,7 +18,6 @@ use crate::engine::link::{Link, Slot, Store};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
-use crate::observe::hooks::QueueSettings;
 use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
@@ -110,8 +109,8 @@ impl Wq {
     /// Shows limits and attributes. Under WQ.
     pub(crate) fn show_settings(&self, state: &State) {
         let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
-        let attrs = &self.attrs_in(state);
-        let settings = QueueSettings { max_active, min_active, attrs };
+        let attrs = self.attrs_in(state);
+        let settings = attrs.recorded(max_active, min_active);
         self.mirror.settle(&self.runtime.inspect, &settings);
     }
 

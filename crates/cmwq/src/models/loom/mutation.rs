@@ -40,21 +40,21 @@ fn failing_model(site: &str) -> Option<String> {
 }
 
 fn failing_model_of(models: &str, skipped: &[&str], site: &str) -> Option<String> {
-    let mut running = start_models(models, skipped, site);
-    let output = running.stdout.take().expect("it is piped");
+    let mut child = start_models(models, skipped, site);
+    let output = child.stdout.take().expect("it is piped");
     let mut text = Vec::new();
     for line in BufReader::new(output).lines() {
         let line = line.expect("test results are text");
         let failed = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
         if let Some(name) = failed {
             // The others could only say the same.
-            let _ = running.kill();
-            let _ = running.wait();
+            let _ = child.kill();
+            let _ = child.wait();
             return Some(name.to_owned());
         }
         text.push(line);
     }
-    let status = running.wait().expect("nobody else waits for it");
+    let status = child.wait().expect("nobody else waits for it");
     assert!(status.success(), "{site}: not a test result: {status}\n{}", text.join("\n"));
     let ran = text.iter().any(|line| line.ends_with(" ... ok"));
     assert!(ran || models != ALL, "{site}: no model ran");

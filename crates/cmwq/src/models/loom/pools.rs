@@ -10,10 +10,10 @@ use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::runtime::{Machine, Runtime};
 use crate::engine::thread::{Berth, Thread};
-use crate::observe::inspect::Inspect;
 use crate::os::park::CHECK;
 use crate::os::sync::Arc;
 use crate::os::topo::{CpuSet, Pod};
+use crate::record::Inspect;
 
 /// A runtime of one CPU, without threads.
 pub(super) fn runtime() -> &'static Runtime {

@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::{News, check};
 use crate::engine::table::Table;
-use crate::os::published::Published;
+use crate::os::published::{Lasting, Published};
 use cmwq_core::PoolId;
 
 fn news() -> Box<News> {
@@ -29,6 +29,24 @@ fn a_reader_sees_all_or_nothing() {
         }
         publisher.join().unwrap();
         assert_eq!(slot.get().map(News::read), Some(1));
+    });
+}
+
+/// The same of what is replaced: a reader sees the whole of the one or of the other.
+#[test]
+fn what_is_replaced_is_found_whole_before_and_after() {
+    check(|| {
+        let lasting: &'static Lasting<News> = Box::leak(Box::new(Lasting::nothing()));
+        let publisher = thread::spawn(move || {
+            for _ in 0..2 {
+                lasting.set(Box::leak(news()));
+            }
+        });
+        if let Some(news) = lasting.get() {
+            assert_eq!(news.read(), 1);
+        }
+        publisher.join().unwrap();
+        assert_eq!(lasting.get().map(News::read), Some(1));
     });
 }
 

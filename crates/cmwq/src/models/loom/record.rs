@@ -4,8 +4,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::check;
-use crate::observe::inspect::record::{copy, end, write};
 use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::seqlock::{copy, end, write};
 
 struct Record {
     seq: AtomicU64,

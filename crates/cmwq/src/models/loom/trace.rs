@@ -8,9 +8,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::check;
-use crate::observe::trace::WORDS;
-use crate::observe::trace::ring::{Memory, Reader, Writer};
 use crate::os::sync::AtomicU64;
+use crate::record::trace::WORDS;
+use crate::record::trace::ring::{Memory, Reader, Writer};
 
 const CAPACITY: u64 = 2;
 /// More than fit, so that places are used again.

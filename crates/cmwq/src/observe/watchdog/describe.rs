@@ -8,14 +8,14 @@ use cmwq_core::{
 };
 
 use super::look::{Runs, Still};
-use super::waits::{Wait, WaitFor};
 use super::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
+use crate::engine::watchdog::{Wait, WaitFor};
 use crate::observe::stacks::{self, Stacks};
-use crate::observe::symbol;
 use crate::os::sync::{Arc, lock};
+use crate::record::symbol;
 
 /// LIMIT: so many items of one stall are told of, those that do not sleep first.
 const MOST_ITEMS: usize = 16;

@@ -63,33 +63,3 @@ pub(super) fn dump_if_asked(runtime: &Runtime) {
         show::show_all_workqueues();
     }
 }
-
-/// A signal by its number or name: `10`, `USR1`, `SIGUSR1`.
-pub(crate) fn parse_signal(text: &str) -> Option<i32> {
-    const NAMES: [(&str, i32); 6] = [
-        ("HUP", libc::SIGHUP),
-        ("QUIT", libc::SIGQUIT),
-        ("USR1", libc::SIGUSR1),
-        ("USR2", libc::SIGUSR2),
-        ("WINCH", libc::SIGWINCH),
-        ("PWR", libc::SIGPWR),
-    ];
-    let name = text.strip_prefix("SIG").unwrap_or(text);
-    let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
-    known.or_else(|| text.parse().ok().filter(|signal| (1..=libc::SIGRTMAX()).contains(signal)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_have_numbers_and_names() {
-        assert_eq!(parse_signal("USR1"), Some(libc::SIGUSR1));
-        assert_eq!(parse_signal("SIGQUIT"), Some(libc::SIGQUIT));
-        assert_eq!(parse_signal("12"), Some(12));
-        for bad in ["", "0", "-1", "65000", "USR3", "usr1"] {
-            assert_eq!(parse_signal(bad), None, "{bad}");
-        }
-    }
-}

@@ -5,14 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 use cmwq_core::{Kick, Nanos, PoolId, WorkerId, WqKey};
 
 use super::describe::Describer;
-use super::waits::{self, Wait};
-use super::{dump, handler};
+use super::{circles, dump, handler};
 use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
+use crate::engine::watchdog::Wait;
 use crate::observe::show;
 use crate::os::clock;
 use crate::os::notice;
 use crate::os::sync::Ordering;
+use crate::os::topo::CpuSet;
 
 /// Symbols are looked up in large tables.
 const STACK: usize = 2 << 20;
@@ -36,13 +37,11 @@ pub(super) enum Still {
     Circle(Vec<Wait>, Nanos),
 }
 
-impl super::Watchdog {
-    /// Starts the thread. By the service thread.
-    pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
-        let watcher =
-            Watcher { runtime, dog: cmwq_core::Watchdog::new(1), looked_at: 0, runs: Runs::new() };
-        runtime.crew.spawn("cmwq/watchdog", STACK, move || watcher.run())
-    }
+/// Starts the thread. By the service thread.
+pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
+    let watcher =
+        Watcher { runtime, dog: cmwq_core::Watchdog::new(1), looked_at: 0, runs: Runs::new() };
+    runtime.crew.spawn("cmwq/watchdog", STACK, move || watcher.run())
 }
 
 /// The thread's own state.
@@ -134,7 +133,7 @@ impl Watcher {
 
     fn look_at_waits(&mut self, still: &mut Vec<Still>) {
         let waits = self.runtime.watchdog.waits.all();
-        for circle in waits::circles(&waits) {
+        for circle in circles::circles(&waits) {
             let circle: Vec<_> = circle.into_iter().map(|at| waits[at].clone()).collect();
             let spot = Spot::Circle(circle[0].id);
             let found = self.dog.see(spot, 0, self.is_excused(None));
@@ -144,7 +143,10 @@ impl Watcher {
 
     /// Whether the watchdog was touched since the last look.
     fn is_excused(&self, pool: Option<&Pool>) -> bool {
-        self.runtime.watchdog.touched_for(pool) > self.looked_at
+        let spec = pool.map(Pool::spec);
+        let cpus = spec.as_ref().map(|spec| &spec.cpus);
+        let cpu = cpus.filter(|cpus| cpus.count() == 1).and_then(CpuSet::first);
+        self.runtime.watchdog.touched_for(cpu) > self.looked_at
     }
 
     fn tell(&self, still: &[Still], nr: u32, now: Nanos) {

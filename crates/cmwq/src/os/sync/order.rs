@@ -4,7 +4,11 @@
 //! `Plan::sleep`, `limit_hand_over.lock` the lock that `hand_over` takes before it looks. Under
 //! `--cfg cmwq_loom` the environment variable `CMWQ_WEAKEN=<site>` takes that one thing away;
 //! `models::loom::mutation` does so for each of [`SITES`] and expects some model to notice.
-//! See `cmwq_core::ORDERING_SITES`, which is the same for the core.
+//! `cmwq_core::ORDERING_SITES` is the same for the core. It is another list, because the models of
+//! a crate are run with the sites of that crate, and the core has ways to weaken that only its work
+//! word needs.
+//!
+//! Two fences in `sense/perf` are no sites. They pair with the kernel, which no model has.
 
 use super::Ordering;
 use super::primitives::fence;
@@ -20,6 +24,8 @@ pub(crate) const SITES: &[&str] = &[
     "event_wait.acquire",
     "publish.release",
     "published.acquire",
+    "lasting_set.release",
+    "lasting_get.acquire",
     "slot_set.release",
     "slot_get.acquire",
     "countdown.acquire",

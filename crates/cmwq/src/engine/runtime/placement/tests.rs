@@ -10,7 +10,7 @@ use super::*;
 use crate::engine::attrs::Priority;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
-use crate::observe::hooks::Inspect;
+use crate::record::Inspect;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")

@@ -12,10 +12,10 @@ use std::ptr::{self, NonNull};
 use super::snapshot::{ReadError, snapshot};
 use super::view::Snapshot;
 use super::words::Words;
-use crate::observe::inspect::layout::{HeaderWords, MAX_BYTES};
 use crate::os::clock;
 use crate::os::foreign;
 use crate::os::sync::AtomicU64;
+use crate::record::mapping::layout::{HeaderWords, MAX_BYTES};
 
 /// What the links of the descriptor say.
 const LINK: &str = "/memfd:cmwq (deleted)";

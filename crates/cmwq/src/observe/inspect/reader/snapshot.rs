@@ -12,14 +12,14 @@ use super::view::{
 };
 use super::words::{Copied, Table, Words};
 use crate::detect::method::Detect;
-use crate::observe::inspect::layout::{
+use crate::observe::inspect::{PoolKind, QueueKind, Reason};
+use crate::observe::stats::Stats;
+use crate::os::topo::{AffinityScope, CpuSet};
+use crate::record::mapping::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED,
     PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER, WorkerWords, table,
     unpack_belief, unpack_counts, unpack_text,
 };
-use crate::observe::inspect::{PoolKind, QueueKind, Reason};
-use crate::observe::stats::Stats;
-use crate::os::topo::{AffinityScope, CpuSet};
 
 /// The counters that the records of queues and of pwqs have under the same names.
 macro_rules! stats {

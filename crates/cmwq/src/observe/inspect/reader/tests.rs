@@ -3,10 +3,10 @@
 use super::snapshot::{ReadError, snapshot};
 use super::words::Words;
 use crate::fuzzing::mapping::{PWQ_ID, whole as mapping};
-use crate::observe::inspect::layout::{
+use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::layout::{
     HEADER_WORDS, MAGIC, MAX_GROWTH, TABLE_WORDS, TABLES, TABLES_AT, VERSION, offsets, table,
 };
-use crate::os::sync::{AtomicU64, Ordering};
 
 fn read(words: &[AtomicU64]) -> Result<usize, ReadError> {
     snapshot(Words(words), 5).map(|seen| {

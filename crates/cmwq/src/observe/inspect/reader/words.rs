@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::snapshot::ReadError;
-use crate::observe::inspect::functions;
-use crate::observe::inspect::layout::{
+use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::functions;
+use crate::record::mapping::layout::{
     HEADER_WORDS, HeaderWords, MAGIC, MAX_GROWTH, TABLE_WORDS, TABLES, TABLES_AT, TableWords,
     VERSION,
 };
-use crate::observe::inspect::record;
-use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::seqlock;
 
 /// How often a record that keeps changing is copied again. Changes take nanoseconds; a writer that
 /// was stopped in one stays there.
@@ -157,7 +157,7 @@ impl Table<'_> {
         let Some(seq) = record.first() else { return false };
         let take = record.len().min(words.len());
         for _ in 0..TRIES {
-            if record::copy(seq, &record[..take], &mut words[..take]) {
+            if seqlock::copy(seq, &record[..take], &mut words[..take]) {
                 return true;
             }
             std::hint::spin_loop();

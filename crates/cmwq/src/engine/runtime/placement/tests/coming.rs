@@ -90,7 +90,7 @@ fn limits_are_made_anew_when_a_cpu_comes() {
     let mut nodes = crate::engine::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
-        let counts = |_: Option<u32>| crate::observe::hooks::NodeCounts::default();
+        let counts = |_: Option<u32>| crate::record::NodeCounts::default();
         nodes.adjust(&limits, false, &spread);
         [Some(0), Some(1)]
             .map(|node| nodes.of(&limits, node, false, &spread, counts).unwrap().max())

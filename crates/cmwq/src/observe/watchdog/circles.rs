@@ -1,87 +1,14 @@
-//! Items that wait for queues and for other items, and the circles they get into.
+//! Items that wait for each other in a circle, found among all [waits](crate::engine::watchdog).
 //!
-//! A wait is noted where it begins, by the item that waits; waits of other threads hold up no
-//! worker and are not noted. Who waits for a queue waits for all its items.
+//! An item that waits for a queue waits for all items of that queue.
 
-use cmwq_core::WqKey;
+use crate::engine::watchdog::{Wait, WaitFor};
 
-use crate::engine::thread::Thread;
-use crate::os::sync::{Arc, PlainMutex, lock_plain};
-
-/// What an item waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// Everything on a queue.
-    Queue(WqKey),
-    /// The item at this address.
-    Item(usize),
-}
-
-/// An item that waits.
-#[derive(Clone, Debug)]
-pub(crate) struct Wait {
-    /// Numbers the waits.
-    pub(super) id: u64,
-    /// The queue, the address and the function of the item that waits.
-    pub(super) wq: WqKey,
-    pub(super) item: usize,
-    pub(super) func: usize,
-    pub(super) what: WaitFor,
-    /// The worker's.
-    pub(super) thread: Arc<Thread>,
-}
-
-/// All waits, as they began.
-#[derive(Debug, Default)]
-pub(crate) struct Waits(PlainMutex<List>);
-
-#[derive(Debug, Default)]
-struct List {
-    next: u64,
-    list: Vec<Wait>,
-}
-
-/// A wait, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Waiting<'a> {
-    waits: &'a Waits,
-    id: u64,
-}
-
-impl Waits {
-    /// The item of `wq` at `item`, with that function, on the worker `thread`, begins to wait.
-    pub(super) fn begin(
-        &self,
-        (wq, item, func): (WqKey, usize, usize),
-        what: WaitFor,
-        thread: Arc<Thread>,
-    ) -> Waiting<'_> {
-        let mut waits = lock_plain(&self.0);
-        let id = waits.next;
-        waits.next += 1;
-        waits.list.push(Wait { id, wq, item, func, what, thread });
-        Waiting { waits: self, id }
-    }
-
-    /// All waits of this moment.
-    pub(super) fn all(&self) -> Vec<Wait> {
-        lock_plain(&self.0).list.clone()
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        lock_plain(&self.waits.0).list.retain(|wait| wait.id != self.id);
-    }
-}
-
-impl Wait {
-    /// Whether this one cannot go on before `other` does.
-    fn needs(&self, other: &Self) -> bool {
-        match self.what {
-            WaitFor::Queue(wq) => wq == other.wq,
-            WaitFor::Item(item) => item == other.item,
-        }
+/// Whether `wait` cannot end before `other` does.
+fn needs(wait: &Wait, other: &Wait) -> bool {
+    match wait.what {
+        WaitFor::Queue(wq) => wq == other.wq,
+        WaitFor::Item(item) => item == other.item,
     }
 }
 
@@ -104,7 +31,7 @@ fn circle_through(waits: &[Wait], start: usize) -> Option<Vec<usize>> {
     let mut front = std::collections::VecDeque::from([start]);
     while let Some(at) = front.pop_front() {
         for (next, wait) in waits.iter().enumerate() {
-            if !waits[at].needs(wait) || came_from[next].is_some() {
+            if !needs(&waits[at], wait) || came_from[next].is_some() {
                 continue;
             }
             came_from[next] = Some(at);
@@ -131,7 +58,10 @@ fn way_back(came_from: &[Option<usize>], start: usize) -> Vec<usize> {
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests {
     use super::*;
-    use crate::observe::inspect::WorkerMirror;
+    use crate::engine::thread::Thread;
+    use crate::os::sync::Arc;
+    use crate::record::WorkerMirror;
+    use cmwq_core::WqKey;
 
     fn thread() -> Arc<Thread> {
         Arc::new(Thread::new(String::new(), WorkerMirror::default()))
@@ -183,17 +113,5 @@ mod tests {
             wait(3, 4, 40, queue(3)),
         ];
         assert_eq!(circles(&waits), [[0, 2], [1, 3]]);
-    }
-
-    #[test]
-    fn a_wait_lasts_until_it_is_dropped() {
-        let waits = Waits::default();
-        let first = waits.begin((WqKey(1), 10, 0), queue(2), thread());
-        let second = waits.begin((WqKey(2), 20, 0), queue(1), thread());
-        assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [0, 1]);
-        drop(first);
-        assert_eq!(waits.all().iter().map(|wait| wait.id).collect::<Vec<_>>(), [1]);
-        drop(second);
-        assert!(waits.all().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything is made of 64-bit words in the machine's byte order. Page 0 is the header; behind it
 //! are tables of records of one size each, whose places the header tells. A record begins with the
-//! count of [`record`](super::record) and its *life*: 0 while it is free, and another number for
+//! count of [`record`](super::seqlock) and its *life*: 0 while it is free, and another number for
 //! each thing that it was given to.
 //!
 //! | word | header |
@@ -487,7 +487,7 @@ pub(crate) fn unpack_text(words: &[u64]) -> String {
 
 /// What all records begin with.
 pub(crate) trait Record: 'static {
-    /// See [`super::record`].
+    /// See [`super::seqlock`].
     fn seq(&self) -> &AtomicU64;
     /// See the module header.
     fn life(&self) -> &AtomicU64;

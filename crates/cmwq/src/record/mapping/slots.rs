@@ -6,8 +6,8 @@
 use std::fmt;
 
 use super::layout::{Record, TableHeader};
-use super::record;
-use crate::engine::fork;
+use super::seqlock;
+use crate::os::generation;
 use crate::os::sync::{Ordering, PlainMutex, lock_plain};
 
 /// A table, as the writer sees it.
@@ -39,7 +39,7 @@ const NOWHERE: u32 = u32::MAX;
 
 impl<T: Record> Slots<T> {
     pub(crate) fn new(records: &'static [T], header: &'static TableHeader) -> Self {
-        Self { records, header, generation: fork::generation(), free: PlainMutex::default() }
+        Self { records, header, generation: generation::current(), free: PlainMutex::default() }
     }
 
     /// Takes a place, if there is room, and fills it in.
@@ -60,7 +60,7 @@ impl<T: Record> Slots<T> {
         };
         free.lives += 1;
         let (lives, record) = (free.lives, &self.records[index]);
-        record::write(record.seq(), || {
+        seqlock::write(record.seq(), || {
             fill(record);
             record.life().store(lives, Ordering::Relaxed);
         });
@@ -72,7 +72,7 @@ impl<T: Record> Slots<T> {
     fn give_back(&self, index: u32) {
         // A child has no part in its parent's mapping, and some other thread may have held the
         // lock.
-        if self.generation != fork::generation() {
+        if self.generation != generation::current() {
             return;
         }
         if index == NOWHERE {
@@ -81,7 +81,7 @@ impl<T: Record> Slots<T> {
         }
         let mut free = lock_plain(&self.free);
         let record = &self.records[index as usize];
-        record::write(record.seq(), || record.life().store(0, Ordering::Relaxed));
+        seqlock::write(record.seq(), || record.life().store(0, Ordering::Relaxed));
         self.header.live.fetch_sub(1, Ordering::Relaxed);
         free.places.push(index);
     }
@@ -102,7 +102,7 @@ impl<T: Record> Slot<T> {
     /// Changes what belongs together.
     pub(crate) fn change(&self, change: impl FnOnce(&T)) {
         if let Some(record) = self.record() {
-            record::write(record.seq(), || change(record));
+            seqlock::write(record.seq(), || change(record));
         }
     }
 }

@@ -6,10 +6,10 @@
 //! addition.
 
 use super::{add, set};
-use crate::observe::inspect::layout::{DECISION_WORDS, RING, RingRecord};
-use crate::observe::inspect::{Reason, record};
 use crate::os::clock;
 use crate::os::sync::{AtomicU64, Ordering};
+use crate::record::mapping::layout::{DECISION_WORDS, RING, RingRecord};
+use crate::record::mapping::{Reason, seqlock};
 
 /// How many entries back a decision is looked for.
 const RECENT: u64 = 4;
@@ -57,7 +57,7 @@ impl Ring {
         self.entry = place(self.next);
         self.next += 1;
         let words = self.words(self.entry);
-        record::write(&self.record.seq, || {
+        seqlock::write(&self.record.seq, || {
             for (word, value) in words.iter().zip([reason as u64, 1, now, now]) {
                 set(word, value);
             }
@@ -75,7 +75,7 @@ impl Ring {
 
     fn count(&self, times: u64, now: u64) {
         let words = self.words(self.entry);
-        record::write(&self.record.seq, || {
+        seqlock::write(&self.record.seq, || {
             add(&words[1], times);
             set(&words[3], now);
         });

@@ -10,11 +10,7 @@
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 #[cfg(feature = "tracing")]
-use crate::engine::pool::Pool;
-#[cfg(feature = "tracing")]
-use crate::engine::wq::Wq;
-#[cfg(feature = "tracing")]
-use crate::observe::trace::callers;
+use super::{TracedPool, TracedQueue, callers};
 
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
@@ -34,10 +30,10 @@ pub(super) use probe;
 /// An item was queued. Caller holds no core lock; the item may be gone.
 #[cfg(feature = "tracing")]
 #[inline]
-pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
+pub(crate) fn queued(wq: &impl TracedQueue, item: *const WorkItem, func: WorkFn) {
     tracing::trace!(
         target: "cmwq",
-        queue = &*wq.name,
+        queue = wq.name(),
         work = ?item,
         function = &*callers::name_of(func as *const () as usize),
         "queue_work"
@@ -47,7 +43,10 @@ pub(crate) fn queued(wq: &Wq, item: *const WorkItem, func: WorkFn) {
 /// An item's function is called while the result lives.
 #[cfg(feature = "tracing")]
 #[inline]
-pub(super) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::span::EnteredSpan> {
+pub(super) fn executing(
+    pool: &impl TracedPool,
+    claim: &Claim,
+) -> Option<tracing::span::EnteredSpan> {
     let caller = callers::leave(claim.item);
     tracing::enabled!(target: "cmwq", tracing::Level::TRACE)
         .then(|| span(pool, claim, caller.as_ref()))
@@ -56,19 +55,20 @@ pub(super) fn executing(pool: &'static Pool, claim: &Claim) -> Option<tracing::s
 #[cfg(feature = "tracing")]
 #[cold]
 fn span(
-    pool: &'static Pool,
+    pool: &impl TracedPool,
     claim: &Claim,
     caller: Option<&tracing::Span>,
 ) -> tracing::span::EnteredSpan {
-    let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
+    let queue = pool.queue(claim.wq);
+    let queue = queue.as_ref().map_or("", |queue| queue.name());
     tracing::trace_span!(
         target: "cmwq",
         parent: caller.and_then(tracing::Span::id),
         "execute",
-        queue = &*queue,
+        queue,
         work = ?claim.item,
         function = &*callers::name_of(claim.func as *const () as usize),
-        pool = pool.id.0,
+        pool = pool.id(),
     )
     .entered()
 }

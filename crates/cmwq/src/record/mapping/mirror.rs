@@ -5,7 +5,7 @@
 //! counts if they have changed. Counts of items are not even copied: the core counts in the pwq's
 //! record. Everything else is written when it changes.
 //!
-//! ORDERING (all accesses here): no pairing: see [`super::record`] for the words that belong
+//! ORDERING (all accesses here): no pairing: see [`super::seqlock`] for the words that belong
 //! together.
 
 use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, WqKey};
@@ -17,9 +17,6 @@ use super::layout::{
 };
 use super::map::Map;
 use super::slots::Slot;
-use crate::engine::attrs::Sched;
-use crate::engine::pool::{PoolKind, PoolSpec};
-use crate::engine::wq::{Kind, Spec};
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::sync::{AtomicU64, Ordering};
@@ -28,7 +25,7 @@ use crate::os::topo::{AffinityScope, CpuSet, Pod};
 mod queue;
 mod ring;
 
-pub(crate) use queue::{NodeCounts, QueueMirror, QueueSettings};
+pub(crate) use queue::{NodeCounts, QueueMirror, QueueSettings, QueueValues};
 use ring::Ring;
 
 /// A build to compare with, in which nothing of this is on an item's way.
@@ -38,6 +35,24 @@ const IS_LEFT_OUT: bool = cfg!(cmwq_no_inspect);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inspect {
     map: Option<&'static Map>,
+}
+
+/// What does not change of a pool while it has the same queues.
+#[derive(Debug)]
+pub(crate) struct PoolValues<'a> {
+    pub(crate) kind: super::PoolKind,
+    /// Of a pool that serves one CPU by its kind.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) nice: i32,
+    /// Policy in the upper half, priority in the lower one.
+    pub(crate) sched: u64,
+    pub(crate) cpus: &'a CpuSet,
+    pub(crate) pod: &'a CpuSet,
+    pub(crate) node: Option<u32>,
+    pub(crate) concurrency: u32,
+    pub(crate) is_strict: bool,
+    /// The scheduler may move its workers out of the pod.
+    pub(crate) may_stray: bool,
 }
 
 /// What is known of the machine, for [`Inspect::place`].
@@ -67,16 +82,6 @@ fn signed(number: i32) -> u64 {
 
 fn or_none(number: Option<impl Into<u64>>) -> u64 {
     number.map_or(NONE, Into::into)
-}
-
-/// Policy in the upper half, priority in the lower one.
-fn sched_word(sched: Sched) -> u64 {
-    match sched {
-        Sched::Normal => 0,
-        Sched::Fifo(priority) => 1 << 32 | u64::from(priority),
-        Sched::RoundRobin(priority) => 2 << 32 | u64::from(priority),
-        Sched::Deadline { .. } => 6 << 32,
-    }
 }
 
 impl Inspect {
@@ -142,9 +147,9 @@ impl Inspect {
         });
     }
 
-    pub(crate) fn pool(&self, id: u32, spec: &PoolSpec, may_stray: bool) -> PoolMirror {
+    pub(crate) fn pool(&self, id: u32, values: &PoolValues<'_>) -> PoolMirror {
         let Some(map) = self.map else { return PoolMirror::default() };
-        let describe = describer(map, id, spec, may_stray);
+        let describe = describer(map, id, values);
         let slot = map.pools.take(describe);
         let ring = slot.index().map(|index| Ring::new(&map.rings[index as usize]));
         PoolMirror {
@@ -189,18 +194,13 @@ impl Inspect {
 }
 
 /// Writes what does not change about a pool into its record.
-fn describer(map: &'static Map, id: u32, spec: &PoolSpec, may_stray: bool) -> impl Fn(&PoolRecord) {
-    let (cpus, pod) = (map.mask(&spec.cpus), map.mask(&spec.pod));
-    let (kind, cpu) = match spec.kind {
-        PoolKind::Cpu(cpu) => (0, u64::from(cpu)),
-        PoolKind::Bh(cpu) => (1, u64::from(cpu)),
-        PoolKind::Unbound => (2, NONE),
-        PoolKind::Managed => (3, NONE),
-    };
-    let stray = if may_stray { POOL_STRAY } else { 0 };
-    let flags = stray | if spec.is_strict { POOL_STRICT } else { 0 };
-    let (nice, sched) = (signed(spec.nice), sched_word(spec.priority.sched));
-    let (node, concurrency) = (or_none(spec.node), u64::from(spec.concurrency));
+fn describer(map: &'static Map, id: u32, values: &PoolValues<'_>) -> impl Fn(&PoolRecord) + use<> {
+    let (cpus, pod) = (map.mask(values.cpus), map.mask(values.pod));
+    let (kind, cpu) = (values.kind as u64, or_none(values.cpu));
+    let stray = if values.may_stray { POOL_STRAY } else { 0 };
+    let flags = stray | if values.is_strict { POOL_STRICT } else { 0 };
+    let (nice, sched) = (signed(values.nice), values.sched);
+    let (node, concurrency) = (or_none(values.node), u64::from(values.concurrency));
     move |record| {
         let words = [
             (&record.id, u64::from(id)),
@@ -260,7 +260,7 @@ impl WorkerMirror {
     #[inline]
     pub(crate) fn started_next(&self, claim: &Claim) {
         let Some(record) = self.record() else { return };
-        super::record::write(&record.seq, || {
+        super::seqlock::write(&record.seq, || {
             set(&record.func, claim.func as usize as u64);
             set(&record.work, claim.item as usize as u64);
         });
@@ -272,7 +272,7 @@ impl WorkerMirror {
     pub(crate) fn rest(&self) {
         let Some(record) = self.record() else { return };
         if record.func.load(Ordering::Relaxed) != 0 {
-            super::record::write(&record.seq, || {
+            super::seqlock::write(&record.seq, || {
                 set(&record.func, 0);
                 set(&record.since_ns, clock::coarse());
             });
@@ -286,7 +286,7 @@ impl WorkerMirror {
         let flags = record.flags.load(Ordering::Relaxed) & !WORKER_LENT;
         let is_worker = flags & (WORKER_RESCUER | WORKER_BH) == 0;
         set(&record.flags, if is_home || !is_worker { flags } else { flags | WORKER_LENT });
-        super::record::write(&record.seq, || set(&record.pool, pool.into()));
+        super::seqlock::write(&record.seq, || set(&record.pool, pool.into()));
     }
 
     /// What the core believes of the worker, in the run that it is in.
@@ -359,7 +359,7 @@ impl PoolMirror {
         let now = now();
         set(&pool.progress_ns, now);
         if let Some(record) = worker.record() {
-            super::record::write(&record.seq, || {
+            super::seqlock::write(&record.seq, || {
                 set(&record.func, claim.func as usize as u64);
                 set(&record.work, claim.item as usize as u64);
                 set(&record.queue, claim.wq.0.into());
@@ -476,10 +476,10 @@ impl PoolMirror {
     }
 
     /// The pool is for other queues from now on.
-    pub(crate) fn renew(&self, id: u32, spec: &PoolSpec, may_stray: bool) {
+    pub(crate) fn renew(&self, id: u32, values: &PoolValues<'_>) {
         let (Some(record), Some(map)) = (self.record(), self.map) else { return };
-        let describe = describer(map, id, spec, may_stray);
-        super::record::write(&record.seq, || describe(record));
+        let describe = describer(map, id, values);
+        super::seqlock::write(&record.seq, || describe(record));
     }
 
     /// Where the pool stands.
@@ -537,24 +537,6 @@ impl PoolMirror {
         }
         self.decided(super::Reason::Culled);
     }
-}
-
-/// The kernel's bits of a queue's flags.
-fn flags_word(spec: &Spec) -> u64 {
-    let kind = match spec.kind {
-        Kind::Bh => 1 << 0 | 1 << 8,
-        Kind::Percpu => 1 << 8,
-        Kind::Unbound | Kind::Managed => 1 << 1,
-        Kind::Ordered => 1 << 1 | 1 << 17,
-    };
-    let bits = [
-        (spec.freezable, 2),
-        (spec.mem_reclaim, 3),
-        (spec.highpri, 4),
-        (spec.cpu_intensive, 5),
-        (spec.legacy, 18),
-    ];
-    bits.into_iter().filter(|(is_set, _)| *is_set).fold(kind, |bits, (_, bit)| bits | 1 << bit)
 }
 
 /// A worker as the core sees it.

@@ -3,23 +3,38 @@
 use cmwq_core::limit::Count;
 use cmwq_core::{PwqStats, WqKey};
 
-use super::{Inspect, flags_word, or_none, sched_word, scope_word, set, set_stats, signed};
-use crate::engine::attrs::Attrs;
-use crate::engine::wq::{Kind, Spec};
-use crate::observe::inspect::layout::{NONE, NodeRecord, QueueRecord, pack_text};
-use crate::observe::inspect::slots::Slot;
+use super::{Inspect, or_none, scope_word, set, set_stats, signed};
 use crate::os::sync::{AtomicU64, Ordering};
+use crate::os::topo::{AffinityScope, CpuSet};
+use crate::record::mapping::QueueKind;
+use crate::record::mapping::layout::{NONE, NodeRecord, QueueRecord, pack_text};
+use crate::record::mapping::slots::Slot;
 
 /// A queue's record, if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct QueueMirror(Option<Box<Slot<QueueRecord>>>);
+
+/// What does not change of a queue.
+#[derive(Debug)]
+pub(crate) struct QueueValues {
+    pub(crate) kind: QueueKind,
+    /// The kernel's bits.
+    pub(crate) flags: u64,
+    /// Its limit for all CPUs together.
+    pub(crate) total: Option<u32>,
+}
 
 /// What changes of a queue.
 #[derive(Debug)]
 pub(crate) struct QueueSettings<'a> {
     pub(crate) max_active: u32,
     pub(crate) min_active: u32,
-    pub(crate) attrs: &'a Attrs,
+    pub(crate) nice: i32,
+    /// Policy in the upper half, priority in the lower one.
+    pub(crate) sched: u64,
+    pub(crate) cpumask: Option<&'a CpuSet>,
+    pub(crate) scope: Option<AffinityScope>,
+    pub(crate) is_strict: bool,
 }
 
 impl Inspect {
@@ -27,19 +42,12 @@ impl Inspect {
         &self,
         key: WqKey,
         name: &str,
-        spec: &Spec,
+        values: &QueueValues,
         settings: &QueueSettings<'_>,
     ) -> QueueMirror {
         let Some(map) = self.map else { return QueueMirror::default() };
         let [name0, name1, name2, name3] = pack_text(name);
-        let kind = match spec.kind {
-            Kind::Percpu => 0,
-            Kind::Bh => 1,
-            Kind::Unbound => 2,
-            Kind::Managed => 3,
-            Kind::Ordered => 4,
-        };
-        let cpumask = settings.attrs.cpumask.as_ref().map_or(NONE, |cpus| map.mask(cpus));
+        let cpumask = settings.cpumask.map_or(NONE, |cpus| map.mask(cpus));
         let slot = map.queues.take(|record| {
             let words = [
                 (&record.key, u64::from(key.0)),
@@ -47,9 +55,9 @@ impl Inspect {
                 (&record.name1, name1),
                 (&record.name2, name2),
                 (&record.name3, name3),
-                (&record.kind, kind),
-                (&record.flags, flags_word(spec)),
-                (&record.total, or_none(spec.total)),
+                (&record.kind, values.kind as u64),
+                (&record.flags, values.flags),
+                (&record.total, or_none(values.total)),
                 (&record.outside, 0),
             ];
             words.into_iter().for_each(|(word, value)| set(word, value));
@@ -82,15 +90,14 @@ impl Inspect {
 }
 
 fn fill(record: &QueueRecord, settings: &QueueSettings<'_>, cpumask: u64) {
-    let QueueSettings { max_active, min_active, attrs } = settings;
     let words = [
-        (&record.max_active, u64::from(*max_active)),
-        (&record.min_active, u64::from(*min_active)),
-        (&record.nice, signed(attrs.nice)),
-        (&record.sched, sched_word(attrs.sched)),
+        (&record.max_active, u64::from(settings.max_active)),
+        (&record.min_active, u64::from(settings.min_active)),
+        (&record.nice, signed(settings.nice)),
+        (&record.sched, settings.sched),
         (&record.cpumask, cpumask),
-        (&record.scope, attrs.affinity_scope.map_or(NONE, scope_word)),
-        (&record.strict, attrs.affinity_strict.into()),
+        (&record.scope, settings.scope.map_or(NONE, scope_word)),
+        (&record.strict, settings.is_strict.into()),
     ];
     words.into_iter().for_each(|(word, value)| set(word, value));
 }
@@ -99,7 +106,7 @@ impl QueueMirror {
     /// Limits or attributes have changed. Under WQ.
     pub(crate) fn settle(&self, inspect: &Inspect, settings: &QueueSettings<'_>) {
         let Some(slot) = &self.0 else { return };
-        let cpumask = settings.attrs.cpumask.as_ref().map_or(NONE, |cpus| inspect.mask(cpus));
+        let cpumask = settings.cpumask.map_or(NONE, |cpus| inspect.mask(cpus));
         slot.change(|record| fill(record, settings, cpumask));
     }
 

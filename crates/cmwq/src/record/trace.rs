@@ -42,7 +42,7 @@ mod stamp;
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Activation, Claim, WorkItem};
+use cmwq_core::{Activation, Claim, WorkItem, WqKey};
 
 pub(crate) use event::Moment;
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
@@ -59,10 +59,33 @@ pub(crate) use outside::queued;
 
 use outside::probe;
 
-use crate::engine::invoke;
-use crate::engine::pool::{Pool, PoolKind};
-use crate::engine::wq::Wq;
-use crate::observe::symbol::closures;
+use crate::os::sync::Arc;
+use crate::record::symbol::closures;
+
+/// A pool, as far as events tell of it.
+pub(crate) trait TracedPool {
+    type Queue: TracedQueue;
+
+    /// Its number.
+    fn id(&self) -> u32;
+
+    /// The CPU that it serves, if its kind serves one.
+    fn cpu(&self) -> Option<u32>;
+
+    /// One of the process's queues, while it is there.
+    fn queue(&self, key: WqKey) -> Option<Arc<Self::Queue>>;
+}
+
+/// A queue, as far as events tell of it.
+pub(crate) trait TracedQueue {
+    /// Its number.
+    fn key(&self) -> u32;
+
+    fn name(&self) -> &str;
+
+    /// Whether no event of this reader's has told the queue's name yet; from now on one has.
+    fn is_new_to(&self, session: u32) -> bool;
+}
 
 /// Whether events of the kind are wanted.
 #[inline(always)]
@@ -92,31 +115,27 @@ pub(crate) fn wants_runs() -> bool {
         || sink::mask() & RUNS != 0
 }
 
-/// Calls the function of a claimed item, and tells of it.
-///
-/// # Safety
-/// The claim must be the caller's, and not used before or afterwards.
+/// Makes the events of a run around `call`, which calls the function of the claimed item.
 #[cold]
-pub(crate) unsafe fn run(pool: &'static Pool, claim: &Claim) {
+pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
     #[cfg(feature = "tracing")]
     let _span = outside::executing(pool, claim);
     execute_start(pool, claim);
-    // SAFETY: the caller's promise.
-    unsafe { invoke::call(pool.runtime, claim) };
+    call();
     execute_end(pool, claim);
 }
 
 /// A function has returned that was called while no runs were traced: whoever has begun to look
 /// since then knows of it, and is told of its end.
 #[inline(always)]
-pub(crate) fn has_run(pool: &'static Pool, claim: &Claim) {
+pub(crate) fn has_run(pool: &impl TracedPool, claim: &Claim) {
     if is_on(Kind::ExecuteEnd) {
         end_untraced(pool, claim);
     }
 }
 
 #[cold]
-fn end_untraced(pool: &'static Pool, claim: &Claim) {
+fn end_untraced(pool: &impl TracedPool, claim: &Claim) {
     tell_names(pool, claim);
     emit_execute(Kind::ExecuteEnd, pool, claim);
 }
@@ -138,16 +157,21 @@ fn record(event: &Event) {
 /// KERNEL: `workqueue_queue_work` — same. Where the pwq is chosen and nobody can start the item
 /// yet.
 #[inline(always)]
-pub(crate) fn queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
+pub(crate) fn queue_work(
+    wq: &impl TracedQueue,
+    pool: &impl TracedPool,
+    item: NonNull<WorkItem>,
+    cpu: Option<u32>,
+) {
     probe!(
         workqueue_queue_work,
         item.as_ptr(),
         // SAFETY: nobody can start the item yet, so it is valid.
         unsafe { item.as_ref() }.func() as usize,
-        wq.name.as_ptr(),
-        wq.name.len(),
+        wq.name().as_ptr(),
+        wq.name().len(),
         cpu.map_or(-1, i64::from),
-        pool.id.0
+        pool.id()
     );
     if is_on(Kind::QueueWork) {
         emit_queue_work(wq, pool, item, cpu);
@@ -155,16 +179,21 @@ pub(crate) fn queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Opt
 }
 
 #[cold]
-fn emit_queue_work(wq: &Wq, pool: &Pool, item: NonNull<WorkItem>, cpu: Option<u32>) {
+fn emit_queue_work(
+    wq: &impl TracedQueue,
+    pool: &impl TracedPool,
+    item: NonNull<WorkItem>,
+    cpu: Option<u32>,
+) {
     // SAFETY: nobody can start the item yet, so it is valid.
     let func = unsafe { item.as_ref() }.func();
     if wq.is_new_to(session()) {
-        sink::tell_name(wq.key.0, &wq.name);
+        sink::tell_name(wq.key(), wq.name());
     }
     sink::name_function(func as usize, closures::name);
     record(&Event {
-        pool: pool.id.0,
-        wq: wq.key.0,
+        pool: pool.id(),
+        wq: wq.key(),
         requested_cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(ANY_CPU),
         work: item.addr().get() as u64,
         func: func as usize as u64,
@@ -184,7 +213,7 @@ pub(crate) fn wants_activations() -> bool {
 /// it has been looked up.
 #[cold]
 pub(crate) fn activate_work(
-    pool: &Pool,
+    pool: &impl TracedPool,
     activation: &Activation,
     moment: &mut Option<Option<Moment>>,
 ) {
@@ -193,14 +222,14 @@ pub(crate) fn activate_work(
         activation.addr,
         activation.func as usize,
         activation.wq.0,
-        pool.id.0
+        pool.id()
     );
     if !is_on(Kind::ActivateWork) {
         return;
     }
     let Some(moment) = *moment.get_or_insert_with(sink::moment) else { return };
     let event = Event {
-        pool: pool.id.0,
+        pool: pool.id(),
         wq: activation.wq.0,
         work: activation.addr as u64,
         func: activation.func as usize as u64,
@@ -220,8 +249,8 @@ pub(crate) fn lose(count: u64) {
 
 /// KERNEL: `workqueue_execute_start` — same.
 #[inline(always)]
-fn execute_start(pool: &'static Pool, claim: &Claim) {
-    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
+fn execute_start(pool: &impl TracedPool, claim: &Claim) {
+    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteStart) {
         emit_execute(Kind::ExecuteStart, pool, claim);
     }
@@ -229,8 +258,8 @@ fn execute_start(pool: &'static Pool, claim: &Claim) {
 
 /// KERNEL: `workqueue_execute_end` — same.
 #[inline(always)]
-fn execute_end(pool: &'static Pool, claim: &Claim) {
-    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id.0);
+fn execute_end(pool: &impl TracedPool, claim: &Claim) {
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteEnd) {
         emit_execute(Kind::ExecuteEnd, pool, claim);
     }
@@ -239,22 +268,22 @@ fn execute_end(pool: &'static Pool, claim: &Claim) {
 /// What was queued before the reader came has told nobody its queue's name, or what its function is
 /// for.
 #[cold]
-fn tell_names(pool: &'static Pool, claim: &Claim) {
+fn tell_names(pool: &impl TracedPool, claim: &Claim) {
     sink::ready();
     sink::name_queue(claim.wq.0, |session| {
-        let wq = pool.runtime.wq(claim.wq)?;
-        wq.is_new_to(session).then(|| wq.name.to_string())
+        let wq = pool.queue(claim.wq)?;
+        wq.is_new_to(session).then(|| wq.name().to_owned())
     });
     sink::name_function(claim.func as usize, closures::name);
 }
 
 #[cold]
-fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
+fn emit_execute(kind: Kind, pool: &impl TracedPool, claim: &Claim) {
     if kind == Kind::ExecuteStart {
         tell_names(pool, claim);
     }
     record(&Event {
-        pool: pool.id.0,
+        pool: pool.id(),
         wq: claim.wq.0,
         work: claim.item.addr() as u64,
         func: claim.func as usize as u64,
@@ -269,11 +298,11 @@ fn emit_execute(kind: Kind, pool: &'static Pool, claim: &Claim) {
     allow(clippy::if_same_then_else, reason = "without probes there is nothing in either")
 )]
 #[inline(always)]
-pub(crate) fn worker_turned(kind: Kind, pool: &Pool, tid: i32) {
+pub(crate) fn worker_turned(kind: Kind, pool: &impl TracedPool, tid: i32) {
     if kind == Kind::WorkerBlocked {
-        probe!(worker_blocked, tid, pool.id.0);
+        probe!(worker_blocked, tid, pool.id());
     } else {
-        probe!(worker_resumed, tid, pool.id.0);
+        probe!(worker_resumed, tid, pool.id());
     }
     if is_on(kind) {
         emit_worker(kind, pool, tid);
@@ -282,14 +311,14 @@ pub(crate) fn worker_turned(kind: Kind, pool: &Pool, tid: i32) {
 
 /// Something about worker `tid` of the pool. Caller holds no core lock.
 #[inline(always)]
-pub(crate) fn worker(kind: Kind, pool: &Pool, tid: i32) {
+pub(crate) fn worker(kind: Kind, pool: &impl TracedPool, tid: i32) {
     match kind {
-        Kind::WorkerCreated => probe!(worker_created, tid, pool.id.0),
-        Kind::WorkerCulled => probe!(worker_culled, tid, pool.id.0),
-        _ => probe!(cpu_hog, tid, pool.id.0),
+        Kind::WorkerCreated => probe!(worker_created, tid, pool.id()),
+        Kind::WorkerCulled => probe!(worker_culled, tid, pool.id()),
+        _ => probe!(cpu_hog, tid, pool.id()),
     }
     #[cfg(feature = "tracing")]
-    outside::told(kind.name(), pool.id.0, tid);
+    outside::told(kind.name(), pool.id(), tid);
     ready();
     if is_on(kind) {
         emit_worker(kind, pool, tid);
@@ -297,9 +326,9 @@ pub(crate) fn worker(kind: Kind, pool: &Pool, tid: i32) {
 }
 
 #[cold]
-fn emit_worker(kind: Kind, pool: &Pool, tid: i32) {
+fn emit_worker(kind: Kind, pool: &impl TracedPool, tid: i32) {
     record(&Event {
-        pool: pool.id.0,
+        pool: pool.id(),
         tid: u32::try_from(tid).unwrap_or_default(),
         pool_cpu: cpu_of(pool),
         ..Event::new(kind)
@@ -308,27 +337,24 @@ fn emit_worker(kind: Kind, pool: &Pool, tid: i32) {
 
 /// The rescuer of the queue is called to the pool.
 #[inline(always)]
-pub(crate) fn mayday(pool: &Pool, wq: &Wq) {
-    probe!(mayday, wq.name.as_ptr(), wq.name.len(), pool.id.0);
+pub(crate) fn mayday(pool: &impl TracedPool, wq: &impl TracedQueue) {
+    probe!(mayday, wq.name().as_ptr(), wq.name().len(), pool.id());
     if is_on(Kind::Mayday) {
         emit_mayday(pool, wq);
     }
 }
 
 #[cold]
-fn emit_mayday(pool: &Pool, wq: &Wq) {
+fn emit_mayday(pool: &impl TracedPool, wq: &impl TracedQueue) {
     sink::ready();
     if wq.is_new_to(session()) {
-        sink::tell_name(wq.key.0, &wq.name);
+        sink::tell_name(wq.key(), wq.name());
     }
     let event =
-        Event { pool: pool.id.0, wq: wq.key.0, pool_cpu: cpu_of(pool), ..Event::new(Kind::Mayday) };
+        Event { pool: pool.id(), wq: wq.key(), pool_cpu: cpu_of(pool), ..Event::new(Kind::Mayday) };
     record(&event);
 }
 
-fn cpu_of(pool: &Pool) -> i32 {
-    match pool.kind {
-        PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => cpu as i32,
-        PoolKind::Unbound | PoolKind::Managed => -1,
-    }
+fn cpu_of(pool: &impl TracedPool) -> i32 {
+    pool.cpu().map_or(-1, |cpu| cpu as i32)
 }

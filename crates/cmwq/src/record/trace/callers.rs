@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use cmwq_core::WorkItem;
 use tracing::{Level, Span};
 
-use crate::engine::fork;
-use crate::observe::symbol;
+use crate::os::generation;
 use crate::os::sync::{Arc, AtomicUsize, Ordering, PlainGuard, PlainMutex, lock_plain};
+use crate::record::symbol;
 
 type Shard = PlainMutex<BTreeMap<usize, Span>>;
 
@@ -21,7 +21,7 @@ static NAMES: PlainMutex<BTreeMap<usize, Arc<str>>> = PlainMutex::new(BTreeMap::
 
 /// In a child a thread of the parent's may have a lock for ever: done without then.
 fn lock<T>(mutex: &'static PlainMutex<T>) -> Option<PlainGuard<'static, T>> {
-    if fork::is_child() { mutex.try_lock().ok() } else { Some(lock_plain(mutex)) }
+    if generation::is_child() { mutex.try_lock().ok() } else { Some(lock_plain(mutex)) }
 }
 
 /// Items are 16 bytes apart at least.

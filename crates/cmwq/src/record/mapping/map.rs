@@ -10,10 +10,10 @@ use super::layout::{
 use super::layout::{MAGIC, VERSION};
 use super::memfd;
 use super::slots::{Slot, Slots};
-use crate::observe::symbol::closures;
 use crate::os::clock;
 use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain};
 use crate::os::topo::CpuSet;
+use crate::record::symbol::closures;
 
 /// See the module header. Lives for ever.
 #[derive(Debug)]

@@ -1,0 +1,143 @@
+//! What the engine tells the watchdog while it acts: that work waits, and what an item waits for.
+//!
+//! The watchdog itself is a thread that looks from above (`observe/watchdog`); the service thread
+//! starts it when it is first needed. Nothing here looks at pools or reports.
+
+use cmwq_core::{Nanos, PanicPolicy, WqKey};
+
+use crate::engine::params::Params;
+use crate::engine::service::Service;
+use crate::engine::thread::Thread;
+use crate::os::clock;
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::os::topo::CpuSet;
+
+mod alarm;
+mod waits;
+
+#[cfg(all(test, cmwq_loom))]
+pub(crate) use alarm::Alarm as ModelledAlarm;
+pub(crate) use waits::{Wait, WaitFor};
+
+use alarm::Alarm;
+use waits::{Waiting, Waits};
+
+/// What the engine tells the watchdog, and how others set it.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    pub(crate) alarm: Alarm,
+    /// In ns; 0: off.
+    pub(crate) thresh: AtomicU64,
+    pub(crate) on_stall: AtomicU32,
+    pub(crate) on_stall_time: AtomicU64,
+    /// When it was last touched, by anybody and by CPU number.
+    pub(crate) touched: AtomicU64,
+    pub(crate) touched_on: Box<[AtomicU64]>,
+    pub(crate) waits: Waits,
+    pub(crate) has_to_dump: AtomicBool,
+    is_started: AtomicBool,
+    pub(crate) is_stopping: AtomicBool,
+}
+
+// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is
+// seen.
+impl Watchdog {
+    pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
+        let this = Self {
+            alarm: Alarm::new(),
+            thresh: AtomicU64::new(params.watchdog_thresh_ns),
+            on_stall: AtomicU32::new(params.panic_on_stall),
+            on_stall_time: AtomicU64::new(params.panic_on_stall_time_ns),
+            touched: AtomicU64::new(0),
+            touched_on: (0..=cpus.last().unwrap_or(0)).map(|_| AtomicU64::new(0)).collect(),
+            waits: Waits::default(),
+            has_to_dump: AtomicBool::new(false),
+            is_started: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+        };
+        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+            this.alarm.unset();
+        }
+        this
+    }
+
+    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
+    /// under one that the watchdog takes.
+    #[inline]
+    pub(crate) fn work_waits(&self, service: &Service) {
+        if self.alarm.is_unset() {
+            self.set_alarm(service);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn set_alarm(&self, service: &Service) {
+        let thresh = self.thresh.load(Ordering::Relaxed);
+        if thresh != 0 {
+            self.alarm.set(clock::now() + cmwq_core::Watchdog::<()>::interval(thresh));
+            self.start(service);
+        }
+    }
+
+    /// Sees to it that there is a thread.
+    pub(crate) fn start(&self, service: &Service) {
+        if !self.is_started.swap(true, Ordering::Relaxed) {
+            service.start_watchdog();
+        }
+    }
+
+    /// An item begins to wait, until what is returned is dropped.
+    pub(crate) fn begin_wait(
+        &self,
+        service: &Service,
+        item: (WqKey, usize, usize),
+        what: WaitFor,
+        thread: Arc<Thread>,
+    ) -> impl Drop + '_ + use<'_> {
+        let waiting: Waiting<'_> = self.waits.begin(item, what, thread);
+        self.work_waits(service);
+        waiting
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.alarm.wake();
+    }
+
+    /// The parameters as they are now.
+    pub(crate) fn as_params(&self, read: &Params) -> Params {
+        let policy = self.policy();
+        Params {
+            watchdog_thresh_ns: self.thresh.load(Ordering::Relaxed),
+            panic_on_stall: policy.on_stall,
+            panic_on_stall_time_ns: policy.on_stall_time,
+            ..read.clone()
+        }
+    }
+
+    pub(crate) fn policy(&self) -> PanicPolicy {
+        PanicPolicy {
+            on_stall: self.on_stall.load(Ordering::Relaxed),
+            on_stall_time: self.on_stall_time.load(Ordering::Relaxed),
+        }
+    }
+
+    /// KERNEL: `wq_watchdog_touch` — same.
+    pub(crate) fn touch(&self, cpu: Option<u32>) {
+        let now = clock::now();
+        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
+            touched.store(now, Ordering::Relaxed);
+        }
+        // Not each time: it may be called often, and on many CPUs.
+        let interval = cmwq_core::Watchdog::<()>::interval(self.thresh.load(Ordering::Relaxed));
+        if now.saturating_sub(self.touched.load(Ordering::Relaxed)) > interval / 4 {
+            self.touched.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// When it was last touched, on account of one CPU or of everything.
+    pub(crate) fn touched_for(&self, cpu: Option<u32>) -> Nanos {
+        let on_cpu = cpu.and_then(|cpu| self.touched_on.get(cpu as usize));
+        on_cpu.unwrap_or(&self.touched).load(Ordering::Relaxed)
+    }
+}
