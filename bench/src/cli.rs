@@ -131,7 +131,7 @@ enum Command {
     #[command(hide = true, name = foreign::SPIN)]
     Spin {
         #[arg(long)]
-        cpu: usize,
+        cpu: u32,
     },
     /// A computation of so many units.
     #[command(hide = true, name = foreground::COMPUTE)]

@@ -62,7 +62,7 @@ impl Drop for Burners {
 }
 
 /// The busy loop itself: never returns on its own.
-pub(crate) fn spin(cpu: usize) -> Result<()> {
+pub(crate) fn spin(cpu: u32) -> Result<()> {
     sys::die_with_parent()?;
     sys::pin_to(cpu)?;
     writeln!(std::io::stdout(), "spinning")?;

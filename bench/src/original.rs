@@ -69,7 +69,7 @@ pub(crate) struct Workqueue {
 /// What the queue has on one CPU.
 struct Lane {
     /// `None`: the single thread, on any CPU.
-    cpu: Option<usize>,
+    cpu: Option<u32>,
     state: Mutex<State>,
     more_work: Condvar,
     work_done: Condvar,
@@ -109,11 +109,11 @@ impl Workqueue {
         Self::start(name, cpus, Some(KERNEL_STACK))
     }
 
-    fn one_each() -> Result<Vec<Option<usize>>> {
+    fn one_each() -> Result<Vec<Option<u32>>> {
         Ok(sys::allowed_cpus()?.into_iter().map(Some).collect())
     }
 
-    fn start(name: &str, cpus: Vec<Option<usize>>, stack: Option<usize>) -> Result<Self> {
+    fn start(name: &str, cpus: Vec<Option<u32>>, stack: Option<usize>) -> Result<Self> {
         ensure!(!cpus.is_empty(), "no CPU to run on");
         let lanes: Vec<Arc<Lane>> = cpus.into_iter().map(|cpu| Arc::new(Lane::new(cpu))).collect();
         // From here on, what was started is ended by `drop` if the next thread cannot be had.
@@ -135,7 +135,7 @@ impl Workqueue {
     }
 
     /// The same, on a CPU of the caller's choice.
-    pub(crate) fn queue_work_on(&self, cpu: usize, work: &Work) -> bool {
+    pub(crate) fn queue_work_on(&self, cpu: u32, work: &Work) -> bool {
         let claimed = work.claim();
         if claimed {
             self.lane(cpu).insert(work.clone());
@@ -149,7 +149,7 @@ impl Workqueue {
     }
 
     /// The same, on a CPU of the caller's choice.
-    pub(crate) fn queue_delayed_work_on(&self, cpu: usize, work: &Work, delay: Duration) -> bool {
+    pub(crate) fn queue_delayed_work_on(&self, cpu: u32, work: &Work, delay: Duration) -> bool {
         if delay.is_zero() {
             return self.queue_work_on(cpu, work);
         }
@@ -167,7 +167,7 @@ impl Workqueue {
     }
 
     /// A CPU that this process may not use is served by the first one's thread.
-    fn lane(&self, cpu: usize) -> &Arc<Lane> {
+    fn lane(&self, cpu: u32) -> &Arc<Lane> {
         self.lanes.iter().find(|lane| lane.cpu == Some(cpu)).unwrap_or(&self.lanes[0])
     }
 }
@@ -188,7 +188,7 @@ impl Drop for Workqueue {
 }
 
 impl Lane {
-    fn new(cpu: Option<usize>) -> Self {
+    fn new(cpu: Option<u32>) -> Self {
         Self { cpu, state: Mutex::default(), more_work: Condvar::new(), work_done: Condvar::new() }
     }
 

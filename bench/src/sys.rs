@@ -21,21 +21,21 @@ pub(crate) fn cpu_count() -> usize {
 }
 
 /// The ids of the CPUs in this process' affinity mask.
-pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
+pub(crate) fn allowed_cpus() -> Result<Vec<u32>> {
     let mask = sched_getaffinity(None).context("reading this process' CPU affinity mask")?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu)).collect())
+    Ok((0..CpuSet::MAX_CPU as u32).filter(|&cpu| mask.is_set(cpu as usize)).collect())
 }
 
 /// Keeps the calling thread on one CPU.
-pub(crate) fn pin_to(cpu: usize) -> Result<()> {
+pub(crate) fn pin_to(cpu: u32) -> Result<()> {
     let mut mask = CpuSet::new();
-    mask.set(cpu);
+    mask.set(cpu as usize);
     sched_setaffinity(None, &mask).with_context(|| format!("pinning a thread to CPU {cpu}"))
 }
 
 /// The CPU that the caller is on at the moment.
-pub(crate) fn current_cpu() -> usize {
-    sched_getcpu()
+pub(crate) fn current_cpu() -> u32 {
+    sched_getcpu() as u32
 }
 
 /// The calling thread, and what it starts, on its first CPU alone; dropping this allows all again.

@@ -105,7 +105,7 @@ fn on_queue(station: &Station, world: &'static World, post: &Post, rng: &mut Rng
             }
         }
         13 => _ = (wq.max_active(), wq.min_active(), wq.attrs(), wq.name().len()),
-        _ => _ = wq.is_congested(Some(rng.usize(..world.cpus))),
+        _ => _ = wq.is_congested(Some(rng.u32(..world.cpus))),
     }
 }
 
@@ -116,7 +116,7 @@ fn on_process(world: &World, post: &Post, rng: &mut Rng) {
             post.doing("schedule_on_each_cpu", on_each);
         }
         1 | 2 => {
-            let cpu = rng.usize(..world.cpus);
+            let cpu = rng.u32(..world.cpus);
             post.doing("work_on_cpu", || cmwq::work_on_cpu(cpu, body::leaf));
         }
         3 => post.doing("rescan_cpus", || _ = world.allowed(cmwq::rescan_cpus())),

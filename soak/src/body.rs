@@ -157,7 +157,7 @@ fn wait_for_others(world: &'static World, level: Level, rng: &mut Rng) {
         11 => closures::scope(&above, world, rng),
         12 => short::lived(world, rng),
         13 => short::round(world, rng),
-        14 => cmwq::work_on_cpu(rng.usize(..world.cpus), leaf),
+        14 => cmwq::work_on_cpu(rng.u32(..world.cpus), leaf),
         _ => {}
     }
 }

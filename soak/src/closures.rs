@@ -35,7 +35,7 @@ where
     F: FnOnce() -> u64 + Send + 'static,
 {
     let delay = Duration::from_micros(rng.u64(..2_000));
-    let cpu = rng.usize(..world.cpus);
+    let cpu = rng.u32(..world.cpus);
     match rng.u8(..8) {
         0 => wq.queue_delayed(func, delay),
         1 => wq.queue_delayed_on(cpu, func, delay),
@@ -101,7 +101,7 @@ pub(crate) fn scope(station: &Station, world: &World, rng: &mut Rng) {
     if station.may_refuse {
         return;
     }
-    let cpu = rng.usize(..world.cpus);
+    let cpu = rng.u32(..world.cpus);
     let mut values = [0_u64; 3];
     let mut tickets = [(); 3].map(|()| Ticket::of(&station.closures));
     let ([first, second, third], [a, b, c]) = (&mut values, &mut tickets);

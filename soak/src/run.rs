@@ -68,7 +68,7 @@ fn as_another_user(args: &SoakArgs) -> ExitCode {
 }
 
 fn begin(args: &SoakArgs, seed: u64, rng: &mut Rng) -> &'static World {
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let world = World::make(cpus, args.failing_threads, rng);
     body::set(world, seed);
     body::heed_panics(world);

@@ -68,7 +68,7 @@ pub(crate) fn dropped(world: &'static World, rng: &mut Rng) {
     for _ in 0..queued {
         let runs = Arc::clone(&runs);
         let func = move || _ = runs.fetch_add(1, Ordering::SeqCst);
-        drop(wq.queue_on(rng.usize(..world.cpus), func));
+        drop(wq.queue_on(rng.u32(..world.cpus), func));
     }
     let name = wq.name().to_owned();
     drop(wq);

@@ -115,8 +115,8 @@ impl Subject {
 
     // ---- calls
 
-    pub(crate) fn queue(&self, wq: &Workqueue, cpus: usize, rng: &mut Rng) {
-        let cpu = rng.usize(..cpus);
+    pub(crate) fn queue(&self, wq: &Workqueue, cpus: u32, rng: &mut Rng) {
+        let cpu = rng.u32(..cpus);
         let delay = Duration::from_micros(rng.u64(..3_000));
         let is_mine = match (&self.item, rng.u8(..4)) {
             (Item::Plain(work), 0) => wq.queue_work_on(cpu, work),
@@ -130,7 +130,7 @@ impl Subject {
         add(&self.books.queued, is_mine);
     }
 
-    pub(crate) fn retime(&self, wq: &Workqueue, cpus: usize, rng: &mut Rng) {
+    pub(crate) fn retime(&self, wq: &Workqueue, cpus: u32, rng: &mut Rng) {
         let Item::Delayed(work) = &self.item else { return };
         if self.class == Class::Disabled {
             return;
@@ -138,7 +138,7 @@ impl Subject {
         let delay = Duration::from_micros(rng.u64(..2) * rng.u64(..3_000));
         let was_pending = match rng.bool() {
             true => wq.mod_delayed_work(work, delay),
-            false => wq.mod_delayed_work_on(rng.usize(..cpus), work, delay),
+            false => wq.mod_delayed_work_on(rng.u32(..cpus), work, delay),
         };
         match self.class {
             Class::Mixed => add(&self.books.perhaps_queued, true),

@@ -64,19 +64,19 @@ pub(crate) struct World {
     retired: Mutex<Vec<Arc<Station>>>,
     pub(crate) totals: Totals,
     pub(crate) is_over: AtomicBool,
-    pub(crate) cpus: usize,
+    pub(crate) cpus: u32,
     /// Threads may be refused: what fails for want of one is no finding.
     pub(crate) may_lack_threads: bool,
     last_name: AtomicU64,
 }
 
-pub(crate) fn random_cpus(cpus: usize, rng: &mut Rng) -> CpuSet {
-    let mut set: CpuSet = (0..cpus as u32).filter(|_| rng.bool()).collect();
-    set.insert(rng.u32(..cpus as u32));
+pub(crate) fn random_cpus(cpus: u32, rng: &mut Rng) -> CpuSet {
+    let mut set: CpuSet = (0..cpus).filter(|_| rng.bool()).collect();
+    set.insert(rng.u32(..cpus));
     set
 }
 
-pub(crate) fn random_attrs(cpus: usize, rng: &mut Rng) -> Attrs {
+pub(crate) fn random_attrs(cpus: u32, rng: &mut Rng) -> Attrs {
     let mut attrs = Attrs::new().nice(sys::nicer_by(rng.i32(0..8))).affinity_strict(rng.bool());
     if rng.bool() {
         attrs = attrs.affinity_scope(Some(AffinityScope::ALL[rng.usize(..6)]));
@@ -88,7 +88,7 @@ pub(crate) fn random_attrs(cpus: usize, rng: &mut Rng) -> Attrs {
 }
 
 /// Queues of every kind, by number.
-fn kind(n: usize, b: Builder, cpus: usize, rng: &mut Rng) -> (&'static str, Builder) {
+fn kind(n: usize, b: Builder, cpus: u32, rng: &mut Rng) -> (&'static str, Builder) {
     let few = rng.u32(1..5);
     let nice = sys::nicer_by(rng.i32(1..8));
     match n % STATIONS {
@@ -122,7 +122,7 @@ fn kind(n: usize, b: Builder, cpus: usize, rng: &mut Rng) -> (&'static str, Buil
 impl World {
     /// # Panics
     /// If queues cannot be made at the beginning.
-    pub(crate) fn make(cpus: usize, may_lack_threads: bool, rng: &mut Rng) -> &'static Self {
+    pub(crate) fn make(cpus: u32, may_lack_threads: bool, rng: &mut Rng) -> &'static Self {
         let world = Box::leak(Box::new(Self {
             stations: RwLock::default(),
             retired: Mutex::default(),

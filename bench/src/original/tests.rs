@@ -33,7 +33,7 @@ fn numbered(count: usize) -> (Vec<Work>, Arc<Mutex<Vec<usize>>>) {
     ((0..count).map(work).collect(), seen)
 }
 
-fn some_cpu() -> usize {
+fn some_cpu() -> u32 {
     sys::allowed_cpus().unwrap()[0]
 }
 

@@ -97,7 +97,7 @@ impl Peer for Embedded {
 /// pool has to notice.
 pub(crate) struct PerCpu<const TOLD: bool> {
     queue: Workqueue,
-    cpus: Vec<usize>,
+    cpus: Vec<u32>,
     next: AtomicUsize,
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum Placement {
 }
 
 impl Placement {
-    fn cpus(self) -> Result<Option<(usize, usize)>> {
+    fn cpus(self) -> Result<Option<(u32, u32)>> {
         let allowed = sys::allowed_cpus()?;
         Ok(match (self, &allowed[..]) {
             (Self::Free, _) => None,

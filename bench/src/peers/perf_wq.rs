@@ -69,7 +69,7 @@ enum Kind {
 struct Shared<const KIND: u8> {
     queues: Vec<Workqueue>,
     works: Vec<DelayedWork>,
-    cpus: Vec<usize>,
+    cpus: Vec<u32>,
     load: &'static Load,
 }
 
@@ -122,7 +122,7 @@ impl<const KIND: u8> Reschedules for Shared<KIND> {
 struct Own<const MULTI: bool> {
     queues: Vec<original::Workqueue>,
     works: Vec<original::Work>,
-    cpus: Vec<usize>,
+    cpus: Vec<u32>,
     load: &'static Load,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn measure(system: System, job: &Job) -> Result<String> {
     Ok(serde_json::to_string(&Sample { idle_wakes, switches, ..sample })?)
 }
 
-fn ours(log: &'static Log, job: &Job, spots: &[(usize, Duration)]) -> Result<()> {
+fn ours(log: &'static Log, job: &Job, spots: &[(u32, Duration)]) -> Result<()> {
     let queue = Workqueue::builder("power").percpu().power_efficient().build();
     let queue: &'static Workqueue =
         Box::leak(Box::new(queue.context("creating a power-efficient workqueue")?));
@@ -63,7 +63,7 @@ fn ours(log: &'static Log, job: &Job, spots: &[(usize, Duration)]) -> Result<()>
     Ok(())
 }
 
-fn theirs(log: &'static Log, job: &Job, spots: &[(usize, Duration)]) -> Result<()> {
+fn theirs(log: &'static Log, job: &Job, spots: &[(u32, Duration)]) -> Result<()> {
     let queue: &'static original::Workqueue =
         Box::leak(Box::new(original::Workqueue::multi_threaded("power")?));
     let period = job.wait();
@@ -84,7 +84,7 @@ fn theirs(log: &'static Log, job: &Job, spots: &[(usize, Duration)]) -> Result<(
 struct Log {
     burn: Duration,
     /// On which CPU, whether that was its own, and in which millisecond.
-    runs: Arc<Mutex<Vec<(usize, bool, u64)>>>,
+    runs: Arc<Mutex<Vec<(u32, bool, u64)>>>,
 }
 
 impl Log {
@@ -93,7 +93,7 @@ impl Log {
     }
 
     /// A work of `cpu` runs.
-    fn run(&self, cpu: usize) {
+    fn run(&self, cpu: u32) {
         let here = sys::current_cpu();
         sys::burn(self.burn);
         let run = (here, here == cpu, sys::now_ns() / 1_000_000);
@@ -120,7 +120,7 @@ impl Log {
         let all = runs.len().max(1) as f64;
         let mut by_cpu = vec![0.0_f64; cpus];
         for &(cpu, ..) in &runs {
-            let place = cpu % cpus;
+            let place = cpu as usize % cpus;
             by_cpu[place] += 1.0 / all;
         }
         Sample {

@@ -44,7 +44,7 @@ fn builder(system: System, variant: &str) -> Result<Builder> {
     })
 }
 
-fn ours(builder: &Builder, is_used: bool, cpus: &[usize]) -> Result<()> {
+fn ours(builder: &Builder, is_used: bool, cpus: &[u32]) -> Result<()> {
     let queue = builder.clone().build().context("creating a workqueue")?;
     if is_used {
         let items: Vec<_> = cpus.iter().map(|&cpu| queue.queue_on(cpu, || ())).collect();

@@ -144,6 +144,6 @@ c_functions! {
     fn workqueue_congested(cpu: c_int, wq: *mut workqueue_struct) -> bool {
         // SAFETY: passed on to the caller.
         unsafe { Queue::of(HERE, wq) }
-            .is_some_and(|wq| wq.is_congested(cpu::wanted(cpu).map(|cpu| cpu as usize)))
+            .is_some_and(|wq| wq.is_congested(cpu::wanted(cpu)))
     }
 }

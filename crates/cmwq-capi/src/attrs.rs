@@ -92,11 +92,12 @@ impl workqueue_attrs {
 
 impl CpuMask {
     fn to_set(&self) -> CpuSet {
-        (0..raw::CPU_UNBOUND).filter(|&cpu| self.has(cpu as usize)).collect()
+        (0..raw::CPU_UNBOUND).filter(|&cpu| self.has(cpu)).collect()
     }
 
-    fn has(&self, cpu: usize) -> bool {
-        self.bits[cpu / BITS] >> (cpu % BITS) & 1 != 0
+    fn has(&self, cpu: u32) -> bool {
+        let (word, bit) = (cpu as usize / BITS, cpu as usize % BITS);
+        self.bits[word] >> bit & 1 != 0
     }
 }
 
@@ -104,9 +105,9 @@ impl CpuMask {
 static REQUESTED: OnceLock<CpuSet> = OnceLock::new();
 
 /// Unbound queues use those of the requested CPUs that are wanted; all, if that are none.
-fn confine(is_wanted: impl Fn(usize) -> bool) -> c_int {
+fn confine(is_wanted: impl Fn(u32) -> bool) -> c_int {
     let requested = REQUESTED.get_or_init(|| cmwq::unbound_cpumask().unwrap_or_default());
-    let wanted: CpuSet = requested.iter().filter(|&cpu| is_wanted(cpu as usize)).collect();
+    let wanted: CpuSet = requested.iter().filter(|&cpu| is_wanted(cpu)).collect();
     let cpus = if wanted.is_empty() { requested } else { &wanted };
     match cmwq::set_unbound_cpumask(cpus) {
         Ok(()) => 0,

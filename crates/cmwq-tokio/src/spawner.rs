@@ -172,7 +172,7 @@ impl Spawner {
         };
         let task = Task::new(Job { func, context: Context::with(runtime), place });
         let run = Run(Arc::clone(&task));
-        match self.queue().try_queue(move || run.run()) {
+        match cmwq::raw::try_queue_as::<F, _, _>(self.queue(), move || run.run()) {
             Ok(item) => {
                 task.set_item(item);
                 Ok(JoinHandle::new(task))
@@ -253,7 +253,7 @@ impl Spawner {
         let task = Task::new(Job { func, context: Context::with(runtime.clone()), place });
         let run = Run(Arc::clone(&task));
         // Refused, it drops the run, which cancels the task.
-        task.set_item(self.queue().queue(move || run.run()));
+        task.set_item(cmwq::raw::queue_as::<F, _, _>(self.queue(), move || run.run()));
         JoinHandle::new(task)
     }
 }

@@ -21,8 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let batches: usize = batches.parse()?;
     // `pods-help-64`: with 64 pods, most of which are only pretended.
-    let (way, last_cpu) = match way.rsplit_once('-').map(|(way, pods)| (way, pods.parse::<usize>()))
-    {
+    let (way, last_cpu) = match way.rsplit_once('-').map(|(way, pods)| (way, pods.parse::<u32>())) {
         Some((way, Ok(nr_pods))) => {
             cmwq::set_param("debug_pretend_cpus", &nr_pods.to_string())?;
             (way.to_owned(), nr_pods - 1)
@@ -102,7 +101,7 @@ fn behind_a_gate(wq: &Workqueue, queue: impl FnOnce()) {
 
 /// Each item finds its pod idle, and leaves it so; the pods are as far from each other as they can
 /// be.
-fn far_apart(wq: &Workqueue, last_cpu: usize, batches: usize, body: fn()) {
+fn far_apart(wq: &Workqueue, last_cpu: u32, batches: usize, body: fn()) {
     let work = Work::new(body);
     for n in 0..batches * BATCH {
         wq.queue_work_on(if n % 2 == 0 { 0 } else { last_cpu }, &work);

@@ -89,7 +89,6 @@ struct Trial<'a> {
 impl Trial<'_> {
     /// The reaction time; `None` if the second item did not wait for the first to block.
     fn run(&self, cpu: u32, number: u32) -> Result<Option<Duration>, String> {
-        let cpu = cpu as usize;
         let queue = self.queue.clone();
         let is_inline = self.is_inline;
         let first = self.queue.queue_on(cpu, move || {

@@ -43,11 +43,11 @@ pub(super) fn run(scenario: &Scenario) -> Result<Timeline, (u8, String)> {
 }
 
 /// Confines the process to the first `wanted` CPUs that it may use; which they are.
-fn restrict(wanted: u32) -> Result<Vec<usize>, String> {
+fn restrict(wanted: u32) -> Result<Vec<u32>, String> {
     let allowed = sched_getaffinity(None)
         .map_err(|error| format!("cannot tell which CPUs this process may use: {error}"))?;
-    let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-    let cpus: Vec<usize> = usable.take(wanted as usize).collect();
+    let usable = (0..CpuSet::MAX_CPU as u32).filter(|&cpu| allowed.is_set(cpu as usize));
+    let cpus: Vec<u32> = usable.take(wanted as usize).collect();
     if cpus.len() < wanted as usize {
         return Err(format!(
             "the scenario wants {wanted} CPUs, this process may use {}: run it with --on sim",
@@ -55,15 +55,15 @@ fn restrict(wanted: u32) -> Result<Vec<usize>, String> {
         ));
     }
     let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
+    cpus.iter().for_each(|&cpu| set.set(cpu as usize));
     sched_setaffinity(None, &set)
         .map_err(|error| format!("cannot confine the process to CPUs {cpus:?}: {error}"))?;
     Ok(cpus)
 }
 
 /// The number that the scenario has for a CPU of the machine.
-fn index_of(cpu: usize, cpus: &[usize]) -> u32 {
-    cpus.iter().position(|&other| other == cpu).unwrap_or(cpu) as u32
+fn index_of(cpu: u32, cpus: &[u32]) -> u32 {
+    (0..).zip(cpus).find(|(_, other)| **other == cpu).map_or(cpu, |(index, _)| index)
 }
 
 /// The queue that `spec` describes. `freezable` changes nothing that a scenario could show.
@@ -104,7 +104,7 @@ fn kind(builder: Builder, spec: &QueueSpec) -> Builder {
 struct Note {
     t: u64,
     what: Moment,
-    cpu: usize,
+    cpu: u32,
     thread: usize,
 }
 
@@ -140,7 +140,7 @@ impl Performer {
     fn note(&mut self, what: Moment) {
         let t = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let thread = gettid().as_raw_nonzero().get().unsigned_abs() as usize;
-        self.notes.push(Note { t, what, cpu: sched_getcpu(), thread });
+        self.notes.push(Note { t, what, cpu: sched_getcpu() as u32, thread });
     }
 }
 
@@ -161,7 +161,7 @@ fn burn(time: Duration) {
 type Handles = Vec<(usize, JoinHandle<Vec<Note>>)>;
 
 /// Queues every work at its time.
-fn queue_all(scenario: &Scenario, queues: &[Workqueue], cpus: &[usize]) -> Handles {
+fn queue_all(scenario: &Scenario, queues: &[Workqueue], cpus: &[u32]) -> Handles {
     let mut order: Vec<usize> = (0..scenario.works.len()).collect();
     order.sort_by_key(|&work| scenario.works[work].at_ns);
     let mut handles = Vec::with_capacity(order.len());

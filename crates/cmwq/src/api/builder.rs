@@ -254,8 +254,11 @@ impl Builder {
 
     /// How many closures may wait on the queue, queued and not yet begun: more are given back by
     /// [`try_queue`](Workqueue::try_queue). [`queue`](Workqueue::queue) never fails nor waits: what
-    /// it queues counts, and may go beyond. Closures with a delay, and reusable items, do not
-    /// count. 0 lets `try_queue` queue nothing.
+    /// it queues counts, and may go beyond. 0 lets `try_queue` queue nothing.
+    ///
+    /// Reusable items do not count, and are always taken: each is its program's memory already and
+    /// waits at most once, so there are never more of them than the program has made. Closures with
+    /// a delay do not count either.
     ///
     /// It costs each closure of the queue two changes of a counter that all CPUs share.
     pub fn max_queued(mut self, max_queued: u32) -> Self {

@@ -178,9 +178,10 @@ impl<I: Item, F, T> Closure<I, F, T> {
 /// The run's side of a closure, once.
 struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 
-/// The function of a closure's item.
-unsafe extern "C" fn run<I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
-    closures::tell!(run::<I, F, T>, std::any::type_name::<F>);
+/// The function of a closure's item. `N` is what its name is to be: the closure, or the one inside
+/// of it that the user has written.
+unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+    closures::tell!(run::<N, I, F, T>, std::any::type_name::<N>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
     // SAFETY: the first and only time.
@@ -379,7 +380,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = item(func);
+    let (item, handle) = item::<F, F, T>(func);
     // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
     if unsafe { wq.queue_item(None, item) } == Queueing::Refused {
         // SAFETY: made above, and not queued.
@@ -388,26 +389,26 @@ where
     handle
 }
 
-/// Makes a closure's item and its handle. The pointer leads to the whole closure, and is to be
-/// queued or [refused](refuse_item) once.
+/// Makes a closure's item, which is known by the name of `N`, and its handle. The pointer leads to
+/// the whole closure, and is to be queued or [refused](refuse_item) once.
 #[inline]
-pub(crate) fn item<F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
+pub(crate) fn item<N, F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = make(WorkItem::new(run::<WorkItem, F, T>), func);
+    let (item, handle) = make(WorkItem::new(run::<N, WorkItem, F, T>), func);
     (item.cast(), handle)
 }
 
-/// As [`item`], with a timer.
+/// As [`item`], with a timer and by its own name.
 pub(crate) fn delayed<F, T>(func: F) -> (NonNull<DelayedItem>, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     let (item, handle) =
-        make(DelayedItem::new(run::<DelayedItem, F, T>, refuse_delayed::<F, T>), func);
+        make(DelayedItem::new(run::<F, DelayedItem, F, T>, refuse_delayed::<F, T>), func);
     (item.cast(), handle)
 }
 

@@ -107,7 +107,7 @@ pub trait IteratorOn: Iterator + Sized {
                 }
                 room -= 1;
                 let ticket = Ticket::new(0, &send);
-                scope.queue(move || {
+                scope.queue_for::<F, _, _>(None, move || {
                     func(item);
                     ticket.answer(());
                 });
@@ -150,7 +150,8 @@ where
             && let Some(item) = self.items.next()
         {
             let func = Arc::clone(&self.func);
-            self.running.push_back(self.wq.queue(move || func(item)).abort_on_drop());
+            let handle = self.wq.queue_closure::<F, _, T>(None, move || func(item));
+            self.running.push_back(handle.abort_on_drop());
         }
         self.running.pop_front().map(|first| join(first.join()))
     }
@@ -188,7 +189,7 @@ where
             self.running.len() - 1
         });
         let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.send));
-        let handle = self.wq.queue(move || ticket.answer(func(item)));
+        let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
         self.running[number] = Some(handle.abort_on_drop());
     }
 }

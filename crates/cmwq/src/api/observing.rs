@@ -41,8 +41,8 @@ impl Workqueue {
     /// KERNEL: `workqueue_congested` — same.
     #[must_use]
     #[doc(alias = "workqueue_congested")]
-    pub fn is_congested(&self, cpu: Option<usize>) -> bool {
-        self.wq().is_congested(cpu.map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX)))
+    pub fn is_congested(&self, cpu: Option<u32>) -> bool {
+        self.wq().is_congested(cpu)
     }
 
     /// The queue's attributes as text; see [`sysfs`](crate::observe::sysfs).

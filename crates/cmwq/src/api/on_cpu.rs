@@ -20,12 +20,12 @@ use crate::engine::runtime::Runtime;
 /// });
 /// assert!(count.load(Ordering::Relaxed) >= 1);
 /// ```
-pub fn schedule_on_each_cpu(func: impl Fn() + Send + Sync) {
+pub fn schedule_on_each_cpu<F: Fn() + Send + Sync>(func: F) {
     let wq = system::percpu();
     let cpus = Runtime::global().map(Runtime::usable_cpus).unwrap_or_default();
     wq.scope(|scope| {
         for cpu in cpus {
-            scope.queue_on(cpu as usize, &func);
+            scope.queue_for::<F, _, _>(Some(cpu), &func);
         }
     });
 }
@@ -43,7 +43,7 @@ pub fn schedule_on_each_cpu(func: impl Fn() + Send + Sync) {
 /// ```
 /// assert_eq!(cmwq::work_on_cpu(0, || 6 * 7), 42);
 /// ```
-pub fn work_on_cpu<T: Send>(cpu: usize, func: impl FnOnce() -> T + Send) -> T {
+pub fn work_on_cpu<T: Send>(cpu: u32, func: impl FnOnce() -> T + Send) -> T {
     system::percpu().scope(|scope| match scope.queue_on(cpu, func).join() {
         Ok(value) => value,
         Err(payload) => std::panic::resume_unwind(payload),

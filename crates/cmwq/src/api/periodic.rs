@@ -119,7 +119,10 @@ impl PeriodicBuilder {
     }
 
     /// Begins. Does not wait.
-    pub fn start(self, wq: &Workqueue, func: impl FnMut(&mut Tick) + Send + 'static) -> Periodic {
+    pub fn start<F>(self, wq: &Workqueue, func: F) -> Periodic
+    where
+        F: FnMut(&mut Tick) + Send + 'static,
+    {
         let [first, interval] = [self.first_after, self.interval]
             .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let ticks = Ticks::new(clock::now().saturating_add(first), interval, self.missed.rule());
@@ -133,11 +136,7 @@ impl PeriodicBuilder {
             let me = me.clone();
             move || body.tick(&me)
         };
-        let work = if self.is_deferrable {
-            DelayedWork::deferrable_cyclic(make)
-        } else {
-            DelayedWork::new_cyclic(make)
-        };
+        let work = DelayedWork::cyclic_as::<F, _>(self.is_deferrable, make);
         wq.queue_delayed_work(&work, self.first_after);
         Periodic { work, has_stopped, is_detached: false }
     }

@@ -33,6 +33,8 @@ pub use rcu::{
 #[cfg(not(cmwq_loom))]
 pub use timers::{Arming, RawTimer, Running, When, arm as arm_timer, disarm as disarm_timer};
 
+use crate::api::closure::JoinHandle;
+use crate::api::try_queue::TryQueueError;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
@@ -61,6 +63,28 @@ impl RawDelayed {
     pub fn new(func: WorkFn, is_deferrable: bool) -> Self {
         Self(DelayedItem::uncounted(func, is_deferrable))
     }
+}
+
+/// As [`Workqueue::queue`], for a library's closure around one of its user's, `N`, by whose name
+/// the item is known.
+pub fn queue_as<N, F, T>(wq: &Workqueue, func: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    wq.queue_closure::<N, F, T>(None, func)
+}
+
+/// As [`Workqueue::try_queue`], for a library's closure as in [`queue_as`].
+///
+/// # Errors
+/// As there.
+pub fn try_queue_as<N, F, T>(wq: &Workqueue, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    wq.try_queue_for::<N, F, T>(None, func)
 }
 
 /// A handle of a queue as one pointer, which [`Borrowed`] looks at and [`destroy`] takes back.
@@ -357,7 +381,7 @@ pub fn start() -> Result<(), crate::Error> {
 
 /// KERNEL: `wq_watchdog_touch` — same: a negative `cpu` is none.
 pub fn touch_watchdog(cpu: i32) {
-    crate::observe::watchdog::touch(usize::try_from(cpu).ok());
+    crate::observe::watchdog::touch(u32::try_from(cpu).ok());
 }
 
 /// The statistics of queues and pools in the text format that Prometheus reads; empty before the

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use cmwq_core::{WorkFn, WorkItem};
 
-use crate::api::work::{Embedded, WorkId};
+use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::readers;
@@ -252,6 +252,6 @@ impl RcuWork {
 
 impl fmt::Debug for RcuWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RcuWork").field(&self.item().word()).finish()
+        describe(f, "RcuWork", self.item())
     }
 }

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::api::closure::JoinHandle;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::os::countdown::Countdown;
@@ -91,19 +90,24 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.queue_for(None, func)
+        self.queue_for::<F, F, T>(None, func)
     }
 
     /// As [`queue`](Self::queue), for a CPU as in [`Workqueue::queue_on`].
-    pub fn queue_on<F, T>(&'scope self, cpu: usize, func: F) -> ScopedJoinHandle<'scope, T>
+    pub fn queue_on<F, T>(&'scope self, cpu: u32, func: F) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.queue_for(Some(cpu), func)
+        self.queue_for::<F, F, T>(Some(cpu), func)
     }
 
-    fn queue_for<F, T>(&'scope self, cpu: Option<usize>, func: F) -> ScopedJoinHandle<'scope, T>
+    /// As [`Workqueue::queue_closure`].
+    pub(crate) fn queue_for<N, F, T>(
+        &'scope self,
+        cpu: Option<u32>,
+        func: F,
+    ) -> ScopedJoinHandle<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -118,11 +122,7 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `scope` does not return before `one_done` was called for this closure, and
         // everything that borrows has been dropped by then; only the lifetime is changed.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
-        let handle: JoinHandle<()> = match cpu {
-            Some(cpu) => self.wq.queue_on(cpu, body),
-            None => self.wq.queue(body),
-        };
-        drop(handle);
+        drop(self.wq.queue_closure::<N, _, ()>(cpu, body));
         ScopedJoinHandle { slot, scope: PhantomData }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::api::closure::JoinHandle;
-use crate::api::workqueue::{Workqueue, cpu_number};
+use crate::api::workqueue::Workqueue;
 
 /// A closure that [`Workqueue::try_queue`] did not queue, and why.
 pub struct TryQueueError<F> {
@@ -73,22 +73,23 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.try_queue_for(None, func)
+        self.try_queue_for::<F, F, T>(None, func)
     }
 
     /// As [`try_queue`](Self::try_queue), for a CPU as in [`queue_on`](Self::queue_on).
     ///
     /// # Errors
     /// As there.
-    pub fn try_queue_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
+    pub fn try_queue_on<F, T>(&self, cpu: u32, func: F) -> Result<JoinHandle<T>, TryQueueError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.try_queue_for(Some(cpu_number(cpu)), func)
+        self.try_queue_for::<F, F, T>(Some(cpu), func)
     }
 
-    fn try_queue_for<F, T>(
+    /// As [`queue_closure`](Self::queue_closure).
+    pub(crate) fn try_queue_for<N, F, T>(
         &self,
         cpu: Option<u32>,
         func: F,
@@ -101,10 +102,10 @@ impl Workqueue {
             return Err(TryQueueError { func, is_full: false });
         }
         let Some(account) = self.handle().account() else {
-            return Ok(self.queue_plain(cpu, func));
+            return Ok(self.queue_plain::<N, F, T>(cpu, func));
         };
         match account.try_enter() {
-            Some(ticket) => Ok(self.queue_plain(cpu, move || ticket.run(func))),
+            Some(ticket) => Ok(self.queue_plain::<N, _, T>(cpu, move || ticket.run(func))),
             None => Err(TryQueueError { func, is_full: true }),
         }
     }

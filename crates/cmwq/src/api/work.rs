@@ -19,7 +19,7 @@ use crate::engine::wq::{Handle, Queueing};
 use crate::os::generation;
 use crate::os::panic;
 use crate::os::sync::{Arc, Weak};
-use crate::record::symbol::closures;
+use crate::record::symbol::{self, closures};
 
 /// An item that can be queued again and again, without an allocation each time.
 ///
@@ -86,14 +86,15 @@ pub(crate) struct Embedded<I> {
     func: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The function of an item whose closure is an `F`: each has its own, by which the closure is known
-/// to whoever looks on.
+/// The function of an item whose closure is an `F`: each has its own, by which it is known to
+/// whoever looks on, under the name of `N`: the closure, or the one inside of it that the user has
+/// written.
 ///
 /// # Safety
 /// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by
 /// [`Embedded::make`] with an `F`.
-unsafe extern "C" fn run<I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
-    closures::tell!(run::<I, F>, std::any::type_name::<F>);
+unsafe extern "C" fn run<N, I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
+    closures::tell!(run::<N, I, F>, std::any::type_name::<N>);
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
@@ -114,18 +115,18 @@ impl<I> Embedded<I> {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        Arc::new(Self { item: item(run::<I, F>), func: Box::new(func) })
+        Arc::new(Self { item: item(run::<F, I, F>), func: Box::new(func) })
     }
 
-    /// As [`make`](Self::make), with a closure that knows the item.
-    fn make_cyclic<F>(
+    /// As [`make`](Self::make), with a closure that knows the item, under the name of `N`.
+    fn make_cyclic<N, F>(
         item: impl FnOnce(WorkFn) -> I,
         func: impl FnOnce(&Weak<Self>) -> F,
     ) -> Arc<Self>
     where
         F: Fn() + Send + Sync + 'static,
     {
-        Arc::new_cyclic(|me| Self { item: item(run::<I, F>), func: Box::new(func(me)) })
+        Arc::new_cyclic(|me| Self { item: item(run::<N, I, F>), func: Box::new(func(me)) })
     }
 
     /// A pointer with one strong reference for the run.
@@ -319,7 +320,8 @@ impl Work {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        Self(Embedded::make_cyclic(WorkItem::new, |me| make(&WeakWork(Weak::clone(me)))))
+        let make = |me: &Weak<_>| make(&WeakWork(Weak::clone(me)));
+        Self(Embedded::make_cyclic::<F, F>(WorkItem::new, make))
     }
 
     /// A handle that does not keep the item in being.
@@ -390,8 +392,7 @@ impl DelayedWork {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        let item = |run| DelayedItem::new(run, refused);
-        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+        Self::cyclic_as::<F, F>(false, make)
     }
 
     /// As [`Work::new_cyclic`], with a timer as in [`deferrable`](Self::deferrable).
@@ -400,8 +401,23 @@ impl DelayedWork {
     where
         F: Fn() + Send + Sync + 'static,
     {
-        let item = |run| DelayedItem::deferrable(run, refused);
-        Self(Embedded::make_cyclic(item, |me| make(&WeakDelayedWork(Weak::clone(me)))))
+        Self::cyclic_as::<F, F>(true, make)
+    }
+
+    /// An item with a closure that knows it, under the name of `N`.
+    pub(crate) fn cyclic_as<N, F>(
+        is_deferrable: bool,
+        make: impl FnOnce(&WeakDelayedWork) -> F,
+    ) -> Self
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let item = |run| {
+            let new = if is_deferrable { DelayedItem::deferrable } else { DelayedItem::new };
+            new(run, refused)
+        };
+        let make = |me: &Weak<_>| make(&WeakDelayedWork(Weak::clone(me)));
+        Self(Embedded::make_cyclic::<N, F>(item, make))
     }
 
     /// A handle that does not keep the item in being.
@@ -474,9 +490,16 @@ pub fn current_work() -> Option<WorkId> {
     current::current_item().map(|item| WorkId(item.addr()))
 }
 
+/// Whose item it is, and where it stands.
+pub(crate) fn describe(f: &mut fmt::Formatter<'_>, name: &str, item: &WorkItem) -> fmt::Result {
+    let function = symbol::short(item.func() as *const () as usize);
+    let function = format_args!("{function}");
+    f.debug_struct(name).field("function", &function).field("word", &item.word()).finish()
+}
+
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Work").field(&self.0.item.word()).finish()
+        describe(f, "Work", &self.0.item)
     }
 }
 
@@ -494,6 +517,6 @@ impl fmt::Debug for WeakDelayedWork {
 
 impl fmt::Debug for DelayedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DelayedWork").field(&self.0.item.item.word()).finish()
+        describe(f, "DelayedWork", &self.0.item.item)
     }
 }

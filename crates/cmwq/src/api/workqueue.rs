@@ -87,7 +87,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.queue_closure(None, func)
+        self.queue_closure::<F, F, T>(None, func)
     }
 
     /// Queues a closure for CPU number `cpu`. On a per-CPU queue it runs there (on another CPU, if
@@ -99,28 +99,30 @@ impl Workqueue {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     #[doc(alias = "queue_work_on")]
-    pub fn queue_on<F, T>(&self, cpu: usize, func: F) -> JoinHandle<T>
+    pub fn queue_on<F, T>(&self, cpu: u32, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.queue_closure(Some(cpu_number(cpu)), func)
+        self.queue_closure::<F, F, T>(Some(cpu), func)
     }
 
+    /// Queues a closure under the name of `N`, which is the closure itself, or what the user gave
+    /// of it.
     #[inline]
-    fn queue_closure<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    pub(crate) fn queue_closure<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         match self.handle.account() {
-            None => self.queue_plain(cpu, func),
-            Some(account) => self.queue_counted(account, cpu, func),
+            None => self.queue_plain::<N, F, T>(cpu, func),
+            Some(account) => self.queue_counted::<N, F, T>(account, cpu, func),
         }
     }
 
     #[inline(never)]
-    fn queue_counted<F, T>(
+    fn queue_counted<N, F, T>(
         &self,
         account: &Arc<Account>,
         cpu: Option<u32>,
@@ -131,17 +133,17 @@ impl Workqueue {
         T: Send + 'static,
     {
         let ticket = account.enter();
-        self.queue_plain(cpu, move || ticket.run(func))
+        self.queue_plain::<N, _, T>(cpu, move || ticket.run(func))
     }
 
     /// Queues a closure that is not counted, or has its ticket.
     #[inline]
-    pub(crate) fn queue_plain<F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
+    pub(crate) fn queue_plain<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (item, handle) = closure::item(func);
+        let (item, handle) = closure::item::<N, F, T>(func);
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
@@ -179,12 +181,12 @@ impl Workqueue {
 
     /// As [`queue_delayed`](Self::queue_delayed), for a CPU as in [`queue_on`](Self::queue_on).
     #[doc(alias = "queue_delayed_work_on")]
-    pub fn queue_delayed_on<F, T>(&self, cpu: usize, func: F, delay: Duration) -> JoinHandle<T>
+    pub fn queue_delayed_on<F, T>(&self, cpu: u32, func: F, delay: Duration) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.delay_closure(Some(cpu_number(cpu)), func, delay)
+        self.delay_closure(Some(cpu), func, delay)
     }
 
     fn delay_closure<F, T>(&self, cpu: Option<u32>, func: F, delay: Duration) -> JoinHandle<T>
@@ -220,8 +222,8 @@ impl Workqueue {
     }
 
     /// As [`queue_work`](Self::queue_work), for a CPU as in [`queue_on`](Self::queue_on).
-    pub fn queue_work_on(&self, cpu: usize, work: &Work) -> bool {
-        work.queue_on(&self.handle, Some(cpu_number(cpu)))
+    pub fn queue_work_on(&self, cpu: u32, work: &Work) -> bool {
+        work.queue_on(&self.handle, Some(cpu))
     }
 
     /// Queues a reusable item when `delay` has passed. `false`: it was pending already, and its
@@ -234,8 +236,8 @@ impl Workqueue {
 
     /// As [`queue_delayed_work`](Self::queue_delayed_work), for a CPU as in
     /// [`queue_on`](Self::queue_on).
-    pub fn queue_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
-        work.queue_on(&self.handle, Some(cpu_number(cpu)), delay)
+    pub fn queue_delayed_work_on(&self, cpu: u32, work: &DelayedWork, delay: Duration) -> bool {
+        work.queue_on(&self.handle, Some(cpu), delay)
     }
 
     /// Changes the delay of an item: `true`, it was pending, wherever, and is timed anew; `false`,
@@ -250,8 +252,8 @@ impl Workqueue {
 
     /// As [`mod_delayed_work`](Self::mod_delayed_work), for a CPU as in
     /// [`queue_on`](Self::queue_on).
-    pub fn mod_delayed_work_on(&self, cpu: usize, work: &DelayedWork, delay: Duration) -> bool {
-        work.mod_on(&self.handle, Some(cpu_number(cpu)), delay)
+    pub fn mod_delayed_work_on(&self, cpu: u32, work: &DelayedWork, delay: Duration) -> bool {
+        work.mod_on(&self.handle, Some(cpu), delay)
     }
 
     /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already,
@@ -492,10 +494,6 @@ pub(crate) fn check_attrs(
     }
     let everywhere = runtime.machine.cpus.iter().copied().collect();
     priority.probe(name, runtime.base_policy, &everywhere)
-}
-
-pub(crate) fn cpu_number(cpu: usize) -> u32 {
-    u32::try_from(cpu).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for Workqueue {

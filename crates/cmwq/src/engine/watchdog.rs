@@ -123,9 +123,9 @@ impl Watchdog {
     }
 
     /// KERNEL: `wq_watchdog_touch` — same.
-    pub(crate) fn touch(&self, cpu: Option<usize>) {
+    pub(crate) fn touch(&self, cpu: Option<u32>) {
         let now = clock::now();
-        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu)) {
+        if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
             touched.store(now, Ordering::Relaxed);
         }
         // Not each time: it may be called often, and on many CPUs.

@@ -119,7 +119,7 @@ pub(crate) fn set_param(name: &str, to: &Params) -> Result<(), Error> {
 ///
 /// KERNEL: `wq_watchdog_touch` — same.
 #[doc(alias = "wq_watchdog_touch")]
-pub fn touch(cpu: Option<usize>) {
+pub fn touch(cpu: Option<u32>) {
     if let Some(runtime) = Runtime::existing() {
         runtime.watchdog.touch(cpu);
     }

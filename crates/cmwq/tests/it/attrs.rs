@@ -24,8 +24,8 @@ fn ordered(name: &str) -> Workqueue {
     Workqueue::builder(name).ordered().build().unwrap()
 }
 
-fn only(cpu: usize) -> Attrs {
-    Attrs::new().cpumask(CpuSet::single(cpu as u32))
+fn only(cpu: u32) -> Attrs {
+    Attrs::new().cpumask(CpuSet::single(cpu))
 }
 
 /// As the kernel was seen to: the mask and niceness hold for what is queued afterwards.
@@ -51,7 +51,7 @@ fn an_unbound_queue_moves_to_other_cpus() {
 #[test]
 fn attributes_can_be_given_from_the_start() {
     let cpu = *sys::allowed_cpus().last().unwrap();
-    let mask = CpuSet::single(cpu as u32);
+    let mask = CpuSet::single(cpu);
     let queues = [
         Workqueue::builder("first").unbound().cpumask(mask.clone()).nice(3).build().unwrap(),
         Workqueue::builder("first").ordered().cpumask(mask).nice(3).build().unwrap(),

@@ -28,7 +28,7 @@ fn bh_highpri(name: &str) -> Workqueue {
 type Log<T> = Arc<Mutex<Vec<T>>>;
 
 /// Keeps the BH context of a CPU busy until the gate is opened, and longer than a visit may last.
-fn hold(wq: &Workqueue, cpu: usize, gate: &Gate) {
+fn hold(wq: &Workqueue, cpu: u32, gate: &Gate) {
     let (gate, entered) = (gate.clone(), Gate::new());
     let inside = entered.clone();
     drop(wq.queue_on(cpu, move || {

@@ -1,5 +1,7 @@
 //! Backlogs: how much waits, how much may, and for how long it does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +33,30 @@ fn a_full_queue_gives_the_closure_back() {
     joined(first);
     assert_eq!((joined(third), joined(last)), (3, 4));
     drop(wq.try_queue(|| ()).expect("nothing waits"));
+}
+
+/// They need no memory, and each waits once at most.
+#[test]
+fn reusable_items_are_taken_by_a_full_queue_and_take_no_place() {
+    let wq = Workqueue::builder("items").ordered().max_queued(1).build().unwrap();
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let first = occupy(&wq, &gate);
+    let runs = Arc::new(AtomicU32::new(0));
+    let works = [(); 3].map(|()| {
+        let runs = Arc::clone(&runs);
+        Work::new(move || _ = runs.fetch_add(1, Ordering::SeqCst))
+    });
+    assert!(works.iter().all(|work| wq.queue_work(work)));
+    let only = wq.try_queue(|| 1).expect("no closure waits");
+    assert!(wq.try_queue(|| 2).expect_err("one closure waits").is_full());
+    assert!(works.iter().all(|work| work.cancel() && wq.queue_work(work)), "though it is full");
+    assert_eq!(wq.stats().queued, 4);
+    gate.open();
+    joined(first);
+    assert_eq!(joined(only), 1);
+    wq.flush();
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
 }
 
 #[test]

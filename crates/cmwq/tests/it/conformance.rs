@@ -53,12 +53,12 @@ fn build(name: &str, kind: impl FnOnce(Builder) -> Builder) -> Workqueue {
     kind(Workqueue::builder(name)).build().unwrap()
 }
 
-fn cpu() -> usize {
+fn cpu() -> u32 {
     sys::allowed_cpus()[0]
 }
 
 /// An item that has begun to wait for the gate.
-fn gated(wq: &Workqueue, cpu: usize, gate: &Gate) -> cmwq::JoinHandle<()> {
+fn gated(wq: &Workqueue, cpu: u32, gate: &Gate) -> cmwq::JoinHandle<()> {
     let (begun, gate) = (Gate::new(), gate.clone());
     let theirs = begun.clone();
     let item = wq.queue_on(cpu, move || {
@@ -70,7 +70,7 @@ fn gated(wq: &Workqueue, cpu: usize, gate: &Gate) -> cmwq::JoinHandle<()> {
 }
 
 /// An item that has begun to compute until the gate opens: nothing else of its pool starts.
-fn computing(wq: &Workqueue, cpu: usize, gate: &Gate) -> cmwq::JoinHandle<()> {
+fn computing(wq: &Workqueue, cpu: u32, gate: &Gate) -> cmwq::JoinHandle<()> {
     let (begun, gate) = (Gate::new(), gate.clone());
     let theirs = begun.clone();
     let item = wq.queue_on(cpu, move || {

@@ -185,7 +185,7 @@ fn one_cpu() {
     }
 }
 
-fn compute_on(cpu: usize, wq: &cmwq::Workqueue) -> Result<(), String> {
+fn compute_on(cpu: u32, wq: &cmwq::Workqueue) -> Result<(), String> {
     let computing = Arc::new(Peak::new());
     let handles: Vec<_> = (0..50)
         .map(|_| {

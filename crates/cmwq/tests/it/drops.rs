@@ -25,7 +25,7 @@ fn dropping_the_last_handle_waits_for_all_items() {
                 thread::sleep(Duration::from_micros(i * 50));
                 done.fetch_add(1, Ordering::Relaxed);
             };
-            drop(wq.queue_on(i as usize, item));
+            drop(wq.queue_on(i as u32, item));
         }
         let clone = wq.clone();
         drop(wq);

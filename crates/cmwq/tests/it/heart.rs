@@ -135,7 +135,7 @@ fn blocks() {
     }
 }
 
-fn starts_during_a_sleep(cpu: usize) -> bool {
+fn starts_during_a_sleep(cpu: u32) -> bool {
     let wq = percpu("sleeps");
     let (entered, awake) = (Gate::new(), Gate::new());
     let sleeper = wq.queue_on(cpu, {

@@ -32,7 +32,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// What a cpuset does to the threads of a process.
-pub(crate) fn confine_all(cpus: &[usize]) {
+pub(crate) fn confine_all(cpus: &[u32]) {
     for task in procfs::other_tasks() {
         // It may have ended meanwhile.
         let _ = sys::confine(task.tid, cpus);
@@ -41,7 +41,7 @@ pub(crate) fn confine_all(cpus: &[usize]) {
 }
 
 /// The CPU that stays, the one that leaves, and all.
-pub(crate) fn cast() -> Option<(usize, usize, Vec<usize>)> {
+pub(crate) fn cast() -> Option<(u32, u32, Vec<u32>)> {
     // When this returns all threads that find out about CPUs have begun to.
     cmwq::rescan_cpus().unwrap();
     let cpus = sys::allowed_cpus();
@@ -250,7 +250,7 @@ fn taskset_all() {
     let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
     confine_all(&rest);
     // Nobody has looked yet: sentinels are armed for a CPU that was forbidden to them.
-    let sentinel = |cpu: usize| procfs::tid_of(&format!("cmwq/idle:{cpu}"));
+    let sentinel = |cpu: u32| procfs::tid_of(&format!("cmwq/idle:{cpu}"));
     for _ in 0..50 {
         load();
         if let Some(tid) = sentinel(leaves) {
@@ -289,9 +289,9 @@ fn cpus_that_come_for_the_first_time_belong_somewhere() {
     Stage::new("hotplug::first_time").play();
 }
 
-fn cpu_list(path: &str) -> Vec<usize> {
+fn cpu_list(path: &str) -> Vec<u32> {
     let list: cmwq::CpuSet = std::fs::read_to_string(path).unwrap().parse().unwrap();
-    list.iter().map(|cpu| cpu as usize).collect()
+    list.iter().collect()
 }
 
 fn first_time() {

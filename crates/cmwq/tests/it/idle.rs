@@ -238,10 +238,10 @@ fn blocked() {
     let queues = builders.map(|builder| builder.build().unwrap());
     let gate = Gate::new();
     let _opened = Opened(&gate);
-    let handles: Vec<_> = (0..40)
+    let handles: Vec<_> = (0..40_u32)
         .map(|i| {
             let gate = gate.clone();
-            queues[i % 4].queue_on(i % 3, move || gate.pass())
+            queues[i as usize % 4].queue_on(i % 3, move || gate.pass())
         })
         .collect();
     assert_quiet_but_for_the_watchdog();

@@ -37,7 +37,7 @@ fn create_singlethread_workqueue_is_ordered() {
 }
 
 /// Items that block, and would overlap.
-fn one_at_a_time(wq: &Workqueue, cpu: usize) {
+fn one_at_a_time(wq: &Workqueue, cpu: u32) {
     let inside = Arc::new(Peak::new());
     let handles: Vec<_> = (0..20)
         .map(|_| {

@@ -36,7 +36,7 @@ impl Crowd {
         Self { inside, gate: Gate::new(), started, handles: Vec::new() }
     }
 
-    fn add(&mut self, wq: &Workqueue, cpu: usize) {
+    fn add(&mut self, wq: &Workqueue, cpu: u32) {
         let (inside, gate) = (Arc::clone(&self.inside), self.gate.clone());
         let (number, started) = (self.handles.len(), Arc::clone(&self.started));
         self.handles.push(wq.queue_on(cpu, move || {
@@ -64,7 +64,7 @@ impl Drop for Crowd {
 }
 
 /// An item queued afterwards on another queue of the same pool has run: so would any that may.
-fn others_have_had_their_turn(wq: &Workqueue, cpu: usize) {
+fn others_have_had_their_turn(wq: &Workqueue, cpu: u32) {
     for _ in 0..5 {
         joined(wq.queue_on(cpu, || ()));
     }

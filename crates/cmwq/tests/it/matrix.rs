@@ -89,7 +89,7 @@ struct Cell {
     wq: Workqueue,
     other: Workqueue,
     obstacle: Workqueue,
-    cpu: usize,
+    cpu: u32,
     item: Item,
     runs: Arc<AtomicU32>,
     entered: Gate,

@@ -58,7 +58,7 @@ fn assert_shown(name: &str) {
 
 /// While an item of `wq` blocks, a worker has the first name, and afterwards the second.
 #[track_caller]
-fn assert_names(wq: &Workqueue, cpu: usize, during: &str, after: &str) {
+fn assert_names(wq: &Workqueue, cpu: u32, during: &str, after: &str) {
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let item = wq.queue_on(cpu, {

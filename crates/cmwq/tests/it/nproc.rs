@@ -67,7 +67,7 @@ fn notices_about_creation() -> usize {
 }
 
 /// So many items of a queue wait for each other, so all must have a worker at once.
-fn all_at_once(wq: &Workqueue, cpu: usize, number: usize) {
+fn all_at_once(wq: &Workqueue, cpu: u32, number: usize) {
     let (inside, all) = (Arc::new(Peak::new()), Gate::new());
     let handles: Vec<_> = (0..number)
         .map(|_| {

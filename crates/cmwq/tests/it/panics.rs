@@ -43,7 +43,7 @@ fn handled(text: &str) -> usize {
 #[track_caller]
 fn assert_alive(wq: &Workqueue) {
     let handles: Vec<_> = (0..64).map(|i| wq.queue_on(i % 8, move || i)).collect();
-    for (i, handle) in handles.into_iter().enumerate() {
+    for (i, handle) in (0..).zip(handles) {
         assert_eq!(joined(handle), i);
     }
 }

@@ -86,7 +86,7 @@ fn pools_are_shared() {
     let attrs = [
         Attrs::new(),
         Attrs::new().nice(1),
-        Attrs::new().cpumask(CpuSet::single(sys::allowed_cpus()[0] as u32)),
+        Attrs::new().cpumask(CpuSet::single(sys::allowed_cpus()[0])),
     ];
     // Always of one pod.
     let cpu = sys::allowed_cpus()[0];
@@ -121,10 +121,10 @@ fn unbound_mask() {
     let cpus = sys::allowed_cpus();
     let (wq, ordered) = (unbound("mask"), Workqueue::builder("mask").ordered().build().unwrap());
     let chosen = unbound("chosen");
-    chosen.apply_attrs(&Attrs::new().cpumask(CpuSet::single(cpus[0] as u32))).unwrap();
+    chosen.apply_attrs(&Attrs::new().cpumask(CpuSet::single(cpus[0]))).unwrap();
     for cpu in cpus.iter().rev() {
-        cmwq::set_unbound_cpumask(&CpuSet::single(*cpu as u32)).unwrap();
-        assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(*cpu as u32));
+        cmwq::set_unbound_cpumask(&CpuSet::single(*cpu)).unwrap();
+        assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(*cpu));
         for _ in 0..20 {
             for wq in [&wq, &ordered, &chosen] {
                 // A mask with nothing in common stands for all of the unbound CPUs.
@@ -135,8 +135,8 @@ fn unbound_mask() {
     let nowhere = CpuSet::single(60_000);
     let refused = cmwq::set_unbound_cpumask(&nowhere).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(cpus[0] as u32), "as before");
-    let all: CpuSet = cpus.iter().map(|cpu| *cpu as u32).collect();
+    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(cpus[0]), "as before");
+    let all: CpuSet = cpus.iter().copied().collect();
     cmwq::set_unbound_cpumask(&all).unwrap();
     assert_eq!(joined(wq.queue(sys::allowed_cpus)), cpus);
 }
@@ -169,7 +169,7 @@ fn pools_whose_scope_or_mask_has_gone_end() {
 
 fn pools_go() {
     let cpus = sys::allowed_cpus();
-    let all: CpuSet = cpus.iter().map(|cpu| *cpu as u32).collect();
+    let all: CpuSet = cpus.iter().copied().collect();
     let only_one_pool_has_workers = || {
         let names = procfs::workers("kworker/u");
         let pool = |name: &String| name.split(':').next().map(str::to_owned);
@@ -189,7 +189,7 @@ fn pools_go() {
     cmwq::set_default_affinity_scope(AffinityScope::System).unwrap();
     eventually("pools of scopes that were have no workers", only_one_pool_has_workers);
     for cpu in &cpus {
-        cmwq::set_unbound_cpumask(&CpuSet::single(*cpu as u32)).unwrap();
+        cmwq::set_unbound_cpumask(&CpuSet::single(*cpu)).unwrap();
         on_all_cpus(&unbound("comes and goes"));
     }
     cmwq::set_unbound_cpumask(&all).unwrap();
@@ -217,7 +217,7 @@ fn told_in_order() {
     let last = queues.last().unwrap();
     for round in 0..20 {
         let cpu = cpus[round % cpus.len()];
-        let mask = CpuSet::single(cpu as u32);
+        let mask = CpuSet::single(cpu);
         std::thread::scope(|s| {
             s.spawn(|| cmwq::set_unbound_cpumask(&mask).unwrap());
             while cmwq::unbound_cpumask().unwrap() != mask {
@@ -243,7 +243,7 @@ fn impossible_cpu() {
     }
     sys::confine(0, &[cpus[0]]).unwrap();
     let wq = percpu("impossible");
-    for cpu in [60_000, usize::MAX, 60_001] {
+    for cpu in [60_000, u32::MAX, 60_001] {
         assert_eq!(
             joined(wq.queue_on(cpu, sys::current_cpu)),
             cpus[0],
@@ -267,7 +267,7 @@ fn unbound_cpus() {
     for _ in 0..50 {
         assert_eq!(joined(wq.queue(sys::current_cpu)), last);
     }
-    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(last as u32));
+    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(last));
 }
 
 fn no_unbound_cpus() {
@@ -287,7 +287,7 @@ fn in_turn() {
     let cpus = sys::allowed_cpus();
     let wq = scoped("in turn", AffinityScope::Cpu, true);
     sys::confine(0, &cpus[..1]).unwrap();
-    let mut seen: Vec<usize> = (0..100).map(|_| joined(wq.queue(sys::current_cpu))).collect();
+    let mut seen: Vec<u32> = (0..100).map(|_| joined(wq.queue(sys::current_cpu))).collect();
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, cpus, "queued from one CPU, they ran on all");

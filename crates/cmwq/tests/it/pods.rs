@@ -30,7 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
 
 /// Two CPUs, which the process keeps to from now on: who knows that one is busy knows where else an
 /// item runs. To be called before the library is used.
-fn only_two_cpus() -> [usize; 2] {
+fn only_two_cpus() -> [u32; 2] {
     let cpus = sys::allowed_cpus();
     let two = [cpus[0], cpus[1]];
     sys::confine(0, &two).unwrap();
@@ -187,13 +187,13 @@ fn many() {
 }
 
 /// An item that needs the CPU for long, and tells where it ran.
-fn long() -> usize {
+fn long() -> u32 {
     burn(Duration::from_micros(300));
     sys::current_cpu()
 }
 
 /// Queues long items from `here` without ever sleeping, until one has run elsewhere.
-fn compute_until_away(wq: &Workqueue, here: usize) {
+fn compute_until_away(wq: &Workqueue, here: u32) {
     sys::confine(sys::gettid(), &[here]).unwrap();
     let end = Instant::now() + PATIENCE;
     loop {
@@ -314,7 +314,7 @@ fn blocked_guest() {
     }
 }
 
-fn guest_blocks(wq: &Workqueue, [one, other]: [usize; 2]) -> Result<(), String> {
+fn guest_blocks(wq: &Workqueue, [one, other]: [u32; 2]) -> Result<(), String> {
     let (stop, free) = (Gate::new(), Gate::new());
     let _opened = (Opened(&stop), Opened(&free));
     let (burner_is_on, burner_cpu) = mpsc::channel();
@@ -390,7 +390,7 @@ fn own_work_first() {
 }
 
 /// Queues an item that queues itself again.
-fn burn_until(wq: &Workqueue, cpu: usize, end: &Arc<AtomicBool>, runs: &Arc<AtomicU32>) {
+fn burn_until(wq: &Workqueue, cpu: u32, end: &Arc<AtomicBool>, runs: &Arc<AtomicU32>) {
     let (again, end, runs) = (wq.clone(), Arc::clone(end), Arc::clone(runs));
     drop(wq.queue_on(cpu, move || {
         burn(Duration::from_micros(250));

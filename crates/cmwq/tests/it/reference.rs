@@ -235,7 +235,7 @@ struct Waiter {
 struct Rig {
     model: Model,
     patience: Duration,
-    cpu: usize,
+    cpu: u32,
     queues: Vec<Option<Workqueue>>,
     works: Vec<(Subject, Arc<Turnstile>)>,
     /// Of the pool that can be held.
@@ -506,7 +506,7 @@ fn there(queues: &[Option<Workqueue>], wq: usize) -> &Workqueue {
 }
 
 /// Calls `f` while this thread is there.
-fn on_cpu<T>(cpu: usize, f: impl FnOnce() -> T) -> T {
+fn on_cpu<T>(cpu: u32, f: impl FnOnce() -> T) -> T {
     let before = sys::allowed_cpus();
     sys::confine(0, &[cpu]).unwrap();
     let value = f();
@@ -528,7 +528,7 @@ macro_rules! both {
 fn call(
     queues: &[Option<Workqueue>],
     works: &[(Subject, Arc<Turnstile>)],
-    cpu: usize,
+    cpu: u32,
     op: Op,
 ) -> Answer {
     let queue = |wq| there(queues, wq);

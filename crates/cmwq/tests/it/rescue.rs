@@ -106,7 +106,7 @@ pub(crate) fn reclaim(name: &str, kind: impl FnOnce(Builder) -> Builder) -> Work
     kind(Workqueue::builder(name)).mem_reclaim().build().unwrap()
 }
 
-fn cpu() -> usize {
+fn cpu() -> u32 {
     sys::allowed_cpus()[0]
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Stuck {
 
 impl Stuck {
     /// The pools are those of `wq` on `cpus`.
-    pub(crate) fn new(wq: Workqueue, cpus: &[usize]) -> Self {
+    pub(crate) fn new(wq: Workqueue, cpus: &[u32]) -> Self {
         // `kworker/0:1`: all workers of a pool have the part up to the colon in common.
         let pools: Vec<String> = cpus
             .iter()
@@ -139,10 +139,10 @@ impl Stuck {
         };
         // One worker and its standby, or more if the machine was slow: one may have been in the
         // making until now.
-        let mut items: Vec<(usize, JoinHandle<()>)> = Vec::new();
+        let mut items: Vec<(u32, JoinHandle<()>)> = Vec::new();
         eventually("all workers wait", || {
             for (cpu, pool) in cpus.iter().zip(&pools) {
-                let is_here = |(at, _): &&(usize, JoinHandle<()>)| at == cpu;
+                let is_here = |(at, _): &&(u32, JoinHandle<()>)| at == cpu;
                 let nr_items = items.iter().filter(is_here).count();
                 for _ in nr_items..procfs::workers(pool).len() {
                     items.push((*cpu, wq.queue_on(*cpu, wait())));
@@ -167,14 +167,14 @@ struct Seen {
     number: usize,
     at: Instant,
     is_rescuer: bool,
-    cpu: usize,
+    cpu: u32,
     name: String,
 }
 
 /// Queues `number` items that note what they see and then sleep 2 ms.
 fn queue_some(
     wq: &Workqueue,
-    cpu: usize,
+    cpu: u32,
     number: usize,
     peak: &Arc<Peak>,
 ) -> (Vec<JoinHandle<()>>, Arc<Mutex<Vec<Seen>>>) {

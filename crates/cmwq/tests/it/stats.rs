@@ -155,7 +155,7 @@ fn a_queue_is_congested_while_items_wait_behind_its_limit() {
     joined(running);
     joined(waiting);
     assert!(!wq.is_congested(Some(cpus[0])));
-    assert!(!wq.is_congested(Some(usize::MAX)));
+    assert!(!wq.is_congested(Some(u32::MAX)));
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn subject(wq: usize, is_delayed: bool) -> Subject {
 
 impl Subject {
     fn queue(&self, queues: &[Workqueue], random: &mut Random) {
-        let (wq, cpu) = (&queues[self.wq], random.below(4));
+        let (wq, cpu) = (&queues[self.wq], random.below(4) as u32);
         let delay = Duration::from_micros(random.next() % 3_000);
         let is_mine = match &self.item {
             Item::Plain(work) if cpu == 3 => wq.queue_work(work),
@@ -112,7 +112,7 @@ impl Subject {
 impl Closures {
     /// A closure that may queue more, and may wait for them if that cannot be for itself.
     fn queue(&self, queues: &[Workqueue], random: &mut Random) {
-        let (n, cpu) = (random.next(), random.below(4));
+        let (n, cpu) = (random.next(), random.below(4) as u32);
         let wq = &queues[random.below(queues.len())];
         let runs = Arc::clone(&self.runs);
         let func = move || {

@@ -29,7 +29,7 @@ fn shown(entry: &Entry) -> Vec<(&'static str, &'static str, String)> {
 fn nr_cpu_ids() -> u32 {
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible").ok();
     let possible: CpuSet = possible.map_or_else(CpuSet::new, |list| list.parse().unwrap());
-    let allowed: CpuSet = sys::allowed_cpus().iter().map(|cpu| *cpu as u32).collect();
+    let allowed: CpuSet = sys::allowed_cpus().iter().copied().collect();
     possible.or(&allowed).last().unwrap() + 1
 }
 
@@ -81,7 +81,7 @@ fn values_read_as_the_kernel_writes_them() {
     let [per_cpu, max_active, nice, cpumask, scope, strict] = values.try_into().unwrap();
     assert_eq!([per_cpu, max_active, nice, strict], ["0", "1024", "0", "0"]);
     assert_eq!(cpumask.len(), mask_len(), "as wide as the system's masks");
-    let allowed: CpuSet = sys::allowed_cpus().iter().map(|cpu| *cpu as u32).collect();
+    let allowed: CpuSet = sys::allowed_cpus().iter().copied().collect();
     assert!(allowed.is_subset(&CpuSet::parse_mask(&cpumask).unwrap()), "{cpumask}");
     assert_eq!(scope, "default (cache_shard)");
 
@@ -97,7 +97,7 @@ fn values_read_as_the_kernel_writes_them() {
 fn what_is_written_holds() {
     let wq = unbound("writing");
     let entry = wq.sysfs();
-    let cpu = sys::allowed_cpus()[0] as u32;
+    let cpu = sys::allowed_cpus()[0];
     let cpus = CpuSet::single(cpu);
     let mask = cpus.to_mask(nr_cpu_ids());
     for (attribute, text, value) in [
@@ -123,7 +123,7 @@ fn what_is_written_holds() {
         .affinity_strict(true);
     assert_eq!(wq.attrs(), expected);
     assert_eq!(wq.max_active(), 2048);
-    assert_eq!(joined(wq.queue(sys::current_cpu)), cpu as usize, "a strict pod of one CPU");
+    assert_eq!(joined(wq.queue(sys::current_cpu)), cpu, "a strict pod of one CPU");
     assert_eq!(joined(wq.queue(sys::nice)), 7);
 }
 
@@ -229,7 +229,7 @@ fn the_process_has_attributes_too() {
 fn global() {
     let show = |attribute| sysfs::show_global(attribute).unwrap();
     let allowed = sys::allowed_cpus();
-    let first = CpuSet::single(allowed[0] as u32).to_mask(nr_cpu_ids());
+    let first = CpuSet::single(allowed[0]).to_mask(nr_cpu_ids());
     assert_eq!(show(GlobalAttribute::DefaultAffinityScope), "cache");
     let before = show(GlobalAttribute::Cpumask);
     assert_eq!(before.len(), mask_len());
@@ -237,7 +237,7 @@ fn global() {
     sysfs::store_global(GlobalAttribute::Cpumask, &first).unwrap();
     assert_eq!(show(GlobalAttribute::Cpumask), first);
     assert_eq!(show(GlobalAttribute::CpumaskRequested), first);
-    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(allowed[0] as u32));
+    assert_eq!(cmwq::unbound_cpumask().unwrap(), CpuSet::single(allowed[0]));
     let wq = unbound("confined");
     let cpus: BTreeSet<_> = (0..20).map(|_| joined(wq.queue(sys::current_cpu))).collect();
     assert_eq!(cpus, BTreeSet::from([allowed[0]]));

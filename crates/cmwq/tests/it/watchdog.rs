@@ -215,7 +215,6 @@ fn hog() {
         handles.push(wq.queue_on(cpu, || ()));
     }
     for &cpu in &cpus {
-        let cpu = u32::try_from(cpu).unwrap();
         // On a machine that stops for as long there may be one, before, about the first item, or
         // one whose thread has had no CPU to tell its stack. Each threshold brings another.
         let is_here = |stall: &Stall| {

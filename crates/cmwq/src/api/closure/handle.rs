@@ -16,6 +16,7 @@ use crate::engine::grab;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
 use crate::engine::worker::guarded;
+use crate::record::symbol;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
@@ -49,6 +50,14 @@ impl Parts {
     unsafe fn packet<'a>(self) -> &'a Packet {
         // SAFETY: within the closure, changed only by way of cells; and the caller's promise.
         unsafe { self.whole.byte_add(self.shape.packet).cast::<Packet>().as_ref() }
+    }
+
+    /// The item's function.
+    fn func(self) -> usize {
+        // SAFETY: called by the handle, so the closure is there, and the item is the first of its
+        // members.
+        let item = unsafe { self.whole.cast::<WorkItem>().as_ref() };
+        item.func() as *const () as usize
     }
 
     fn body(self) -> *mut u8 {
@@ -249,10 +258,7 @@ impl<T> JoinHandle<T> {
         while let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if let Some(end) = state.end() {
-                // SAFETY: this handle's, which keeps it. The item is the first of the closure's
-                // members.
-                let func = unsafe { closure.whole.cast::<WorkItem>().as_ref() }.func();
-                let origin = Origin::Elsewhere(func as *const () as usize);
+                let origin = Origin::Elsewhere(closure.func());
                 return self.take_outcome(closure, end).unjoined(origin);
             }
             let waker = closure.take_waker();
@@ -293,6 +299,10 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("is_finished", &self.is_finished()).finish()
+        let mut fields = f.debug_struct("JoinHandle");
+        if let Some(closure) = &self.closure {
+            fields.field("function", &format_args!("{}", symbol::short(closure.func())));
+        }
+        fields.field("is_finished", &self.is_finished()).finish()
     }
 }

@@ -27,8 +27,12 @@ impl Item {
     }
 }
 
-fn item<T: Send + 'static>(func: impl FnOnce() -> T + Send + 'static) -> (Item, JoinHandle<T>) {
-    let (item, handle) = super::item(func);
+fn item<F, T>(func: F) -> (Item, JoinHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (item, handle) = super::item::<F, F, T>(func);
     (Item(item), handle)
 }
 
@@ -37,7 +41,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = super::item(func);
+    let (item, handle) = super::item::<F, F, T>(func);
     // SAFETY: made above, and not queued.
     unsafe { refuse_item::<F, T>(item) };
     handle

@@ -12,7 +12,7 @@ fn queue_and_flush(wq: &Workqueue, n: u32) {
     let count = Arc::new(Count::default());
     for cpu in 0..n {
         let count = Arc::clone(&count);
-        drop(wq.queue_on(cpu as usize % 2, move || count.up()));
+        drop(wq.queue_on(cpu % 2, move || count.up()));
     }
     wq.flush();
     assert_eq!(count.get(), n, "a flush returned too soon");

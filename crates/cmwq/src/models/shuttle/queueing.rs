@@ -231,7 +231,7 @@ fn a_handle_can_be_awaited() {
 #[test]
 fn items_wait_for_items() {
     check(Pods::Two, |world| {
-        fn deep(wq: &Workqueue, depth: usize) -> usize {
+        fn deep(wq: &Workqueue, depth: u32) -> u32 {
             if depth == 0 {
                 return 0;
             }

@@ -204,7 +204,7 @@ pub(super) fn attrs_and_hotplug() {
     assert_eq!(runs.load(Ordering::SeqCst), queued);
     for wq in [&free, &ordered] {
         for &cpu in &all {
-            let mask = cmwq::CpuSet::single(u32::try_from(cpu).unwrap());
+            let mask = cmwq::CpuSet::single(cpu);
             wq.apply_attrs(&Attrs::new().cpumask(mask)).unwrap();
             assert_eq!(joined(wq.queue(sys::current_cpu)), cpu);
         }

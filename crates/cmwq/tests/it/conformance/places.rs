@@ -23,13 +23,13 @@ fn a_running_item_is_queued_where_it_runs_if_the_queue_is_the_same() {
 struct Traveller {
     work: Work,
     gates: [Gate; 2],
-    places: Arc<Mutex<Vec<usize>>>,
+    places: Arc<Mutex<Vec<u32>>>,
     peak: Arc<Peak>,
 }
 
 impl Traveller {
     fn new() -> Self {
-        let (places, peak) = (Arc::<Mutex<Vec<usize>>>::default(), Arc::new(Peak::new()));
+        let (places, peak) = (Arc::<Mutex<Vec<u32>>>::default(), Arc::new(Peak::new()));
         let gates = [Gate::new(), Gate::new()];
         let work = Work::new({
             let (places, peak, gates) = (Arc::clone(&places), Arc::clone(&peak), gates.clone());
@@ -51,7 +51,7 @@ impl Traveller {
     }
 
     /// Queued on `to` while it runs on `from`: whether both runs were at once; where they were.
-    fn travel(self, from: (&Workqueue, usize), to: (&Workqueue, usize)) -> (bool, Vec<usize>) {
+    fn travel(self, from: (&Workqueue, u32), to: (&Workqueue, u32)) -> (bool, Vec<u32>) {
         let _opened = self.gates.each_ref().map(Opened);
         assert!(from.0.queue_work_on(from.1, &self.work));
         eventually("it runs", || self.runs() == 1);
@@ -140,7 +140,7 @@ pub(super) fn each_cpu() {
         for cpu in sys::allowed_cpus() {
             assert_eq!(cmwq::work_on_cpu(cpu, || (sys::current_cpu(), 207)), (cpu, 207));
         }
-        assert_eq!(cmwq::work_on_cpu(usize::MAX, || 207), 207, "elsewhere");
+        assert_eq!(cmwq::work_on_cpu(u32::MAX, || 207), 207, "elsewhere");
     };
     let all = sys::allowed_cpus();
     check();
@@ -183,7 +183,7 @@ pub(super) fn nodes() {
 }
 
 /// Workers of one CPU's normal pool.
-fn nr_workers(cpu: usize) -> usize {
+fn nr_workers(cpu: u32) -> usize {
     let is_high = |name: &String| name.contains('H');
     procfs::workers(&format!("kworker/{cpu}:")).iter().filter(|name| !is_high(name)).count()
 }

@@ -15,7 +15,7 @@ pub(crate) struct Cpuset {
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"];
 
 impl Cpuset {
-    pub(crate) fn enter(cpus: &[usize]) -> io::Result<Self> {
+    pub(crate) fn enter(cpus: &[u32]) -> io::Result<Self> {
         let root =
             Path::new(ROOTS.into_iter().find(|root| Path::new(root).exists()).unwrap_or(ROOTS[1]));
         let dir = root.join(format!("cmwq-it-{}", process::id()));
@@ -30,12 +30,12 @@ impl Cpuset {
         Ok(cpuset)
     }
 
-    pub(crate) fn set(&self, cpus: &[usize]) -> io::Result<()> {
+    pub(crate) fn set(&self, cpus: &[u32]) -> io::Result<()> {
         let file = self.dir.join("cpuset.cpus");
         if !file.exists() {
             return Err(io::Error::other("the cpuset controller is not switched on here"));
         }
-        let list: Vec<_> = cpus.iter().map(usize::to_string).collect();
+        let list: Vec<_> = cpus.iter().map(u32::to_string).collect();
         fs::write(file, list.join(","))
     }
 }

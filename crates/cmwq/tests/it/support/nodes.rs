@@ -10,7 +10,7 @@ fn cpus_of_nodes() -> Vec<u32> {
     let allowed = sys::allowed_cpus();
     let count = |list: String| -> u32 {
         let list: cmwq::CpuSet = list.parse().expect("the kernel writes CPU lists");
-        allowed.iter().filter(|cpu| list.contains(**cpu as u32)).count() as u32
+        allowed.iter().filter(|cpu| list.contains(**cpu)).count() as u32
     };
     let lists = (0..1024).filter_map(|node| {
         fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist")).ok()

@@ -59,36 +59,36 @@ pub(crate) fn gettid() -> i32 {
 }
 
 /// The CPU that the calling thread was on a moment ago.
-pub(crate) fn current_cpu() -> usize {
+pub(crate) fn current_cpu() -> u32 {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };
-    usize::try_from(cpu).expect("the kernel knows the CPU")
+    u32::try_from(cpu).expect("the kernel knows the CPU")
 }
 
 /// The CPUs that the calling thread may use, ascending.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
+pub(crate) fn allowed_cpus() -> Vec<u32> {
     allowed_cpus_of(0).unwrap()
 }
 
 /// The CPUs that a thread may use, ascending.
-pub(crate) fn allowed_cpus_of(tid: i32) -> io::Result<Vec<usize>> {
+pub(crate) fn allowed_cpus_of(tid: i32) -> io::Result<Vec<u32>> {
     // SAFETY: a mask is an array of numbers.
     let mut mask: libc::cpu_set_t = unsafe { zeroed() };
     // SAFETY: `mask` is writable for the size that the call is told.
     check(unsafe { libc::sched_getaffinity(tid, size_of_val(&mask), &raw mut mask) })?;
-    let all = 0..libc::CPU_SETSIZE as usize;
+    let all = 0..libc::CPU_SETSIZE as u32;
     // SAFETY: the number is below the size of the mask.
-    Ok(all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &mask) }).collect())
+    Ok(all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &mask) }).collect())
 }
 
 /// Confines a thread of this process, 0 for the calling one, to `cpus`.
-pub(crate) fn confine(tid: i32, cpus: &[usize]) -> io::Result<()> {
+pub(crate) fn confine(tid: i32, cpus: &[u32]) -> io::Result<()> {
     // SAFETY: a mask is an array of numbers.
     let mut mask: libc::cpu_set_t = unsafe { zeroed() };
     for &cpu in cpus {
-        assert!(cpu < libc::CPU_SETSIZE as usize);
+        assert!(cpu < libc::CPU_SETSIZE as u32);
         // SAFETY: the number is below the size of the mask.
-        unsafe { libc::CPU_SET(cpu, &mut mask) };
+        unsafe { libc::CPU_SET(cpu as usize, &mut mask) };
     }
     // SAFETY: `mask` is readable for the size that the call is told.
     check(unsafe { libc::sched_setaffinity(tid, size_of_val(&mask), &raw const mask) })
