@@ -411,11 +411,16 @@ impl Wheel {
 
     /// Of the levels with timers to be moved for which `is_wanted`, the one whose are due first.
     fn first_move(&self, is_wanted: impl Fn(&Moving) -> bool) -> Option<usize> {
-        let unfinished = |level: &usize| {
-            let moving = &self.moving[*level];
-            !moving.left.timers.is_empty() && is_wanted(moving)
-        };
-        (1..LEVELS).filter(unfinished).min_by_key(|&level| self.moving[level].start)
+        let mut first: Option<usize> = None;
+        for level in 1..LEVELS {
+            let moving = &self.moving[level];
+            let is_unfinished = !moving.left.timers.is_empty() && is_wanted(moving);
+            let is_first = |first: usize| moving.start < self.moving[first].start;
+            if is_unfinished && first.is_none_or(is_first) {
+                first = Some(level);
+            }
+        }
+        first
     }
 
     /// The slot's time has come: its timers are due, or are to be moved to lower levels.

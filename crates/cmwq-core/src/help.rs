@@ -11,17 +11,17 @@
 //! - [`layout`]: where each pod's bit is, so that pods of a cache, and then of a node, are together
 //! - [`board`]: the sets, and what a pod says of itself
 //! - [`choose`]: whom to help, to call, to watch; where a queuer's item goes instead
-//! - [`pace`]: whose items are too short
+//! - [`short_items`]: whose items are too short
 //! - [`habit`]: which callers compute
 
 pub mod board;
 pub mod choose;
 pub mod habit;
 pub mod layout;
-pub mod pace;
+pub mod short_items;
 
 pub use board::{Board, Facts, Set};
 pub use choose::{Call, Instead, any, instead_of, to_call, to_help, to_watch};
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};
-pub use pace::{Mark, Visit};
+pub use short_items::{Progress, Visit};

@@ -42,8 +42,8 @@ impl Board {
     }
 
     pub(crate) fn has(&self, set: Set, pod: u32) -> bool {
-        let seat = self.layout.seat(pod as usize);
-        self.words[seat.word][set as usize] & seat.mask() != 0
+        let position = self.layout.position(pod as usize);
+        self.words[position.word][set as usize] & position.mask() != 0
     }
 
     /// Puts a pod into a set or takes it out.
@@ -51,12 +51,12 @@ impl Board {
         if self.has(set, pod) == is_in {
             return;
         }
-        let seat = self.layout.seat(pod as usize);
-        let word = &mut self.words[seat.word][set as usize];
-        *word ^= seat.mask();
+        let position = self.layout.position(pod as usize);
+        let word = &mut self.words[position.word][set as usize];
+        *word ^= position.mask();
         self.count_write();
-        let Some(summary) = self.summaries[seat.word / 64].get(set as usize) else { return };
-        let bit = 1 << (seat.word % 64);
+        let Some(summary) = self.summaries[position.word / 64].get(set as usize) else { return };
+        let bit = 1 << (position.word % 64);
         if is_in && self.words.len() > 1 && summary.get() & bit == 0 {
             summary.set(summary.get() | bit);
             self.count_write();

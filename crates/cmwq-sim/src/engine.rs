@@ -2,9 +2,9 @@
 //!
 //! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
-//! as the real runtime is: `queueing`, `away`, `working` (the worker's loop), `creating`,
-//! `detecting`, `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`, `calling`, `lives`
-//! (queues that come and go), `closing`.
+//! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
+//! `creating`, `detecting`, `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`,
+//! `calling`, `lives` (queues that come and go), `closing`.
 
 use cmwq_core::detect::HogWatch;
 use cmwq_core::{Effects, Wheel, WorkerId};
@@ -21,8 +21,8 @@ use crate::plan::{Plan, QueueId};
 use crate::report::{Helping, Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
 
-mod away;
 mod bh;
+mod caller_computes;
 mod calling;
 mod closing;
 mod creating;

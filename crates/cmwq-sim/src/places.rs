@@ -100,7 +100,7 @@ pub(crate) struct Pool {
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
-    pub(crate) is_away: bool,
+    pub(crate) is_disassociated: bool,
     /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told
     /// if not.
     pub(crate) is_taken: bool,
@@ -141,7 +141,7 @@ impl Pool {
             has_short_items: false,
             is_saturated: false,
             is_called: false,
-            is_closed: self.is_away,
+            is_closed: self.is_disassociated,
             is_taken: self.is_taken,
             is_watched: self.is_watched,
         };
@@ -205,7 +205,7 @@ impl Pools {
             is_watched: false,
             nr_lent: 0,
             context: None,
-            is_away: false,
+            is_disassociated: false,
             is_taken: false,
             is_ticking: false,
             cull_planned: None,
@@ -246,8 +246,8 @@ impl Pools {
     }
 
     /// To be called when CPUs of the pool have left or come back.
-    pub(crate) fn set_away(&mut self, pool: PoolNo, is_away: bool) {
-        self.list[pool].is_away = is_away;
+    pub(crate) fn set_disassociated(&mut self, pool: PoolNo, is_disassociated: bool) {
+        self.list[pool].is_disassociated = is_disassociated;
         self.refresh(pool);
     }
 

@@ -2,12 +2,13 @@
 
 pub(crate) mod account;
 pub(crate) mod attrs;
-pub(crate) mod away;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod bare_timers;
 pub(crate) mod bh;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod callbacks;
+pub(crate) mod caller_computes;
+pub(crate) mod comm;
 pub(crate) mod current;
 pub(crate) mod delayed;
 pub(crate) mod detection;
@@ -39,7 +40,6 @@ pub(crate) mod table;
 pub(crate) mod thread;
 pub(crate) mod thread_hooks;
 pub(crate) mod timers;
-pub(crate) mod title;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod totals;
 pub(crate) mod watchdog;

@@ -123,6 +123,7 @@ pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, curren
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
 pub use engine::attrs::{Attrs, Sched};
+pub use engine::comm::set_worker_desc;
 pub use engine::current::blocking;
 pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
@@ -130,7 +131,6 @@ pub use engine::histogram::{Histogram, Times};
 pub use engine::readers::{RcuReadGuard, rcu_read_lock};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use engine::thread_hooks::WorkerThread;
-pub use engine::title::set_worker_desc;
 pub use observe::control;
 pub use observe::doctor;
 pub use observe::doctor::{Diagnosis, diagnose};

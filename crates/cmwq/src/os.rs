@@ -3,7 +3,6 @@
 
 pub(crate) mod clock;
 pub(crate) mod countdown;
-pub(crate) mod crew;
 pub(crate) mod environment;
 pub(crate) mod error;
 #[doc(hidden)]
@@ -17,4 +16,5 @@ pub(crate) mod park;
 pub(crate) mod published;
 pub(crate) mod sense;
 pub(crate) mod sync;
+pub(crate) mod thread_group;
 pub(crate) mod topo;

@@ -89,7 +89,7 @@ pub struct Facts {
     pub work_waits: bool,
     /// [`PoolState::is_at_capacity`](crate::PoolState::is_at_capacity).
     pub is_at_capacity: bool,
-    /// Its items are too short for others to help, see [`pace`](super::pace).
+    /// Its items are too short for others to help, see [`short_items`](super::short_items).
     pub has_short_items: bool,
     /// Who queues does not tell.
     pub is_saturated: bool,

@@ -6,7 +6,7 @@
 //! asked first.
 
 use super::board::{Board, Set};
-use super::layout::{BITS, Seat};
+use super::layout::{BITS, Position};
 
 /// So many pods are visited for one event at most.
 pub const TRIES: usize = 2;
@@ -62,15 +62,15 @@ pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     let layout = board.layout();
     let free = |word: usize| board.word(Set::Open, word) & !board.word(Set::Taken, word);
     let is_free = |pod: &usize| {
-        let seat = layout.seat(*pod);
-        free(seat.word) & seat.mask() != 0
+        let position = layout.position(*pod);
+        free(position.word) & position.mask() != 0
     };
-    let seat = layout.seat(me);
-    let here = board.word(Set::Spare, seat.word) & free(seat.word) & !seat.mask();
+    let position = layout.position(me);
+    let here = board.word(Set::Spare, position.word) & free(position.word) & !position.mask();
     if here != 0 {
-        let near = here & seat.cache;
-        let bit = behind(if near != 0 { near } else { here }, seat.bit);
-        return Instead::Pod(layout.pod(seat.word, bit));
+        let near = here & position.cache;
+        let bit = behind(if near != 0 { near } else { here }, position.bit);
+        return Instead::Pod(layout.pod(position.word, bit));
     }
     let spare = Nearest::elsewhere(board, Set::Spare, me).take(TRIES).find(is_free);
     if let Some(spare) = spare {
@@ -92,16 +92,16 @@ fn in_turn<B: Board>(
     set: impl Fn(usize) -> u64,
 ) -> Option<usize> {
     let layout = board.layout();
-    let seat = layout.seat(me);
-    let here = set(seat.word) & !seat.mask();
-    let near = here & seat.cache;
+    let position = layout.position(me);
+    let here = set(position.word) & !position.mask();
+    let near = here & position.cache;
     if here != 0 {
         let bit = nth(if near != 0 { near } else { here }, turn);
-        return Some(layout.pod(seat.word, bit));
+        return Some(layout.pod(position.word, bit));
     }
     let nr_words = layout.nr_words();
     let others = (0..nr_words.min(TRIES)).map(|step| (turn + step) % nr_words);
-    let mut others = others.filter(|&word| word != seat.word);
+    let mut others = others.filter(|&word| word != position.word);
     others.find_map(|word| {
         let bits = set(word);
         (bits != 0).then(|| layout.pod(word, nth(bits, turn / nr_words)))
@@ -120,14 +120,14 @@ fn nth(mut bits: u64, turn: usize) -> u32 {
 /// backlog of `me`: some of those that are busy, others each `turn`.
 pub fn to_watch<B: Board>(board: &B, me: usize, turn: usize) -> impl Iterator<Item = usize> {
     let layout = board.layout();
-    let (seat, nr_words) = (layout.seat(me), layout.nr_words());
+    let (position, nr_words) = (layout.position(me), layout.nr_words());
     // Every other time some that are near.
-    let word = if turn.is_multiple_of(2) { seat.word } else { turn / 2 % nr_words };
+    let word = if turn.is_multiple_of(2) { position.word } else { turn / 2 % nr_words };
     let round = turn / 2 / if turn.is_multiple_of(2) { 1 } else { nr_words };
     let idle = board.word(Set::Spare, word) | board.word(Set::Reserve, word);
     let mut busy = board.word(Set::Open, word) & !idle;
-    if word == seat.word {
-        busy &= !seat.mask();
+    if word == position.word {
+        busy &= !position.mask();
     }
     let nr_rounds = (busy.count_ones() as usize).div_ceil(WATCHED).max(1);
     let mut bits = busy;
@@ -154,7 +154,7 @@ impl Iterator for Bits {
 struct Nearest<'a, B> {
     board: &'a B,
     set: Set,
-    seat: Seat,
+    position: Position,
     /// The word that is looked at, and what is left of it, near and not so near.
     word: usize,
     near: u64,
@@ -177,10 +177,10 @@ enum Stage {
 
 impl<'a, B: Board> Nearest<'a, B> {
     fn new(board: &'a B, set: Set, me: usize) -> Self {
-        let seat = board.layout().seat(me);
-        let (word, stage) = (seat.word, Stage::Begin);
+        let position = board.layout().position(me);
+        let (word, stage) = (position.word, Stage::Begin);
         let has_seen_own = false;
-        Self { board, set, seat, word, near: 0, rest: 0, node: 0, far: 0, has_seen_own, stage }
+        Self { board, set, position, word, near: 0, rest: 0, node: 0, far: 0, has_seen_own, stage }
     }
 
     /// Only those of other words.
@@ -194,8 +194,8 @@ impl<'a, B: Board> Nearest<'a, B> {
         let Stage::Summaries(nr_read) = self.stage else {
             let bits = self.board.word(self.set, self.word);
             self.has_seen_own = bits != 0;
-            let bits = bits & !self.seat.mask();
-            (self.near, self.rest) = (bits & self.seat.cache, bits & !self.seat.cache);
+            let bits = bits & !self.position.mask();
+            (self.near, self.rest) = (bits & self.position.cache, bits & !self.position.cache);
             self.stage = Stage::Summaries(0);
             return Some(());
         };
@@ -217,14 +217,14 @@ impl<'a, B: Board> Nearest<'a, B> {
     fn read(&self, word: usize) -> u64 {
         match self.board.word(self.set, word) {
             0 => self.board.retire(self.set, word),
-            bits if word == self.seat.word => bits & !self.seat.mask(),
+            bits if word == self.position.word => bits & !self.position.mask(),
             bits => bits,
         }
     }
 
     /// The summary that is read next after so many.
     fn summary_at(&self, nr_read: usize) -> usize {
-        (self.seat.word / BITS + nr_read) % self.board.layout().nr_summaries()
+        (self.position.word / BITS + nr_read) % self.board.layout().nr_summaries()
     }
 
     fn read_summary(&mut self, nr_read: usize) -> Option<()> {
@@ -235,9 +235,9 @@ impl<'a, B: Board> Nearest<'a, B> {
         let at = self.summary_at(nr_read);
         let mut words = self.board.summary(self.set, at);
         if nr_read == 0 && self.has_seen_own {
-            words &= !(1 << (self.seat.word % BITS));
+            words &= !(1 << (self.position.word % BITS));
         }
-        let node = layout.node(self.seat.word, at);
+        let node = layout.node(self.position.word, at);
         (self.node, self.far) = (words & node, words & !node);
         self.stage = Stage::Summaries(nr_read + 1);
         Some(())
@@ -252,7 +252,7 @@ impl<B: Board> Iterator for Nearest<'_, B> {
             self.advance()?;
         }
         let bits = if self.near != 0 { &mut self.near } else { &mut self.rest };
-        let bit = behind(*bits, self.seat.bit);
+        let bit = behind(*bits, self.position.bit);
         *bits &= !(1 << bit);
         Some(self.board.layout().pod(self.word, bit))
     }

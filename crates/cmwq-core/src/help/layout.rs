@@ -25,7 +25,7 @@ pub struct Whereabouts {
 
 /// Where a pod's bit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct Position {
     /// In which word.
     pub word: usize,
     /// Which bit.
@@ -34,7 +34,7 @@ pub struct Seat {
     pub(super) cache: u64,
 }
 
-impl Seat {
+impl Position {
     /// Its bit, in its word.
     #[inline]
     #[must_use]
@@ -47,7 +47,7 @@ impl Seat {
 #[derive(Debug)]
 pub struct Layout {
     /// By pod.
-    seats: Box<[Seat]>,
+    positions: Box<[Position]>,
     /// The pods in the order of their bits.
     order: Box<[u32]>,
     words: Box<[Word]>,
@@ -83,12 +83,12 @@ impl Layout {
                 }
             }
         }
-        let seats = seats(&words, &order, at);
-        Self::with_nodes(seats, order, words, |n| pods[n as usize].node)
+        let positions = positions(&words, &order, at);
+        Self::with_nodes(positions, order, words, |n| pods[n as usize].node)
     }
 
     fn with_nodes(
-        seats: Vec<Seat>,
+        positions: Vec<Position>,
         order: Vec<u32>,
         mut words: Vec<Word>,
         node: impl Fn(u32) -> u32,
@@ -98,13 +98,13 @@ impl Layout {
             let first = nodes.partition_point(|node| node < mine);
             word.node = first..nodes.partition_point(|node| node <= mine);
         }
-        Self { seats: seats.into(), order: order.into(), words: words.into() }
+        Self { positions: positions.into(), order: order.into(), words: words.into() }
     }
 
     /// How many pods there are.
     #[must_use]
     pub fn nr_pods(&self) -> usize {
-        self.seats.len()
+        self.positions.len()
     }
 
     /// How many words a set of them takes.
@@ -124,8 +124,8 @@ impl Layout {
     /// Where a pod's bit is.
     #[inline]
     #[must_use]
-    pub fn seat(&self, pod: usize) -> Seat {
-        self.seats[pod]
+    pub fn position(&self, pod: usize) -> Position {
+        self.positions[pod]
     }
 
     /// The pod with this bit, which must be some pod's.
@@ -155,15 +155,15 @@ fn fits(
     at(word.pods.start).node == at(cache.start).node && cache.end - word.pods.start <= full
 }
 
-fn seats(words: &[Word], order: &[u32], at: impl Fn(usize) -> Whereabouts) -> Vec<Seat> {
-    let mut seats = alloc::vec![Seat { word: 0, bit: 0, cache: 0 }; order.len()];
+fn positions(words: &[Word], order: &[u32], at: impl Fn(usize) -> Whereabouts) -> Vec<Position> {
+    let mut positions = alloc::vec![Position { word: 0, bit: 0, cache: 0 }; order.len()];
     for (number, word) in words.iter().enumerate() {
         for n in word.pods.clone() {
             let shares = word.pods.clone().filter(|&other| at(other) == at(n));
             let cache = shares.fold(0, |bits, other| bits | 1_u64 << (other - word.pods.start));
             let bit = (n - word.pods.start) as u32;
-            seats[order[n] as usize] = Seat { word: number, bit, cache };
+            positions[order[n] as usize] = Position { word: number, bit, cache };
         }
     }
-    seats
+    positions
 }

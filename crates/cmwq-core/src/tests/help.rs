@@ -4,4 +4,4 @@ mod boards;
 mod choose;
 mod habit;
 mod layout;
-mod pace;
+mod short_items;

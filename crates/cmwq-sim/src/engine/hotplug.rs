@@ -119,7 +119,7 @@ impl Engine<'_> {
     fn cpus_of_pool_changed(&mut self, pool: PoolNo, silently: bool) {
         let kind = self.pools.list[pool].kind;
         let concurrency = kind.concurrency(&self.machine);
-        self.pools.set_away(pool, kind.nr_online(&self.machine) == 0);
+        self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
         let expected = kind.expected(&self.machine);
         if self.gauges[pool].concurrency == expected {
             return;

@@ -111,8 +111,8 @@ impl Engine<'_> {
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         // Of a pod that is taken, its CPU's sentinel calls it.
-        let Pool { is_taken, is_away, .. } = self.pools.list[home];
-        if !self.lends(home) || is_taken || is_away {
+        let Pool { is_taken, is_disassociated, .. } = self.pools.list[home];
+        if !self.lends(home) || is_taken || is_disassociated {
             return None;
         }
         let host = self.who_wants_help(home)?;

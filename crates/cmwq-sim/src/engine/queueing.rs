@@ -142,7 +142,7 @@ impl Engine<'_> {
         let pool = self.pools.make(kind, is_high, concurrency, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
-        self.pools.set_away(pool, kind.nr_online(&self.machine) == 0);
+        self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
         self.watchers.touch(pool);
         pool
     }

@@ -6,12 +6,12 @@
 //! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
 //! may be wrong), and never spins.
 
-use crate::os::crew::Crew;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
 use crate::os::published::Lasting;
 use crate::os::sense;
 use crate::os::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::CpuSet;
 
 /// What a sentinel sends its alarm to. All of it is lock-free.
@@ -123,7 +123,7 @@ impl<P: Guarded> Sentinels<P> {
     pub(crate) fn cover(
         &'static self,
         pool: &'static P,
-        crew: &'static Crew,
+        threads: &'static ThreadGroup,
         cpus: impl FnOnce() -> Option<CpuSet>,
     ) {
         let _setup = lock(&self.setup);
@@ -136,7 +136,7 @@ impl<P: Guarded> Sentinels<P> {
             sentinel.add(pool);
             // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
             if sentinel.state.load(Ordering::Relaxed) == OFF {
-                sentinel.start(cpu, crew, &self.is_one_astray);
+                sentinel.start(cpu, threads, &self.is_one_astray);
             }
         }
     }
@@ -157,11 +157,11 @@ impl<P: Guarded> Sentinel<P> {
         self.pools.set(Box::leak(Box::new(pools)));
     }
 
-    fn start(&'static self, cpu: u32, crew: &'static Crew, astray: &'static AtomicBool) {
+    fn start(&'static self, cpu: u32, threads: &'static ThreadGroup, astray: &'static AtomicBool) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
-        let started =
-            crew.spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, astray));
+        let started = threads
+            .spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, astray));
         if let Err(error) = started {
             self.refused(cpu, &error);
         }

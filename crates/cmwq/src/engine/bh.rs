@@ -54,7 +54,7 @@ struct BhContext {
 
 /// What a context's thread has for itself.
 #[derive(Debug)]
-struct Seat {
+struct BhThread {
     meter: Meter,
     mirror: WorkerMirror,
 }
@@ -130,8 +130,8 @@ impl BhContexts {
         }
         let name = thread_name(cpu);
         let mirror = runtime.inspect.worker(Role::Bh(cpu), &name);
-        let seat = Seat { meter: Meter::new(mirror.record()), mirror };
-        runtime.crew.spawn(&name, runtime.params.stack_size, move || self.main(cpu, &seat))
+        let thread = BhThread { meter: Meter::new(mirror.record()), mirror };
+        runtime.threads.spawn(&name, runtime.params.stack_size, move || self.main(cpu, &thread))
     }
 
     /// A pool of this CPU has work. KERNEL: `kick_bh_pool` — same: raising twice is raising once.
@@ -160,16 +160,16 @@ impl BhContexts {
         }
     }
 
-    fn main(&self, cpu: u32, seat: &Seat) {
+    fn main(&self, cpu: u32, thread: &BhThread) {
         prepare(cpu);
         invoke::watch_thread();
         let _hooks = thread_hooks::begin(|| thread_name(cpu));
-        seat.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let context = &self.cpus[cpu as usize];
-        seat.meter.begin();
+        thread.meter.begin();
         loop {
             context.parker.park(None);
-            if context.serve(seat) {
+            if context.serve(thread) {
                 context.parker.unpark(park::WAKE);
             // ORDERING: no pairing of its own: see `stop`.
             } else if self.is_leaving.load(Ordering::Relaxed) {
@@ -216,10 +216,10 @@ impl BhContext {
     }
 
     /// One round over the pools. `true`: work is left, because a visit's limits were reached.
-    fn serve(&self, seat: &Seat) -> bool {
+    fn serve(&self, thread: &BhThread) -> bool {
         let mut is_left = false;
         for pool in self.pools.iter().filter_map(Published::get) {
-            is_left |= visit(pool, self, seat);
+            is_left |= visit(pool, self, thread);
         }
         is_left
     }
@@ -229,7 +229,7 @@ impl BhContext {
 /// left, and nobody else has been told.
 ///
 /// KERNEL: `bh_worker` — same.
-fn visit(pool: &'static Pool, context: &BhContext, Seat { meter, mirror }: &Seat) -> bool {
+fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &BhThread) -> bool {
     let mut guard = pool.lock();
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();

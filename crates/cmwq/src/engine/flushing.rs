@@ -71,11 +71,11 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
 
-/// Calls `hurry` and waits, until nobody is on his way to the item's queue.
-fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut hurry: impl FnMut()) -> bool {
+/// Calls `wake_now` and waits, until nobody is on his way to the item's queue.
+fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     let mut rest = Rest::new();
     loop {
-        hurry();
+        wake_now();
         match wait_for(runtime, item, Flusher::Flusher) {
             Found::InTransit => rest.rest(),
             found => return found == Found::Done,

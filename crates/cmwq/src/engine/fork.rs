@@ -46,10 +46,10 @@ pub(crate) fn take_over(runtime: &Runtime, item: &WorkItem) -> bool {
 /// Everything that is locked during a fork.
 struct Held {
     _making: PlainGuard<'static, ()>,
-    _heirs: PlainGuard<'static, ()>,
+    _successors: PlainGuard<'static, ()>,
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
-    _berths: thread::BerthsGuard,
+    _parkers: thread::ParkersGuard,
     observers: Box<dyn observers::Held>,
     flusher: record::trace::FlusherGuard,
     rings: record::trace::RingsGuard,
@@ -74,10 +74,10 @@ pub(crate) fn watch() {
 extern "C" fn prepare() {
     let held = Held {
         _making: runtime::lock_making(),
-        _heirs: wq::lock_heirs(),
+        _successors: wq::lock_successors(),
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
-        _berths: thread::lock_berths(),
+        _parkers: thread::lock_parkers(),
         observers: crate::OBSERVERS.hold(),
         flusher: record::trace::lock_flusher(),
         rings: record::trace::lock_rings(),

@@ -72,11 +72,11 @@ impl Pool {
             guard.mirror.culled();
             guard.settle_mirror();
         }
-        let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+        let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
         drop(guard);
-        if let Some(berth) = berth {
-            berth.parker.unpark(park::WAKE);
+        if let Some(parker) = parker {
+            parker.unpark(park::WAKE);
         }
-        berth.is_some()
+        parker.is_some()
     }
 }

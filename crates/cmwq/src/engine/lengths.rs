@@ -3,11 +3,11 @@
 //!
 //! A worker looks at one item after every eighth of its sleeps, by its own CPU time: an item that
 //! sleeps needs no CPU. What it finds it tells the item's queue. Who uses it: see
-//! [`away`](crate::engine::away).
+//! [`caller_computes`](crate::engine::caller_computes).
 
 use std::cell::Cell;
 
-use cmwq_core::help::pace;
+use cmwq_core::help::short_items;
 use cmwq_core::{Nanos, WqKey};
 
 use crate::engine::runtime::Runtime;
@@ -46,7 +46,7 @@ impl Lengths {
     pub(crate) fn end(&self, begin: Nanos, wq: WqKey, runtime: &Runtime) {
         self.is_due.set(false);
         let took = sense::current_cpu_time().saturating_sub(begin);
-        let Some(is_long) = pace::is_worth_moving(took) else { return };
+        let Some(is_long) = short_items::is_worth_moving(took) else { return };
         if let Some(wq) = runtime.wq(wq) {
             wq.note_lengths(is_long);
         }

@@ -89,9 +89,9 @@ impl Pods {
 
     #[inline]
     pub(crate) fn has(&self, set: Set, pod: usize) -> bool {
-        let seat = self.layout.seat(pod);
+        let position = self.layout.position(pod);
         // ORDERING: no pairing: a hint.
-        self.words[seat.word].0[set as usize].load(Ordering::Relaxed) & seat.mask() != 0
+        self.words[position.word].0[set as usize].load(Ordering::Relaxed) & position.mask() != 0
     }
 
     /// What a pod says of itself has changed.
@@ -101,15 +101,15 @@ impl Pods {
 
     /// Puts a pod into a set that it is not in, or takes it out.
     pub(crate) fn put(&self, set: Set, pod: usize, is_in: bool) {
-        let seat = self.layout.seat(pod);
-        let word = &self.words[seat.word].0[set as usize];
+        let position = self.layout.position(pod);
+        let word = &self.words[position.word].0[set as usize];
         if !is_in {
-            word.fetch_and(!seat.mask(), in_order());
+            word.fetch_and(!position.mask(), in_order());
             return;
         }
         // ORDERING: see the module header, here and below.
-        word.fetch_or(seat.mask(), in_order());
-        let Some((summary, bit)) = self.above(set, seat.word) else { return };
+        word.fetch_or(position.mask(), in_order());
+        let Some((summary, bit)) = self.above(set, position.word) else { return };
         if summary.load(fenced_load("board_put")) & bit == 0 {
             summary.fetch_or(bit, in_order());
         }

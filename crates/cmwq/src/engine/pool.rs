@@ -14,7 +14,7 @@ use std::mem;
 use std::ptr;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
-use cmwq_core::help::Mark;
+use cmwq_core::help::Progress;
 use cmwq_core::help::board::Entry;
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
@@ -28,10 +28,10 @@ use crate::engine::attrs::Priority;
 use crate::engine::pods::Pods;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
-use crate::engine::thread::{Berth, Thread};
+use crate::engine::thread::Thread;
 use crate::engine::worker;
 use crate::os::clock;
-use crate::os::park;
+use crate::os::park::{self, Parker};
 use crate::os::sense;
 use crate::os::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
@@ -90,7 +90,7 @@ pub(crate) struct PoolSpec {
     pub(crate) node: Option<u32>,
     pub(crate) concurrency: u32,
     /// It is made while its CPU is not there.
-    pub(crate) is_away: bool,
+    pub(crate) is_disassociated: bool,
     /// It is made for a CPU that the administrator keeps free of others' work.
     pub(crate) is_apart: bool,
 }
@@ -111,9 +111,9 @@ pub(crate) struct Locked {
     /// A worker was called to be lent and has not come yet.
     is_called: bool,
     /// How far it had come by when, while its items are taken to be short.
-    mark: Mark,
+    measured: Progress,
     /// Its CPU has gone.
-    is_away: bool,
+    is_disassociated: bool,
     /// The administrator keeps its CPU free: it serves who asks for it, and helps nobody.
     is_apart: bool,
     /// For names.
@@ -139,16 +139,16 @@ pub(crate) struct Pool {
     /// Copy of `Locked::watched` for detectors. A hint.
     watched: AtomicBool,
     /// The worker to send a [`park::CHECK`], or null. Read by the sentinel, which takes no lock.
-    standby: AtomicPtr<Berth>,
+    standby: AtomicPtr<Parker>,
     /// False alarms come in quick succession: the sentinels wait for the tick.
-    pub(crate) is_calm: AtomicBool,
+    pub(crate) is_suppressed: AtomicBool,
     last_false_alarm: AtomicU64,
     /// On the service's list of ticking pools.
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
     /// Its items are so short that helping is not worth it, see
-    /// [`help::pace`](cmwq_core::help::pace). Written under the lock.
+    /// [`help::short_items`](cmwq_core::help::short_items). Written under the lock.
     has_short_items: AtomicBool,
     attachment: Attachment,
     /// Workers may leave the pod. Written while there are none.
@@ -175,7 +175,7 @@ pub(crate) enum Creator {
 #[derive(Debug)]
 pub(crate) enum Todo {
     Nothing,
-    Wake(&'static Berth),
+    Wake(&'static Parker),
     /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
     /// only a lent worker is watched.
     Watch {
@@ -200,7 +200,7 @@ impl Pool {
         config.bh = matches!(spec.kind, PoolKind::Bh(_));
         config.unbinds = pods.is_some();
         config.batches = (spec.concurrency == 1 && !config.bh).then_some(consts::CALM_CLAIMS);
-        let (is_away, is_apart) = (spec.is_away, spec.is_apart);
+        let (is_disassociated, is_apart) = (spec.is_disassociated, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
         let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
@@ -219,10 +219,10 @@ impl Pool {
                 watched: false,
                 saturated: false,
                 pending_kick: Kick::None,
-                entry: if is_away || is_apart { Entry::default() } else { Entry::UNMADE },
+                entry: if is_disassociated || is_apart { Entry::default() } else { Entry::UNMADE },
                 is_called: false,
-                mark: Mark { at: 0, progress: 0 },
-                is_away,
+                measured: Progress { at: 0, started: 0 },
+                is_disassociated,
                 is_apart,
                 next_worker_number: 0,
                 mayday: MaydayTimer::default(),
@@ -231,7 +231,7 @@ impl Pool {
             }),
             watched: AtomicBool::new(false),
             standby: AtomicPtr::new(ptr::null_mut()),
-            is_calm: AtomicBool::new(false),
+            is_suppressed: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
             is_ticking: AtomicBool::new(false),
             pods,
@@ -326,11 +326,11 @@ impl Pool {
 
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
     pub(crate) fn alarm(&self) {
-        // ORDERING: Acquire pairs with the Release in `set_standby`; berths are never freed.
+        // ORDERING: Acquire pairs with the Release in `set_standby`; parkers are never freed.
         let standby = self.standby.load(acquire("alarm"));
-        // SAFETY: null or a berth, and berths live for ever.
+        // SAFETY: null or a parker, and parkers live for ever.
         if let Some(standby) = unsafe { standby.as_ref() } {
-            standby.parker.unpark(park::CHECK);
+            standby.unpark(park::CHECK);
         }
     }
 
@@ -352,7 +352,7 @@ impl Pool {
     pub(crate) fn act(&'static self, todo: Todo) {
         match todo {
             Todo::Nothing => {}
-            Todo::Wake(berth) => berth.parker.unpark(park::WAKE),
+            Todo::Wake(parker) => parker.unpark(park::WAKE),
             Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
@@ -412,7 +412,7 @@ impl Pool {
     /// Arms the sentinel of the CPU this worker runs on, or those of all running workers' CPUs.
     fn arm_sentinel(&'static self, begin: bool) {
         // ORDERING: no pairing: a hint.
-        if self.is_calm.load(Ordering::Relaxed) {
+        if self.is_suppressed.load(Ordering::Relaxed) {
             return;
         }
         if self.lone_cpu.is_none() && !begin {
@@ -453,8 +453,8 @@ impl Pool {
         match alarms::after_false(last, now) {
             AfterFalse::Arm => self.arm_all_sentinels(),
             AfterFalse::WaitForTick => {
-                self.is_calm.store(true, Ordering::Relaxed);
-                self.runtime.service.hurry();
+                self.is_suppressed.store(true, Ordering::Relaxed);
+                self.runtime.service.wake_now();
             }
         }
     }
@@ -554,10 +554,10 @@ impl Pool {
         loop {
             let mut guard = self.lock_only();
             let leaving = guard.core.dismiss_one();
-            let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+            let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
             drop(guard);
-            let Some(berth) = berth else { return };
-            berth.parker.unpark(park::WAKE);
+            let Some(parker) = parker else { return };
+            parker.unpark(park::WAKE);
         }
     }
 
@@ -691,7 +691,7 @@ impl Locked {
             }
             Kick::Wake(id) => {
                 self.mirror.decided(Reason::WokeIdle);
-                self.thread(id).map_or(Todo::Nothing, |thread| Todo::Wake(thread.berth))
+                self.thread(id).map_or(Todo::Nothing, |thread| Todo::Wake(thread.parker))
             }
             Kick::Watch => {
                 self.mirror.decided(Reason::AtCapacity);
@@ -727,8 +727,8 @@ impl Locked {
         if begin {
             clock::look();
             if pool.has_short_items() {
-                let now = self.mark_now();
-                self.set_short(pool, !self.mark.is_old(now), now);
+                let now = self.progress_now();
+                self.set_short(pool, !self.measured.is_old(now), now);
             }
         }
         self.watched = true;
@@ -741,7 +741,7 @@ impl Locked {
     /// The idle workers changed while somebody watches.
     pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
         if self.watched {
-            let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.berth);
+            let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.parker);
             pool.set_standby(standby);
         }
     }
@@ -820,8 +820,8 @@ impl Locked {
 
 impl Pool {
     /// Caller holds the pool's lock.
-    fn set_standby(&self, standby: Option<&'static Berth>) {
-        let new = standby.map_or(ptr::null_mut(), |berth| ptr::from_ref(berth).cast_mut());
+    fn set_standby(&self, standby: Option<&'static Parker>) {
+        let new = standby.map_or(ptr::null_mut(), |parker| ptr::from_ref(parker).cast_mut());
         // ORDERING: no pairing for the load: written under the pool's lock only.
         if self.standby.load(Ordering::Relaxed) == new {
             return;

@@ -84,7 +84,7 @@ impl Rescuer {
             gone: Event::new(),
         });
         let main = Arc::clone(&rescuer);
-        wq.runtime.crew.spawn(name, wq.runtime.params.stack_size, move || main.main())?;
+        wq.runtime.threads.spawn(name, wq.runtime.params.stack_size, move || main.main())?;
         let is_first = wq.rescuer.set(rescuer).is_ok();
         debug_assert!(is_first, "a queue has one rescuer");
         Ok(())
@@ -99,7 +99,7 @@ impl Rescuer {
         }
         maydays.called.push_back(at);
         drop(maydays);
-        self.thread.berth.parker.unpark(park::WAKE);
+        self.thread.parker.unpark(park::WAKE);
     }
 
     /// Lets it go, and waits until it has. The queue must have nothing in flight.
@@ -108,7 +108,7 @@ impl Rescuer {
         maydays.is_stopping = true;
         maydays.called.clear();
         drop(maydays);
-        self.thread.berth.parker.unpark(park::WAKE);
+        self.thread.parker.unpark(park::WAKE);
         current::blocking(|| self.gone.wait(None));
     }
 
@@ -121,11 +121,11 @@ impl Rescuer {
     fn main(&self) {
         self.prepare();
         invoke::watch_thread();
-        let hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
+        let hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
-                Next::Sleep => drop(self.thread.berth.parker.park(None)),
+                Next::Sleep => drop(self.thread.parker.park(None)),
                 Next::Leave => break,
             }
         }
@@ -135,7 +135,7 @@ impl Rescuer {
 
     fn prepare(&self) {
         reclaim::enter_rescuer(self.wq);
-        self.thread.title.set_tid();
+        self.thread.comm.set_tid();
         self.thread.note_stack();
         self.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
@@ -292,7 +292,7 @@ impl fmt::Debug for Rescuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rescuer")
             .field("wq", &self.wq)
-            .field("thread", &self.thread.title.base())
+            .field("thread", &self.thread.comm.base())
             .finish_non_exhaustive()
     }
 }

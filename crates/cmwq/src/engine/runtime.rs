@@ -27,12 +27,12 @@ use crate::engine::table::PoolTable;
 use crate::engine::watchdog::Watchdog;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::clock;
-use crate::os::crew::Crew;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sense::{self, policy::Policy};
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::{self, CpuSet, Pod};
 use crate::record::Inspect;
 
@@ -97,7 +97,7 @@ pub(crate) struct Runtime {
     pub(crate) watchdog: Watchdog,
     /// What other processes may see.
     pub(crate) inspect: Inspect,
-    pub(crate) crew: Crew,
+    pub(crate) threads: ThreadGroup,
     pub(crate) placement: Placement,
     /// How the process's threads are scheduled if nothing else is asked for.
     pub(crate) base_policy: Policy,
@@ -352,7 +352,7 @@ impl Runtime {
             headcount,
             watchdog,
             inspect,
-            crew: Crew::new(),
+            threads: ThreadGroup::new(),
             pools: PoolTable::new(first_pool),
             managed,
             placement,
@@ -482,7 +482,7 @@ impl Runtime {
             }
             _ => None,
         };
-        let is_to_spare = !spec.is_away && !spec.is_apart;
+        let is_to_spare = !spec.is_disassociated && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
         if let Some((pods, place)) = pods {
             debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
@@ -529,7 +529,7 @@ impl Runtime {
             is_strict: false,
             cpus,
             concurrency: place::concurrency(place::PoolKind::Unbound, 1, u32::MAX),
-            is_away: false,
+            is_disassociated: false,
             is_apart: false,
         };
         match &key.place {
@@ -546,14 +546,20 @@ impl Runtime {
                 let (pod, is_only) =
                     (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
                 let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
-                let is_away = cpus.is_empty();
+                let is_disassociated = cpus.is_empty();
                 let granted = machine.granted_of(&now.allowed);
                 let concurrency =
                     place::concurrency(place::PoolKind::Managed, cpus.count() as u32, granted);
-                let cpus = if is_away { pod.cpus.clone() } else { cpus };
+                let cpus = if is_disassociated { pod.cpus.clone() } else { cpus };
                 let is_apart = !cpus.intersects(&now.managed);
                 let node = now.node_of(&pod.cpus);
-                PoolSpec { concurrency, is_away, is_apart, node, ..at(PoolKind::Managed, cpus) }
+                PoolSpec {
+                    concurrency,
+                    is_disassociated,
+                    is_apart,
+                    node,
+                    ..at(PoolKind::Managed, cpus)
+                }
             }
             PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
                 let cpu = machine.cpus[*slot];
@@ -562,10 +568,17 @@ impl Runtime {
             }
             PoolPlace::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
-                let is_away = !now.allowed.contains(cpu);
-                let concurrency =
-                    place::concurrency(place::PoolKind::Percpu, u32::from(!is_away), u32::MAX);
-                PoolSpec { concurrency, is_away, ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu)) }
+                let is_disassociated = !now.allowed.contains(cpu);
+                let concurrency = place::concurrency(
+                    place::PoolKind::Percpu,
+                    u32::from(!is_disassociated),
+                    u32::MAX,
+                );
+                PoolSpec {
+                    concurrency,
+                    is_disassociated,
+                    ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu))
+                }
             }
         }
     }

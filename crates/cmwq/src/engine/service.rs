@@ -1,7 +1,7 @@
 //! The service thread: whatever must happen at a time rather than on an event.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, calls for rescuers, titles of idle workers. It sleeps without a deadline when
+//! failed creation, calls for rescuers, names of idle workers. It sleeps without a deadline when
 //! there is none of these: a process whose queues are idle wakes nobody.
 
 use std::ptr::NonNull;
@@ -39,7 +39,7 @@ const RESCAN_EVERY: Nanos = 1_000_000_000;
 /// No timer is due later.
 const LATEST: Nanos = 1 << 62;
 /// How long after a worker turned to something else its name says so.
-const SETTLE_AFTER: Nanos = 25_000_000;
+const WRITE_COMMS_AFTER: Nanos = 25_000_000;
 
 /// What the service thread shares with everybody else.
 #[derive(Debug)]
@@ -55,13 +55,13 @@ pub(crate) struct Service {
     cull_at: AtomicU64,
     retry_at: AtomicU64,
     mayday_at: AtomicU64,
-    settle_at: AtomicU64,
+    comms_at: AtomicU64,
     /// A worker was found on a CPU that is not its own.
     rescan_at: AtomicU64,
     /// Pools whose next worker no other thread is fit to create.
-    orphans: Mutex<Vec<&'static Pool>>,
+    to_create_for: Mutex<Vec<&'static Pool>>,
     /// The tick is to come soon again.
-    is_hurried: AtomicBool,
+    is_wanted_now: AtomicBool,
     has_to_start_watchdog: AtomicBool,
     is_stopping: AtomicBool,
 }
@@ -76,10 +76,10 @@ impl Service {
             cull_at: AtomicU64::new(NEVER),
             retry_at: AtomicU64::new(NEVER),
             mayday_at: AtomicU64::new(NEVER),
-            settle_at: AtomicU64::new(NEVER),
+            comms_at: AtomicU64::new(NEVER),
             rescan_at: AtomicU64::new(NEVER),
-            orphans: Mutex::new(Vec::new()),
-            is_hurried: AtomicBool::new(false),
+            to_create_for: Mutex::new(Vec::new()),
+            is_wanted_now: AtomicBool::new(false),
             has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
@@ -87,7 +87,7 @@ impl Service {
 
     /// Starts the thread.
     pub(crate) fn start(runtime: &'static Runtime) -> std::io::Result<()> {
-        runtime.crew.spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
+        runtime.threads.spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
     }
 
     /// The watchdog is needed, and has no thread.
@@ -128,21 +128,21 @@ impl Service {
 
     /// A worker's name is wrong.
     #[inline]
-    pub(crate) fn settle_titles_soon(&self) {
+    pub(crate) fn write_comms_soon(&self) {
         // ORDERING: no pairing: only a short cut.
-        if self.settle_at.load(Ordering::Relaxed) == NEVER {
-            self.plan.lower(&self.settle_at, clock::now() + SETTLE_AFTER);
+        if self.comms_at.load(Ordering::Relaxed) == NEVER {
+            self.plan.lower(&self.comms_at, clock::now() + WRITE_COMMS_AFTER);
         }
     }
 
     /// The pool wants a worker, and the caller's scheduling policy is one that it must not inherit.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool) {
-        let mut orphans = lock(&self.orphans);
-        if !orphans.iter().any(|known| std::ptr::eq(*known, pool)) {
-            orphans.push(pool);
+        let mut to_create_for = lock(&self.to_create_for);
+        if !to_create_for.iter().any(|known| std::ptr::eq(*known, pool)) {
+            to_create_for.push(pool);
         }
-        drop(orphans);
+        drop(to_create_for);
         self.plan.wake();
     }
 
@@ -168,9 +168,9 @@ impl Service {
     }
 
     /// Something relies on the tick: let it come at its shortest interval.
-    pub(crate) fn hurry(&self) {
+    pub(crate) fn wake_now(&self) {
         // ORDERING: no pairing of its own: see `Plan`.
-        if !self.is_hurried.swap(true, Ordering::Relaxed) {
+        if !self.is_wanted_now.swap(true, Ordering::Relaxed) {
             self.plan.need_by_unlocked(clock::now() + TICK_FIRST_NS);
         }
     }
@@ -331,7 +331,7 @@ impl Loop {
             // Better now than when workers wait for it.
             sense::reserve();
         }
-        self.runtime.placement.bear_witness(&self.runtime.machine);
+        self.runtime.placement.set_widest_mask(&self.runtime.machine);
         // ORDERING: no pairing of its own: see `stop`.
         while !self.service.is_stopping.load(Ordering::Relaxed) {
             let now = clock::now();
@@ -342,7 +342,7 @@ impl Loop {
             self.mayday(now);
             self.create();
             self.start_watchdog(now);
-            self.settle(now);
+            self.write_comms(now);
             self.rescan(now);
             self.service.plan.sleep(|| self.deadline());
         }
@@ -354,7 +354,7 @@ impl Loop {
             self.tick_at = clock::now() + self.tick.begin();
         }
         // ORDERING (here and below): no pairing of their own: see `Plan`.
-        if service.is_hurried.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
+        if service.is_wanted_now.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
             self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
         }
         if self.is_behind {
@@ -366,7 +366,7 @@ impl Loop {
         let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
         let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
         let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
-        [&service.cull_at, &service.retry_at, &service.mayday_at, &service.settle_at]
+        [&service.cull_at, &service.retry_at, &service.mayday_at, &service.comms_at]
             .map(|at| at.load(Ordering::Relaxed))
             .into_iter()
             .chain([self.tick_at, timer, rescan, watchdog])
@@ -405,7 +405,7 @@ impl Loop {
         let mut has_woken = false;
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
-                self.runtime.sentinels.cover(pool, &self.runtime.crew, || pool.guarded_cpus());
+                self.runtime.sentinels.cover(pool, &self.runtime.threads, || pool.guarded_cpus());
             }
             has_woken |= self.tick_pool(pool);
         }
@@ -423,11 +423,11 @@ impl Loop {
         if !pool.is_watched() {
             return false;
         }
-        pool.look_at_pace();
+        pool.detect_short_items();
         let found = detection::look(pool, None, true);
         if found.has_to_watch && self.runtime.detect.has_sentinel() {
             // ORDERING: no pairing: a hint.
-            pool.is_calm.store(false, Ordering::Relaxed);
+            pool.is_suppressed.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
         if found.has_backlog && !pool.has_short_items() {
@@ -451,14 +451,14 @@ impl Loop {
                     guard.mirror.culled();
                     guard.settle_mirror();
                 }
-                let berth = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.berth);
+                let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
                 let next = guard.core.cull_at();
                 drop(guard);
-                let Some(berth) = berth else {
+                let Some(parker) = parker else {
                     self.service.cull_at(next);
                     break;
                 };
-                berth.parker.unpark(park::WAKE);
+                parker.unpark(park::WAKE);
             }
         }
     }
@@ -495,8 +495,8 @@ impl Loop {
 
     /// Creates workers for others; this thread has the process's own policy.
     fn create(&self) {
-        let orphans = std::mem::take(&mut *lock(&self.service.orphans));
-        for pool in orphans {
+        let to_create_for = std::mem::take(&mut *lock(&self.service.to_create_for));
+        for pool in to_create_for {
             pool.create_worker(Creator::Spare);
         }
     }
@@ -529,14 +529,14 @@ impl Loop {
         self.runtime.rescan(displaced != NEVER);
     }
 
-    fn settle(&mut self, now: Nanos) {
-        if now < self.service.settle_at.load(Ordering::Relaxed) {
+    fn write_comms(&mut self, now: Nanos) {
+        if now < self.service.comms_at.load(Ordering::Relaxed) {
             return;
         }
-        self.service.settle_at.store(NEVER, Ordering::Relaxed);
+        self.service.comms_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             for thread in pool.threads() {
-                thread.title.settle(self.runtime);
+                thread.comm.write(self.runtime);
             }
         }
     }

@@ -9,37 +9,32 @@ use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
 use crate::detect::watches::Watches;
+use crate::engine::comm::Comm;
 use crate::engine::meter::Meter;
-use crate::engine::title::Title;
 use crate::os::clock;
 use crate::os::park::Parker;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
 use crate::record::WorkerMirror;
 
-/// How a worker sleeps. Berths are recycled and never freed, so that a lock-free waker (the
-/// sentinel) may hold one longer than its owner lives: at worst the next owner wakes for nothing.
-#[derive(Debug)]
-pub(crate) struct Berth {
-    pub(crate) parker: Parker,
-}
-
-static FREE_BERTHS: PlainMutex<Vec<&'static Berth>> = PlainMutex::new(Vec::new());
+/// The parkers of threads that are gone. They are recycled and never freed, so that a lock-free
+/// waker (the sentinel) may hold one longer than its owner lives: at worst the next owner wakes for
+/// nothing.
+static FREE_PARKERS: PlainMutex<Vec<&'static Parker>> = PlainMutex::new(Vec::new());
 
 /// See `fork`.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) type BerthsGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Berth>>;
+pub(crate) type ParkersGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Parker>>;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) fn lock_berths() -> BerthsGuard {
-    crate::os::sync::lock_plain(&FREE_BERTHS)
+pub(crate) fn lock_parkers() -> ParkersGuard {
+    crate::os::sync::lock_plain(&FREE_PARKERS)
 }
 
-impl Berth {
-    pub(crate) fn take() -> &'static Self {
-        let free = FREE_BERTHS.lock().ok().and_then(|mut free| free.pop());
-        free.unwrap_or_else(|| Box::leak(Box::new(Self { parker: Parker::new() })))
-    }
+/// A parker for a new thread.
+fn take_parker() -> &'static Parker {
+    let free = FREE_PARKERS.lock().ok().and_then(|mut free| free.pop());
+    free.unwrap_or_else(|| Box::leak(Box::new(Parker::new())))
 }
 
 /// The ways to look at a thread, opened by the thread itself when it starts.
@@ -53,8 +48,8 @@ pub(crate) struct Senses {
 
 /// See the module header.
 pub(crate) struct Thread {
-    pub(crate) berth: &'static Berth,
-    pub(crate) title: Title,
+    pub(crate) parker: &'static Parker,
+    pub(crate) comm: Comm,
     pub(crate) meter: Meter,
     pub(crate) mirror: WorkerMirror,
     senses: OnceLock<Senses>,
@@ -87,10 +82,10 @@ pub(crate) struct Thread {
 const AT_HOME: u64 = u64::MAX;
 
 impl Thread {
-    pub(crate) fn new(title: String, mirror: WorkerMirror) -> Self {
+    pub(crate) fn new(name: String, mirror: WorkerMirror) -> Self {
         Self {
-            berth: Berth::take(),
-            title: Title::new(title),
+            parker: take_parker(),
+            comm: Comm::new(name),
             meter: Meter::new(mirror.record()),
             mirror,
             senses: OnceLock::new(),
@@ -310,12 +305,12 @@ impl evidence::Senses for View<'_> {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        let _ = self.berth.parker.take();
+        let _ = self.parker.take();
         // A model checker's words must not outlive the execution they were made in.
         if cfg!(not(any(cmwq_loom, cmwq_shuttle)))
-            && let Ok(mut free) = FREE_BERTHS.lock()
+            && let Ok(mut free) = FREE_PARKERS.lock()
         {
-            free.push(self.berth);
+            free.push(self.parker);
         }
     }
 }

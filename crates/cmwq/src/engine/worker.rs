@@ -35,16 +35,16 @@ pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> i
     if pool.runtime.fault_no_threads() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let name = thread.title.base().to_owned();
+    let name = thread.comm.base().to_owned();
     let stack = pool.runtime.params.stack_size;
     #[cfg(cmwq_shuttle)]
-    let berth = thread.berth;
+    let parker = thread.parker;
     let spawned =
-        pool.runtime.crew.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
-    // Models have no berths that were another thread's before, so they always play what may happen
+        pool.runtime.threads.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
+    // Models have no parkers that were another thread's before, so they always play what may happen
     // with one: a wake-up that comes late, and to the wrong thread.
     #[cfg(cmwq_shuttle)]
-    berth.parker.unpark(park::WAKE);
+    parker.unpark(park::WAKE);
     spawned
 }
 
@@ -66,12 +66,12 @@ impl Worker {
     fn main(mut self) {
         self.prepare();
         invoke::watch_thread();
-        let _hooks = thread_hooks::begin(|| self.thread.title.base().to_owned());
+        let _hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
-        // A late wake-up for the thread that had this berth before is no reason to begin.
+        // A late wake-up for the thread that had this parker before is no reason to begin.
         loop {
-            self.thread.berth.parker.park(None);
+            self.thread.parker.park(None);
             if self.pool.lock_only().core.is_created(self.id) || without("worker.is_created") {
                 break;
             }
@@ -201,8 +201,8 @@ impl Worker {
     /// Calls the function. The item must not be touched afterwards.
     #[inline]
     pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
-        if self.thread.title.note(Some(claim.wq)) {
-            self.pool.runtime.service.settle_titles_soon();
+        if self.thread.comm.turn_to(Some(claim.wq)) {
+            self.pool.runtime.service.write_comms_soon();
         }
         let cpu = sense::sched::current_cpu().unwrap_or(0);
         if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
@@ -254,14 +254,14 @@ impl Worker {
         if !watch && self.pool.pods.is_some() && self.lend(context) {
             return;
         }
-        if self.thread.title.note(None) {
-            self.pool.runtime.service.settle_titles_soon();
+        if self.thread.comm.turn_to(None) {
+            self.pool.runtime.service.write_comms_soon();
         }
         self.pool.runtime.service.wake_for_deferred();
         if is_closed {
             self.pool.dismiss_idle();
         }
-        let tokens = self.thread.berth.parker.park(None);
+        let tokens = self.thread.parker.park(None);
         if tokens & park::CHECK != 0 {
             detection::on_alarm(self.pool, self.id);
         }
@@ -351,7 +351,7 @@ impl Worker {
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);
         if is_short {
-            busy.runtime.service.hurry();
+            busy.runtime.service.wake_now();
         }
     }
 }

@@ -15,7 +15,7 @@ use cmwq_core::{
 };
 
 use crate::engine::attrs::Priority;
-use crate::engine::away;
+use crate::engine::caller_computes;
 use crate::engine::fork;
 use crate::engine::grab::Rest;
 use crate::engine::limit::{self, NodeLimits};
@@ -37,7 +37,7 @@ mod timers;
 use flush::Flushes;
 pub(crate) use handle::Handle;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use handle::lock_heirs;
+pub(crate) use handle::lock_successors;
 use placing::{Placing, default_attrs};
 pub(crate) use timers::TimersHandle;
 
@@ -215,7 +215,7 @@ impl Wq {
     /// for each.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
-        if self.has_choice(cpu) { away::other_cpu(self.link(None).pool) } else { cpu }
+        if self.has_choice(cpu) { caller_computes::other_cpu(self.link(None).pool) } else { cpu }
     }
 
     /// Its items were found to be long, or short.
@@ -499,7 +499,7 @@ impl Wq {
         }
         // Another queue may get the key, whose name the threads that showed this one's must show.
         for thread in self.runtime.pools().flat_map(Pool::threads) {
-            thread.title.forget(self.key);
+            thread.comm.forget(self.key);
         }
     }
 }

@@ -128,7 +128,7 @@ fn worker_of(
 ) -> Option<(&'static Pool, WorkerId, Arc<Thread>)> {
     runtime.pools().find_map(|pool| {
         let guard = pool.lock_only();
-        let is_it = |thread: &&Arc<Thread>| thread.title.tid() == Some(tid);
+        let is_it = |thread: &&Arc<Thread>| thread.comm.tid() == Some(tid);
         let mut workers = (0..).map(WorkerId).zip(&guard.threads);
         let (id, thread) =
             workers.find_map(|(id, thread)| Some((id, thread.as_ref().filter(is_it)?)))?;
@@ -147,7 +147,7 @@ pub(crate) fn worker_info(tid: libc::pid_t) -> Option<WorkerInfo> {
     let running = pool.lock_only().core.running_of(id);
     let (wq, _, func) = running?;
     let wq = runtime.wq_name(wq)?;
-    Some(WorkerInfo { wq, func: func as *const () as usize, desc: thread.title.desc() })
+    Some(WorkerInfo { wq, func: func as *const () as usize, desc: thread.comm.desc() })
 }
 
 /// The function that the worker with the thread `tid` ran last. KERNEL:
@@ -163,8 +163,8 @@ pub(crate) fn worker_comm(tid: libc::pid_t) -> Option<String> {
     let runtime = Runtime::existing()?;
     let threads = runtime.pools().flat_map(Pool::threads);
     threads
-        .filter(|thread| thread.title.tid() == Some(tid))
-        .map(|thread| thread.title.comm(runtime))
+        .filter(|thread| thread.comm.tid() == Some(tid))
+        .map(|thread| thread.comm.in_full(runtime))
         .next()
 }
 
@@ -229,8 +229,8 @@ impl Place {
         let threads: Vec<_> = (0..).map(WorkerId).zip(guard.threads.iter().cloned()).collect();
         pool.unlock(guard, Kick::None);
         let threads = threads.into_iter().filter_map(|(id, thread)| {
-            let title = &thread?.title;
-            Some((id, Worker { tid: title.tid(), desc: title.desc() }))
+            let comm = &thread?.comm;
+            Some((id, Worker { tid: comm.tid(), desc: comm.desc() }))
         });
         let spec = &pool.spec();
         let mut described = format!("cpus={}", spec.cpus);

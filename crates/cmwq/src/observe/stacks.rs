@@ -54,7 +54,7 @@ impl Stacks {
 
     fn addresses(&mut self, thread: &Thread) -> Result<Vec<u64>, String> {
         let signal = self.signal.clone()?;
-        let tid = thread.title.tid().ok_or("the thread's number is not known")?;
+        let tid = thread.comm.tid().ok_or("the thread's number is not known")?;
         refusal(tid, signal).map_or(Ok(()), Err)?;
         let until = self.until.min(Instant::now() + PATIENCE);
         let modules = self.modules.get_or_insert_with(walk::Modules::loaded);

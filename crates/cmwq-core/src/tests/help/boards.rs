@@ -34,18 +34,18 @@ impl Plain {
     }
 
     pub(super) fn put(&mut self, set: Set, pod: usize, is_in: bool) {
-        let seat = self.layout.seat(pod);
-        let word = &mut self.words[seat.word][set as usize];
-        *word = if is_in { *word | seat.mask() } else { *word & !seat.mask() };
+        let position = self.layout.position(pod);
+        let word = &mut self.words[position.word][set as usize];
+        *word = if is_in { *word | position.mask() } else { *word & !position.mask() };
         if is_in && (set as usize) < Set::SUMMED.len() {
-            let summary = &mut self.summaries.get_mut()[seat.word / 64][set as usize];
-            *summary |= 1 << (seat.word % 64);
+            let summary = &mut self.summaries.get_mut()[position.word / 64][set as usize];
+            *summary |= 1 << (position.word % 64);
         }
     }
 
     pub(super) fn has(&self, set: Set, pod: usize) -> bool {
-        let seat = self.layout.seat(pod);
-        self.words[seat.word][set as usize] & seat.mask() != 0
+        let position = self.layout.position(pod);
+        self.words[position.word][set as usize] & position.mask() != 0
     }
 
     fn count(&self) {

@@ -26,10 +26,10 @@ fn every_pod_has_a_bit_of_its_own_in_a_word_of_its_node() {
         let (at, layout) = layout(pods, cache, caches);
         let mut taken = BTreeSet::new();
         for pod in 0..at.len() {
-            let seat = layout.seat(pod);
-            assert!(taken.insert((seat.word, seat.bit)), "{pods} {cache}: {pod}");
-            assert_eq!(layout.pod(seat.word, seat.bit), pod);
-            let same = (0..at.len()).filter(|&other| layout.seat(other).word == seat.word);
+            let position = layout.position(pod);
+            assert!(taken.insert((position.word, position.bit)), "{pods} {cache}: {pod}");
+            assert_eq!(layout.pod(position.word, position.bit), pod);
+            let same = (0..at.len()).filter(|&other| layout.position(other).word == position.word);
             assert!(same.into_iter().all(|other| at[other].node == at[pod].node));
         }
         let nodes: BTreeSet<_> = at.iter().map(|at| at.node).collect();
@@ -54,6 +54,6 @@ fn cpus_numbered_across_nodes_are_sorted() {
     let at = |pod: u32| Whereabouts { node: pod % 2, cache: pod % 4 };
     let layout = Layout::new(&(0..64).map(at).collect::<Vec<_>>());
     assert_eq!(layout.nr_words(), 4);
-    assert!((0..64).all(|pod| layout.seat(pod).word % 2 == layout.seat(pod % 4).word % 2));
-    assert_eq!(layout.seat(0).word, layout.seat(4).word);
+    assert!((0..64).all(|pod| layout.position(pod).word % 2 == layout.position(pod % 4).word % 2));
+    assert_eq!(layout.position(0).word, layout.position(4).word);
 }

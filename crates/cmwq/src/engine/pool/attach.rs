@@ -41,7 +41,7 @@ impl Attachment {
     /// Where the workers of a new pool belong.
     pub(super) fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
         let bound = Where::new(spec, runtime);
-        let is_bound = spec.kind != PoolKind::Unbound && !spec.is_away;
+        let is_bound = spec.kind != PoolKind::Unbound && !spec.is_disassociated;
         let pinned_to = AtomicU32::new(if is_bound { only(&bound.bound) } else { NOWHERE });
         Self { cpus: Mutex::new(bound), pinned_to }
     }
@@ -49,7 +49,8 @@ impl Attachment {
 
 impl Where {
     fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
-        let cpus = if spec.is_away { &runtime.placement.now().unbound } else { &spec.cpus };
+        let cpus =
+            if spec.is_disassociated { &runtime.placement.now().unbound } else { &spec.cpus };
         let cpus = within_reach(spec, runtime, cpus);
         let unbound = match spec.kind {
             PoolKind::Managed if !spec.is_apart => {
@@ -90,7 +91,7 @@ impl Pool {
     /// done without.
     pub(crate) fn attach(&self, thread: &Thread) {
         let cpus = lock(&self.attachment.cpus);
-        thread.title.set_tid();
+        thread.comm.set_tid();
         thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let Err(error) = sense::sched::pin_current(&cpus.bound) else { return };
         if sense::sched::is_absent(&error) {
@@ -120,7 +121,7 @@ impl Pool {
     /// The calling thread, a worker, ends.
     pub(crate) fn detach(&self, thread: &Thread) {
         let _cpus = lock(&self.attachment.cpus);
-        thread.title.forget_tid();
+        thread.comm.forget_tid();
         thread.mirror.set_tid(0);
     }
 
@@ -133,7 +134,7 @@ impl Pool {
         // Who holds the lock may be waiting for a busy CPU, to which it has just moved: nobody who
         // looks after others may wait for it.
         let Ok(here) = self.attachment.cpus.try_lock() else { return };
-        let Some(tid) = thread.title.tid().filter(|_| thread.is_in_run(seq)) else { return };
+        let Some(tid) = thread.comm.tid().filter(|_| thread.is_in_run(seq)) else { return };
         thread.set_unbound(true);
         // Refused, it wakes up on its pool's CPU, as it would have otherwise.
         let _ = sense::sched::pin(tid, &here.unbound);
@@ -168,7 +169,7 @@ impl Pool {
         }
     }
 
-    /// Its workers belong on `cpus` now. `is_away`: since its own CPU has gone.
+    /// Its workers belong on `cpus` now. `is_disassociated`: since its own CPU has gone.
     ///
     /// KERNEL: `unbind_worker`, `rebind_workers` — same order: a pool gives up managing before its
     /// workers move away, and takes it up when they are back. What is queued stays.
@@ -177,25 +178,25 @@ impl Pool {
         cpus: &CpuSet,
         unbound: &CpuSet,
         concurrency: u32,
-        is_away: bool,
+        is_disassociated: bool,
     ) {
-        if is_away {
-            self.manage(concurrency, is_away);
+        if is_disassociated {
+            self.manage(concurrency, is_disassociated);
         }
         let mut here = lock(&self.attachment.cpus);
         let spec = self.spec();
         here.bound = within_reach(&spec, self.runtime, cpus);
         here.unbound = within_reach(&spec, self.runtime, unbound);
-        let pinned_to = if is_away { NOWHERE } else { only(&here.bound) };
+        let pinned_to = if is_disassociated { NOWHERE } else { only(&here.bound) };
         self.attachment.pinned_to.store(pinned_to, Ordering::Relaxed);
         for thread in self.threads() {
-            let Some(tid) = thread.title.tid() else { continue };
+            let Some(tid) = thread.comm.tid() else { continue };
             // Refused, it stays where it is, and says so when it finds out.
             let _ = sense::sched::pin(tid, here.of(&thread));
         }
         drop(here);
-        if !is_away {
-            self.manage(concurrency, is_away);
+        if !is_disassociated {
+            self.manage(concurrency, is_disassociated);
         }
     }
 
@@ -212,15 +213,15 @@ impl Pool {
         let cpus = if left.is_empty() { allowed } else { &left };
         here.bound = within_reach(&spec, self.runtime, cpus);
         here.unbound = here.bound.clone();
-        for tid in self.threads().iter().filter_map(|thread| thread.title.tid()) {
+        for tid in self.threads().iter().filter_map(|thread| thread.comm.tid()) {
             // Refused while none of its CPUs is there.
             let _ = sense::sched::pin(tid, &here.bound);
         }
     }
 
-    fn manage(&'static self, concurrency: u32, is_away: bool) {
+    fn manage(&'static self, concurrency: u32, is_disassociated: bool) {
         let mut guard = self.lock();
-        guard.is_away = is_away;
+        guard.is_disassociated = is_disassociated;
         let kick = guard.core.set_concurrency(concurrency);
         guard.settle_place();
         self.unlock(guard, kick);
@@ -234,17 +235,17 @@ impl Pool {
     /// Whether its workers may help other pods. Caller holds no core lock.
     pub(crate) fn may_lend(&self) -> bool {
         let guard = self.lock_only();
-        !guard.is_away && !guard.is_apart
+        !guard.is_disassociated && !guard.is_apart
     }
 
     /// Its CPU is gone. Caller holds no core lock.
-    pub(crate) fn is_away(&self) -> bool {
-        self.lock_only().is_away
+    pub(crate) fn is_disassociated(&self) -> bool {
+        self.lock_only().is_disassociated
     }
 
     /// The CPUs whose sentinels send it an alarm.
     pub(crate) fn guarded_cpus(&self) -> Option<CpuSet> {
-        if self.is_away() {
+        if self.is_disassociated() {
             return None;
         }
         match self.kind {
@@ -378,6 +379,6 @@ fn is_to_be_put_back(mask: &CpuSet, bound: &CpuSet) -> bool {
 impl Locked {
     /// Shows where it stands.
     fn settle_place(&self) {
-        self.mirror.set_place(&self.core, self.is_away, self.core.is_unused());
+        self.mirror.set_place(&self.core, self.is_disassociated, self.core.is_unused());
     }
 }

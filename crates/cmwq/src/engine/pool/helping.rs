@@ -5,7 +5,7 @@ use std::mem;
 
 use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Facts, Mark, Set};
+use cmwq_core::help::{Facts, Progress, Set};
 
 use super::{Locked, Pool};
 use crate::engine::pods::Pods;
@@ -34,13 +34,13 @@ impl Pool {
 
     /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no
     /// core lock.
-    pub(crate) fn look_at_pace(&'static self) {
+    pub(crate) fn detect_short_items(&'static self) {
         if !self.has_short_items() {
             return;
         }
         let mut guard = self.lock();
-        let now = guard.mark_now();
-        match guard.mark.was_short(now) {
+        let now = guard.progress_now();
+        match guard.measured.was_short(now) {
             None => {}
             Some(is_short) => guard.set_short(self, is_short, now),
         }
@@ -139,7 +139,7 @@ impl Locked {
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
             is_called: self.is_called,
-            is_closed: self.is_away || self.is_apart,
+            is_closed: self.is_disassociated || self.is_apart,
             is_taken: !is_at_capacity && pool.is_taken(),
             is_watched: self.watched,
         };
@@ -177,18 +177,18 @@ impl Locked {
     }
 
     /// How far it has come by now.
-    pub(super) fn mark_now(&self) -> Mark {
-        Mark { at: clock::now(), progress: self.core.progress() }
+    pub(super) fn progress_now(&self) -> Progress {
+        Progress { at: clock::now(), started: self.core.progress() }
     }
 
     /// A guest found its items short.
     pub(crate) fn found_short(&mut self, pool: &Pool) {
-        let now = self.mark_now();
+        let now = self.progress_now();
         self.set_short(pool, true, now);
     }
 
-    pub(super) fn set_short(&mut self, pool: &Pool, is_short: bool, now: Mark) {
-        self.mark = now;
+    pub(super) fn set_short(&mut self, pool: &Pool, is_short: bool, now: Progress) {
+        self.measured = now;
         // ORDERING: no pairing: written under the lock, a hint for all others.
         pool.has_short_items.store(is_short, Ordering::Relaxed);
     }

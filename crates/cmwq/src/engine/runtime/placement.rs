@@ -61,10 +61,10 @@ pub(crate) struct Placement {
     /// What others are told: what held when all pools and queues last followed it.
     shown: Mutex<Arc<Placed>>,
     homes: Homes,
-    /// The thread whose mask tells the truth; 0 if it may not set it.
-    witness: AtomicU32,
-    /// It has set it.
-    is_witnessed: Event,
+    /// The thread whose mask says which CPUs the process has; 0 if that may not set it.
+    mask_tid: AtomicU32,
+    /// That thread has set its mask.
+    is_mask_set: Event,
     /// The CPUs that were on when somebody looked last, at first those of the start.
     was_on: Mutex<CpuSet>,
     shard_size: u32,
@@ -118,8 +118,8 @@ impl Placement {
             homes: Homes::new(machine, &now),
             shown: Mutex::new(Arc::clone(&now)),
             now: Mutex::new(now),
-            witness: AtomicU32::new(0),
-            is_witnessed: Event::new(),
+            mask_tid: AtomicU32::new(0),
+            is_mask_set: Event::new(),
             was_on: Mutex::new(machine.known.seen().clone()),
             shard_size: params.cache_shard_size,
         }
@@ -136,20 +136,21 @@ impl Placement {
 
     /// Called by the service thread when it starts: from now on its mask tells what the process
     /// has.
-    pub(crate) fn bear_witness(&self, machine: &Machine) {
+    pub(crate) fn set_widest_mask(&self, machine: &Machine) {
         let widest = machine.cpus.iter().copied().collect();
         if !machine.is_pretended() && sense::sched::pin_current(&widest).is_ok() {
             let tid = sense::sched::gettid().unsigned_abs();
-            // ORDERING: ordered by `is_witnessed`.
-            self.witness.store(tid, Ordering::Relaxed);
+            // ORDERING: ordered by `is_mask_set`.
+            self.mask_tid.store(tid, Ordering::Relaxed);
         }
-        self.is_witnessed.set();
+        self.is_mask_set.set();
     }
 
-    /// What the system leaves the witness. Linux before 6.2 left out of its mask what was off when
-    /// it was set; so what has come since is added, unless somebody has confined it.
-    fn mask_of(&self, witness: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
-        let mask = topo::affinity_of(witness).ok()?;
+    /// What the system leaves of that thread's mask. Linux before 6.2 left out of a mask what was
+    /// off when it was set; so what has come since is added, unless somebody has confined the
+    /// thread.
+    fn mask_of(&self, tid: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
+        let mask = topo::affinity_of(tid).ok()?;
         let Some(on) = topo::online_cpus(topo::SYS_ROOT.as_ref()) else { return Some(mask) };
         let on = on.and(possible);
         let mut was_on = lock(&self.was_on);
@@ -160,8 +161,8 @@ impl Placement {
         }
         // Refused, or without effect, where its cpuset does not have them, or not yet: then it is
         // tried again the next time.
-        let _ = sense::sched::pin(witness, &mask.or(&has_come));
-        let mask = topo::affinity_of(witness).ok()?;
+        let _ = sense::sched::pin(tid, &mask.or(&has_come));
+        let mask = topo::affinity_of(tid).ok()?;
         *was_on = on.and_not(&has_come).or(&has_come.and(&mask));
         Some(mask)
     }
@@ -260,14 +261,14 @@ impl Runtime {
     /// known of them. `repin`: puts the workers where they belong even if not, since one was found
     /// elsewhere.
     pub(crate) fn rescan(&'static self, repin: bool) {
-        self.placement.is_witnessed.wait(None);
-        // ORDERING: ordered by `is_witnessed`.
-        let witness = self.placement.witness.load(Ordering::Relaxed);
-        if witness == 0 {
+        self.placement.is_mask_set.wait(None);
+        // ORDERING: ordered by `is_mask_set`.
+        let tid = self.placement.mask_tid.load(Ordering::Relaxed);
+        if tid == 0 {
             return;
         }
         let possible: CpuSet = self.machine.cpus.iter().copied().collect();
-        let Some(mask) = self.placement.mask_of(witness as libc::pid_t, &possible) else { return };
+        let Some(mask) = self.placement.mask_of(tid as libc::pid_t, &possible) else { return };
         let mut allowed = mask.and(&possible);
         if let Some(start) =
             self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
@@ -402,10 +403,10 @@ impl Runtime {
             (PoolKind::Managed, None) => &placed.managed,
             _ => &placed.allowed,
         });
-        let is_away = home.is_empty();
+        let is_disassociated = home.is_empty();
         match pool.kind {
             // The system moves a BH context when its CPU goes.
-            PoolKind::Bh(_) if is_away => return,
+            PoolKind::Bh(_) if is_disassociated => return,
             PoolKind::Bh(cpu) => return self.bh.call_home(cpu),
             PoolKind::Unbound => return pool.restore(&placed.allowed),
             PoolKind::Cpu(_) => {}
@@ -413,10 +414,10 @@ impl Runtime {
         }
         let granted = self.machine.granted_of(&placed.allowed);
         let concurrency = place::concurrency(pool.kind.in_core(), home.count() as u32, granted);
-        let cpus = if is_away { &placed.unbound } else { &home };
+        let cpus = if is_disassociated { &placed.unbound } else { &home };
         let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&placed.managed);
         let unbound = if may_unbind { &placed.managed } else { cpus };
-        pool.move_to(cpus, unbound, concurrency, is_away);
+        pool.move_to(cpus, unbound, concurrency, is_disassociated);
     }
 
     /// The pools of an unbound or ordered queue as things stand.

@@ -65,7 +65,7 @@ impl Runtime {
         for pool in self.pools() {
             pool.close();
         }
-        self.crew.dismiss();
+        self.threads.dismiss();
     }
 
     #[cfg(all(test, cmwq_shuttle))]

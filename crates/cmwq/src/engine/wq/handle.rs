@@ -25,11 +25,11 @@ pub(crate) struct Owner {
     wq: Arc<Wq>,
     /// In a child of the process that made `wq`: the queue that it has instead. One that a parent,
     /// itself a child, had is leaked.
-    heir: Lasting<Arc<Wq>>,
+    successor: Lasting<Arc<Wq>>,
     /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
     pub(super) nr_timers: AtomicU64,
     /// The thread that drops it has more to do than to wait.
-    is_hurried: bool,
+    is_left_to_others: bool,
     /// Taken down already, by [`Handle::destroy`].
     is_destroyed: AtomicBool,
     /// Of closures, if the queue was asked to keep one.
@@ -37,19 +37,26 @@ pub(crate) struct Owner {
 }
 
 /// Held while a child makes itself a queue.
-static HEIRS: PlainMutex<()> = PlainMutex::new(());
+static SUCCESSORS: PlainMutex<()> = PlainMutex::new(());
 
 /// See `fork`.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) fn lock_heirs() -> PlainGuard<'static, ()> {
-    lock_plain(&HEIRS)
+pub(crate) fn lock_successors() -> PlainGuard<'static, ()> {
+    lock_plain(&SUCCESSORS)
 }
 
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
-        let (heir, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
+        let (successor, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
         let is_destroyed = AtomicBool::new(false);
-        Self(Arc::new(Owner { wq, heir, nr_timers, is_hurried: false, is_destroyed, account }))
+        Self(Arc::new(Owner {
+            wq,
+            successor,
+            nr_timers,
+            is_left_to_others: false,
+            is_destroyed,
+            account,
+        }))
     }
 
     #[inline]
@@ -103,7 +110,7 @@ impl Handle {
     /// Drops it without waiting: if it is the last one, others take the queue down.
     pub(crate) fn drop_later(self) {
         if let Some(mut owner) = Arc::into_inner(self.0) {
-            owner.is_hurried = true;
+            owner.is_left_to_others = true;
         }
     }
 }
@@ -116,7 +123,7 @@ impl Owner {
 
     #[inline]
     fn try_wq(&self) -> Result<&Wq, Error> {
-        if self.wq.generation == generation::current() { Ok(&self.wq) } else { self.heir() }
+        if self.wq.generation == generation::current() { Ok(&self.wq) } else { self.successor() }
     }
 
     #[cold]
@@ -125,27 +132,27 @@ impl Owner {
     }
 
     /// What a child has already, if it has.
-    fn known_heir(&self) -> Option<&Arc<Wq>> {
-        self.heir.get().filter(|wq| wq.generation == generation::current())
+    fn known_successor(&self) -> Option<&Arc<Wq>> {
+        self.successor.get().filter(|wq| wq.generation == generation::current())
     }
 
     #[cold]
-    fn heir(&self) -> Result<&Wq, Error> {
-        if let Some(wq) = self.known_heir() {
+    fn successor(&self) -> Result<&Wq, Error> {
+        if let Some(wq) = self.known_successor() {
             return Ok(wq);
         }
-        let _heirs = lock_plain(&HEIRS);
-        if let Some(wq) = self.known_heir() {
+        let _successors = lock_plain(&SUCCESSORS);
+        if let Some(wq) = self.known_successor() {
             return Ok(wq);
         }
-        let wq = Box::leak(Box::new(self.make_heir()?));
-        self.heir.set(wq);
+        let wq = Box::leak(Box::new(self.make_successor()?));
+        self.successor.set(wq);
         Ok(wq)
     }
 
-    fn make_heir(&self) -> Result<Arc<Wq>, Error> {
+    fn make_successor(&self) -> Result<Arc<Wq>, Error> {
         let wq = Runtime::global()?.new_wq(&self.wq.name, self.wq.spec)?;
-        self.wq.bequeath(&wq);
+        self.wq.pass_settings_to(&wq);
         if wq.spec.mem_reclaim {
             Rescuer::start(&wq)
                 .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
@@ -159,27 +166,27 @@ impl Owner {
             return Some(Arc::clone(&self.wq));
         }
         // The parent's queue is the parent's to take down.
-        self.known_heir().cloned()
+        self.known_successor().cloned()
     }
 }
 
 impl Wq {
     /// Gives what was set after it was made to the queue that a child has in its place. What some
     /// thread was just changing when the process was forked is lost.
-    fn bequeath(&self, heir: &Self) {
+    fn pass_settings_to(&self, successor: &Self) {
         let Ok(state) = self.state.try_lock() else { return };
         let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
         let attrs = state.attrs_set();
         drop(state);
         if let Some(attrs) = attrs {
-            heir.set_first_attrs(attrs);
+            successor.set_first_attrs(attrs);
         }
-        heir.set_max_active(max_active);
-        heir.set_min_active(min_active);
+        successor.set_max_active(max_active);
+        successor.set_min_active(min_active);
         if self.is_in_sysfs() {
             // A queue that the child made may have the name already; then this one cannot be found
             // by it.
-            let _ = heir.runtime.enter_sysfs(heir);
+            let _ = successor.runtime.enter_sysfs(successor);
         }
     }
 }
@@ -205,7 +212,7 @@ impl Drop for Owner {
         if self.is_destroyed.load(Ordering::Relaxed) {
             return wq.runtime.forget_wq(wq.key);
         }
-        if self.is_hurried || wq.is_going() || is_inside(wq.key) || current::in_bh() {
+        if self.is_left_to_others || wq.is_going() || is_inside(wq.key) || current::in_bh() {
             // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
             // somebody else does.
             wq.runtime.destroy_later(wq);

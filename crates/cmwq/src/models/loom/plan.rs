@@ -113,7 +113,7 @@ fn a_deadline_that_comes_closer_is_not_missed() {
     });
 }
 
-/// A request without a time, as `hurry` and `stop` make them.
+/// A request without a time, as `wake_now` and `stop` make them.
 #[test]
 fn a_request_is_not_missed() {
     check(|| {

@@ -9,8 +9,9 @@ use crate::engine::attrs::Priority;
 use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::runtime::{Machine, Runtime};
-use crate::engine::thread::{Berth, Thread};
+use crate::engine::thread::Thread;
 use crate::os::park::CHECK;
+use crate::os::park::Parker;
 use crate::os::sync::Arc;
 use crate::os::topo::{CpuSet, Pod};
 use crate::record::Inspect;
@@ -36,27 +37,27 @@ fn pool() -> &'static Pool {
         cpus,
         node: None,
         concurrency: 1,
-        is_away: false,
+        is_disassociated: false,
         is_apart: false,
     };
     Box::leak(Pool::new(PoolId(0), spec, None, runtime))
 }
 
 /// A worker goes idle and stands by.
-fn add_worker(pool: &'static Pool) -> &'static Berth {
+fn add_worker(pool: &'static Pool) -> &'static Parker {
     hire(pool).1
 }
 
 /// As [`add_worker`], with the worker's id.
-pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Berth) {
+pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Parker) {
     let thread = Arc::new(Thread::new("worker".into(), Default::default()));
-    let berth = thread.berth;
+    let parker = thread.parker;
     let mut guard = pool.lock_only();
     let id = guard.core.worker_new();
     guard.set_thread(id, Some(thread));
     let _ = guard.core.worker_created(id, None, 0);
     guard.refresh_standby(pool);
-    (id, berth)
+    (id, parker)
 }
 
 /// Work waits: somebody is to watch.
@@ -79,15 +80,15 @@ fn who_sees_that_a_pool_is_watched_finds_its_standby() {
     check(|| {
         let pool = pool();
         let detector = thread::spawn(move || look(pool));
-        let berth = add_worker(pool);
+        let parker = add_worker(pool);
         watch(pool);
         if detector.join().unwrap() {
-            assert_eq!(berth.parker.take(), CHECK, "the alarm went nowhere");
+            assert_eq!(parker.take(), CHECK, "the alarm went nowhere");
         }
     });
 }
 
-/// Another worker, whose berth is new, stands by in a pool that is watched already.
+/// Another worker, whose parker is new, stands by in a pool that is watched already.
 #[test]
 fn a_new_standby_is_found_whole() {
     check(|| {

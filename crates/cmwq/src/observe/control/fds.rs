@@ -49,6 +49,6 @@ pub(super) fn close_all(fds: &mut Guard) {
     for fd in fds.drain(..) {
         // SAFETY: a copy of a descriptor whose owner, a thread of the parent or a value that is
         // leaked, does not exist here.
-        unsafe { socket::close_orphan(fd) };
+        unsafe { socket::close_unowned(fd) };
     }
 }

@@ -101,8 +101,8 @@ impl<'a> Describer<'a> {
             RunningItem {
                 workqueue: self.name(wait.wq),
                 function: function_of(&stack, wait.func),
-                worker: wait.thread.title.base().to_owned(),
-                tid: wait.thread.title.tid(),
+                worker: wait.thread.comm.base().to_owned(),
+                tid: wait.thread.comm.tid(),
                 running_for: time,
                 is_blocked: true,
                 waits_for: Some(self.what(wait.what)),
@@ -151,8 +151,8 @@ impl<'a> Describer<'a> {
         RunningItem {
             workqueue: self.queue_of(held, busy.pwq),
             function,
-            worker: thread.as_ref().map_or(nameless, |thread| thread.title.base()).to_owned(),
-            tid: thread.as_ref().and_then(|thread| thread.title.tid()),
+            worker: thread.as_ref().map_or(nameless, |thread| thread.comm.base()).to_owned(),
+            tid: thread.as_ref().and_then(|thread| thread.comm.tid()),
             running_for: Duration::from_nanos(self.now.saturating_sub(since)),
             is_blocked: busy.is_blocked,
             waits_for: self.waits.iter().find(is_its).map(|wait| self.what(wait.what)),

@@ -41,7 +41,7 @@ pub(super) enum Still {
 pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
     let watcher =
         Watcher { runtime, dog: cmwq_core::Watchdog::new(1), looked_at: 0, runs: Runs::new() };
-    runtime.crew.spawn("cmwq/watchdog", STACK, move || watcher.run())
+    runtime.threads.spawn("cmwq/watchdog", STACK, move || watcher.run())
 }
 
 /// The thread's own state.

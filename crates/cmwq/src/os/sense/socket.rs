@@ -173,7 +173,7 @@ pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {
 ///
 /// # Safety
 /// Nobody uses it, or will close it.
-pub(crate) unsafe fn close_orphan(fd: RawFd) {
+pub(crate) unsafe fn close_unowned(fd: RawFd) {
     // SAFETY: the caller's promise.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }

@@ -193,7 +193,7 @@ words! {
 }
 
 /// The pool's CPU, or its pod's last one, has gone.
-pub(crate) const POOL_AWAY: u64 = 1 << 0;
+pub(crate) const POOL_DISASSOCIATED: u64 = 1 << 0;
 /// Workers may leave the pod.
 pub(crate) const POOL_STRAY: u64 = 1 << 1;
 /// No queue leads there.
@@ -244,8 +244,8 @@ words! {
         /// Of a rescuer: its queue's key. Of a BH context: its CPU.
         of,
         /// The name, as in `ps -L`, without what is behind `+`.
-        title0,
-        title1,
+        comm0,
+        comm1,
     }
 }
 

@@ -11,9 +11,9 @@
 use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, WqKey};
 
 use super::layout::{
-    NONE, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PoolRecord, PwqRecord, QueueRecord,
-    WORKER_BH, WORKER_LENT, WORKER_RESCUER, WorkerRecord, pack_belief, pack_counts, pack_text,
-    pwq_id,
+    NONE, POOL_DISASSOCIATED, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PoolRecord, PwqRecord,
+    QueueRecord, WORKER_BH, WORKER_LENT, WORKER_RESCUER, WorkerRecord, pack_belief, pack_counts,
+    pack_text, pwq_id,
 };
 use super::map::Map;
 use super::slots::Slot;
@@ -162,9 +162,9 @@ impl Inspect {
     }
 
     /// The record of a worker-to-be.
-    pub(crate) fn worker(&self, role: Role, title: &str) -> WorkerMirror {
+    pub(crate) fn worker(&self, role: Role, name: &str) -> WorkerMirror {
         let Some(map) = self.map else { return WorkerMirror::default() };
-        let [title0, title1] = pack_text(title);
+        let [comm0, comm1] = pack_text(name);
         let (flags, home, of) = match role {
             Role::Worker(pool) => (0, u64::from(pool), NONE),
             Role::Rescuer(wq) => (WORKER_RESCUER, NONE, u64::from(wq.0)),
@@ -184,8 +184,8 @@ impl Inspect {
                 (&record.meter_pwq, NONE),
                 (&record.meter_settled, 0),
                 (&record.of, of),
-                (&record.title0, title0),
-                (&record.title1, title1),
+                (&record.comm0, comm0),
+                (&record.comm1, comm1),
             ];
             words.into_iter().for_each(|(word, value)| set(word, value));
         });
@@ -483,11 +483,11 @@ impl PoolMirror {
     }
 
     /// Where the pool stands.
-    pub(crate) fn set_place(&self, core: &PoolState, is_away: bool, is_unused: bool) {
+    pub(crate) fn set_place(&self, core: &PoolState, is_disassociated: bool, is_unused: bool) {
         let Some(record) = self.record() else { return };
         let constant = record.flags.load(Ordering::Relaxed) & (POOL_STRAY | POOL_STRICT);
-        let away = if is_away { POOL_AWAY } else { 0 };
-        set(&record.flags, constant | away | if is_unused { POOL_UNUSED } else { 0 });
+        let disassociated = if is_disassociated { POOL_DISASSOCIATED } else { 0 };
+        set(&record.flags, constant | disassociated | if is_unused { POOL_UNUSED } else { 0 });
         set(&record.concurrency, core.config().concurrency.into());
     }
 

@@ -16,9 +16,9 @@ use crate::observe::inspect::{PoolKind, QueueKind, Reason};
 use crate::observe::stats::Stats;
 use crate::os::topo::{AffinityScope, CpuSet};
 use crate::record::mapping::layout::{
-    DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_AWAY, POOL_STRAY, POOL_STRICT, POOL_UNUSED,
-    PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER, WorkerWords, table,
-    unpack_belief, unpack_counts, unpack_text,
+    DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_DISASSOCIATED, POOL_STRAY, POOL_STRICT,
+    POOL_UNUSED, PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER,
+    WorkerWords, table, unpack_belief, unpack_counts, unpack_text,
 };
 
 /// The counters that the records of queues and of pwqs have under the same names.
@@ -252,7 +252,7 @@ impl Reader {
             may_stray: words.flags & POOL_STRAY != 0,
             is_unused: words.flags & POOL_UNUSED != 0,
             concurrency: small(words.concurrency).filter(|limit| *limit != UNMANAGED),
-            is_away: words.flags & POOL_AWAY != 0,
+            is_away: words.flags & POOL_DISASSOCIATED != 0,
             refs: words.refs,
             nr_workers,
             nr_idle,
@@ -329,7 +329,7 @@ fn worker(words: &WorkerWords) -> Worker {
         .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_settled));
     Worker {
         tid: words.tid as u32,
-        name: unpack_text(&[words.title0, words.title1]),
+        name: unpack_text(&[words.comm0, words.comm1]),
         pool: small(words.pool),
         home: small(words.home),
         rescues: of.filter(|_| is(WORKER_RESCUER)),

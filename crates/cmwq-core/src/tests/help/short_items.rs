@@ -1,9 +1,9 @@
 //! How long a pool's items take.
 
-use crate::help::{Mark, Visit};
+use crate::help::{Progress, Visit};
 use crate::ids::Nanos;
 
-/// As in `pace`.
+/// As in `short_items`.
 const OLD_NS: Nanos = 10_000_000;
 
 #[test]
@@ -34,9 +34,9 @@ fn a_short_visit_is_judged_at_its_end() {
 
 #[test]
 fn a_pace_is_time_by_items() {
-    let mark = Mark { at: 1_000, progress: u64::MAX };
+    let then = Progress { at: 1_000, started: u64::MAX };
     let after = |took: Nanos, items: u64| {
-        mark.was_short(Mark { at: 1_000 + took, progress: u64::MAX.wrapping_add(items) })
+        then.was_short(Progress { at: 1_000 + took, started: u64::MAX.wrapping_add(items) })
     };
     assert_eq!(after(250_000, 251), Some(true));
     assert_eq!(after(250_000, 250), Some(false));
@@ -45,14 +45,14 @@ fn a_pace_is_time_by_items() {
 
 #[test]
 fn what_was_known_long_ago_is_forgotten() {
-    let [then, soon, later] = [5, 5 + OLD_NS, 6 + OLD_NS].map(|at| Mark { at, progress: 9 });
+    let [then, soon, later] = [5, 5 + OLD_NS, 6 + OLD_NS].map(|at| Progress { at, started: 9 });
     assert!(!then.is_old(soon));
     assert!(then.is_old(later));
 }
 
 #[test]
 fn standing_still_tells_nothing_at_first() {
-    let mark = Mark { at: 1_000, progress: 5 };
-    assert_eq!(mark.was_short(Mark { at: 1_000 + 999_999, progress: 5 }), None);
-    assert_eq!(mark.was_short(Mark { at: 1_001_000, progress: 5 }), Some(false));
+    let then = Progress { at: 1_000, started: 5 };
+    assert_eq!(then.was_short(Progress { at: 1_000 + 999_999, started: 5 }), None);
+    assert_eq!(then.was_short(Progress { at: 1_001_000, started: 5 }), Some(false));
 }

@@ -8,20 +8,20 @@ use crate::os::sync;
 
 /// See the module header.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct ThreadGroup {
     aboard: Countdown,
     all_gone: Event,
 }
 
 /// A thread's place; given up when it ends, however it does.
-struct Place(&'static Crew);
+struct Place(&'static ThreadGroup);
 
-impl Crew {
+impl ThreadGroup {
     pub(crate) fn new() -> Self {
         Self { aboard: Countdown::new(), all_gone: Event::new() }
     }
 
-    /// Starts a thread. By whoever made the crew, before [`dismiss`](Self::dismiss), or by one of
+    /// Starts a thread. By whoever made the group, before [`dismiss`](Self::dismiss), or by one of
     /// its threads.
     ///
     /// # Errors

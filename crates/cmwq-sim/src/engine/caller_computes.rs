@@ -1,10 +1,10 @@
 //! Threads outside of the pools that compute: where their items go, and when their own pods are
 //! called.
 //!
-//! As the real runtime's `away`, which learns by samples that items are long and who computes: here
-//! [`Config::has_long_items`](crate::Config::has_long_items) says so. Such a thread's pod is
-//! *taken* until its CPU is idle. The CPU's sentinel tells that, as late as it tells of a blocked
-//! worker.
+//! The real runtime's `caller_computes` learns by samples that items are long and which callers
+//! compute: here [`Config::has_long_items`](crate::Config::has_long_items) says so. The pod of such
+//! a thread is *taken* until the pod's CPU is idle. The CPU's sentinel reports that, as late as it
+//! reports a blocked worker.
 
 use cmwq_core::help::{Instead, instead_of};
 

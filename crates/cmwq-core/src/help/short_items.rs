@@ -64,17 +64,17 @@ impl Visit {
     }
 }
 
-/// How far a pool had come by some time, to tell its pace from that.
+/// How far a pool had come by some time, to compare with later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct Progress {
     /// When.
     pub at: Nanos,
     /// Items that it had started, and such as came when none waited: see `PoolState::progress`.
     /// Where a backlog is, that is the same.
-    pub progress: u64,
+    pub started: u64,
 }
 
-impl Mark {
+impl Progress {
     /// Whether that was so long ago that nothing follows from it for a new backlog.
     #[must_use]
     pub const fn is_old(self, now: Self) -> bool {
@@ -85,7 +85,7 @@ impl Mark {
     #[must_use]
     pub fn was_short(self, now: Self) -> Option<bool> {
         let took = now.at.saturating_sub(self.at);
-        match now.progress.wrapping_sub(self.progress) {
+        match now.started.wrapping_sub(self.started) {
             0 if took < STILL_NS => None,
             0 => Some(false),
             items => Some(are_short(took, items)),

@@ -25,9 +25,9 @@ const SAID: u32 = u32::MAX - 2;
 /// Longest description, in bytes. KERNEL: `WORKER_DESC_LEN` less the terminating null — same.
 const MAX_DESC: usize = 31;
 
-/// One worker's title.
+/// The name of one worker.
 #[derive(Debug)]
-pub(crate) struct Title {
+pub(crate) struct Comm {
     base: String,
     tid: AtomicU32,
     /// The queue whose item the worker runs, or `NONE`.
@@ -38,7 +38,7 @@ pub(crate) struct Title {
     said: PlainMutex<String>,
 }
 
-impl Title {
+impl Comm {
     pub(crate) fn new(base: String) -> Self {
         let none = || AtomicU32::new(NONE);
         Self {
@@ -54,7 +54,7 @@ impl Title {
         &self.base
     }
 
-    // ORDERING (all accesses here): no pairing: a title is for people.
+    // ORDERING (all accesses here): no pairing: a name is for people.
 
     /// Called once by the thread itself.
     pub(crate) fn set_tid(&self) {
@@ -72,15 +72,16 @@ impl Title {
         self.tid.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that an item of `wq` is about to run, or none. `true`: the name is wrong now.
+    /// Records that an item of `wq` is about to run, or none. `true`: the name is wrong now.
     #[inline]
-    pub(crate) fn note(&self, wq: Option<WqKey>) -> bool {
+    pub(crate) fn turn_to(&self, wq: Option<WqKey>) -> bool {
         let doing = wq.map_or(NONE, |wq| wq.0);
         self.doing.store(doing, Ordering::Relaxed);
         self.shown.load(Ordering::Relaxed) != doing
     }
 
-    /// The item that the worker runs says what it is. The next item's [`note`](Self::note) ends it.
+    /// The item that the worker runs says what it is. The next item's
+    /// [`turn_to`](Self::turn_to) ends it.
     fn say(&self, desc: &str) {
         if let Ok(mut said) = self.said.lock() {
             desc.clone_into(&mut said);
@@ -100,7 +101,7 @@ impl Title {
     }
 
     /// Sets the name if it is wrong. By the service thread.
-    pub(crate) fn settle(&self, runtime: &'static Runtime) {
+    pub(crate) fn write(&self, runtime: &'static Runtime) {
         let doing = self.doing.load(Ordering::Relaxed);
         let shown = self.shown.swap(doing, Ordering::Relaxed);
         let tid = self.tid.load(Ordering::Relaxed);
@@ -133,7 +134,7 @@ impl Title {
     }
 
     /// The name as it ought to be now, in full. KERNEL: `wq_worker_comm` — same.
-    pub(crate) fn comm(&self, runtime: &'static Runtime) -> String {
+    pub(crate) fn in_full(&self, runtime: &'static Runtime) -> String {
         let doing = self.doing.load(Ordering::Relaxed);
         let shown = self.shown.load(Ordering::Relaxed);
         let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
@@ -163,7 +164,7 @@ pub fn set_worker_desc(desc: &str) {
     let end = (0..=MAX_DESC.min(desc.len())).rev().find(|&end| desc.is_char_boundary(end));
     let desc = &desc[..end.unwrap_or(0)];
     current::with_running(|runtime, thread| {
-        thread.title.say(desc);
-        runtime.service.settle_titles_soon();
+        thread.comm.say(desc);
+        runtime.service.write_comms_soon();
     });
 }
