@@ -23,11 +23,14 @@
 
 use alloc::vec::Vec;
 
-use crate::consts::{BUSY_WORKER_HASH_SIZE, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS};
+use crate::consts::{
+    BUSY_WORKER_HASH_SIZE, CALM_CLAIMS, CREATE_COOLDOWN_NS, IDLE_WORKER_TIMEOUT_NS,
+};
 use crate::counts::PwqCounts;
 use crate::ids::{Nanos, PoolId, PwqId, PwqRef, WorkerId, WqKey};
 use crate::inbox::Transit;
 use crate::list::List;
+use crate::place;
 use crate::policy;
 use crate::pwq::{Pwq, PwqConfig, PwqStats, PwqWaiting};
 use crate::slab::Slab;
@@ -41,6 +44,7 @@ mod events;
 mod footprint;
 mod headcount;
 mod hog;
+mod inbox;
 mod next;
 mod queue;
 mod replace;
@@ -163,6 +167,22 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
+    /// As [`new`](Self::new), with what a pool of this kind does: workers of managed pools need
+    /// not come back to their CPUs, and batches are made where one worker may run at a time.
+    #[must_use]
+    pub const fn of_kind(id: PoolId, kind: place::PoolKind, concurrency: u32) -> Self {
+        let bh = matches!(kind, place::PoolKind::Bh);
+        let is_percpu = matches!(kind, place::PoolKind::Percpu);
+        // One whose CPU is away runs everything at once until that is back.
+        let has_one = is_percpu || (concurrency == 1 && !bh);
+        Self {
+            bh,
+            unbinds: matches!(kind, place::PoolKind::Managed),
+            batches: if has_one { Some(CALM_CLAIMS) } else { None },
+            ..Self::new(id, concurrency)
+        }
+    }
+
     /// The kernel's constants.
     #[must_use]
     pub const fn new(id: PoolId, concurrency: u32) -> Self {

@@ -13,7 +13,8 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use cmwq_core::{
-    Enqueued, FlushTarget, Grab, Kick, PoolState, PwqId, Timer, Wheel, WorkItem, WorkWord,
+    Enqueued, FlushTarget, Grab, Inbox, Kick, PoolId, PoolState, PwqId, Timer, Wheel, WorkItem,
+    WorkWord, WorkerId,
 };
 
 use crate::Nanos;
@@ -114,6 +115,12 @@ impl Arena {
         self.item(id).claim()
     }
 
+    /// Sets `PENDING` of an item that is as `seen`, on its way to `pool`.
+    pub(crate) fn claim_for(&self, id: usize, seen: WorkWord, pool: PoolId) {
+        let is_claimed = self.item(id).claim_for(seen, pool);
+        debug_assert!(is_claimed, "nobody else is there to change it");
+    }
+
     /// Gives `PENDING` up without queueing; `word` is what it was when it was claimed.
     pub(crate) fn release(&self, id: usize, word: WorkWord) {
         self.item(id).release(word);
@@ -148,6 +155,24 @@ impl Arena {
     ) -> Enqueued {
         // SAFETY: (pinned), (alone), (whole).
         unsafe { pool.enqueue_idle(pwq, self.work(Name::Item(id)), seen) }
+    }
+
+    /// Pushes an item that was [claimed](Self::claim_for) for a pool into its inbox. `false`: it
+    /// has to be emptied.
+    pub(crate) fn push(&self, inbox: &Inbox, pwq: PwqId, id: usize) -> bool {
+        // SAFETY: (pinned), (alone), (whole); `PENDING` is the caller's.
+        unsafe { inbox.push(self.work(Name::Item(id)), pwq) }
+    }
+
+    /// The worker begins the next item of its batch. `None`: it was called back.
+    pub(crate) fn begin(pool: &PoolState, worker: WorkerId) -> Option<usize> {
+        let batch = pool.batch_for(worker)?;
+        // SAFETY: by its own worker, as often as the claim says: the engine counts.
+        let (item, _) = unsafe { batch.begin(pool.id()) }?;
+        match Self::name_of(item) {
+            Name::Item(id) => Some(id),
+            Name::Barrier(_) => unreachable!("barriers do not come through an inbox"),
+        }
     }
 
     /// Takes an item off the pool's lists.

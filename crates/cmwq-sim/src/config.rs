@@ -33,6 +33,9 @@ pub struct Config {
     pub idle_timeout: Nanos,
     /// Pause after a worker could not be created.
     pub create_cooldown: Nanos,
+    /// Items are taken along after so many claims in a row during which nobody minded; see
+    /// [`PoolConfig::batches`](cmwq_core::PoolConfig).
+    pub calm_claims: u8,
     /// So many workers the process may have; see [`may_add_worker`](cmwq_core::may_add_worker).
     pub max_workers: Option<u32>,
     /// Whether an idle pod takes work from a busy one.
@@ -242,11 +245,13 @@ pub enum Sabotage {
     NeverPlug,
     /// It never does.
     StayPlugged,
+    /// A pool never says that pushing into its inbox is not enough any more.
+    StaySaturated,
 }
 
 impl Sabotage {
     /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 29] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::DropWake, "drop-wake"),
         (Self::IgnoreRedirect, "ignore-redirect"),
         (Self::NoReports, "no-reports"),
@@ -276,6 +281,7 @@ impl Sabotage {
         (Self::NeverClose, "never-close"),
         (Self::NeverPlug, "never-plug"),
         (Self::StayPlugged, "stay-plugged"),
+        (Self::StaySaturated, "stay-saturated"),
     ];
 }
 
@@ -312,6 +318,7 @@ impl Config {
             hotplug: None,
             idle_timeout: consts::IDLE_WORKER_TIMEOUT_NS,
             create_cooldown: consts::CREATE_COOLDOWN_NS,
+            calm_claims: consts::CALM_CLAIMS,
             max_workers: None,
             lending: true,
             has_long_items: false,

@@ -7,7 +7,7 @@
 //! `calling`, `lives` (queues that come and go), `closing`.
 
 use cmwq_core::detect::HogWatch;
-use cmwq_core::{Effects, Wheel, WorkerId};
+use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 
 use crate::Nanos;
 use crate::agenda::{Agenda, Rank};
@@ -128,6 +128,8 @@ pub(crate) struct Run {
     pub(crate) computed: Option<Nanos>,
     /// The pool asks to be told if it does not wait.
     pub(crate) is_to_wait: bool,
+    /// Begun without the lock, behind another one.
+    pub(crate) is_taken_along: bool,
     pub(crate) is_intensive: bool,
     /// Was seen to hog the CPU.
     pub(crate) is_hog: bool,
@@ -156,6 +158,10 @@ pub(crate) struct Thread {
     pub(crate) mode: Mode,
     /// Its run's number at home, for reports.
     pub(crate) seq: u64,
+    /// So many items of its batch may still be begun.
+    more: u32,
+    /// It has ended an item, and asks for the next one under the same hold of the lock.
+    is_behind_item: bool,
     pub(crate) visit: Option<Visit>,
     pub(crate) is_parked: bool,
     /// Was woken while it was not parked.
@@ -249,6 +255,8 @@ pub(crate) struct Engine<'a> {
     steps: u64,
     next_progress: u64,
     sabotage_count: u32,
+    nr_pushed: u64,
+    nr_taken_along: u64,
     /// What a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
     issuing: Issuing,
@@ -307,6 +315,8 @@ impl<'a> Engine<'a> {
             steps: 0,
             next_progress: STEPS_PER_PROGRESS,
             sabotage_count: 0,
+            nr_pushed: 0,
+            nr_taken_along: 0,
             held_back: None,
             issuing: Issuing::default(),
             ticking: config.detect.tick.map(Ticking::new),
@@ -323,6 +333,13 @@ impl<'a> Engine<'a> {
         engine.open_pods();
         engine.set_up_rescuers();
         engine
+    }
+
+    /// To be called before it runs.
+    #[cfg(feature = "explore")]
+    pub(crate) fn without(mut self, rule: cmwq_core::Rule) -> Self {
+        self.pools.without = Some(rule);
+        self
     }
 
     /// Slow CPUs and other programs.
@@ -437,6 +454,8 @@ impl<'a> Engine<'a> {
             id,
             mode,
             seq: 0,
+            more: 0,
+            is_behind_item: false,
             visit: None,
             is_parked: matches!(mode, Mode::Ask),
             token: false,
@@ -616,11 +635,37 @@ impl<'a> Engine<'a> {
         self.sabotage_count.is_multiple_of(every)
     }
 
-    /// To be called after each call of a pool's core. Checks *(standby)* always, and the core's
-    /// other invariants oftener in small pools than in large ones, where it takes long.
+    /// To be called after each call of a pool's core: the lock is dropped, by whoever has decided
+    /// nothing. Acts on what was found in the inbox.
     fn check_pool(&mut self, pool: PoolNo) {
-        self.pools.refresh(pool);
-        if !self.pools.list[pool].core.has_standby() {
+        self.settle_pool(pool);
+        if self.pools.list[pool].owes() {
+            self.kick(pool, Kick::None);
+        }
+    }
+
+    /// What is settled before a pool's lock is dropped: the board, and whether pushing into the
+    /// inbox is enough.
+    fn settle_pool(&mut self, pool: PoolNo) {
+        let mut has_posted = self.pools.refresh(pool);
+        let (lends, is_saturated) = (self.lends(pool), self.pools.list[pool].inbox.is_saturated());
+        if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
+            self.pools.settle_saturation(pool, lends);
+        }
+        if self.pools.list[pool].inbox.is_saturated() != is_saturated {
+            has_posted |= self.pools.refresh(pool);
+        }
+        if has_posted {
+            // Who posts a backlog looks for somebody to help.
+            self.pools.list[pool].owe(Kick::Watch);
+        }
+        self.check_core(pool);
+    }
+
+    /// Checks *(standby)* always, and the core's other invariants oftener in small pools than in
+    /// large ones, where it takes long.
+    fn check_core(&mut self, pool: PoolNo) {
+        if !self.pools.list[pool].read().has_standby() {
             self.complain("standby", format!("the workers of pool {pool} work alone"));
         }
         if !cfg!(debug_assertions) || self.config.checks == crate::config::Checks::None {
@@ -628,9 +673,9 @@ impl<'a> Engine<'a> {
         }
         let pool = &mut self.pools.list[pool];
         pool.calls_unchecked += 1;
-        if pool.calls_unchecked * 4 >= pool.core.nr_workers() + pool.nr_listed {
+        if pool.calls_unchecked * 4 >= pool.read().nr_workers() + pool.nr_listed {
             pool.calls_unchecked = 0;
-            pool.core.check();
+            pool.read().check();
         }
     }
 }

@@ -5,6 +5,8 @@
 //! runtime's: *ask the core, act on what it says*. What is real in a process is a value here: how
 //! long a context switch takes, when a blocked worker is noticed, whether a thread can be created.
 //! So every run can be repeated from its seed.
+//! A pool has no lock here that anybody waits for, but what the runtime does wherever it takes one
+//! is done, too: items go around a saturated pool's lock, and are taken along by its workers.
 //! Queues come and go while a run lasts, and so do the pools' workers ([`plan::Owner`]).
 //!
 //! Seven uses:
@@ -90,6 +92,17 @@ pub type Nanos = u64;
 #[must_use]
 pub fn simulate(plan: &Plan, config: &Config) -> Outcome {
     simulate_watched(plan, config, &mut |_| ())
+}
+
+/// As [`simulate`], with pools that do without one of the core's rules, to show that the checkers
+/// notice.
+///
+/// # Panics
+/// As there.
+#[cfg(feature = "explore")]
+#[must_use]
+pub fn simulate_without(plan: &Plan, config: &Config, rule: cmwq_core::Rule) -> Outcome {
+    engine::Engine::new(plan, config).without(rule).run(&mut |_| ())
 }
 
 /// As [`simulate`]; `progress` is told now and then how far it is.

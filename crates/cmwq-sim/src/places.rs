@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 
-use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Facts, Set};
-use cmwq_core::{MaydayTimer, PoolConfig, PoolId, PoolState, place};
+use cmwq_core::help::{self, Set};
+use cmwq_core::{PoolConfig, PoolId, place};
 
-use crate::Nanos;
 use crate::board::Board;
 use crate::config::{Config, Sabotage};
 use crate::event::PoolNo;
-use crate::machine::{Machine, Place, Tid, WHOLE};
+use crate::machine::{Machine, Place, WHOLE};
 
+mod pool;
 mod queue;
 
+pub(crate) use pool::Pool;
 pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue};
 
 /// What a pool is for.
@@ -84,71 +84,6 @@ impl PoolKind {
     }
 }
 
-/// A pool and the driver's books about it.
-#[derive(Debug)]
-pub(crate) struct Pool {
-    pub(crate) core: PoolState,
-    pub(crate) kind: PoolKind,
-    pub(crate) is_high: bool,
-    /// The threads of its own workers, by worker id.
-    pub(crate) threads: Vec<Option<Tid>>,
-    /// Work waits that may not start now, and detectors know.
-    pub(crate) is_watched: bool,
-    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
-    /// to spare.
-    pub(crate) nr_lent: u32,
-    /// A BH pool's context.
-    pub(crate) context: Option<usize>,
-    /// None of its CPUs is online: it helps nobody.
-    pub(crate) is_disassociated: bool,
-    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told
-    /// if not.
-    pub(crate) is_taken: bool,
-    /// On the tick's list.
-    pub(crate) is_ticking: bool,
-    pub(crate) cull_planned: Option<Nanos>,
-    pub(crate) mayday: MaydayTimer,
-    /// Calls of the core since its invariants were last checked.
-    pub(crate) calls_unchecked: u32,
-    /// Items on its lists, and pwqs: what a check of its invariants walks.
-    pub(crate) nr_listed: u32,
-}
-
-impl Pool {
-    pub(crate) fn thread(&self, id: cmwq_core::WorkerId) -> Option<Tid> {
-        self.threads.get(id.0 as usize).copied().flatten()
-    }
-
-    pub(crate) fn set_thread(&mut self, id: cmwq_core::WorkerId, tid: Option<Tid>) {
-        let index = id.0 as usize;
-        if self.threads.len() <= index {
-            self.threads.resize(index + 1, None);
-        }
-        self.threads[index] = tid;
-    }
-
-    /// Whether a worker of another pool may take an item: one waits that this pool must not start
-    /// itself.
-    pub(crate) fn wants_help(&self) -> bool {
-        self.core.work_waits() && self.core.is_at_capacity()
-    }
-
-    /// What it says on the board.
-    fn entry(&self) -> Entry {
-        let facts = Facts {
-            work_waits: self.core.work_waits(),
-            is_at_capacity: self.core.is_at_capacity(),
-            has_short_items: false,
-            is_saturated: false,
-            is_called: false,
-            is_closed: self.is_disassociated,
-            is_taken: self.is_taken,
-            is_watched: self.is_watched,
-        };
-        facts.entry()
-    }
-}
-
 /// All pools, made when they are first needed.
 #[derive(Debug)]
 pub(crate) struct Pools {
@@ -158,6 +93,9 @@ pub(crate) struct Pools {
     by_domain: Vec<Vec<PoolNo>>,
     /// The managed pools of normal and of high priority, which help each other.
     pub(crate) boards: [Board; 2],
+    /// A rule that they do without.
+    #[cfg(feature = "explore")]
+    pub(crate) without: Option<cmwq_core::Rule>,
 }
 
 impl Pools {
@@ -168,6 +106,8 @@ impl Pools {
             numbers: HashMap::new(),
             by_domain: Vec::new(),
             boards: [board(), board()],
+            #[cfg(feature = "explore")]
+            without: None,
         }
     }
 
@@ -191,28 +131,16 @@ impl Pools {
         config: &Config,
     ) -> PoolNo {
         let number = self.list.len();
-        let mut core = PoolConfig::new(PoolId(number as u32), concurrency);
+        let mut core = PoolConfig::of_kind(PoolId(number as u32), kind.in_core(), concurrency);
         core.idle_timeout = config.idle_timeout;
         core.create_cooldown = config.create_cooldown;
-        core.bh = matches!(kind, PoolKind::Bh(_));
-        core.unbinds =
-            matches!(kind, PoolKind::Managed(_)) && config.sabotage != Some(Sabotage::NeverUnbind);
-        self.list.push(Pool {
-            core: PoolState::new(core),
-            kind,
-            is_high,
-            threads: Vec::new(),
-            is_watched: false,
-            nr_lent: 0,
-            context: None,
-            is_disassociated: false,
-            is_taken: false,
-            is_ticking: false,
-            cull_planned: None,
-            mayday: MaydayTimer::default(),
-            calls_unchecked: 0,
-            nr_listed: 0,
-        });
+        core.batches = core.batches.map(|_| config.calm_claims);
+        core.unbinds &= config.sabotage != Some(Sabotage::NeverUnbind);
+        self.list.push(Pool::new(core, kind, is_high));
+        #[cfg(feature = "explore")]
+        if let Some(rule) = self.without {
+            self.list[number].lock_only().take_out(rule);
+        }
         self.numbers.insert((kind, is_high), number);
         if let (PoolKind::Managed(_), Place::Domain(domain)) = (kind, kind.place()) {
             let domain = domain as usize;
@@ -232,7 +160,7 @@ impl Pools {
             return None;
         }
         let mut pools = self.list.iter_mut();
-        let number = pools.position(|pool| is_own(pool.kind) && pool.core.renew())?;
+        let number = pools.position(|pool| is_own(pool.kind) && pool.lock_only().renew())?;
         let pool = &mut self.list[number];
         self.numbers.remove(&(pool.kind, pool.is_high));
         (pool.kind, pool.is_high) = (kind, is_high);
@@ -243,6 +171,14 @@ impl Pools {
     /// The managed pools whose workers may run on the CPUs of `domain`.
     pub(crate) fn managed_at(&self, domain: u32) -> &[PoolNo] {
         self.by_domain.get(domain as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Keeps the word of the pool's inbox on whether pushing is enough. The last thing to do with
+    /// its lock. `has_helpers`: pods that have a CPU to spare help it.
+    pub(crate) fn settle_saturation(&mut self, pool: PoolNo, has_helpers: bool) {
+        let it = &mut self.list[pool];
+        let board = &self.boards[usize::from(it.is_high)];
+        it.settle_saturation(|| has_helpers && help::any_helper(board));
     }
 
     /// To be called when CPUs of the pool have left or come back.
@@ -261,12 +197,14 @@ impl Pools {
     }
 
     /// To be called after each call of the pool's core: whether it can spare a CPU or wants help
-    /// may have changed.
+    /// may have changed. `true`: it says since now that there is a backlog.
     #[inline]
-    pub(crate) fn refresh(&mut self, pool: PoolNo) {
-        let entry = &self.list[pool];
-        if let PoolKind::Managed(domain) = entry.kind {
-            self.boards[usize::from(entry.is_high)].post(domain, entry.entry());
-        }
+    pub(crate) fn refresh(&mut self, pool: PoolNo) -> bool {
+        let it = &self.list[pool];
+        let PoolKind::Managed(domain) = it.kind else { return false };
+        let (board, entry) = (&mut self.boards[usize::from(it.is_high)], it.entry());
+        let has_posted = entry.has(Set::Backlog) && !board.has(Set::Backlog, domain);
+        board.post(domain, entry);
+        has_posted
     }
 }

@@ -63,6 +63,8 @@ pub struct Call {
 pub enum Op {
     /// Use the CPU.
     Burn(Nanos),
+    /// Use the CPU until it is so late, however much of it the item has had by then.
+    BurnUntil(Nanos),
     /// Block, for a detector to notice.
     Sleep(Nanos),
     /// Block in a section that tells the pool so (`cmwq::blocking`).

@@ -28,6 +28,10 @@ impl fmt::Display for Violation {
 pub struct Stats {
     /// Items queued, delayed ones and repetitions included.
     pub queued: u64,
+    /// Those of them that were pushed into a pool's inbox, without its lock.
+    pub pushed: u64,
+    /// Items that a worker began behind another one, without its pool's lock.
+    pub taken_along: u64,
     /// Steps that the simulation took.
     pub steps: u64,
     /// Events that the checkers saw.

@@ -8,6 +8,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
+use cmwq_core::consts;
+
 use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, TickRole};
 use crate::plan::Plan;
 use crate::report::{Outcome, Violation};
@@ -16,6 +18,7 @@ use crate::scenario::MAX_CPUS;
 use crate::simulate;
 use crate::topology::{Scope, Shape};
 
+mod bursts;
 mod lives;
 mod load;
 
@@ -251,6 +254,7 @@ pub fn run_seed_with(
         None => {
             let mut plan = load::plan(&mut rng.fork(2), &config, options);
             load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+            bursts::add(&mut rng.fork(7), &mut plan, &config);
             lives::add(&mut rng.fork(6), &mut plan, &config, options);
             plan
         }
@@ -306,10 +310,13 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
     let rest = if later.chance(700_000) { later.magnitude(1, 50 * US) } else { 0 };
     // Thresholds that items of a random plan reach, oftener than not.
     let hog_thresh = later.magnitude(100 * US, 20 * MS);
+    // Mostly oftener than in the runtime: random items seldom leave each other in peace for long.
+    let calm_claims = later.below(u64::from(consts::CALM_CLAIMS) + 1) as u8;
     Config {
         seed,
         watchdog: None,
         hog_thresh,
+        calm_claims,
         shape,
         scope,
         hotplug: (storms || options.hotplug).then_some(hotplug),

@@ -204,3 +204,8 @@ fn every_mistake_is_noticed_by_the_whole_set() {
 fn workers_that_stay_bound_to_a_busy_cpu_are_noticed() {
     check_caught(Sabotage::NeverUnbind, "idle");
 }
+
+#[test]
+fn a_pool_that_stays_saturated_is_noticed() {
+    check_caught(Sabotage::StaySaturated, "stall");
+}

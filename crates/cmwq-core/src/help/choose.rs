@@ -24,6 +24,13 @@ pub fn any<B: Board>(board: &B, set: Set) -> bool {
     }
 }
 
+/// Whether any pod has a CPU to spare, at once or when whoever computes there waits: then each item
+/// that waits has to be told of. As sure as [`any`].
+#[inline]
+pub fn any_helper<B: Board>(board: &B) -> bool {
+    any(board, Set::Spare) || any(board, Set::Reserve)
+}
+
 /// The pods that `me`, who has nothing to do, should visit until one has work for it.
 pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);

@@ -50,13 +50,13 @@ impl PoolState {
     /// Whether more may [`arrive`](Self::arrive): its worker runs, and will come for it.
     #[inline]
     #[must_use]
-    pub fn may_arrive(&self) -> bool {
+    pub(crate) fn may_arrive(&self) -> bool {
         self.makes_batches() && self.is_at_capacity() && self.arrived.len() < ARRIVED_MAX
     }
 
     /// What was in the pool's inbox.
     #[inline]
-    pub fn arrive(&mut self, items: Transit) {
+    pub(crate) fn arrive(&mut self, items: Transit) {
         self.arrived.append(items);
     }
 

@@ -14,29 +14,26 @@ use super::{Micro, Named, Pool, Progress, Tid, World};
 impl Pool {
     /// Queues what is in the inbox.
     pub(super) fn empty_inbox(&mut self) {
-        for (pwq, item) in self.inbox.take() {
-            // SAFETY: who pushed it owned its PENDING; items stay as long as the world.
-            let kick = unsafe { self.core.enqueue(pwq, item) };
-            self.kick = self.kick.or(kick);
-        }
+        let kick = self.core.empty_inbox(&self.inbox);
+        self.kick = self.kick.or(kick);
         self.pushed.clear();
     }
 
     /// As [`empty_inbox`](Self::empty_inbox), but leaves it to the worker that runs, if there is
     /// one.
     pub(super) fn take_inbox(&mut self) -> Kick {
-        if !self.core.may_arrive() {
-            self.empty_inbox();
-            return Kick::None;
-        }
-        self.core.arrive(self.inbox.take());
+        let kick = self.core.take_inbox(&self.inbox);
         self.pushed.clear();
-        Kick::Watch
+        match kick {
+            Some(kick) => self.kick = self.kick.or(kick),
+            None => return Kick::Watch,
+        }
+        Kick::None
     }
 
     /// Keeps the inbox's word on whether pushing is enough.
     pub(super) fn settle_saturation(&mut self) {
-        let is_saturated = self.has_inbox && self.is_watched && self.core.is_at_capacity();
+        let is_saturated = self.has_inbox && self.core.is_saturated(self.is_watched, || false);
         if is_saturated == self.inbox.is_saturated() {
             return;
         }
@@ -53,8 +50,7 @@ impl World<'_> {
     /// The locks are taken, for anything but queueing.
     pub(crate) fn catch_up(&mut self) {
         for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
-            pool.core.call_back();
-            pool.core.list_arrived();
+            pool.core.catch_up();
             pool.empty_inbox();
         }
     }

@@ -49,6 +49,7 @@ impl Engine<'_> {
     pub(super) fn raise(&mut self, pool: PoolNo, context: usize) {
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.unpark(self.contexts[context].tid);
+            self.settle_pool(pool);
         }
     }
 
@@ -59,7 +60,7 @@ impl Engine<'_> {
             return self.look_for_bh(tid, index);
         }
         let id = self.threads[tid].id;
-        let claim = self.pools.list[pool].core.guest_next(id);
+        let claim = self.pools.list[pool].lock_in_turn().guest_next(id);
         self.check_pool(pool);
         match claim {
             Some(claim) => self.begin(tid, pool, id, claim),
@@ -80,15 +81,16 @@ impl Engine<'_> {
             return Turn::Off;
         };
         match pool {
-            Some(pool) if self.pools.list[pool].core.work_waits() => {
+            Some(pool) if self.pools.list[pool].lock().work_waits() => {
                 context.visit = Some(BhVisit::begin(self.now));
-                let id = self.pools.list[pool].core.guest_enter();
+                let id = self.pools.list[pool].lock_in_turn().guest_enter();
                 (self.threads[tid].home, self.threads[tid].id) = (pool, id);
             }
             Some(pool) => {
                 // What was queued was taken back. From here on a queuer raises again.
-                self.pools.list[pool].is_watched = false;
                 context.at += 1;
+                self.pools.list[pool].is_watched = false;
+                self.check_pool(pool);
             }
             None => context.at += 1,
         }
@@ -99,7 +101,7 @@ impl Engine<'_> {
     pub(super) fn bh_item_done(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
         let Some(visit) = &mut self.contexts[index].visit else { return Turn::Again };
-        if visit.is_over(|| now) && self.pools.list[pool].core.guest_may_leave(id) {
+        if visit.is_over(|| now) && self.pools.list[pool].lock_in_turn().guest_may_leave(id) {
             return self.end_bh_visit(tid, index);
         }
         Turn::Again
@@ -108,10 +110,11 @@ impl Engine<'_> {
     fn end_bh_visit(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id) = (self.threads[tid].home, self.threads[tid].id);
         // Its kick is for the context, which looks itself.
-        let _ = self.pools.list[pool].core.guest_leave(id);
-        self.check_pool(pool);
-        let is_left = self.pools.list[pool].core.work_waits();
+        let _ = self.pools.list[pool].lock_in_turn().guest_leave(id);
+        let is_left = self.pools.list[pool].read().work_waits();
         self.pools.list[pool].is_watched = is_left;
+        // What came by the inbox meanwhile raises again.
+        self.check_pool(pool);
         let context = &mut self.contexts[index];
         (context.visit, context.at) = (None, context.at + 1);
         context.is_left |= is_left;

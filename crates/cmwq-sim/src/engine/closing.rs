@@ -13,7 +13,7 @@ impl Engine<'_> {
         if is_usual || self.config.sabotage == Some(Sabotage::NeverClose) {
             return;
         }
-        if self.pools.list[pool].core.close_if_unused() {
+        if self.pools.list[pool].lock_only().close_if_unused() {
             self.check_pool(pool);
             self.dismiss_idle(pool);
         }
@@ -22,7 +22,7 @@ impl Engine<'_> {
     /// Sends the idle workers of a closed pool away. To be called when it was closed, and when a
     /// worker went idle or was created there.
     pub(super) fn dismiss_idle(&mut self, pool: PoolNo) {
-        while let Some(id) = self.pools.list[pool].core.dismiss_one() {
+        while let Some(id) = self.pools.list[pool].lock_only().dismiss_one() {
             self.check_pool(pool);
             self.gauges[pool].leaving += 1;
             if let Some(tid) = self.pools.list[pool].thread(id) {
@@ -32,7 +32,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn dismiss_if_closed(&mut self, pool: PoolNo) {
-        if self.pools.list[pool].core.is_closed() {
+        if self.pools.list[pool].read().is_closed() {
             self.dismiss_idle(pool);
         }
     }

@@ -32,20 +32,20 @@ pub(crate) struct Creation {
 impl Engine<'_> {
     /// The pool has nobody to come for its work.
     pub(super) fn create_from_outside(&mut self, pool: PoolNo) {
-        if self.pools.list[pool].core.may_create_from_outside() {
+        if self.pools.list[pool].lock_only().may_create_from_outside() {
             self.begin_outside(pool, Creator::Outside);
         }
     }
 
     /// The pool has too few workers to stand by or to be lent.
     pub(super) fn create_spare(&mut self, pool: PoolNo, by: Creator) {
-        if self.pools.list[pool].core.may_create_spare(self.now) {
+        if self.pools.list[pool].lock_only().may_create_spare(self.now) {
             self.begin_outside(pool, by);
         }
     }
 
     fn begin_outside(&mut self, pool: PoolNo, by: Creator) {
-        let id = self.pools.list[pool].core.worker_new();
+        let id = self.pools.list[pool].lock_only().worker_new();
         self.gauges[pool].transit += 1;
         self.watchers.touch(pool);
         self.wanted(pool);
@@ -64,7 +64,7 @@ impl Engine<'_> {
         self.gauges[pool].transit -= 1;
         self.watchers.touch(pool);
         if self.create(pool, creation, None) && creation.by == Creator::OutsideToLend {
-            let kick = self.pools.list[pool].core.kick_to_lend();
+            let kick = self.pools.list[pool].lock().kick_to_lend();
             self.kick(pool, kick);
         }
     }
@@ -72,7 +72,7 @@ impl Engine<'_> {
     /// A worker begins to create another.
     pub(super) fn begin_creation(&mut self, tid: Tid, by: Creator) -> Turn {
         let home = self.threads[tid].home;
-        let id = self.pools.list[home].core.worker_new();
+        let id = self.pools.list[home].lock_only().worker_new();
         self.wanted(home);
         self.threads[tid].mode = Mode::Create(Creation { id, by });
         Turn::Burn(self.config.costs.create)
@@ -92,7 +92,7 @@ impl Engine<'_> {
         self.gauges[pool].creating -= 1;
         let is_refused = self.is_refused(pool);
         if is_refused || self.creation_fails() {
-            let core = &mut self.pools.list[pool].core;
+            let core = self.pools.list[pool].lock();
             if is_refused {
                 core.create_refused(creation.id, manager, self.now);
             } else {
@@ -113,7 +113,7 @@ impl Engine<'_> {
         }
         self.introduce(pool, creation.id, manager);
         if self.config.sabotage == Some(Sabotage::CreateTwice) {
-            let second = self.pools.list[pool].core.worker_new();
+            let second = self.pools.list[pool].lock_only().worker_new();
             self.introduce(pool, second, None);
         }
         true
@@ -123,7 +123,7 @@ impl Engine<'_> {
         let tid = self.spawn_worker(pool, id);
         self.gauges[pool].nr_workers += 1;
         self.note(What::WorkerMade(pool, tid + 1));
-        let kick = self.pools.list[pool].core.worker_created(id, manager, self.now);
+        let kick = self.pools.list[pool].lock().worker_created(id, manager, self.now);
         // It is idle now, and nobody may ever wake it.
         self.plan_cull(pool);
         self.kick(pool, kick);
@@ -135,14 +135,14 @@ impl Engine<'_> {
         let Some(max) = self.config.max_workers else { return false };
         let of_process = self.gauges.iter().map(|gauge| gauge.nr_workers).sum();
         // One is in the making.
-        let of_pool = self.pools.list[pool].core.nr_staying() - 1;
+        let of_pool = self.pools.list[pool].read().nr_staying() - 1;
         !may_add_worker(of_process, max, of_pool)
     }
 
     /// Another pool lets an idle worker go, if one has any to spare.
     fn yield_for(&mut self, refused: PoolNo) {
         for pool in (0..self.pools.list.len()).filter(|&pool| pool != refused) {
-            let Some(id) = self.pools.list[pool].core.yield_one() else { continue };
+            let Some(id) = self.pools.list[pool].lock_only().yield_one() else { continue };
             self.check_pool(pool);
             self.gauges[pool].leaving += 1;
             if let Some(tid) = self.pools.list[pool].thread(id) {
@@ -178,7 +178,7 @@ impl Engine<'_> {
             if self.gauges[pool].creating > 0 {
                 continue;
             }
-            match self.pools.list[pool].core.retry(self.now) {
+            match self.pools.list[pool].lock_only().retry(self.now) {
                 Retry::Nothing => {}
                 Retry::At(at) => self.plan_retry(at),
                 Retry::Create => self.create_spare(pool, Creator::Outside),
@@ -190,7 +190,7 @@ impl Engine<'_> {
 
     pub(super) fn plan_cull(&mut self, pool: PoolNo) {
         let entry = &mut self.pools.list[pool];
-        let Some(at) = entry.core.cull_at() else { return };
+        let Some(at) = entry.read().cull_at() else { return };
         if self.config.sabotage != Some(Sabotage::NeverCull)
             && entry.cull_planned.is_none_or(|planned| at < planned)
         {
@@ -202,7 +202,7 @@ impl Engine<'_> {
     /// Lets surplus idle workers leave.
     pub(super) fn cull(&mut self, pool: PoolNo) {
         self.pools.list[pool].cull_planned = None;
-        while let Some(id) = self.pools.list[pool].core.cull_one(self.now) {
+        while let Some(id) = self.pools.list[pool].lock_only().cull_one(self.now) {
             self.check_pool(pool);
             self.gauges[pool].leaving += 1;
             if let Some(tid) = self.pools.list[pool].thread(id) {

@@ -102,7 +102,14 @@ impl Engine<'_> {
 
     fn report(&mut self, report: Report, announced: bool, latency: Nanos) {
         if announced {
-            self.deliver(report);
+            if report.is_blocked {
+                self.deliver(report);
+            } else {
+                // It only puts the books right, and decides nothing.
+                let pool = &mut self.pools.list[report.pool];
+                pool.lock_only().worker_resumed(report.id, report.seq);
+                self.check_core(report.pool);
+            }
             return;
         }
         let faults = &self.config.faults;
@@ -134,15 +141,16 @@ impl Engine<'_> {
 
     /// `true`: somebody was woken in place of who is blocked.
     pub(super) fn deliver(&mut self, report: Report) -> bool {
-        let core = &mut self.pools.list[report.pool].core;
+        let pool = &mut self.pools.list[report.pool];
         if report.is_blocked {
+            let core = pool.lock();
             let kick = core.worker_blocked(report.id, report.seq);
             let is_unbound = core.is_unbound(report.id, report.seq);
             self.kick(report.pool, kick);
             self.unbind(report, is_unbound);
             matches!(kick, Kick::Wake(_))
         } else {
-            core.worker_resumed(report.id, report.seq);
+            pool.lock().worker_resumed(report.id, report.seq);
             self.check_pool(report.pool);
             false
         }
@@ -154,8 +162,8 @@ impl Engine<'_> {
         let Some(tid) = pool.thread(report.id) else { return };
         if is_unbound {
             self.machine.set_place(tid, Place::Domain(WHOLE));
-        } else if pool.core.config().unbinds
-            && pool.core.is_blocked(report.id, report.seq)
+        } else if pool.read().config().unbinds
+            && pool.read().is_blocked(report.id, report.seq)
             && self.machine.threads[tid].place == pool.kind.place()
         {
             // Items do not compute after their waits here: the worker may well wait for its CPU.
@@ -170,8 +178,10 @@ impl Engine<'_> {
         if let Some(context) = self.pools.list[pool].context {
             return self.raise(pool, context);
         }
+        if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
+            self.settle_pool(pool);
+        }
         let entry = &mut self.pools.list[pool];
-        entry.is_watched = true;
         if let Some(ticking) = &mut self.ticking
             && !entry.is_ticking
             && self.config.sabotage != Some(Sabotage::NoReports)
@@ -209,11 +219,13 @@ impl Engine<'_> {
     /// Whether it found somebody blocked, and that let somebody else start.
     fn tick_pool(&mut self, pool: PoolNo) -> bool {
         let entry = &mut self.pools.list[pool];
-        let work_waits = entry.is_watched && entry.core.work_waits();
+        let work_waits = entry.lock().work_waits() && entry.is_watched;
         if !work_waits && entry.nr_lent == 0 {
             entry.is_watched = false;
+            self.check_pool(pool);
             return false;
         }
+        self.check_pool(pool);
         self.helping.occasions += 1;
         let has_woken = self.look(pool);
         self.call_for_help(pool);
@@ -223,10 +235,12 @@ impl Engine<'_> {
     /// Looks at the pool's workers, and tells the core. `true`: some were blocked that it thought
     /// running, or hogged the CPU, and others started in their place.
     fn look(&mut self, pool: PoolNo) -> bool {
-        let core = &self.pools.list[pool].core;
+        let core = self.pools.list[pool].lock();
         let sleepers = core.workers().filter(|view| view.sleeping).take(SLEEPERS_PER_LOOK);
         let views: Vec<_> = core.workers().filter(|view| view.running).chain(sleepers).collect();
-        let mut room_for_hogs = core.room_for_hogs(self.pools.list[pool].kind.in_core());
+        let kind = self.pools.list[pool].kind.in_core();
+        let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs(kind);
+        self.check_pool(pool);
         let mut has_woken = false;
         for WorkerView { id, seq, sleeping, .. } in views {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
@@ -275,11 +289,11 @@ impl Engine<'_> {
     /// A worker hogs its CPU. `true`: somebody was woken to run beside it.
     fn is_hog(&mut self, tid: Tid) -> bool {
         let (home, id, seq) = (self.threads[tid].home, self.threads[tid].id, self.threads[tid].seq);
-        let Some(hog) = self.pools.list[home].core.worker_cpu_intensive(id, seq) else {
+        let Some(hog) = self.pools.list[home].lock().worker_cpu_intensive(id, seq) else {
             return false;
         };
         if let Some(visit) = self.threads[tid].visit {
-            let _ = self.pools.list[visit.host].core.guest_cpu_intensive(visit.id);
+            let _ = self.pools.list[visit.host].lock_only().guest_cpu_intensive(visit.id);
         }
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_hog = true;

@@ -129,7 +129,7 @@ impl Engine<'_> {
         if silently {
             return;
         }
-        let kick = self.pools.list[pool].core.set_concurrency(concurrency);
+        let kick = self.pools.list[pool].lock().set_concurrency(concurrency);
         self.kick(pool, kick);
     }
 

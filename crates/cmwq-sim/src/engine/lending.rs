@@ -8,10 +8,10 @@ use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
 use cmwq_core::Kick;
-use cmwq_core::help::{self, Call};
+use cmwq_core::help::{self, Call, Set};
 
 impl Engine<'_> {
-    fn lends(&self, pool: PoolNo) -> bool {
+    pub(super) fn lends(&self, pool: PoolNo) -> bool {
         let is_managed = matches!(self.pools.list[pool].kind, PoolKind::Managed(_));
         is_managed && self.config.lending && self.config.sabotage != Some(Sabotage::NeverLend)
     }
@@ -48,12 +48,26 @@ impl Engine<'_> {
         if self.config.sabotage == Some(Sabotage::WalkPods) {
             return self.walk_pods(me, is_high);
         }
-        let find = |pod| self.pools.find(PoolKind::Managed(pod as u32), is_high);
-        let mut others = help::to_help(&self.pools.boards[usize::from(is_high)], me as usize);
-        others.find_map(|pod| {
+        let board = &self.pools.boards[usize::from(is_high)];
+        let others: Vec<_> = help::to_help(board, me as usize).collect();
+        others.into_iter().find_map(|pod| {
+            let other = self.pools.find(PoolKind::Managed(pod as u32), is_high)?;
+            let is_backlog = self.pools.boards[usize::from(is_high)].has(Set::Backlog, pod as u32);
+            // One that is saturated only may have something that it does not know of.
+            if !is_backlog && self.pools.list[other].inbox.is_empty() {
+                return None;
+            }
             self.helping.visits += 1;
-            find(pod).filter(|&other| self.pools.list[other].wants_help())
+            self.has_backlog(other).then_some(other)
         })
+    }
+
+    /// Work waits that it may not start. Whoever asks is about to help it.
+    fn has_backlog(&mut self, pool: PoolNo) -> bool {
+        let core = self.pools.list[pool].lock();
+        let has_backlog = core.work_waits() && core.is_at_capacity();
+        self.check_pool(pool);
+        has_backlog
     }
 
     /// As a driver would do it that looks at all pods.
@@ -94,9 +108,15 @@ impl Engine<'_> {
 
     /// Wakes a worker of the pod to look for work in others. `false`: nobody can come.
     fn call_to_lend(&mut self, pool: PoolNo) -> bool {
-        match self.pools.list[pool].core.kick_to_lend() {
+        if self.pools.list[pool].is_called {
+            return false;
+        }
+        let kick = self.pools.list[pool].lock().kick_to_lend();
+        // Only who was woken will answer.
+        self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
+        self.check_pool(pool);
+        match kick {
             Kick::Wake(id) => {
-                self.check_pool(pool);
                 if let Some(tid) = self.pools.list[pool].thread(id) {
                     self.unpark(tid);
                 }
@@ -117,13 +137,13 @@ impl Engine<'_> {
         }
         let host = self.who_wants_help(home)?;
         debug_assert!(self.pools.list[host].wants_help(), "the index of pools is stale");
-        if self.pools.list[home].core.may_create_spare(self.now) {
+        if self.pools.list[home].lock_only().may_create_spare(self.now) {
             return Some(self.begin_creation(tid, Creator::Lender));
         }
-        let seq = self.pools.list[home].core.lend(id)?;
+        let seq = self.pools.list[home].lock().lend(id)?;
         self.check_pool(home);
         self.threads[tid].seq = seq;
-        let guest = self.pools.list[host].core.guest_enter();
+        let guest = self.pools.list[host].lock().guest_enter();
         self.visit(tid, Some(Visit { host, id: guest }));
         self.pools.list[home].nr_lent += 1;
         self.watch(home);
@@ -131,7 +151,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
-        let claim = self.pools.list[visit.host].core.guest_next(visit.id);
+        let claim = self.pools.list[visit.host].lock().guest_next(visit.id);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
@@ -144,20 +164,21 @@ impl Engine<'_> {
     /// one of which may have come back from a wait, want the CPU.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        let Pool { core, is_taken, .. } = &mut self.pools.list[home];
+        let is_taken = self.pools.list[home].is_taken;
+        let core = self.pools.list[home].lock();
         self.threads[tid].seq = core.lend_again(id);
-        let is_wanted = core.work_waits() || core.is_over_capacity() || *is_taken;
-        self.pools.refresh(home);
-        if is_wanted && self.pools.list[visit.host].core.guest_may_leave(visit.id) {
+        let is_wanted = core.work_waits() || core.is_over_capacity() || is_taken;
+        self.check_pool(home);
+        if is_wanted && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit);
         }
     }
 
     fn go_home(&mut self, tid: Tid, visit: Visit) {
-        let kick = self.pools.list[visit.host].core.guest_leave(visit.id);
+        let kick = self.pools.list[visit.host].lock().guest_leave(visit.id);
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        self.pools.list[home].core.lend_end(id);
+        self.pools.list[home].lock().lend_end(id);
         self.pools.list[home].nr_lent -= 1;
         self.check_pool(home);
         self.visit(tid, None);

@@ -90,7 +90,7 @@ impl Engine<'_> {
 
     fn retire(&mut self, queue: QueueId, link: Link) {
         self.queues[queue].retire_link(link);
-        let is_idle = self.pools.list[link.pool].core.retire_pwq(link.pwq);
+        let is_idle = self.pools.list[link.pool].lock().retire_pwq(link.pwq);
         self.check_pool(link.pool);
         if is_idle && !self.remove(queue, link) {
             self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
@@ -101,7 +101,8 @@ impl Engine<'_> {
     pub(super) fn release(&mut self, queue: QueueId) {
         let retired = self.queues[queue].links.iter().filter(|link| link.is_retired);
         for link in retired.copied().collect::<Vec<_>>() {
-            let has_drained = self.pools.list[link.pool].core.has_drained(link.pwq);
+            let has_drained = self.pools.list[link.pool].lock().has_drained(link.pwq);
+            self.check_pool(link.pool);
             if has_drained && !self.remove(queue, link) {
                 self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
             }
@@ -116,7 +117,7 @@ impl Engine<'_> {
         if let Some(Link { pool, pwq, .. }) = oldest
             && self.config.sabotage != Some(Sabotage::StayPlugged)
         {
-            let kick = self.pools.list[pool].core.unplug_pwq(pwq);
+            let kick = self.pools.list[pool].lock().unplug_pwq(pwq);
             self.kick(pool, kick);
         }
     }
@@ -125,10 +126,11 @@ impl Engine<'_> {
     /// `false`: it has to stay for a while, and this is to be tried again.
     fn remove(&mut self, queue: QueueId, link: Link) -> bool {
         let pool = link.pool;
-        if self.pools.list[pool].core.remove_pwq(link.pwq).is_none() {
+        let removed = self.pools.list[pool].lock().remove_pwq(link.pwq);
+        self.check_pool(pool);
+        if removed.is_none() {
             return false;
         }
-        self.check_pool(pool);
         self.pools.list[pool].nr_listed -= 1;
         self.queues[queue].remove_link(pool, link.pwq);
         self.note_link(queue, pool, false);
@@ -195,13 +197,16 @@ impl Engine<'_> {
     }
 
     /// Something is there, or somebody flushes it, who has a reference to it.
-    fn is_busy(&self, queue: QueueId) -> bool {
+    fn is_busy(&mut self, queue: QueueId) -> bool {
         let it = &self.queues[queue];
-        it.flush.first().is_some()
-            || it.links.iter().any(|link| {
-                let load = self.pools.list[link.pool].core.pwq_load(link.pwq);
-                load.is_some_and(|(_, _, is_busy)| is_busy)
-            })
+        if it.flush.first().is_some() {
+            return true;
+        }
+        it.links.clone().into_iter().any(|link| {
+            let load = self.pools.list[link.pool].lock().pwq_load(link.pwq);
+            self.check_pool(link.pool);
+            load.is_some_and(|(_, _, is_busy)| is_busy)
+        })
     }
 
     pub(super) fn make_queue(&mut self, queue: QueueId) {

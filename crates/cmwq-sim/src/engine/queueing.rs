@@ -17,7 +17,7 @@ impl Engine<'_> {
         let held_back = self.held_back.take();
         let queued = self.queue_now(item, cpu, here);
         if let Some((item, link)) = held_back {
-            let kick = self.arena.enqueue(&mut self.pools.list[link.pool].core, link.pwq, item);
+            let kick = self.arena.enqueue(self.pools.list[link.pool].lock(), link.pwq, item);
             self.kick(link.pool, kick);
         }
         queued
@@ -50,14 +50,12 @@ impl Engine<'_> {
             return true;
         }
         let is_at_home = seen.pool().is_none_or(|pool| pool.0 as usize == link.pool);
-        if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
-            let core = &mut self.pools.list[link.pool].core;
-            if let Enqueued::Queued(kick) = self.arena.enqueue_idle(core, link.pwq, item, seen) {
-                let ticket = self.new_ticket(item);
-                self.note_queued(Queueing { item, ticket, queue }, link);
-                self.kick(link.pool, kick);
-                return true;
-            }
+        if is_at_home
+            && !seen.is_pending()
+            && seen.disable_depth() == 0
+            && self.queue_at_home(item, link, seen)
+        {
+            return true;
         }
         let was = self.arena.claim(item);
         if was.is_pending() {
@@ -69,6 +67,33 @@ impl Engine<'_> {
         }
         self.new_ticket(item);
         self.queue_claimed(item, cpu, here);
+        true
+    }
+
+    /// Queues an item whose last pool is the chosen one, without the lock if nobody has to be told.
+    fn queue_at_home(&mut self, item: ItemId, link: Link, seen: WorkWord) -> bool {
+        let queue = self.plan.items[item].queue;
+        let pool = &mut self.pools.list[link.pool];
+        if pool.inbox.is_saturated() {
+            self.arena.claim_for(item, seen, pool.read().id());
+            let is_enough = self.arena.push(&pool.inbox, link.pwq, item);
+            self.nr_pushed += 1;
+            let ticket = self.new_ticket(item);
+            self.note_queued(Queueing { item, ticket, queue }, link);
+            if !is_enough {
+                self.pools.list[link.pool].take_inbox();
+                self.kick(link.pool, Kick::None);
+            }
+            return true;
+        }
+        let enqueued = self.arena.enqueue_idle(pool.lock_to_queue(), link.pwq, item, seen);
+        let Enqueued::Queued(kick) = enqueued else {
+            self.check_pool(link.pool);
+            return false;
+        };
+        let ticket = self.new_ticket(item);
+        self.note_queued(Queueing { item, ticket, queue }, link);
+        self.kick(link.pool, kick);
         true
     }
 
@@ -85,13 +110,14 @@ impl Engine<'_> {
             && self.config.sabotage != Some(Sabotage::IgnoreRedirect)
         {
             let key = self.queues[queue].key;
-            if let Some(pwq) = self.arena.executing_on(&self.pools.list[last].core, item, key) {
-                link = self.link_of(last, queue, pwq);
+            match self.arena.executing_on(self.pools.list[last].lock(), item, key) {
+                Some(pwq) => link = self.link_of(last, queue, pwq),
+                None => self.check_pool(last),
             }
         }
         let ticket = self.items[item].pending.unwrap_or_default();
         self.note_queued(Queueing { item, ticket, queue }, link);
-        let kick = self.arena.enqueue(&mut self.pools.list[link.pool].core, link.pwq, item);
+        let kick = self.arena.enqueue(self.pools.list[link.pool].lock(), link.pwq, item);
         self.kick(link.pool, kick);
     }
 
@@ -165,14 +191,14 @@ impl Engine<'_> {
         let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
-        let pwq = self.pools.list[pool].core.add_pwq(config);
+        let pwq = self.pools.list[pool].lock_only().add_pwq(config);
         let limit = limits.own(false);
         queue.add_link(Link { pool, pwq, group, limit, is_retired: false });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
         if is_second.is_some() && self.config.sabotage != Some(Sabotage::NeverPlug) {
-            self.pools.list[pool].core.plug_pwq(pwq);
+            self.pools.list[pool].lock().plug_pwq(pwq);
         }
         self.check_pool(pool);
         self.note_link(number, pool, true);
@@ -210,9 +236,9 @@ impl Engine<'_> {
 
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
-        self.check_pool(pool);
+        self.settle_pool(pool);
         self.arm_watchdog(pool);
-        match kick {
+        match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {
                 if self.strikes(Sabotage::DropWake, 3) {
@@ -249,7 +275,7 @@ impl Engine<'_> {
         let mut grant = Some(to);
         while let Some(to) = grant {
             let pool = to.pool.0 as usize;
-            let effects = self.pools.list[pool].core.grant(to.pwq);
+            let effects = self.pools.list[pool].lock().grant(to.pwq);
             self.kick(pool, effects.kick);
             grant = effects.grant;
         }
@@ -262,11 +288,16 @@ impl Engine<'_> {
         if self.disarm(item) {
             return true;
         }
-        let Some(at) = self.arena.word(item).pwq() else { return false };
-        let pool = at.pool.0 as usize;
-        let core = &mut self.pools.list[pool].core;
+        let word = self.arena.word(item);
+        let Some(pool) = word.pool().filter(|_| word.is_pending()) else { return false };
+        let pool = pool.0 as usize;
+        let core = self.pools.list[pool].lock();
         let Grab::Taken(effects) = self.arena.try_grab(core, item) else {
-            self.complain("core", format!("item {item} is on {at:?}, which denies it"));
+            self.check_pool(pool);
+            // What a sabotaged driver has lost is nowhere.
+            if self.config.sabotage.is_none() {
+                self.complain("core", format!("item {item} is at pool {pool}, which denies it"));
+            }
             return false;
         };
         self.pools.list[pool].nr_listed -= 1;
@@ -313,7 +344,7 @@ impl Engine<'_> {
             }
             self.queues[queue].links[index].limit = own;
             self.note(What::LimitSet(link.group, own));
-            let kick = self.pools.list[link.pool].core.set_max_active(link.pwq, own);
+            let kick = self.pools.list[link.pool].lock().set_max_active(link.pwq, own);
             self.kick(link.pool, kick);
         }
         for index in 0..self.queues[queue].shared.len() {

@@ -46,7 +46,7 @@ impl Engine<'_> {
     /// Nobody was kicked at `pool`. If nobody is there, somebody looks again in a while.
     pub(super) fn plan_mayday(&mut self, pool: PoolNo) {
         let entry = &mut self.pools.list[pool];
-        if entry.core.needs_rescuer()
+        if entry.read().needs_rescuer()
             && self.config.sabotage != Some(Sabotage::NeverRescue)
             && let Some(at) = entry.mayday.arm(|| self.now)
         {
@@ -58,7 +58,7 @@ impl Engine<'_> {
     pub(super) fn mayday(&mut self, pool: PoolNo) {
         let mut calls = Vec::new();
         let entry = &mut self.pools.list[pool];
-        let is_needed = entry.core.mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
+        let is_needed = entry.lock().mayday(|at, wq| calls.push((at, wq.0 as QueueId)));
         if let Some(at) = entry.mayday.after(is_needed, self.now) {
             self.agenda.add(at, Rank::Wake, Due::Mayday(pool));
         }
@@ -94,7 +94,7 @@ impl Engine<'_> {
         let rescuer = &mut self.rescuers[index];
         let (pool, others_wait) = (self.threads[tid].home, !rescuer.called.is_empty());
         let visit = rescuer.visit.as_mut().expect("it has begun");
-        let next = self.pools.list[pool].core.rescue_next(visit, others_wait);
+        let next = self.pools.list[pool].lock().rescue_next(visit, others_wait);
         self.check_pool(pool);
         match next {
             Rescue::Run(claim) => {
@@ -111,8 +111,10 @@ impl Engine<'_> {
         let rescuer = &mut self.rescuers[index];
         let Some(at) = rescuer.answering else { return false };
         let (pool, wq) = (at.pool.0 as usize, self.queues[rescuer.queue].key);
-        let visit = self.pools.list[pool].core.rescue_begin(at.pwq, wq);
+        let visit = self.pools.list[pool].lock().rescue_begin(at.pwq, wq);
+        self.check_pool(pool);
         let Some(visit) = visit else { return false };
+        let rescuer = &mut self.rescuers[index];
         let thread = &mut self.threads[rescuer.tid];
         (thread.home, thread.id) = (pool, visit.worker());
         rescuer.visit = Some(visit);
@@ -124,11 +126,11 @@ impl Engine<'_> {
         let (queue, at) = (rescuer.queue, rescuer.answering.take());
         rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
-        let kick = self.pools.list[pool].core.rescue_end(visit);
+        let kick = self.pools.list[pool].lock().rescue_end(visit);
         // A rescuer creates nobody: that is tried again in any case.
         self.kick(pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
         // A retired pwq may have waited for this visit to end.
-        let has_drained = |at: PwqRef| self.pools.list[pool].core.has_drained(at.pwq);
+        let has_drained = |at: PwqRef| self.pools.list[pool].read().has_drained(at.pwq);
         if at.is_some_and(has_drained) {
             self.release(queue);
         }

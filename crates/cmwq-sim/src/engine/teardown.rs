@@ -27,8 +27,8 @@ impl Engine<'_> {
             return self.complain("core", format!("{} timers were forgotten", self.wheel.len()));
         }
         for pool in 0..self.pools.list.len() {
-            self.pools.list[pool].core.check();
-            let running = self.pools.list[pool].core.nr_running();
+            self.pools.list[pool].lock().check();
+            let running = self.pools.list[pool].read().nr_running();
             if running != 0 {
                 return self
                     .complain("core", format!("pool {pool} believes {running} workers running"));
@@ -44,7 +44,7 @@ impl Engine<'_> {
         let mut memory =
             Memory { items: (self.plan.items.len() * item) as u64, ..Memory::default() };
         for pool in &self.pools.list {
-            let footprint = pool.core.footprint();
+            let footprint = pool.read().footprint();
             memory.pools += footprint.pool as u64;
             memory.workers += footprint.workers as u64;
             memory.pwqs += footprint.pwqs as u64;
@@ -80,7 +80,7 @@ impl Engine<'_> {
                         format!("queue {queue} keeps a retired pwq at pool {}", link.pool);
                     return self.complain("core", message);
                 }
-                let core = &mut self.pools.list[link.pool].core;
+                let core = self.pools.list[link.pool].lock();
                 let load = core.pwq_load(link.pwq);
                 if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_none() {
                     let message = format!("queue {queue} left {load:?} at pool {}", link.pool);
@@ -99,6 +99,8 @@ impl Engine<'_> {
             violation: self.violation.take(),
             stats: Stats {
                 queued: self.next_ticket - 1,
+                pushed: self.nr_pushed,
+                taken_along: self.nr_taken_along,
                 steps: self.steps,
                 events: self.watchers.nr_events,
                 pools: self.pools.list.len() as u64,

@@ -46,7 +46,7 @@ fn prep_pwqs(
 ) -> bool {
     let mut nr_armed = 0;
     for link in links {
-        nr_armed += u32::from(pools[link.pool].core.flush_prep(link.pwq, flush, color));
+        nr_armed += u32::from(pools[link.pool].lock_to_flush().flush_prep(link.pwq, flush, color));
     }
     if flush.is_some() {
         *nr_to_flush = nr_armed;
@@ -60,10 +60,11 @@ impl Engine<'_> {
     pub(super) fn flush_item(&mut self, item: ItemId, who: Waiter) -> bool {
         let Some(pool) = self.arena.word(item).pool() else { return false };
         let pool = pool.0 as usize;
+        let core = self.pools.list[pool].lock();
         let is_queued = self.arena.word(item).is_queued();
-        let core = &mut self.pools.list[pool].core;
-        let Some(barrier) = self.arena.insert_barrier(core, item) else { return false };
+        let barrier = self.arena.insert_barrier(core, item);
         self.check_pool(pool);
+        let Some(barrier) = barrier else { return false };
         let ticket = if is_queued { self.items[item].pending } else { self.items[item].running };
         let queue = self.plan.items[item].queue;
         let what = Queueing { item, ticket: ticket.unwrap_or_default(), queue };
@@ -112,6 +113,7 @@ impl Engine<'_> {
         let pools = &mut self.pools.list;
         let start = flush
             .start(me, &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color));
+        self.drop_locks(queue);
         if start == cmwq_core::Start::Done {
             self.flush_ended(me);
             return false;
@@ -178,8 +180,16 @@ impl Engine<'_> {
             &mut |flush, color| prep_pwqs(pools, links, nr_pwqs_to_flush, flush, color),
             |flusher| done.push(flusher),
         );
+        self.drop_locks(queue);
         for flusher in done {
             self.wake_flusher(flusher);
+        }
+    }
+
+    /// Of the pools that the queue leads to, after its pwqs were armed.
+    fn drop_locks(&mut self, queue: QueueId) {
+        for index in 0..self.queues[queue].links.len() {
+            self.check_pool(self.queues[queue].links[index].pool);
         }
     }
 

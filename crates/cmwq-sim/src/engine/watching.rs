@@ -24,7 +24,7 @@ impl Watcher {
 impl Engine<'_> {
     /// Something was queued: if it has to wait, somebody has to look after it.
     pub(super) fn arm_watchdog(&mut self, pool: PoolNo) {
-        let waits = self.pools.list[pool].core.is_to_be_watched();
+        let waits = self.pools.list[pool].read().is_to_be_watched();
         let Some(watcher) = self.watcher.as_mut().filter(|watcher| waits && !watcher.is_armed)
         else {
             return;
@@ -40,10 +40,11 @@ impl Engine<'_> {
         watcher.dog.begin(self.now);
         let mut found = Vec::new();
         let mut waits = false;
-        for (number, pool) in self.pools.list.iter().enumerate() {
-            waits |= pool.core.is_to_be_watched();
-            if pool.core.work_waits()
-                && let Some(time) = watcher.dog.see(number, pool.core.progress(), false)
+        for (number, pool) in self.pools.list.iter_mut().enumerate() {
+            let core = pool.lock();
+            waits |= core.is_to_be_watched();
+            if core.work_waits()
+                && let Some(time) = watcher.dog.see(number, core.progress(), false)
             {
                 found.push(What::Stalled(number, time));
             }
@@ -54,6 +55,7 @@ impl Engine<'_> {
             let interval = Watchdog::<PoolNo>::interval(watcher.dog.thresh());
             self.agenda.add(self.now + interval, Rank::Wake, Due::Watchdog);
         }
+        (0..self.pools.list.len()).for_each(|pool| self.check_pool(pool));
         if self.config.sabotage != Some(Sabotage::BlindWatchdog) {
             found.into_iter().for_each(|what| self.note(what));
         }

@@ -1,6 +1,6 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Next, Waited, WorkerId};
+use cmwq_core::{Claim, Next, PoolState, Waited, WorkerId};
 
 use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
@@ -69,14 +69,20 @@ impl Engine<'_> {
             return self.ask_as_guest(tid, visit);
         }
         let (home, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
-        let next = self.pools.list[home].core.next(id, || now);
-        self.check_pool(home);
+        let pool = &mut self.pools.list[home];
+        let is_behind_item = std::mem::take(&mut self.threads[tid].is_behind_item);
+        let core = if is_behind_item { pool.lock_in_turn() } else { pool.lock() };
+        let next = core.next(id, || now);
+        self.check_core(home);
         match next {
             Next::Run(claim) => {
-                self.threads[tid].seq = claim.seq;
+                (self.threads[tid].seq, self.threads[tid].more) = (claim.seq, claim.more);
                 self.begin(tid, home, id, claim)
             }
-            Next::Manage => self.begin_creation(tid, Creator::Manager),
+            Next::Manage => {
+                self.check_pool(home);
+                self.begin_creation(tid, Creator::Manager)
+            }
             Next::Sleep { watch } => self.sleep(tid, home, watch),
             Next::Exit => self.exit(tid, home, id),
         }
@@ -89,8 +95,10 @@ impl Engine<'_> {
             self.watch(home);
         } else {
             self.pools.list[home].is_watched = false;
+            self.check_pool(home);
         }
         self.plan_cull(home);
+        self.pools.list[home].is_called = false;
         if !watch && let Some(turn) = self.lend(tid) {
             return turn;
         }
@@ -111,7 +119,8 @@ impl Engine<'_> {
         self.gauges[home].nr_workers -= 1;
         self.gauges[home].leaving -= 1;
         self.note(What::WorkerLeft(home, tid + 1));
-        if self.pools.list[home].core.work_waits() {
+        self.check_pool(home);
+        if self.pools.list[home].read().work_waits() {
             self.watch(home);
         }
         Turn::Off
@@ -130,33 +139,57 @@ impl Engine<'_> {
                 self.wait_is_over(barrier);
                 return self.leave_function(tid, site, id);
             }
-            Name::Item(item) => {
-                let ticket = self.items[item].pending.take().unwrap_or_default();
-                self.items[item].running = Some(ticket);
-                self.pools.list[pool].nr_listed -= 1;
-                let run = Run {
-                    what: Queueing { item, ticket, queue },
-                    site,
-                    pc: 0,
-                    is_announced: false,
-                    has_slept: false,
-                    has_yielded: false,
-                    before: 0,
-                    computed: None,
-                    is_to_wait: claim.is_to_wait,
-                    is_intensive: self.queues[queue].is_intensive(),
-                    is_hog: false,
-                };
-                self.note(What::Started(run.what, run.site, self.runner(tid)));
-                self.threads[tid].mode = Mode::Item(run);
-                if self.threads[tid].is_worker() {
-                    self.gauges[self.threads[tid].home].executing += 1;
-                    self.regauge(tid);
-                    self.report_falsely(tid);
-                }
-            }
+            Name::Item(item) => self.enter(tid, site, item, claim.is_to_wait),
         }
         Turn::Again
+    }
+
+    /// The function of an item is entered.
+    fn enter(&mut self, tid: Tid, site: Site, item: usize, is_to_wait: bool) {
+        let queue = self.plan.items[item].queue;
+        let ticket = self.items[item].pending.take().unwrap_or_default();
+        self.items[item].running = Some(ticket);
+        self.pools.list[site.pool].nr_listed -= 1;
+        let run = Run {
+            what: Queueing { item, ticket, queue },
+            site,
+            pc: 0,
+            is_announced: false,
+            has_slept: false,
+            has_yielded: false,
+            before: 0,
+            computed: None,
+            is_to_wait,
+            is_taken_along: false,
+            is_intensive: self.queues[queue].is_intensive(),
+            is_hog: false,
+        };
+        self.note(What::Started(run.what, run.site, self.runner(tid)));
+        self.threads[tid].mode = Mode::Item(run);
+        if self.threads[tid].is_worker() {
+            self.gauges[self.threads[tid].home].executing += 1;
+            self.regauge(tid);
+            self.report_falsely(tid);
+        }
+    }
+
+    /// Behind an item, a worker begins the next one of its batch without the lock. `false`: there
+    /// is none, or it was called back.
+    fn begin_next(&mut self, tid: Tid, site: Site) -> bool {
+        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
+        let Some(more) = self.threads[tid].more.checked_sub(1) else { return false };
+        self.threads[tid].more = more;
+        let Some(item) = Arena::begin(self.pools.list[home].read(), id) else {
+            self.threads[tid].more = 0;
+            return false;
+        };
+        self.threads[tid].seq += 1;
+        self.nr_taken_along += 1;
+        self.enter(tid, site, item, false);
+        if let Mode::Item(run) = &mut self.threads[tid].mode {
+            run.is_taken_along = true;
+        }
+        true
     }
 
     /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
@@ -177,7 +210,9 @@ impl Engine<'_> {
         let Some(&op) = self.plan.items[run.what.item].ops.get(run.pc) else {
             return self.end(tid, run);
         };
-        run.pc += 1;
+        let left = if let Op::BurnUntil(end) = op { end.saturating_sub(self.now) } else { 0 };
+        // Others may have had the CPU meanwhile: then it uses some more.
+        run.pc += usize::from(left == 0);
         if let Op::Burn(ns) = op {
             *run.computed.as_mut().unwrap_or(&mut run.before) += ns;
         }
@@ -185,6 +220,7 @@ impl Engine<'_> {
         let here = self.machine.threads[tid].cpu;
         match op {
             Op::Burn(ns) => return Turn::Burn(ns + self.fetch(run.what.item, here)),
+            Op::BurnUntil(_) => return self.burn_on(tid, run, left),
             Op::Sleep(ns) => return self.block_for(tid, ns, false),
             Op::Announced(ns) => return self.block_for(tid, ns, true),
             Op::Queue { item, cpu } => {
@@ -226,6 +262,16 @@ impl Engine<'_> {
             }
         }
         Turn::Again
+    }
+
+    /// Uses the CPU for a slice of what is left, if it may, then lets others go first.
+    fn burn_on(&mut self, tid: Tid, mut run: Run, left: Nanos) -> Turn {
+        let is_in_turn =
+            run.has_yielded || !self.machine.has_waiters(self.machine.threads[tid].cpu);
+        run.has_yielded = !is_in_turn;
+        self.threads[tid].mode = Mode::Item(run);
+        let slice = self.config.costs.slice.unwrap_or(Nanos::MAX);
+        if is_in_turn { Turn::Burn(left.min(slice)) } else { Turn::Yield }
     }
 
     /// Whether the run may queue another item: there is an end to it.
@@ -281,7 +327,10 @@ impl Engine<'_> {
             self.threads[tid].mode = Mode::Item(run);
             return Turn::Yield;
         }
-        self.learn(tid, &run);
+        // What a batch has waited for is learnt behind it.
+        if !run.is_taken_along {
+            self.learn(tid, &run);
+        }
         let item = run.what.item;
         self.items[item].running = None;
         self.outstanding -= 1;
@@ -291,6 +340,13 @@ impl Engine<'_> {
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing -= 1;
             self.regauge(tid);
+        }
+        if self.begin_next(tid, run.site) {
+            self.tell_issuer(item, self.machine.threads[tid].cpu);
+            return Turn::Again;
+        }
+        if run.is_taken_along {
+            self.learn(tid, &run);
         }
         let id = self.threads[tid].visit.map_or(self.threads[tid].id, |visit| visit.id);
         let turn = self.leave_function(tid, run.site, id);
@@ -305,14 +361,14 @@ impl Engine<'_> {
             return;
         }
         let home = thread.home;
-        let core = &mut self.pools.list[home].core;
+        let pool = &mut self.pools.list[home];
         match run.computed {
             Some(after) => {
-                core.item_waited(Waited { before: run.before, after });
+                pool.lock_only().item_waited(Waited { before: run.before, after });
                 self.note(What::ToldWaited(home, run.before));
             }
             None if run.is_to_wait => {
-                core.item_did_not_wait();
+                pool.lock_only().item_did_not_wait();
                 self.note(What::ToldNotWaited(home));
             }
             None => {}
@@ -328,12 +384,15 @@ impl Engine<'_> {
     /// Corrects the books behind an item or a barrier. If that leaves something to do, it is done
     /// without the lock: others come in between, before and after.
     fn leave_function(&mut self, tid: Tid, site: Site, id: WorkerId) -> Turn {
-        let effects = self.pools.list[site.pool].core.finish(id);
-        if !effects.has_rest() || self.config.costs.rest == 0 {
-            self.act(site.pool, effects);
-            return self.after_item(tid);
+        let effects = self.lock_behind_item(tid, site.pool).finish(id);
+        if !effects.has_rest() {
+            return self.after_item(tid, site.pool);
         }
-        self.check_pool(site.pool);
+        if self.config.costs.rest == 0 {
+            self.act(site.pool, effects);
+            return self.after_item(tid, site.pool);
+        }
+        self.check_core(site.pool);
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing += 1;
         }
@@ -358,10 +417,28 @@ impl Engine<'_> {
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing -= 1;
         }
-        self.after_item(tid)
+        self.after_item(tid, rest.site.pool)
     }
 
-    fn after_item(&mut self, tid: Tid) -> Turn {
+    /// The lock of the pool whose item was run.
+    fn lock_behind_item(&mut self, tid: Tid, pool: PoolNo) -> &mut PoolState {
+        let thread = &self.threads[tid];
+        let pool = &mut self.pools.list[pool];
+        match thread.role {
+            Role::Worker if thread.visit.is_none() => pool.lock_in_turn(),
+            Role::BhContext(_) => pool.lock_only(),
+            Role::Worker | Role::Rescuer => pool.lock(),
+        }
+    }
+
+    /// The lock is taken again, or still held.
+    fn after_item(&mut self, tid: Tid, pool: PoolNo) -> Turn {
+        let _ = self.lock_behind_item(tid, pool);
+        let thread = &mut self.threads[tid];
+        if thread.role != Role::Rescuer && thread.visit.is_none() {
+            self.pools.list[pool].take_inbox_behind_item();
+            thread.is_behind_item = thread.role == Role::Worker;
+        }
         if let Role::BhContext(index) = self.threads[tid].role {
             return self.bh_item_done(tid, index);
         }

@@ -12,7 +12,7 @@
 //! somebody who has just retired the line between them sees both.
 
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Board, Layout, Set, Whereabouts, any};
+use cmwq_core::help::{Board, Layout, Set, Whereabouts, any, any_helper};
 
 use crate::engine::pool::Pool;
 use crate::os::published::Lasting;
@@ -77,7 +77,7 @@ impl Pods {
     /// Whether any pod has a CPU to spare, now or as soon as nobody else uses it.
     #[inline]
     pub(crate) fn any_spare(&self) -> bool {
-        any(self, Set::Spare) || any(self, Set::Reserve)
+        any_helper(self)
     }
 
     /// Whether any pod has more work than it may run, so that a CPU that some worker leaves

@@ -18,7 +18,7 @@ use cmwq_core::help::Progress;
 use cmwq_core::help::board::Entry;
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    WorkerId, consts, place,
+    WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -194,12 +194,11 @@ impl Pool {
         pods: Option<(&'static Pods, usize)>,
         runtime: &'static Runtime,
     ) -> Box<Self> {
-        let mut config = PoolConfig::new(id, spec.concurrency);
+        let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), spec.concurrency);
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
-        config.bh = matches!(spec.kind, PoolKind::Bh(_));
+        // A pod that is the only one has no others to which its CPU would matter.
         config.unbinds = pods.is_some();
-        config.batches = (spec.concurrency == 1 && !config.bh).then_some(consts::CALM_CLAIMS);
         let (is_disassociated, is_apart) = (spec.is_disassociated, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
@@ -255,8 +254,8 @@ impl Pool {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
-        let mut guard = self.lock_only();
-        guard.core.list_arrived();
+        let mut guard = self.lock_in_turn();
+        guard.core.catch_up();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
         }
@@ -615,22 +614,16 @@ impl Locked {
     /// [`todo`](Self::todo).
     #[inline]
     pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
-        for (pwq, item) in pool.inbox.take() {
-            // SAFETY: whoever pushed the item owned its PENDING and keeps it alive.
-            let kick = unsafe { self.core.enqueue(pwq, item) };
-            self.pending_kick = self.pending_kick.or(kick);
-        }
+        let kick = self.core.empty_inbox(&pool.inbox);
+        self.pending_kick = self.pending_kick.or(kick);
     }
 
     /// As [`empty_inbox`](Self::empty_inbox), but leaves it to the worker that runs, if there is
     /// one, to list what has to be listed.
     #[inline]
     pub(crate) fn take_inbox(&mut self, pool: &Pool) -> Kick {
-        if self.core.may_arrive() {
-            self.core.arrive(pool.inbox.take());
-            return Kick::Watch;
-        }
-        self.empty_inbox(pool);
+        let Some(kick) = self.core.take_inbox(&pool.inbox) else { return Kick::Watch };
+        self.pending_kick = self.pending_kick.or(kick);
         Kick::None
     }
 
@@ -638,7 +631,7 @@ impl Locked {
     /// by whoever may have changed the number of running workers, or watching.
     #[inline]
     pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
-        let saturated = self.watched && self.core.is_at_capacity() && !pool.may_be_helped();
+        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
         }

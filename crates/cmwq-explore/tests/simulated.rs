@@ -1,0 +1,51 @@
+//! The simulator's random runs notice, too, when a rule of the core is taken out: in larger worlds
+//! than the search can visit, by checkers that know nothing of the core.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cmwq_explore::Rule;
+use cmwq_sim::swarm::Options;
+use cmwq_sim::{run_seed, simulate_without};
+
+/// Enough for each rule that is expected to be noticed.
+const SEEDS: u64 = 400;
+
+/// What no random run has shown in 1,000 seeds, and why. The search notices all of them.
+const ONLY_SEARCHED: [Rule; 9] = [
+    // The next look at the worker puts right what they prevent, before anybody complains.
+    Rule::ReportsNameTheirRun,
+    Rule::AskingIsRunning,
+    Rule::FinishCorrects,
+    // Runs without a standby end well unless a thread cannot be had just then.
+    Rule::LendersLeaveAStandby,
+    // Nobody takes back a parked item for which somebody waits.
+    Rule::BarriersOutliveTheirItem,
+    // Between finding a pwq and queueing there nothing happens here, so none is retired.
+    Rule::RetiredRefuses,
+    // A removed pwq that waits for a slot is rare, and the next one takes its place in line.
+    Rule::WaitersLeaveTheLine,
+    // Rescuers that are called twice come twice, for nothing.
+    Rule::CalledOnce,
+    // There are no watchers of other processes here.
+    Rule::WatchersStandForOthers,
+];
+
+/// A run without it takes minutes until it has gone round in circles often enough.
+const SLOW: Rule = Rule::FailureIsBorne;
+
+/// Whether a checker or an assertion of the core complains of a run without the rule.
+fn notices(rule: Rule, seed: u64) -> bool {
+    let honest = run_seed(seed, &Options { hotplug: seed % 2 == 1, ..Options::default() });
+    assert!(honest.violation().is_none(), "seed {seed}: {:?}", honest.violation());
+    let run = AssertUnwindSafe(|| simulate_without(&honest.plan, &honest.config, rule));
+    catch_unwind(run).map_or(true, |outcome| outcome.violation.is_some())
+}
+
+#[test]
+fn each_rule_that_is_taken_out_is_noticed() {
+    let is_expected = |rule: &&Rule| !ONLY_SEARCHED.contains(rule) && **rule != SLOW;
+    for &rule in Rule::ALL.iter().filter(is_expected) {
+        let seed = (0..SEEDS).find(|&seed| notices(rule, seed));
+        assert!(seed.is_some(), "no run of {SEEDS} seeds needs {rule:?}");
+    }
+}

@@ -1,0 +1,199 @@
+//! A pool of a run, with its lock.
+//!
+//! A simulation is one thread, so nobody ever waits for a lock. But what the runtime does wherever
+//! it takes one is done here, too, by the same functions of the core: whoever asks the core for
+//! something says what it would have locked the pool for.
+
+use cmwq_core::help::Facts;
+use cmwq_core::help::board::Entry;
+use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, WorkerId};
+
+use super::PoolKind;
+use crate::Nanos;
+use crate::machine::Tid;
+
+/// A pool and the driver's books about it.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    core: PoolState,
+    /// The way in without the lock.
+    pub(crate) inbox: Inbox,
+    /// What emptying the inbox demands; acted on by whoever drops the lock next.
+    owed: Kick,
+    pub(crate) kind: PoolKind,
+    pub(crate) is_high: bool,
+    /// The threads of its own workers, by worker id.
+    threads: Vec<Option<Tid>>,
+    /// Work waits that may not start now, and detectors know.
+    pub(crate) is_watched: bool,
+    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
+    /// to spare.
+    pub(crate) nr_lent: u32,
+    /// A BH pool's context.
+    pub(crate) context: Option<usize>,
+    /// None of its CPUs is online: it helps nobody.
+    pub(crate) is_disassociated: bool,
+    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told
+    /// if not.
+    pub(crate) is_taken: bool,
+    /// A worker was called to be lent and has not come yet.
+    pub(crate) is_called: bool,
+    /// On the tick's list.
+    pub(crate) is_ticking: bool,
+    pub(crate) cull_planned: Option<Nanos>,
+    pub(crate) mayday: MaydayTimer,
+    /// Calls of the core since its invariants were last checked.
+    pub(crate) calls_unchecked: u32,
+    /// Items on its lists, and pwqs: what a check of its invariants walks.
+    pub(crate) nr_listed: u32,
+}
+
+impl Pool {
+    pub(crate) fn new(config: PoolConfig, kind: PoolKind, is_high: bool) -> Self {
+        Self {
+            core: PoolState::new(config),
+            inbox: Inbox::new(),
+            owed: Kick::None,
+            kind,
+            is_high,
+            threads: Vec::new(),
+            is_watched: false,
+            nr_lent: 0,
+            context: None,
+            is_disassociated: false,
+            is_taken: false,
+            is_called: false,
+            is_ticking: false,
+            cull_planned: None,
+            mayday: MaydayTimer::default(),
+            calls_unchecked: 0,
+            nr_listed: 0,
+        }
+    }
+
+    // ---- the lock, as the runtime's `Pool`
+
+    /// Without the lock: a hint, unless the lock is held already.
+    pub(crate) fn read(&self) -> &PoolState {
+        &self.core
+    }
+
+    /// With everything that was queued before on the core's lists.
+    pub(crate) fn lock(&mut self) -> &mut PoolState {
+        self.core.catch_up();
+        self.empty_inbox();
+        &mut self.core
+    }
+
+    /// Without what is in the inbox, or was.
+    pub(crate) fn lock_only(&mut self) -> &mut PoolState {
+        if self.core.is_behind() {
+            self.core.call_back();
+        }
+        &mut self.core
+    }
+
+    /// With books that may be behind: for a worker of this pool behind its item.
+    pub(crate) fn lock_in_turn(&mut self) -> &mut PoolState {
+        &mut self.core
+    }
+
+    /// With books that may be behind: for queueing, and nothing else.
+    pub(crate) fn lock_to_queue(&mut self) -> &mut PoolState {
+        self.empty_inbox();
+        &mut self.core
+    }
+
+    /// What is for the worker that runs stays so: for flushing.
+    pub(crate) fn lock_to_flush(&mut self) -> &mut PoolState {
+        if self.core.is_behind() {
+            self.core.call_back();
+        }
+        self.take_inbox();
+        &mut self.core
+    }
+
+    fn empty_inbox(&mut self) {
+        let kick = self.core.empty_inbox(&self.inbox);
+        self.owed = self.owed.or(kick);
+    }
+
+    /// Leaves it to the worker that runs, if there is one, to list what is in the inbox.
+    pub(crate) fn take_inbox(&mut self) {
+        let kick = self.core.take_inbox(&self.inbox).unwrap_or(Kick::Watch);
+        self.owed = self.owed.or(kick);
+    }
+
+    /// A worker has ended an item: what is in the inbox is younger than what is on the worklist.
+    pub(crate) fn take_inbox_behind_item(&mut self) {
+        if self.core.work_waits() || self.inbox.is_empty() {
+            return;
+        }
+        // Who claims what it has left is told to watch.
+        if let Some(kick) = self.core.take_inbox(&self.inbox) {
+            self.owed = self.owed.or(kick);
+        }
+    }
+
+    /// See [`Pools::settle_saturation`](super::Pools::settle_saturation).
+    pub(super) fn settle_saturation(&mut self, may_be_helped: impl FnOnce() -> bool) {
+        let is_saturated = self.core.is_saturated(self.is_watched, may_be_helped);
+        if is_saturated == self.inbox.is_saturated() {
+            return;
+        }
+        if is_saturated {
+            self.inbox.saturate();
+        } else {
+            self.inbox.desaturate();
+            self.empty_inbox();
+        }
+    }
+
+    /// Something more is demanded of whoever drops the lock.
+    pub(crate) fn owe(&mut self, kick: Kick) {
+        self.owed = self.owed.or(kick);
+    }
+
+    pub(crate) fn owes(&self) -> bool {
+        self.owed != Kick::None
+    }
+
+    pub(crate) fn take_owed(&mut self) -> Kick {
+        std::mem::replace(&mut self.owed, Kick::None)
+    }
+
+    // ---- threads
+
+    pub(crate) fn thread(&self, id: WorkerId) -> Option<Tid> {
+        self.threads.get(id.0 as usize).copied().flatten()
+    }
+
+    pub(crate) fn set_thread(&mut self, id: WorkerId, tid: Option<Tid>) {
+        let index = id.0 as usize;
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, None);
+        }
+        self.threads[index] = tid;
+    }
+
+    /// Whether a worker of another pool may take an item: one waits that this pool must not start
+    /// itself.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.core.work_waits() && self.core.is_at_capacity()
+    }
+
+    /// What it says on the board.
+    pub(super) fn entry(&self) -> Entry {
+        let facts = Facts {
+            work_waits: self.core.work_waits(),
+            is_at_capacity: self.core.is_at_capacity(),
+            has_short_items: false,
+            is_saturated: self.inbox.is_saturated(),
+            is_called: self.is_called,
+            is_closed: self.is_disassociated,
+            is_taken: self.is_taken,
+            is_watched: self.is_watched,
+        };
+        facts.entry()
+    }
+}

@@ -1,0 +1,113 @@
+//! Items that come around a pool's lock, and that a worker takes along: nobody notices, but for
+//! what they cost. Every expected time is worked out by hand.
+
+use cmwq_sim::event::{Event, What};
+use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::scenario::{Flag, QueueSpec};
+use cmwq_sim::swarm::Options;
+use cmwq_sim::{Config, Nanos, Outcome, run_seed, simulate};
+
+const US: Nanos = 1_000;
+const SECOND: Nanos = 1_000_000_000;
+const NR_ITEMS: usize = 200;
+
+/// Items of 1 µs, queued at once on one CPU, of which one sleeps for a second instead. The first
+/// half is of queue 0, the others of queue 1.
+fn burst(sleeper: usize, later: Option<Op>) -> Plan {
+    let queue = |name: &str| QueueSpec {
+        name: name.to_owned(),
+        flags: [Flag::Percpu].into_iter().collect(),
+        max_active: 512,
+        scope: None,
+    };
+    let item = |number| Item {
+        queue: usize::from(number >= NR_ITEMS / 2),
+        ops: [if number == sleeper { Op::Sleep(SECOND) } else { Op::Burn(US) }].into(),
+        nr_queueings: 0,
+    };
+    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
+    let mut calls: Vec<_> = (0..NR_ITEMS).map(call).collect();
+    calls.extend(later.map(|op| Call { at: 3 * US + US / 2, op }));
+    Plan {
+        queues: vec![queue("first"), queue("second")],
+        items: (0..NR_ITEMS).map(item).collect(),
+        calls,
+        ..Plan::default()
+    }
+}
+
+#[track_caller]
+fn play(plan: &Plan) -> Outcome {
+    let outcome = simulate(plan, &Config { keep_events: true, ..Config::exact(1) });
+    assert_eq!(outcome.violation, None);
+    // All but the first ones, which find the pool with something to decide.
+    assert!(outcome.stats.pushed > NR_ITEMS as u64 / 2, "{:?}", outcome.stats);
+    outcome
+}
+
+fn time_of(events: &[Event], is_it: impl Fn(&What) -> bool) -> Nanos {
+    events.iter().find(|event| is_it(&event.what)).expect("it happens").t
+}
+
+#[test]
+fn items_that_are_taken_along_start_in_turn() {
+    let outcome = play(&burst(usize::MAX, None));
+    assert!(outcome.stats.taken_along > NR_ITEMS as u64 / 4, "{:?}", outcome.stats);
+    for number in 0..NR_ITEMS {
+        let start = |what: &What| matches!(what, What::Started(what, ..) if what.item == number);
+        assert_eq!(time_of(&outcome.events, start), number as Nanos * US, "item {number}");
+    }
+}
+
+/// Wherever in a batch it is: those behind it start as soon as it sleeps.
+#[test]
+fn an_item_that_blocks_holds_nobody_up_behind_it() {
+    let mut taken_along = 0;
+    for sleeper in 4..NR_ITEMS - 1 {
+        let outcome = play(&burst(sleeper, None));
+        taken_along += outcome.stats.taken_along;
+        let next =
+            |what: &What| matches!(what, What::Started(what, ..) if what.item == sleeper + 1);
+        let slept = |what: &What| matches!(what, What::Slept(what, _) if what.item == sleeper);
+        let at = sleeper as Nanos * US;
+        assert_eq!(time_of(&outcome.events, slept), at, "item {sleeper}");
+        assert_eq!(time_of(&outcome.events, next), at, "behind item {sleeper}");
+    }
+    assert!(taken_along > NR_ITEMS as u64, "{taken_along}");
+}
+
+/// Nor does a wait for an item behind it take longer than that item.
+#[test]
+fn an_item_behind_one_that_blocks_is_waited_for_alone() {
+    for sleeper in 4..NR_ITEMS - 1 {
+        let outcome = play(&burst(sleeper, Some(Op::FlushItem(NR_ITEMS - 1))));
+        let waited = |what: &What| matches!(what, What::WaitEnded(..));
+        let all_but_one = (NR_ITEMS as Nanos - 1) * US;
+        assert_eq!(time_of(&outcome.events, waited), all_but_one, "item {sleeper}");
+    }
+}
+
+/// The flushed queue's items are behind those of another one, of which one sleeps.
+#[test]
+fn a_flush_does_not_wait_for_a_blocked_batch_of_another_queue() {
+    for sleeper in 4..NR_ITEMS / 2 {
+        let outcome = play(&burst(sleeper, Some(Op::FlushQueue(1))));
+        let flushed = |what: &What| matches!(what, What::FlushEnded(..));
+        let all_but_one = (NR_ITEMS as Nanos - 1) * US;
+        assert_eq!(time_of(&outcome.events, flushed), all_but_one, "item {sleeper}");
+    }
+}
+
+#[test]
+fn random_runs_push_items_and_take_them_along() {
+    // Where all items are of one queue, so that those of a kind come one after the other.
+    let options =
+        Options { cpus: Some(2), queues: Some(1), items: Some(600), ..Options::default() };
+    let (mut pushed, mut taken_along) = (0, 0);
+    for seed in 0..200 {
+        let stats = run_seed(seed, &options).outcome.stats;
+        pushed += stats.pushed;
+        taken_along += stats.taken_along;
+    }
+    assert!(pushed > 2_000 && taken_along > 1_000, "{pushed} pushed, {taken_along} taken along");
+}
