@@ -101,10 +101,9 @@ fn a_flush_does_not_wait_for_a_blocked_batch_of_another_queue() {
 #[test]
 fn random_runs_push_items_and_take_them_along() {
     // Where all items are of one queue, so that those of a kind come one after the other.
-    let options =
-        Options { cpus: Some(2), queues: Some(1), items: Some(600), ..Options::default() };
+    let options = Options { cpus: Some(2), queues: Some(1), ..Options::default() };
     let (mut pushed, mut taken_along) = (0, 0);
-    for seed in 0..200 {
+    for seed in 0..300 {
         let stats = run_seed(seed, &options).outcome.stats;
         pushed += stats.pushed;
         taken_along += stats.taken_along;
