@@ -493,8 +493,10 @@ pub fn current_work() -> Option<WorkId> {
 /// Whose item it is, and where it stands.
 pub(crate) fn describe(f: &mut fmt::Formatter<'_>, name: &str, item: &WorkItem) -> fmt::Result {
     let function = symbol::short(item.func() as *const () as usize);
-    let function = format_args!("{function}");
-    f.debug_struct(name).field("function", &function).field("word", &item.word()).finish()
+    f.debug_struct(name)
+        .field("function", &format_args!("{function}"))
+        .field("word", &item.word())
+        .finish()
 }
 
 impl fmt::Debug for Work {
