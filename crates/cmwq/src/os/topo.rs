@@ -36,5 +36,6 @@ pub(crate) use scope::{Pod, pods};
 pub(crate) use system::{
     SYS_ROOT, affinity_of, allowed_cpus, isolated_cpus, online_cpus, possible_cpus, present_cpus,
 };
+pub use task_limit::TaskLimit;
 pub(crate) use task_limit::task_limit;
 pub(crate) use topology::{Cpu, Topology};
