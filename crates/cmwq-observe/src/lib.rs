@@ -1,7 +1,7 @@
 //! Looks at processes that use [`cmwq`], from outside or from within.
 //!
-//! - [`inspect`]: the state of another process's queues, pools and workers, read from memory that it
-//!   shows; nothing in it has to run for that.
+//! - [`inspect`]: the state of another process's queues, pools and workers, read from memory that
+//!   it shows; nothing in it has to run for that.
 //! - [`control`]: asks a process for the attributes of its queues, and changes them.
 //! - [`diagnose`]: what this machine offers the library, and what is less than it could be.
 //!

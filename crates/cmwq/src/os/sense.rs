@@ -40,6 +40,7 @@ mod tests;
 pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use perf_refusal::RefusalCause;
 pub(crate) use perf_refusal::probe as probe_perf;
 pub(crate) use process::{Family, Root};
