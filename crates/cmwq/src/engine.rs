@@ -14,7 +14,7 @@ pub(crate) mod delayed;
 pub(crate) mod detection;
 pub(crate) mod draining;
 pub(crate) mod flushing;
-#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "engine/fork_model.rs")]
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod fork;
 pub(crate) mod freezing;
 pub(crate) mod grab;

@@ -103,7 +103,7 @@ pub use api::config::Config;
 pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
-pub use api::observing::show_one_workqueue;
+pub use api::observing::{set_worker_desc, show_one_workqueue};
 pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
 pub use api::outside::OutsideBacklog;
 pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
@@ -124,13 +124,12 @@ pub use api::work::{DelayedWork, WeakDelayedWork, WeakWork, Work, WorkId, curren
 pub use api::workqueue::Workqueue;
 pub use detect::method::Detect;
 pub use engine::attrs::{Attrs, Sched};
-pub use engine::comm::set_worker_desc;
-pub use engine::current::blocking;
+pub use engine::current::{blocking, current_is_mem_reclaim};
 pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
 pub use engine::histogram::{Histogram, Times};
 pub use engine::readers::{RcuReadGuard, rcu_read_lock};
-pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+pub use engine::reclaim::current_is_rescuer;
 pub use engine::thread_hooks::WorkerThread;
 pub use observe::control;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]

@@ -18,9 +18,9 @@ use cmwq_core::WorkItem;
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
-use crate::engine::worker::guarded;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::panic;
+use crate::os::panic::guarded;
 use crate::record::symbol::{self, closures};
 
 mod abort;

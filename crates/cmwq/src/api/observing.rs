@@ -1,6 +1,7 @@
-//! What a program asks about its own queues.
+//! What a program asks about its own queues, and says of its items.
 
 use super::workqueue::Workqueue;
+use crate::engine::current;
 use crate::engine::histogram::Times;
 use crate::observe::show;
 use crate::observe::stats::Stats;
@@ -51,6 +52,33 @@ impl Workqueue {
     pub fn sysfs(&self) -> crate::observe::sysfs::Entry {
         crate::observe::sysfs::Entry(self.handle().shared())
     }
+}
+
+/// Longest description, in bytes. KERNEL: `WORKER_DESC_LEN` less the terminating null — same.
+const MAX_DESC: usize = 31;
+
+/// Says what the running item is doing: shown behind the worker's name, `kworker/0:1+desc`, in
+/// place of the queue's name, until the worker starts its next item. At most 31 bytes are kept, of
+/// which Linux shows what fits the 15 of a thread's name. Outside of a work function, and in items
+/// of BH queues, it does nothing.
+///
+/// The name is changed by another thread, a few milliseconds later. May be called at any rate;
+/// takes a lock that nobody holds for long.
+///
+/// KERNEL: `set_worker_desc` — same, with a string in place of a format.
+///
+/// ```
+/// let wq = cmwq::Workqueue::new("flush")?;
+/// wq.queue(|| cmwq::set_worker_desc("flush-8:0")).join().unwrap();
+/// # Ok::<(), cmwq::Error>(())
+/// ```
+pub fn set_worker_desc(desc: &str) {
+    let end = (0..=MAX_DESC.min(desc.len())).rev().find(|&end| desc.is_char_boundary(end));
+    let desc = &desc[..end.unwrap_or(0)];
+    current::with_running(|runtime, thread| {
+        thread.comm.say(desc);
+        runtime.service.write_comms_soon();
+    });
 }
 
 /// Writes what one queue is doing to standard error.

@@ -22,9 +22,9 @@ use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::readers;
 use crate::engine::runtime::Runtime;
-use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::os::notice::{self, Notice};
+use crate::os::panic::guarded;
 use crate::os::sync::Arc;
 
 pub(crate) use crate::engine::readers::synchronize;

@@ -14,10 +14,10 @@ use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Busy};
 use crate::engine::grab::{self, Enabled, Target};
 use crate::engine::runtime::Runtime;
-use crate::engine::worker::guarded;
 use crate::engine::wq::{Handle, Queueing};
 use crate::os::generation;
 use crate::os::panic;
+use crate::os::panic::guarded;
 use crate::os::sync::{Arc, Weak};
 use crate::record::symbol::{self, closures};
 

@@ -292,16 +292,3 @@ fn run(pool: &'static Pool, claim: &Claim) {
     }
     current::leave_bh();
 }
-
-/// A BH item is about to wait: a mistake, which is said, and then done.
-#[cold]
-pub(crate) fn say_it_waits(run: BhRun) {
-    notice::once(Notice::BhWaits, || {
-        let name = run.runtime.wq_name(run.wq).unwrap_or_default();
-        format!(
-            "an item of BH workqueue '{name}' waits for something: BH items must not block, and \
-             those of this CPU \
-             are held up meanwhile (use a per-CPU or managed queue)"
-        )
-    });
-}

@@ -10,8 +10,6 @@ use std::fs;
 
 use cmwq_core::WqKey;
 
-use crate::engine::current;
-use crate::engine::runtime::Runtime;
 use crate::os::sense;
 use crate::os::sync::{AtomicU32, Ordering, PlainMutex};
 
@@ -21,9 +19,6 @@ const NONE: u32 = u32::MAX;
 const GONE: u32 = u32::MAX - 1;
 /// What the item says it is, in place of its queue.
 const SAID: u32 = u32::MAX - 2;
-
-/// Longest description, in bytes. KERNEL: `WORKER_DESC_LEN` less the terminating null — same.
-const MAX_DESC: usize = 31;
 
 /// The name of one worker.
 #[derive(Debug)]
@@ -82,7 +77,7 @@ impl Comm {
 
     /// The item that the worker runs says what it is. The next item's
     /// [`turn_to`](Self::turn_to) ends it.
-    fn say(&self, desc: &str) {
+    pub(crate) fn say(&self, desc: &str) {
         if let Ok(mut said) = self.said.lock() {
             desc.clone_into(&mut said);
         }
@@ -100,8 +95,8 @@ impl Comm {
         }
     }
 
-    /// Sets the name if it is wrong. By the service thread.
-    pub(crate) fn write(&self, runtime: &'static Runtime) {
+    /// Sets the name if it is wrong. By the service thread. `name_of` knows the queues.
+    pub(crate) fn write(&self, name_of: impl FnOnce(WqKey) -> Option<String>) {
         let doing = self.doing.load(Ordering::Relaxed);
         let shown = self.shown.swap(doing, Ordering::Relaxed);
         let tid = self.tid.load(Ordering::Relaxed);
@@ -109,7 +104,7 @@ impl Comm {
             return;
         }
         let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
-        let desc = self.desc_of(what, runtime).unwrap_or_default();
+        let desc = self.desc_of(what, name_of).unwrap_or_default();
         // Without /proc the name stays as it is.
         let _ = fs::write(
             format!("/proc/self/task/{tid}/comm"),
@@ -117,10 +112,10 @@ impl Comm {
         );
     }
 
-    fn desc_of(&self, what: u32, runtime: &'static Runtime) -> Option<String> {
+    fn desc_of(&self, what: u32, name_of: impl FnOnce(WqKey) -> Option<String>) -> Option<String> {
         match what {
             SAID => self.said(),
-            wq => runtime.wq_name(WqKey(wq)),
+            wq => name_of(WqKey(wq)),
         }
     }
 
@@ -134,37 +129,13 @@ impl Comm {
     }
 
     /// The name as it ought to be now, in full. KERNEL: `wq_worker_comm` — same.
-    pub(crate) fn in_full(&self, runtime: &'static Runtime) -> String {
+    pub(crate) fn in_full(&self, name_of: impl FnOnce(WqKey) -> Option<String>) -> String {
         let doing = self.doing.load(Ordering::Relaxed);
         let shown = self.shown.load(Ordering::Relaxed);
         let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
-        match self.desc_of(what, runtime) {
+        match self.desc_of(what, name_of) {
             Some(desc) => format!("{}{sign}{desc}", self.base),
             None => self.base.clone(),
         }
     }
-}
-
-/// Says what the running item is doing: shown behind the worker's name, `kworker/0:1+desc`, in
-/// place of the queue's name, until the worker starts its next item. At most 31 bytes are kept, of
-/// which Linux shows what fits the 15 of a thread's name. Outside of a work function, and in items
-/// of BH queues, it does nothing.
-///
-/// The name is changed by another thread, a few milliseconds later. May be called at any rate;
-/// takes a lock that nobody holds for long.
-///
-/// KERNEL: `set_worker_desc` — same, with a string in place of a format.
-///
-/// ```
-/// let wq = cmwq::Workqueue::new("flush")?;
-/// wq.queue(|| cmwq::set_worker_desc("flush-8:0")).join().unwrap();
-/// # Ok::<(), cmwq::Error>(())
-/// ```
-pub fn set_worker_desc(desc: &str) {
-    let end = (0..=MAX_DESC.min(desc.len())).rev().find(|&end| desc.is_char_boundary(end));
-    let desc = &desc[..end.unwrap_or(0)];
-    current::with_running(|runtime, thread| {
-        thread.comm.say(desc);
-        runtime.service.write_comms_soon();
-    });
 }

@@ -5,12 +5,12 @@ use std::ptr;
 
 use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
 
-use crate::engine::bh;
 use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::watchdog::WaitFor;
+use crate::os::notice::{self, Notice};
 use crate::os::sense::Root;
 use crate::os::sync::Arc;
 use crate::record::Reason;
@@ -225,6 +225,19 @@ pub(crate) fn current_queue() -> Option<(&'static Runtime, WqKey)> {
     with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq))).flatten()
 }
 
+/// Whether the calling thread runs an item of a [`mem_reclaim`](crate::Builder::mem_reclaim) queue,
+/// be it as a worker or as its rescuer. Such an item must not wait for items of other kinds of
+/// queues: those may never start. Takes a lock for a moment; outside of items it is `false`, as it
+/// is for [legacy](crate::Builder::legacy) queues.
+///
+/// KERNEL: `current_is_workqueue_mem_reclaim` — same.
+#[must_use]
+#[doc(alias = "current_is_workqueue_mem_reclaim")]
+pub fn current_is_mem_reclaim() -> bool {
+    let Some((runtime, key)) = current_queue() else { return false };
+    runtime.wq(key).is_some_and(|wq| wq.spec.mem_reclaim && !wq.spec.legacy)
+}
+
 /// The item that the calling thread runs. Only its address means anything: the function may have
 /// freed it.
 pub(crate) fn current_item() -> Option<*const WorkItem> {
@@ -272,8 +285,21 @@ pub(crate) fn begin_blocking() {
     if with(Context::block).is_none()
         && let Some(run) = bh_run()
     {
-        bh::say_it_waits(run);
+        say_it_waits(run);
     }
+}
+
+/// A BH item is about to wait: a mistake, which is said, and then done.
+#[cold]
+fn say_it_waits(run: BhRun) {
+    notice::once(Notice::BhWaits, || {
+        let name = run.runtime.wq_name(run.wq).unwrap_or_default();
+        format!(
+            "an item of BH workqueue '{name}' waits for something: BH items must not block, and \
+             those of this CPU \
+             are held up meanwhile (use a per-CPU or managed queue)"
+        )
+    });
 }
 
 /// The second half, by the thread that did the first.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use cmwq_core::{Timer, WorkFn, WorkItem};
 
-use crate::engine::fork;
 use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
 use crate::engine::wq::{Handle, Queueing, TimersHandle};
@@ -166,7 +165,7 @@ impl DelayedItem {
     /// Claims an item that the process which this one is the child of had queued or armed.
     #[cold]
     fn take_over(&self, runtime: &Runtime) -> bool {
-        fork::take_over(runtime, &self.item) || self.is_inherited(runtime)
+        runtime.take_over(&self.item) || self.is_inherited(runtime)
     }
 
     /// Whether that process had armed its timer. Then PENDING is anybody's: the caller's.

@@ -6,14 +6,13 @@ use cmwq_core::{FlushTarget, Kick, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::grab::Rest;
-use crate::engine::reclaim::current_is_mem_reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
 use crate::engine::wq::Wq;
 use crate::os::generation;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
+use crate::os::rest::Rest;
 use crate::os::sync::Arc;
 
 /// Who waits for an item.
@@ -89,7 +88,7 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
         return Found::Itself;
     }
     // Asked once, and not under the pool's lock: it takes the registry's.
-    let has_rescuer = by == Flusher::Flusher && current_is_mem_reclaim();
+    let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
     let done = Arc::new(Event::new());
     let barrier = Barrier { item: WorkItem::new(barrier_fn), done: Arc::clone(&done) };
     let target = NonNull::from(item);
@@ -128,7 +127,7 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
 ///
 /// KERNEL: `check_flush_dependency` — same; not when cancelling.
 pub(crate) fn check_dependency(target: &Wq) {
-    if target.spec.mem_reclaim || !current_is_mem_reclaim() {
+    if target.spec.mem_reclaim || !current::current_is_mem_reclaim() {
         return;
     }
     let Some(waiting) = current::current_wq().and_then(|key| target.runtime.wq_name(key)) else {

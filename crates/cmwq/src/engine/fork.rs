@@ -7,7 +7,8 @@
 //!   queues compare it with that of their queue and make themselves a new one
 //!   ([`Handle`](crate::engine::wq::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
-//!   queued by the parent. It does not run here; queued again, it is [taken over](take_over).
+//!   queued by the parent. It does not run here; queued again, it is [taken
+//!   over](runtime::Runtime::take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
@@ -17,15 +18,12 @@
 
 use std::cell::RefCell;
 
-use cmwq_core::WorkItem;
-
 use crate::engine::current;
 use crate::engine::observers;
 use crate::engine::params::early;
 use crate::engine::readers;
 use crate::engine::reclaim;
 use crate::engine::runtime;
-use crate::engine::runtime::Runtime;
 use crate::engine::thread;
 use crate::engine::wq;
 use crate::os::generation;
@@ -34,14 +32,6 @@ use crate::os::panic;
 use crate::os::sense;
 use crate::os::sync::{OnceLock, PlainGuard};
 use crate::record;
-
-/// Claims an item that the parent had queued: `true`, the caller owns its PENDING.
-#[cold]
-pub(crate) fn take_over(runtime: &Runtime, item: &WorkItem) -> bool {
-    let word = item.word();
-    // SAFETY: only the parent's pools can have written such a word, and nobody walks their lists.
-    runtime.is_inherited(word) && unsafe { item.take_over(word) }
-}
 
 /// Everything that is locked during a fork.
 struct Held {

@@ -9,18 +9,15 @@
 //! that grow from some microseconds to a millisecond, where Linux spins.
 
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use cmwq_core::{Grab, Kick, WorkItem, WorkWord, consts};
 
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
-use crate::engine::fork;
 use crate::engine::runtime::Runtime;
-use crate::engine::worker::SHORT_REST;
 use crate::os::generation;
 use crate::os::notice::{self, Notice};
-use crate::os::sync;
+use crate::os::rest::Rest;
 
 /// What is to be grabbed.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +76,7 @@ fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
         if steal(runtime, item) {
             return Was::Pending;
         }
-        if generation::is_child()
-            && (fork::take_over(runtime, item) || target.is_inherited(runtime))
-        {
+        if generation::is_child() && (runtime.take_over(item) || target.is_inherited(runtime)) {
             return Was::Inherited;
         }
         // Somebody is between claiming the item and queueing it, or its timer has it.
@@ -193,28 +188,4 @@ pub(crate) fn cancel_sync(runtime: &'static Runtime, target: Target<'_>) -> bool
     let enabled = enable(runtime, target.item());
     debug_assert!(!enabled.was_pending, "a disabled item was queued");
     was_pending
-}
-
-/// Waiting for somebody who is about to do something and may have lost its CPU: first a try without
-/// a pause, then sleeps that become longer.
-#[derive(Debug)]
-pub(crate) struct Rest {
-    next: Duration,
-}
-
-impl Rest {
-    const FIRST: Duration = Duration::from_micros(20);
-
-    pub(crate) fn new() -> Self {
-        Self { next: Duration::ZERO }
-    }
-
-    pub(crate) fn rest(&mut self) {
-        if self.next.is_zero() {
-            self.next = Self::FIRST;
-            return sync::yield_now();
-        }
-        sync::sleep(self.next);
-        self.next = (self.next * 2).min(SHORT_REST);
-    }
 }

@@ -2,15 +2,14 @@
 //! it for long.
 //!
 //! A worker looks at one item after every eighth of its sleeps, by its own CPU time: an item that
-//! sleeps needs no CPU. What it finds it tells the item's queue. Who uses it: see
+//! sleeps needs no CPU. The worker tells the item's queue what is found. Who uses it: see
 //! [`caller_computes`](crate::engine::caller_computes).
 
 use std::cell::Cell;
 
+use cmwq_core::Nanos;
 use cmwq_core::help::short_items;
-use cmwq_core::{Nanos, WqKey};
 
-use crate::engine::runtime::Runtime;
 use crate::os::sense;
 
 /// Sleeps from one look to the next: two looks at the thread's clock take a tenth of a sleep.
@@ -41,14 +40,11 @@ impl Lengths {
         self.is_due.get().then(sense::current_cpu_time)
     }
 
-    /// An item of the queue has ended that began then.
+    /// An item has ended that began then. Whether it needed the CPU for long, if that can be told.
     #[cold]
-    pub(crate) fn end(&self, begin: Nanos, wq: WqKey, runtime: &Runtime) {
+    pub(crate) fn end(&self, begin: Nanos) -> Option<bool> {
         self.is_due.set(false);
         let took = sense::current_cpu_time().saturating_sub(begin);
-        let Some(is_long) = short_items::is_worth_moving(took) else { return };
-        if let Some(wq) = runtime.wq(wq) {
-            wq.note_lengths(is_long);
-        }
+        short_items::is_worth_moving(took)
     }
 }

@@ -3,9 +3,8 @@
 use std::ops::DerefMut;
 
 use cmwq_core::limit::{Count, Line};
-use cmwq_core::{Limits, NodeMemory, Sharing};
+use cmwq_core::{Limits, NodeMemory};
 
-use crate::engine::wq::Kind;
 use crate::os::sync::{Arc, AtomicU64, Mutex, lock};
 use crate::record::NodeCounts;
 
@@ -32,23 +31,6 @@ pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 /// A node of the machine, or `None` for pods that no node holds, and the CPUs that a queue may use
 /// there.
 pub(crate) type NodeCpus = (Option<u32>, u32);
-
-/// What a queue allows itself, `total` being for all its pwqs together if they are not limited
-/// together otherwise.
-pub(crate) const fn limits(kind: Kind, max_active: u32, total: Option<u32>) -> Limits {
-    match (kind, total) {
-        (Kind::Unbound | Kind::Managed, _) => Limits::new(Sharing::Nodes, max_active),
-        (Kind::Ordered, None) => Limits::new(Sharing::Each, 1),
-        (Kind::Ordered, Some(total)) => Limits::new(Sharing::Total(total), 1),
-        (_, None) => Limits::new(Sharing::Each, max_active),
-        (_, Some(total)) => Limits::new(Sharing::Total(total), max_active),
-    }
-}
-
-/// Whether the pools of such a queue share a limit.
-pub(crate) const fn are_shared(kind: Kind, total: Option<u32>) -> bool {
-    limits(kind, 0, total).are_shared()
-}
 
 /// What the pools of each node share: by node, once a pwq is there; with a limit of all CPUs, one
 /// without a node. They stay: what they count outlives a change of attributes. Lock: WQ.
@@ -104,6 +86,11 @@ mod tests {
     use cmwq_core::{NodeSlots, PoolId, PwqId, PwqRef};
 
     use super::*;
+    use crate::engine::wq::{Kind, Spec};
+
+    fn limits(kind: Kind, max_active: u32, total: Option<u32>) -> Limits {
+        Spec { max_active, total, ..Spec::of(kind) }.limits()
+    }
 
     fn own(_: Option<u32>) -> NodeCounts {
         NodeCounts::default()

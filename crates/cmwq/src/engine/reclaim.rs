@@ -1,10 +1,8 @@
-//! What a function may ask about the forward progress it is part of.
+//! Whether the calling thread is a rescuer, and whose.
 
 use std::cell::Cell;
 
 use cmwq_core::WqKey;
-
-use crate::engine::current;
 
 crate::os::sync::thread_local! {
     static RESCUES: Cell<Option<WqKey>> = const { Cell::new(None) };
@@ -44,17 +42,4 @@ pub(crate) fn rescued_wq() -> Option<WqKey> {
 #[doc(alias = "current_is_workqueue_rescuer")]
 pub fn current_is_rescuer() -> bool {
     rescued_wq().is_some()
-}
-
-/// Whether the calling thread runs an item of a [`mem_reclaim`](crate::Builder::mem_reclaim) queue,
-/// be it as a worker or as its rescuer. Such an item must not wait for items of other kinds of
-/// queues: those may never start. Takes a lock for a moment; outside of items it is `false`, as it
-/// is for [legacy](crate::Builder::legacy) queues.
-///
-/// KERNEL: `current_is_workqueue_mem_reclaim` — same.
-#[must_use]
-#[doc(alias = "current_is_workqueue_mem_reclaim")]
-pub fn current_is_mem_reclaim() -> bool {
-    let Some((runtime, key)) = current::current_queue() else { return false };
-    runtime.wq(key).is_some_and(|wq| wq.spec.mem_reclaim && !wq.spec.legacy)
 }

@@ -23,7 +23,7 @@ use crate::engine::params::Params;
 use crate::engine::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
 use crate::engine::service::{self, Service};
-use crate::engine::table::PoolTable;
+use crate::engine::table::Table;
 use crate::engine::watchdog::Watchdog;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::clock;
@@ -101,7 +101,7 @@ pub(crate) struct Runtime {
     pub(crate) placement: Placement,
     /// How the process's threads are scheduled if nothing else is asked for.
     pub(crate) base_policy: Policy,
-    pools: PoolTable,
+    pools: Table<Pool>,
     /// The managed pods of normal and of high priority.
     managed: [Pods; 2],
     registry: Mutex<Registry>,
@@ -353,7 +353,7 @@ impl Runtime {
             watchdog,
             inspect,
             threads: ThreadGroup::new(),
-            pools: PoolTable::new(first_pool),
+            pools: Table::new(first_pool),
             managed,
             placement,
             base_policy: Policy::of_current_thread().unwrap_or(Policy::normal(0)),
@@ -636,6 +636,15 @@ impl Runtime {
     /// Whether an item was queued by a process that this one is the child of.
     pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
         word.is_pending() && word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
+    }
+
+    /// Claims an item that the parent had queued: `true`, the caller owns its PENDING.
+    #[cold]
+    pub(crate) fn take_over(&self, item: &WorkItem) -> bool {
+        let word = item.word();
+        // SAFETY: only the parent's pools can have written such a word, and nobody walks their
+        // lists.
+        self.is_inherited(word) && unsafe { item.take_over(word) }
     }
 
     // ---- workqueues

@@ -536,7 +536,7 @@ impl Loop {
         self.service.comms_at.store(NEVER, Ordering::Relaxed);
         for pool in self.runtime.pools() {
             for thread in pool.threads() {
-                thread.comm.write(self.runtime);
+                thread.comm.write(|wq| self.runtime.wq_name(wq));
             }
         }
     }

@@ -5,7 +5,6 @@
 
 use cmwq_core::PoolId;
 
-use crate::engine::pool::Pool;
 use crate::os::published::Published;
 use crate::os::sync::{AtomicU32, Ordering};
 
@@ -19,8 +18,6 @@ const CHUNKS: usize = 256;
 const CHUNK: usize = 2;
 #[cfg(any(cmwq_loom, cmwq_shuttle))]
 const CHUNKS: usize = 4;
-
-pub(crate) type PoolTable = Table<Pool>;
 
 /// See the module header.
 #[derive(Debug)]

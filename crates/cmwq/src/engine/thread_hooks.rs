@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::engine::worker::guarded;
+use crate::os::panic::guarded;
 use crate::os::sync::OnceLock;
 
 pub(crate) type Hook = Box<dyn Fn(&WorkerThread) + Send + Sync>;

@@ -6,11 +6,9 @@
 //! `PoolState::finish` → `next` under the same hold.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Batch, Claim, Kick, Next, WorkerId};
+use cmwq_core::{Batch, Claim, Kick, Nanos, Next, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
@@ -232,7 +230,16 @@ impl Worker {
         self.thread.leave_function();
         context.end();
         if let Some(begin) = begin {
-            self.lengths.end(begin, claim.wq, self.pool.runtime);
+            self.tell_length(begin, claim.wq);
+        }
+    }
+
+    /// An item of the queue has ended that began then and was looked at.
+    #[cold]
+    fn tell_length(&self, begin: Nanos, wq: WqKey) {
+        let Some(is_long) = self.lengths.end(begin) else { return };
+        if let Some(wq) = self.pool.runtime.wq(wq) {
+            wq.note_lengths(is_long);
         }
     }
 
@@ -402,15 +409,3 @@ fn open_senses(detect: Detect) -> Senses {
     }
     senses
 }
-
-/// Calls something of the user's that must not unwind into the worker.
-pub(crate) fn guarded(what: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
-        // A payload may panic when it is dropped; what that panics with is leaked, or there would
-        // be no end to it.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
-    }
-}
-
-/// How long a management loop may rest between two looks at a condition that somebody else changes.
-pub(crate) const SHORT_REST: Duration = Duration::from_millis(1);

@@ -11,20 +11,20 @@ use std::mem;
 use std::ptr::NonNull;
 
 use cmwq_core::{
-    Enqueued, Kick, Limits, PwqRef, PwqStats, PwqWaiting, WorkItem, WorkWord, WqKey, consts,
+    Enqueued, Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WorkItem, WorkWord, WqKey,
+    consts,
 };
 
 use crate::engine::attrs::Priority;
 use crate::engine::caller_computes;
-use crate::engine::fork;
-use crate::engine::grab::Rest;
-use crate::engine::limit::{self, NodeLimits};
+use crate::engine::limit::NodeLimits;
 use crate::engine::link::{Link, Slot};
 use crate::engine::pool::Pool;
 use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
 use crate::os::countdown::Countdown;
 use crate::os::generation;
+use crate::os::rest::Rest;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::record::QueueMirror;
 use crate::record::trace;
@@ -82,6 +82,19 @@ impl Spec {
             legacy: false,
             max_active,
             total: None,
+        }
+    }
+
+    /// What it allows itself, `total` being for all its pwqs together if they are not limited
+    /// together otherwise.
+    pub(crate) const fn limits(&self) -> Limits {
+        let Self { max_active, .. } = *self;
+        match (self.kind, self.total) {
+            (Kind::Unbound | Kind::Managed, _) => Limits::new(Sharing::Nodes, max_active),
+            (Kind::Ordered, None) => Limits::new(Sharing::Each, 1),
+            (Kind::Ordered, Some(total)) => Limits::new(Sharing::Total(total), 1),
+            (_, None) => Limits::new(Sharing::Each, max_active),
+            (_, Some(total)) => Limits::new(Sharing::Total(total), max_active),
         }
     }
 
@@ -155,7 +168,7 @@ pub(crate) struct State {
 
 impl Wq {
     pub(crate) fn new(key: WqKey, name: &str, spec: Spec, runtime: &'static Runtime) -> Self {
-        let limits = limit::limits(spec.kind, spec.max_active, spec.total);
+        let limits = spec.limits();
         let (max_active, min_active) = (limits.max_active(), limits.min_active());
         let attrs = &default_attrs(&spec);
         let settings = attrs.recorded(max_active, min_active);
@@ -256,7 +269,7 @@ impl Wq {
         // SAFETY: as above.
         let item_ref = unsafe { item.as_ref() };
         let is_pending = item_ref.claim().is_pending();
-        if is_pending && !(generation::is_child() && fork::take_over(self.runtime, item_ref)) {
+        if is_pending && !(generation::is_child() && self.runtime.take_over(item_ref)) {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now.
@@ -311,7 +324,7 @@ impl Wq {
             trace::queued(self, item.as_ptr(), func);
             return true;
         }
-        if limit::are_shared(self.spec.kind, self.spec.total) {
+        if self.spec.limits().are_shared() {
             // See `PoolState::enqueue_idle`.
             return false;
         }

@@ -164,7 +164,7 @@ pub(crate) fn worker_comm(tid: libc::pid_t) -> Option<String> {
     let threads = runtime.pools().flat_map(Pool::threads);
     threads
         .filter(|thread| thread.comm.tid() == Some(tid))
-        .map(|thread| thread.comm.in_full(runtime))
+        .map(|thread| thread.comm.in_full(|wq| runtime.wq_name(wq)))
         .next()
 }
 

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::os::sync::{Arc, PlainMutex};
 
@@ -125,4 +126,13 @@ pub(crate) fn handle(payload: &(dyn Any + Send), origin: impl FnOnce() -> Origin
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+/// Calls something of the user's that must not unwind into the worker.
+pub(crate) fn guarded(what: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(what)) {
+        // A payload may panic when it is dropped; what that panics with is leaked, or there would
+        // be no end to it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    }
 }

@@ -15,7 +15,7 @@ use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
-use crate::engine::worker::guarded;
+use crate::os::panic::guarded;
 use crate::record::symbol;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{REAPER, Runtime};
-use crate::engine::grab::Rest;
 use crate::engine::wq::{SHUT, Wq};
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
+use crate::os::rest::Rest;
 use crate::os::sync::{Arc, Ordering, lock};
 
 impl Runtime {

@@ -7,7 +7,8 @@ use crate::api::builder::Builder;
 use crate::api::workqueue::Workqueue;
 use crate::engine::attrs::Attrs;
 use crate::engine::current::blocking;
-use crate::engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
+use crate::engine::current::current_is_mem_reclaim;
+use crate::engine::reclaim::current_is_rescuer;
 use crate::os::park::Event;
 use crate::os::sync::Arc;
 

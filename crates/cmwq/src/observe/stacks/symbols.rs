@@ -88,8 +88,8 @@ mod tests {
         for other in [
             at("run", "/x/cmwq/src/closure.rs"),
             at("run", "/x/mine/src/worker.rs"),
-            at("guarded", "/x/cmwq-1.0.0/src/engine/worker.rs"),
-            at("cmwq::engine::worker::guarded", "/x/cmwq/src/engine/worker.rs"),
+            at("open_senses", "/x/cmwq-1.0.0/src/engine/worker.rs"),
+            at("cmwq::engine::worker::open_senses", "/x/cmwq/src/engine/worker.rs"),
         ] {
             assert!(!calls_items(&other), "{other:?}");
         }

@@ -1,8 +1,8 @@
 //! Who is told of stalls.
 
 use super::Stall;
-use crate::engine::worker::guarded;
 use crate::os::notice;
+use crate::os::panic::guarded;
 use crate::os::sync::{Arc, PlainMutex, lock_plain};
 
 type Handler = Arc<dyn Fn(&Stall) + Send + Sync>;

@@ -86,7 +86,7 @@ fn what_was_known_of_a_cpu_that_has_left_stays() {
 #[test]
 fn limits_are_made_anew_when_a_cpu_comes() {
     let (tree, runtime) = machine("0-7");
-    let limits = crate::engine::limit::limits(Kind::Unbound, 64, None);
+    let limits = Spec { max_active: 64, ..Spec::of(Kind::Unbound) }.limits();
     let mut nodes = crate::engine::limit::NodeLimits::default();
     let mut shares = |runtime: &Runtime| {
         let spread = runtime.spread(&runtime.layout(Kind::Unbound, &strict_cache()));
