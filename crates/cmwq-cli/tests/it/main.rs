@@ -1,6 +1,7 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod errors;
 mod hostile;
 mod launching;
 mod looking;
