@@ -3,6 +3,7 @@
 mod doctor;
 mod errors;
 mod hostile;
+mod json;
 mod launching;
 mod looking;
 mod manual;
