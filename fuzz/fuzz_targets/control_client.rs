@@ -1,4 +1,4 @@
-//! See `cmwq::fuzzing::control_client`.
+//! See `cmwq_observe::fuzzing::control_client`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| cmwq::fuzzing::control_client::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| cmwq_observe::fuzzing::control_client::run(data));

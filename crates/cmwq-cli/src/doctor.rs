@@ -1,6 +1,6 @@
 //! `cmwq doctor`: what this machine offers the library, measured.
 //!
-//! The library says what works and what does not ([`cmwq::diagnose`]). Here each source of
+//! The library says what works and what does not ([`cmwq_observe::diagnose`]). Here each source of
 //! detection is measured beside it, in a process of its own ([`children`] starts them, [`trials`]
 //! is what they do), and both are printed, by [`text`] or [`json`].
 
@@ -12,8 +12,9 @@ mod trials;
 use std::fs;
 use std::process::ExitCode;
 
-use cmwq::doctor::Degradation;
-use cmwq::{Diagnosis, ErrorKind};
+use cmwq::ErrorKind;
+use cmwq_observe::Diagnosis;
+use cmwq_observe::doctor::Degradation;
 
 use crate::output::print;
 use crate::{exit, message, paint};
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.measure_child {
         return measure_child(args.trials);
     }
-    let diagnosis = match cmwq::diagnose() {
+    let diagnosis = match cmwq_observe::diagnose() {
         Ok(diagnosis) => diagnosis,
         Err(error) => {
             let advice = match error.kind() {

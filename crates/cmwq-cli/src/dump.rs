@@ -10,7 +10,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use cmwq::inspect::Snapshot;
+use cmwq_observe::inspect::Snapshot;
 
 use crate::look::Which;
 use crate::look::limit::LeftOut;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 use os_display::Quotable as _;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 

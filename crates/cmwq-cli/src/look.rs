@@ -13,7 +13,7 @@ mod which;
 
 use std::process::ExitCode;
 
-use cmwq::inspect::{Snapshot, Target};
+use cmwq_observe::inspect::{Snapshot, Target};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use stacks::Stacks;

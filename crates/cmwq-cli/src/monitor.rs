@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use cmwq::inspect::{Queue, Snapshot, Target};
+use cmwq_observe::inspect::{Queue, Snapshot, Target};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

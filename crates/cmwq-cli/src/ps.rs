@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::{Snapshot, Target};
+use cmwq_observe::inspect::{Snapshot, Target};
 use serde_json::{Value, json};
 
 use crate::look::others::{self, Others};

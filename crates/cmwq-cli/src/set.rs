@@ -1,6 +1,6 @@
 //! `cmwq set`: reading and changing the attributes of a running process's queues.
 //!
-//! The library speaks with the process ([`cmwq::control::Client`]); here arguments are read
+//! The library speaks with the process ([`cmwq_observe::control::Client`]); here arguments are read
 //! ([`assignment`]) and what comes of it is printed ([`report`]).
 
 mod assignment;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use cmwq::control::{Client, ClientError, ConnectError, Target};
+use cmwq_observe::control::{Client, ClientError, ConnectError, Target};
 use os_display::Quotable as _;
 
 use crate::look::Which;

@@ -30,7 +30,7 @@ use std::io::{self, Seek as _};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 use regex::Regex;
 
 use crate::launch::{self, Group, Launched};

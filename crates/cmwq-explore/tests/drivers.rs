@@ -20,8 +20,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::inspect::Target;
 use cmwq::{Work, Workqueue};
+use cmwq_observe::inspect::Target;
 use cmwq_sim::config::Costs;
 use cmwq_sim::event::What;
 use cmwq_sim::plan::{Call, Item, Op, Plan};
@@ -368,8 +368,8 @@ impl Rig {
             }
         };
         let items: Vec<_> = self.items.iter().enumerate().map(is).collect();
-        let is_its = |pool: &&cmwq::inspect::Pool| {
-            let is_percpu = pool.kind == cmwq::inspect::PoolKind::Cpu;
+        let is_its = |pool: &&cmwq_observe::inspect::Pool| {
+            let is_percpu = pool.kind == cmwq_observe::inspect::PoolKind::Cpu;
             is_percpu && pool.cpu == Some(self.cpu) && pool.nice == 0
         };
         let snapshot = self.target.snapshot().expect("of this process");

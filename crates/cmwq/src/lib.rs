@@ -40,8 +40,9 @@
 //! - [`freeze`], [`thaw`]: stopping the queues that take part. [`rescan_cpus`]: CPUs that leave and
 //!   return are noticed; this looks at once.
 //! - [`OutsideBacklog`]: what waits for a queue elsewhere, shown to those who look.
-//! - [`inspect`]: the state of another process's queues, pools and workers.
-//! - [`Detect`]: how blocking is noticed; [`diagnose`] tells what this machine offers.
+//! - [`Detect`]: how blocking is noticed.
+//! - The crate `cmwq-observe`: the state of another process's queues, pools and workers, changing
+//!   it from there, and what this machine offers.
 //! - [`legacy`], [`execute_in_process_context`]: for code that comes from the kernel;
 //!   `docs/compat.md` in the repository has every name of its interface.
 //!
@@ -132,11 +133,11 @@ pub use engine::readers::{RcuReadGuard, rcu_read_lock};
 pub use engine::reclaim::{current_is_mem_reclaim, current_is_rescuer};
 pub use engine::thread_hooks::WorkerThread;
 pub use observe::control;
-pub use observe::doctor;
-pub use observe::doctor::{Diagnosis, diagnose};
-pub use observe::inspect;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub use observe::metrics;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+#[doc(hidden)]
+pub use observe::shared;
 pub use observe::show::{Report, report, show_all_workqueues, show_freezable_workqueues};
 pub use observe::stats::Stats;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]

@@ -1,13 +1,16 @@
-//! Looks at the engine: dumps, stalls, statistics, readers of the mapping, and the socket through
-//! which others change settings. What the engine writes for readers is in `record`.
+//! Looks at the engine from inside of the process: dumps, stalls, statistics, and the socket
+//! through which others change settings. What the engine writes for readers is in `record`;
+//! readers, clients and the doctor are a crate of their own, `cmwq-observe`.
 
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "observe/control_model.rs")]
 pub mod control;
-pub mod doctor;
-pub mod inspect;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) mod facts;
 #[cfg(all(feature = "metrics", not(any(cmwq_loom, cmwq_shuttle))))]
 pub mod metrics;
 pub(crate) mod observers;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub mod shared;
 pub(crate) mod show;
 #[cfg_attr(
     any(not(feature = "stacks"), any(cmwq_loom, cmwq_shuttle)),

@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 
-use cmwq::doctor::Source;
+use cmwq_observe::doctor::Source;
 use indicatif::ProgressBar;
 
 use super::trials::Measurement;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use cmwq::CpuSet;
-use cmwq::doctor::{Degradation, Limits, Machine, Rlimit, Setting, Source};
+use cmwq_observe::doctor::{Degradation, Limits, Machine, Rlimit, Setting, Source};
 use serde::Serialize;
 
 use super::Findings;

@@ -10,7 +10,7 @@ mod machine;
 
 use std::fmt::{Display, Write as _};
 
-use cmwq::doctor::{ChosenBy, Degradation, Setting};
+use cmwq_observe::doctor::{ChosenBy, Degradation, Setting};
 use textwrap::Options;
 
 use super::Findings;

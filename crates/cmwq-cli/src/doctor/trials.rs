@@ -63,7 +63,7 @@ pub(super) struct Latency {
 /// # Errors
 /// In words, if the library cannot be used.
 pub(super) fn run(count: u32) -> Result<Measurement, String> {
-    let diagnosis = cmwq::diagnose().map_err(|error| error.to_string())?;
+    let diagnosis = cmwq_observe::diagnose().map_err(|error| error.to_string())?;
     let queue = Workqueue::builder("doctor").percpu().build().map_err(|error| error.to_string())?;
     let trial = Trial { queue: &queue, is_inline: diagnosis.detect == Detect::Inline };
     let allowed: Vec<u32> = diagnosis.machine.allowed.iter().collect();

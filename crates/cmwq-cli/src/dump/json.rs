@@ -1,7 +1,7 @@
 //! The dump as one JSON document.
 
-use cmwq::inspect::{Queue, Snapshot};
 use cmwq::{AffinityScope, CpuSet};
+use cmwq_observe::inspect::{Queue, Snapshot};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn scopes(seen: &Snapshot) -> Value {
 }
 
 fn pools(seen: &Snapshot) -> Vec<Value> {
-    let one = |pool: &cmwq::inspect::Pool| {
+    let one = |pool: &cmwq_observe::inspect::Pool| {
         let decisions = pool.decisions.iter().map(|decision| {
             json!({
                 "reason": decision.reason.name(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cmwq::inspect::{Activity, Snapshot, Worker};
+use cmwq_observe::inspect::{Activity, Snapshot, Worker};
 use serde::Serialize;
 
 use crate::look::threads::{self, Sched, Thread};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::{Pool, PoolKind, Queue, QueueKind, Snapshot};
 use cmwq::{AffinityScope, CpuSet};
+use cmwq_observe::inspect::{Pool, PoolKind, Queue, QueueKind, Snapshot};
 
 /// Width of a queue's name, as the kernel's tool has it.
 const NAME_WIDTH: usize = 24;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cmwq::inspect::Snapshot;
+use cmwq_observe::inspect::Snapshot;
 use serde::Serialize;
 
 /// LIMIT: queues.

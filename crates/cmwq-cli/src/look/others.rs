@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use cmwq::inspect::{OpenError, Target};
+use cmwq_observe::inspect::{OpenError, Target};
 
 /// LIMIT: bytes of a command line that are read.
 const MAX_COMMAND: u64 = 4096;

@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::rc::Rc;
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 
 use super::code::Code;
 use super::files::Budget;

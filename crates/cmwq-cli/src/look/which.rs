@@ -1,7 +1,7 @@
 //! Which process is meant: a number, a name, or the only one.
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::{OpenError, Target};
+use cmwq_observe::inspect::{OpenError, Target};
 
 use super::others::{self, Others};
 use crate::meant::did_you_mean;

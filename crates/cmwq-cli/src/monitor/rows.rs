@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cmwq::inspect::{Queue, QueueKind, Snapshot};
+use cmwq_observe::inspect::{Queue, QueueKind, Snapshot};
 use serde::Serialize;
 
 use super::stats;

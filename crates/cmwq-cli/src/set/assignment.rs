@@ -1,7 +1,7 @@
 //! `ATTR=VALUE`, and what somebody may have meant.
 
-use cmwq::control::Target;
 use cmwq::sysfs::{Attribute, GlobalAttribute};
+use cmwq_observe::control::Target;
 
 use crate::meant::nearest;
 

@@ -1,7 +1,7 @@
 //! What is printed.
 
-use cmwq::control::{ConnectError, Item, Listing, Target};
 use cmwq::sysfs::Attribute;
+use cmwq_observe::control::{ConnectError, Item, Listing, Target};
 use os_display::Quotable as _;
 use serde_json::{Map, Value, json};
 

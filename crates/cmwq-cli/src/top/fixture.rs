@@ -1,6 +1,6 @@
 //! A process for tests: two looks at it, a second apart.
 
-use cmwq::inspect::Reason;
+use cmwq_observe::inspect::Reason;
 
 use super::model::Model;
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Sched, Thread, Worker};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cmwq::inspect::Reason;
+use cmwq_observe::inspect::Reason;
 
 use super::sample::{Decision, Pool, Queue, Sample, Sched, Thread, Worker};
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cmwq::inspect::Reason;
+use cmwq_observe::inspect::Reason;
 
 pub(super) use crate::look::threads::{Sched, Thread};
 

@@ -15,7 +15,7 @@ pub(super) enum RowId {
     /// A thread, and the place of the record for those that have none.
     Worker(u32, usize),
     /// Pool, reason and time of the first.
-    Decision(u32, cmwq::inspect::Reason, u64),
+    Decision(u32, cmwq_observe::inspect::Reason, u64),
 }
 
 /// A column of a list.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::{self, PoolKind, Snapshot, Target};
+use cmwq_observe::inspect::{self, PoolKind, Snapshot, Target};
 
 use super::sample::{Activity, Decision, Pool, Process, Queue, Sample, Worker};
 use crate::dump;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cmwq::inspect::Reason;
+use cmwq_observe::inspect::Reason;
 
 use super::about::plural;
 use super::format;

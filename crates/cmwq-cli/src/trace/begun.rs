@@ -1,16 +1,16 @@
 //! What runs already when a trace begins: of a process that hangs, that is all there is.
 //!
-//! Workers have shown it ([`cmwq::inspect`]) before anybody traced; here it becomes the events that
-//! nobody saw, at the time at which the trace begins. What ran for less than [`COARSE`] then is
-//! left out: workers may show its beginning as that much earlier than it was, so that the trace may
-//! have it, too.
+//! Workers have shown it ([`cmwq_observe::inspect`]) before anybody traced; here it becomes the
+//! events that nobody saw, at the time at which the trace begins. What ran for less than [`COARSE`]
+//! then is left out: workers may show its beginning as that much earlier than it was, so that the
+//! trace may have it, too.
 
 use std::io;
 use std::time::Duration;
 
 use cmwq::foreign::harmless;
-use cmwq::inspect::{Snapshot, Target, Worker};
 use cmwq::trace::{ANY_CPU, Event, Kind};
+use cmwq_observe::inspect::{Snapshot, Target, Worker};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Subject;

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq::foreign::{harmless, open_memory_file};
-use cmwq::inspect::{OpenError, Target};
 use cmwq::trace::Session;
+use cmwq_observe::inspect::{OpenError, Target};
 
 use super::merge::{Merge, Take};
 use super::{Args, End, Subject, begun};

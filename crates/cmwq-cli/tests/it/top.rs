@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};

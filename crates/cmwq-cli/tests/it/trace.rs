@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
-use cmwq::inspect::{Snapshot, Target};
+use cmwq_observe::inspect::{Snapshot, Target};
 use serde_json::Value;
 
 use crate::support;

@@ -1,7 +1,7 @@
 //! What others see: how many items wait at the broker, beside the local workqueue.
 
 use cmwq::Workqueue;
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 
 use crate::support::{Gate, broker_or_skip, eventually, holding, queue, runs};
 

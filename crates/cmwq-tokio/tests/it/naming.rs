@@ -1,6 +1,6 @@
 //! By which name an item is known: of the closure that the program has written.
 
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 use cmwq_tokio::{Spawner, spawn_blocking};
 
 use crate::support::on_each_runtime;

@@ -5,8 +5,8 @@ use crate::os::sync::{AtomicU64, Ordering};
 
 /// One place outside of the process, such as a broker's queue or a table of a database, from which
 /// a program takes what it queues. What it says waits there is shown beside its workqueue by
-/// `cmwq top` and [`inspect`](crate::inspect), as the sum over all such places. Nothing is decided
-/// by it.
+/// `cmwq top`, and to readers (crate `cmwq-observe`), as the sum over all such places. Nothing is
+/// decided by it.
 ///
 /// Dropping it takes its number away. It is a handle of the queue, as a clone is.
 ///

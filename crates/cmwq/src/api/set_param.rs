@@ -3,8 +3,8 @@
 use crate::detect::method::Detect;
 use crate::engine::params::Params;
 use crate::engine::params::early::lock_early;
+use crate::engine::params::settings;
 use crate::engine::runtime::Runtime;
-use crate::observe::doctor;
 use crate::observe::watchdog;
 use crate::os::error::Error;
 
@@ -66,14 +66,14 @@ pub fn param(name: &str) -> Option<String> {
         }
         ("unbound_cpus", Some(_)) => crate::unbound_cpumask().ok().map(|cpus| cpus.to_string()),
         ("watchdog_thresh" | "panic_on_stall" | "panic_on_stall_time", Some(runtime)) => {
-            doctor::param_text(&runtime.watchdog.as_params(&runtime.params), name)
+            settings::text(&runtime.watchdog.as_params(&runtime.params), name)
         }
-        (_, Some(runtime)) => doctor::param_text(&runtime.params, name),
+        (_, Some(runtime)) => settings::text(&runtime.params, name),
         (_, None) => {
             let early = lock_early();
             let mut params = Params::try_env().0;
             early.apply(&mut params);
-            doctor::param_text(&params, name)
+            settings::text(&params, name)
         }
     }
 }

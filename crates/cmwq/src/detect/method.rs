@@ -42,7 +42,9 @@ impl Detect {
     }
 
     /// Whether idle-class sentinels give the alarm.
-    pub(crate) const fn has_sentinel(self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn has_sentinel(self) -> bool {
         matches!(self, Self::Perf | Self::Sentinel)
     }
 

@@ -1,6 +1,7 @@
 //! Settings from the environment: `CMWQ_PARAMS` (the kernel's boot parameters) and `CMWQ_DETECT`.
 
 pub(crate) mod early;
+pub(crate) mod settings;
 
 use cmwq_core::{WATCHDOG_THRESH_NS, consts};
 

@@ -49,7 +49,7 @@ pub(crate) use global::{leave_behind, lock_making};
 use placement::{Known, Placement};
 
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
-pub(crate) const HIGHPRI_NICE: i32 = -20;
+pub const HIGHPRI_NICE: i32 = -20;
 
 /// The queue that takes other queues down.
 const REAPER: Spec =

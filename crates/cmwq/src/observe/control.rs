@@ -4,8 +4,8 @@
 //! path in place of the 1; or `control=1` in `CMWQ_PARAMS`), which programs with privileges of
 //! their own (setuid) do not see. Then one thread serves a local socket, `cmwq-PID.sock` in
 //! `$XDG_RUNTIME_DIR` or else in the directory for temporary files, at which `cmwq set` and
-//! [`Client`] read all queues' [attributes](crate::observe::sysfs) and write those of registered
-//! ones.
+//! `cmwq_observe::control::Client` read all queues' [attributes](crate::observe::sysfs) and write
+//! those of registered ones.
 //!
 //! The file has mode 0600, and who connects must be of the same effective user, or root. Clients
 //! that send nonsense, nothing, or too much, or do not take their replies, are sent away after 30 s
@@ -21,7 +21,7 @@
 //! let wq = cmwq::Workqueue::builder("disk").unbound().sysfs().build()?;
 //! cmwq::control::listen(Some(&path))?;
 //! // Elsewhere:
-//! use cmwq::control::{Client, Target};
+//! use cmwq_observe::control::{Client, Target};
 //! let mut client = Client::connect(std::process::id())?;
 //! client.set(&Target::Queue("disk".to_owned()), "max_active", "4")?;
 //! # assert_eq!(wq.max_active(), 4);
@@ -60,15 +60,13 @@
 //! none), `busy` and `denied`.
 
 mod answer;
-mod client;
-mod exchange;
 mod fds;
-mod find;
-mod place;
-mod protocol;
+pub(crate) mod place;
+pub(crate) mod protocol;
 mod server;
 mod session;
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
@@ -87,15 +85,12 @@ use session::Limits;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod for_fuzzing {
     pub(crate) use super::answer::answer;
-    pub(crate) use super::client::ClientError;
-    pub(crate) use super::exchange::{Exchange, Transport};
     pub(crate) use super::protocol::{MAX_LINE, Request, Target};
     pub(crate) use super::session::{Limits, Session};
 }
 
-pub use client::{Client, ClientError, Item, Listing};
-pub use find::ConnectError;
-pub use protocol::Target;
+/// The name of the memory file whose content is the path of the socket.
+pub const NOTE: &CStr = c"cmwq-control";
 
 const STACK: usize = 256 << 10;
 
@@ -207,7 +202,7 @@ fn start(path: Option<&Path>) -> Result<PathBuf, Error> {
 /// Writes down where the socket is, in a file that others find in `/proc/PID/fd`.
 fn leave_note(path: &Path) -> io::Result<File> {
     use std::os::unix::ffi::OsStrExt as _;
-    let mut note = fds::remembered(|| socket::memory_file(find::NOTE))?;
+    let mut note = fds::remembered(|| socket::memory_file(NOTE))?;
     match note.write_all(path.as_os_str().as_bytes()) {
         Ok(()) => Ok(note),
         Err(error) => {

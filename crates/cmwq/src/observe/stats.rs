@@ -35,7 +35,7 @@ pub struct Stats {
     /// Items that were taken back before they ran.
     pub cancelled: u64,
     /// Items that wait now: queued, and their function not yet entered. Not those with an armed
-    /// timer. 0 where another process is looked at, see [`inspect`](crate::inspect).
+    /// timer. 0 where another process is looked at.
     pub queued: u64,
     /// Of those, the items that wait for another one to finish because as many are in execution as
     /// [`max_active`](crate::Builder::max_active) allows.
@@ -59,25 +59,6 @@ impl Stats {
             cancelled: sum.cancelled,
             ..Self::default()
         }
-    }
-}
-
-impl Stats {
-    /// Adds the counters of a part, which may be anything.
-    pub(crate) fn add(&mut self, part: &Self) {
-        let sum = |to: &mut u64, more: u64| *to = to.saturating_add(more);
-        sum(&mut self.started, part.started);
-        sum(&mut self.completed, part.completed);
-        self.cpu_time = self.cpu_time.saturating_add(part.cpu_time);
-        sum(&mut self.cpu_intensive, part.cpu_intensive);
-        sum(&mut self.cm_wakeup, part.cm_wakeup);
-        sum(&mut self.repatriated, part.repatriated);
-        sum(&mut self.mayday, part.mayday);
-        sum(&mut self.rescued, part.rescued);
-        sum(&mut self.cancelled, part.cancelled);
-        sum(&mut self.queued, part.queued);
-        sum(&mut self.waiting_for_limit, part.waiting_for_limit);
-        self.oldest = self.oldest.max(part.oldest);
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) fn var_os(name: &str) -> Option<OsString> {
     if is_secure() { None } else { env::var_os(name) }
 }
 
-/// As [`var_os`], and `None` if it is not UTF-8.
-pub(crate) fn var(name: &str) -> Option<String> {
+/// As `var_os`, and `None` if it is not UTF-8.
+pub fn var(name: &str) -> Option<String> {
     var_os(name)?.into_string().ok()
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn runtime_directory(uid: u32) -> PathBuf {
 }
 
 /// `$TMPDIR`, or `/tmp`.
-pub(crate) fn temporary_directory() -> PathBuf {
+pub fn temporary_directory() -> PathBuf {
     if is_secure() { PathBuf::from("/tmp") } else { env::temp_dir() }
 }
 

@@ -40,7 +40,9 @@ mod tests;
 pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};
-pub(crate) use perf_refusal::{RefusalCause, probe as probe_perf};
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub use perf_refusal::RefusalCause;
+pub(crate) use perf_refusal::probe as probe_perf;
 pub(crate) use process::{Family, Root};
 pub(crate) use sleeps::{nr_sleeps, own_sleeps};
 pub(crate) use stat::StatFile;

@@ -4,11 +4,13 @@
 //! `layout` is the agreement between writer and reader, `names` what its numbers stand for,
 //! `seqlock` how a record is written and copied, `slots` gives out records, `functions` has names
 //! for those who see addresses, `memfd` and `map` make the mapping, `mirror` is what the engine
-//! calls. Readers are above, in `observe/inspect`. Everything is best effort: where the system
+//! calls. Readers are another crate, `cmwq-observe`, which knows these
+//! agreements by `observe/shared`. Everything is best effort: where the system
 //! refuses the memory, or a table is full, the engine goes on without.
 
 pub(crate) mod functions;
-pub(crate) mod layout;
+#[doc(hidden)]
+pub mod layout;
 mod map;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "mapping/memfd_model.rs")]
 mod memfd;

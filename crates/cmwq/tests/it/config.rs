@@ -56,7 +56,7 @@ fn settings() {
     ] {
         assert_eq!(cmwq::param(name).unwrap(), value, "{name}");
     }
-    assert_eq!(cmwq::diagnose().unwrap().detect, Detect::Tick);
+    assert_eq!(cmwq_observe::diagnose().unwrap().detect, Detect::Tick);
     wq.apply_attrs(&wq.attrs()).expect("it is unbound");
     let status = sys::fork(|| {
         assert_eq!(joined(wq.queue(|| 1)), 1);

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::control::{self, Client, ClientError, ConnectError, Target};
+use cmwq::control;
 use cmwq::{ErrorKind, Workqueue};
+use cmwq_observe::control::{Client, ClientError, ConnectError, Target};
 
 use crate::support::scene::{NOBODY, Scene, Stage};
 use crate::support::wait::PATIENCE;

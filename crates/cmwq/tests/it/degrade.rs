@@ -133,7 +133,7 @@ fn no_perf_chosen() {
     }
     sys::refuse(&[libc::SYS_perf_event_open]).unwrap();
     assert_works();
-    assert_eq!(cmwq::diagnose().unwrap().detect, cmwq::Detect::Sentinel);
+    assert_eq!(cmwq_observe::diagnose().unwrap().detect, cmwq::Detect::Sentinel);
     assert_eq!(cmwq::notices(), [""; 0], "the next best is chosen, which is no degradation");
 }
 
@@ -173,7 +173,7 @@ fn no_affinity() {
 fn one_cpu() {
     let cpu = sys::allowed_cpus()[0];
     sys::confine(0, &[cpu]).unwrap();
-    if cmwq::diagnose().unwrap().detect == cmwq::Detect::Perf && !sys::is_root() {
+    if cmwq_observe::diagnose().unwrap().detect == cmwq::Detect::Perf && !sys::is_root() {
         skip("switch records may be refused");
         return;
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use cmwq::Workqueue;
-use cmwq::inspect::{OpenError, QueueKind, Snapshot, Target};
+use cmwq_observe::inspect::{OpenError, QueueKind, Snapshot, Target};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::eventually;

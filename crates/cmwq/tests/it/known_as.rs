@@ -5,8 +5,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::inspect::Target;
 use cmwq::{DelayedWork, IteratorOn, Periodic, RcuWork, Tick, Work, Workqueue};
+use cmwq_observe::inspect::Target;
 
 use crate::support::wait::{PATIENCE, eventually};
 use crate::support::{joined, managed, sys};

@@ -1,7 +1,7 @@
 //! The section about the sources of detection: a table, and what it does not say.
 
 use cmwq::CpuSet;
-use cmwq::doctor::{ChosenBy, Source};
+use cmwq_observe::doctor::{ChosenBy, Source};
 
 use super::Report;
 use crate::doctor::Findings;

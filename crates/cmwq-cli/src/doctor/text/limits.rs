@@ -1,6 +1,6 @@
 //! The section about limits.
 
-use cmwq::doctor::{Limits, Rlimit};
+use cmwq_observe::doctor::{Limits, Rlimit};
 
 use super::Report;
 

@@ -1,7 +1,7 @@
 //! The sections about CPUs and pods.
 
 use cmwq::CpuSet;
-use cmwq::doctor::{Confinement, Machine};
+use cmwq_observe::doctor::{Confinement, Machine};
 
 use super::{Report, counted};
 

@@ -1,6 +1,6 @@
 //! Rates and states, of samples made for it.
 
-use cmwq::inspect::Reason;
+use cmwq_observe::inspect::Reason;
 
 use super::*;
 use crate::top::fixture::{self, S, before, model, sample};

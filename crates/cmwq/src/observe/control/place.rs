@@ -18,11 +18,12 @@ pub(super) type Inode = (u64, u64);
 
 /// The file of a process that names no other: `cmwq-PID.sock` in the user's directory for such
 /// files, or in that for temporary ones.
-pub(super) fn default_path(pid: u32) -> PathBuf {
+pub fn default_path(pid: u32) -> PathBuf {
     environment::runtime_directory(socket::effective_uid()).join(file_name(pid))
 }
 
-pub(super) fn file_name(pid: u32) -> String {
+/// What it is called there.
+pub fn file_name(pid: u32) -> String {
     format!("cmwq-{pid}.sock")
 }
 

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 pub(crate) const MAX_LINE: usize = 4096;
 
 /// The first word of the server's first line.
-pub(super) const GREETING: &str = "cmwq-control";
+pub const GREETING: &str = "cmwq-control";
 /// Changes when a client of the former version would misunderstand.
-pub(super) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// Whose attributes are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +22,14 @@ pub enum Target {
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
+    /// The names of all queues.
     Names,
+    /// All attributes of these, or of all.
     Show(Option<Target>),
+    /// An attribute.
     Get(Target, String),
+    /// An attribute and its value.
     Set(Target, String, String),
 }
 
@@ -76,7 +80,7 @@ impl Request {
     }
 
     /// The line for it, with its end.
-    pub(super) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         match self {
             Self::Names => "names\n".to_owned(),
             Self::Show(None) => "show\n".to_owned(),
@@ -107,7 +111,10 @@ pub(super) fn escape(name: &str) -> String {
 }
 
 /// The name in a field.
-pub(super) fn unescape(field: &str) -> Result<String, &'static str> {
+///
+/// # Errors
+/// If no name is written so.
+pub fn unescape(field: &str) -> Result<String, &'static str> {
     let mut name = Vec::new();
     let mut bytes = field.bytes();
     while let Some(byte) = bytes.next() {

@@ -27,7 +27,7 @@ pub(crate) struct Refusal {
 
 /// What stands in the way of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RefusalCause {
+pub enum RefusalCause {
     /// The setting `kernel.perf_event_paranoid`, which has this value, asks for more privilege than
     /// we have.
     Paranoid(i32),
@@ -62,7 +62,7 @@ impl Refusal {
 
 impl RefusalCause {
     /// What is in the way, in words.
-    pub(crate) fn reason(self) -> String {
+    pub fn reason(self) -> String {
         match self {
             Self::Paranoid(level) => format!("kernel.perf_event_paranoid is {level}"),
             Self::Forbidden => {
@@ -76,7 +76,7 @@ impl RefusalCause {
     }
 
     /// What to do about it.
-    pub(crate) fn advice(self) -> String {
+    pub fn advice(self) -> String {
         match self {
             Self::Paranoid(_) => format!(
                 "set it to {MAX_PARANOID} or less \

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Who made the other end, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) pid: i32,
-    pub(crate) uid: u32,
+pub struct Peer {
+    pub pid: i32,
+    pub uid: u32,
 }
 
 fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
@@ -65,7 +65,10 @@ pub(crate) fn listen(path: &Path, backlog: i32) -> io::Result<UnixListener> {
 }
 
 /// Connects to who listens at `path`; `WouldBlock` if too many wait there already. Nonblocking.
-pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+///
+/// # Errors
+/// As the system's.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let fd = socket(libc::SOCK_NONBLOCK)?;
     let (address, len) = address(path)?;
     // SAFETY: `address` is readable for `len` bytes.
@@ -88,7 +91,10 @@ pub(crate) fn is_listened_to(path: &Path) -> io::Result<bool> {
 }
 
 /// Who is at the other end.
-pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
+///
+/// # Errors
+/// As the system's.
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
@@ -100,7 +106,10 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
 }
 
 /// Sends what can be sent. Without `SIGPIPE` if nobody is there.
-pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+///
+/// # Errors
+/// As the system's.
+pub fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: `bytes` is readable for its length.
     let sent = unsafe {
         libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
@@ -109,7 +118,10 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Waits until something is ready, for `timeout` at most. Interruptions count as a time that is up.
-pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
+///
+/// # Errors
+/// As the system's.
+pub fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     let millis = timeout.map_or(-1, |timeout| {
         // Rounded up, or the last millisecond would be spent in a loop.
         i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
@@ -139,7 +151,7 @@ pub(crate) fn effective_uid() -> u32 {
 }
 
 /// Whether there is such a process.
-pub(crate) fn is_process(pid: u32) -> bool {
+pub fn is_process(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
     // SAFETY: signal 0 is none; takes numbers only.
     pid > 0

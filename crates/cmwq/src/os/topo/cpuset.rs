@@ -189,7 +189,10 @@ impl CpuSet {
         &self.words
     }
 
-    pub(crate) fn from_words(words: Vec<u64>) -> Self {
+    /// The set of this bitmap.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_words(words: Vec<u64>) -> Self {
         let mut set = Self { words };
         set.trim();
         set

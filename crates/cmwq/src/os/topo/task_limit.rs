@@ -12,13 +12,13 @@ use super::cgroup::{self, Group};
 
 /// A limit on the threads of a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TaskLimit {
+pub struct TaskLimit {
     /// How many there may be.
-    pub(crate) max: u64,
+    pub max: u64,
     /// How many there are.
-    pub(crate) current: u64,
+    pub current: u64,
     /// The file that says so.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
 }
 
 impl TaskLimit {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::layout::unpack_text;
 
 /// LIMIT: what is more is left out: 16 MiB.
-pub(crate) const MOST_WORDS: usize = 2 << 20;
+pub const MOST_WORDS: usize = 2 << 20;
 
 /// The words for these.
 pub(crate) fn pack(functions: &[(usize, &str)]) -> Vec<u64> {
@@ -28,8 +28,8 @@ pub(crate) fn pack(functions: &[(usize, &str)]) -> Vec<u64> {
     words
 }
 
-/// Undoes [`pack`], as far as the words make sense.
-pub(crate) fn unpack(mut words: &[u64]) -> HashMap<u64, String> {
+/// Undoes `pack`, as far as the words make sense.
+pub fn unpack(mut words: &[u64]) -> HashMap<u64, String> {
     let mut functions = HashMap::new();
     while let [address, len, rest @ ..] = words {
         let len = usize::try_from(*len).unwrap_or(usize::MAX).div_ceil(8);

@@ -2,7 +2,7 @@
 //!
 //! Everything is made of 64-bit words in the machine's byte order. Page 0 is the header; behind it
 //! are tables of records of one size each, whose places the header tells. A record begins with the
-//! count of [`record`](super::seqlock) and its *life*: 0 while it is free, and another number for
+//! count of `seqlock` and its *life*: 0 while it is free, and another number for
 //! each thing that it was given to.
 //!
 //! | word | header |
@@ -29,23 +29,23 @@ use cmwq_core::PwqCounts;
 use crate::os::sync::AtomicU64;
 
 /// `cmwq-map`, as a little-endian number.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"cmwq-map");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"cmwq-map");
 /// Of the layout.
-pub(crate) const VERSION: u64 = 1;
+pub const VERSION: u64 = 1;
 /// No mask, node, CPU, pool, …
-pub(crate) const NONE: u64 = u64::MAX;
+pub const NONE: u64 = u64::MAX;
 /// Words of the header page.
-pub(crate) const HEADER_WORDS: usize = 512;
+pub const HEADER_WORDS: usize = 512;
 /// Where the tables' words begin.
-pub(crate) const TABLES_AT: usize = 64;
+pub const TABLES_AT: usize = 64;
 /// Words for each table.
-pub(crate) const TABLE_WORDS: usize = 8;
+pub const TABLE_WORDS: usize = 8;
 /// How many decisions a pool remembers.
-pub(crate) const RING: usize = 15;
+pub const RING: usize = 15;
 /// Words of a decision.
-pub(crate) const DECISION_WORDS: usize = 4;
+pub const DECISION_WORDS: usize = 4;
 /// Words of a set of CPUs, behind its number of words.
-pub(crate) const MASK_WORDS: usize = 64;
+pub const MASK_WORDS: usize = 64;
 
 /// Defines words that a writer shares and a copy of them.
 macro_rules! words {
@@ -57,22 +57,22 @@ macro_rules! words {
         $(#[$doc])*
         #[repr(C, align(64))]
         #[derive(Debug)]
-        pub(crate) struct $shared {
-            $($(#[$field_doc])* pub(crate) $field: AtomicU64,)*
+        pub struct $shared {
+            $($(#[$field_doc])* pub $field: AtomicU64,)*
         }
 
         #[doc = concat!("A copy of [`", stringify!($shared), "`].")]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct $copy {
-            $($(#[$field_doc])* pub(crate) $field: u64,)*
+        pub struct $copy {
+            $($(#[$field_doc])* pub $field: u64,)*
         }
 
         impl $copy {
             /// How many words there are.
-            pub(crate) const WORDS: usize = [$(stringify!($field)),*].len();
+            pub const WORDS: usize = [$(stringify!($field)),*].len();
 
             /// Missing words are 0.
-            pub(crate) fn from_words(words: &[u64]) -> Self {
+            pub fn from_words(words: &[u64]) -> Self {
                 let mut words = words.iter().copied();
                 $(let $field = words.next().unwrap_or_default();)*
                 Self { $($field),* }
@@ -125,7 +125,7 @@ words! {
         is_shut,
         /// Workqueues that there are, with or without a record. Changes.
         nr_queues,
-        /// Where names of functions begin, in bytes from the beginning: see [`super::functions`].
+        /// Where names of functions begin, in bytes from the beginning: see `functions`.
         functions,
         /// How many bytes those are.
         functions_bytes,
@@ -164,7 +164,7 @@ words! {
         cpu,
         /// A signed number.
         nice,
-        /// Policy and, of real-time ones, priority: see [`super::Sched`].
+        /// Policy and, of real-time ones, priority: see `Sched`.
         sched,
         /// Mask: where its workers may run.
         cpus,
@@ -193,21 +193,21 @@ words! {
 }
 
 /// The pool's CPU, or its pod's last one, has gone.
-pub(crate) const POOL_DISASSOCIATED: u64 = 1 << 0;
+pub const POOL_DISASSOCIATED: u64 = 1 << 0;
 /// Workers may leave the pod.
-pub(crate) const POOL_STRAY: u64 = 1 << 1;
+pub const POOL_STRAY: u64 = 1 << 1;
 /// No queue leads there.
-pub(crate) const POOL_UNUSED: u64 = 1 << 2;
+pub const POOL_UNUSED: u64 = 1 << 2;
 /// Workers were asked to stay in the pod.
-pub(crate) const POOL_STRICT: u64 = 1 << 3;
+pub const POOL_STRICT: u64 = 1 << 3;
 
 /// See [`PoolRecord`].
-pub(crate) const fn pack_counts(workers: u32, idle: u32, running: u32) -> u64 {
+pub const fn pack_counts(workers: u32, idle: u32, running: u32) -> u64 {
     (workers as u64) << 42 | (idle as u64 & COUNT) << 21 | (running as u64 & COUNT)
 }
 
 /// Undoes [`pack_counts`].
-pub(crate) const fn unpack_counts(counts: u64) -> (u32, u32, u32) {
+pub const fn unpack_counts(counts: u64) -> (u32, u32, u32) {
     ((counts >> 42) as u32, (counts >> 21 & COUNT) as u32, (counts & COUNT) as u32)
 }
 
@@ -250,11 +250,11 @@ words! {
 }
 
 /// Of a `WQ_MEM_RECLAIM` queue.
-pub(crate) const WORKER_RESCUER: u64 = 1 << 0;
+pub const WORKER_RESCUER: u64 = 1 << 0;
 /// A BH context.
-pub(crate) const WORKER_BH: u64 = 1 << 1;
+pub const WORKER_BH: u64 = 1 << 1;
 /// Serves another pool than its own.
-pub(crate) const WORKER_LENT: u64 = 1 << 4;
+pub const WORKER_LENT: u64 = 1 << 4;
 /// Believed blocked, in the run whose number is above [`BELIEF_SHIFT`].
 const WORKER_BLOCKED: u64 = 1 << 2;
 /// Seen to hog the CPU in that run.
@@ -266,14 +266,14 @@ const LASTING: u64 = WORKER_RESCUER | WORKER_BH | WORKER_LENT;
 
 /// What is believed of a worker in the run of this number, into its flags. The next run need not
 /// take it back.
-pub(crate) const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
+pub const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
     let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
     flags & LASTING | run << BELIEF_SHIFT | blocked | if is_hog { WORKER_HOG } else { 0 }
 }
 
 /// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes
 /// [`pack_belief`].
-pub(crate) const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
+pub const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
     let is_of_run = flags >> BELIEF_SHIFT == run & (u64::MAX >> BELIEF_SHIFT);
     (is_of_run && flags & WORKER_BLOCKED != 0, is_of_run && flags & WORKER_HOG != 0)
 }
@@ -326,7 +326,7 @@ words! {
         started,
         completed,
         /// Items admitted and not finished. These three are the core's own counters, see
-        /// [`PwqRecord::counts`].
+        /// `PwqRecord::counts`.
         active,
         cancelled,
         cm_wakeup,
@@ -394,27 +394,27 @@ words! {
 /// A set of CPUs, never changed.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(crate) struct MaskRecord {
-    pub(crate) seq: AtomicU64,
-    pub(crate) life: AtomicU64,
-    pub(crate) len: AtomicU64,
-    pub(crate) words: [AtomicU64; MASK_WORDS],
+pub struct MaskRecord {
+    pub seq: AtomicU64,
+    pub life: AtomicU64,
+    pub len: AtomicU64,
+    pub words: [AtomicU64; MASK_WORDS],
 }
 
 /// The last decisions of the pool whose record has the same place.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(crate) struct RingRecord {
-    pub(crate) seq: AtomicU64,
-    pub(crate) life: AtomicU64,
+pub struct RingRecord {
+    pub seq: AtomicU64,
+    pub life: AtomicU64,
     /// How many decisions there were, repeats not counted.
-    pub(crate) next: AtomicU64,
+    pub next: AtomicU64,
     /// Each: the [`Reason`](super::Reason), how often in a row, when first, when last.
-    pub(crate) words: [AtomicU64; RING * DECISION_WORDS],
+    pub words: [AtomicU64; RING * DECISION_WORDS],
 }
 
 /// The tables in their order, and how many records of each there is room for.
-pub(crate) const TABLES: [(&str, usize, usize); 8] = [
+pub const TABLES: [(&str, usize, usize); 8] = [
     ("pools", size_of::<PoolRecord>(), 4096),
     ("rings", size_of::<RingRecord>(), 4096),
     ("workers", size_of::<WorkerRecord>(), 16_384),
@@ -426,10 +426,10 @@ pub(crate) const TABLES: [(&str, usize, usize); 8] = [
 ];
 
 /// LIMIT: within a version, records do not become longer than so many times what they are now.
-pub(crate) const MAX_GROWTH: usize = 2;
+pub const MAX_GROWTH: usize = 2;
 /// LIMIT: bytes of a mapping. What a reader believes is no longer than the tables and names of a
 /// whole one.
-pub(crate) const MAX_BYTES: u64 = {
+pub const MAX_BYTES: u64 = {
     let (mut bytes, mut kind) = (HEADER_WORDS * 8 + super::functions::MOST_WORDS * 8, 0);
     while kind < TABLES.len() {
         let (_, size, capacity) = TABLES[kind];
@@ -440,19 +440,19 @@ pub(crate) const MAX_BYTES: u64 = {
 };
 
 /// Places in [`TABLES`].
-pub(crate) mod table {
-    pub(crate) const POOLS: usize = 0;
-    pub(crate) const RINGS: usize = 1;
-    pub(crate) const WORKERS: usize = 2;
-    pub(crate) const QUEUES: usize = 3;
-    pub(crate) const PWQS: usize = 4;
-    pub(crate) const NODES: usize = 5;
-    pub(crate) const PODS: usize = 6;
-    pub(crate) const MASKS: usize = 7;
+pub mod table {
+    pub const POOLS: usize = 0;
+    pub const RINGS: usize = 1;
+    pub const WORKERS: usize = 2;
+    pub const QUEUES: usize = 3;
+    pub const PWQS: usize = 4;
+    pub const NODES: usize = 5;
+    pub const PODS: usize = 6;
+    pub const MASKS: usize = 7;
 }
 
 /// Where each table begins, and where the mapping ends, in bytes.
-pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
+pub fn offsets() -> ([usize; TABLES.len()], usize) {
     let mut at = HEADER_WORDS * 8;
     let offsets = TABLES.map(|(_, size, capacity)| {
         let here = at;
@@ -463,12 +463,12 @@ pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
 }
 
 /// A pwq, in one word.
-pub(crate) const fn pwq_id(pool: u32, pwq: u32) -> u64 {
+pub const fn pwq_id(pool: u32, pwq: u32) -> u64 {
     (pool as u64) << 32 | pwq as u64
 }
 
 /// Text in words, cut to fit.
-pub(crate) fn pack_text<const WORDS: usize>(text: &str) -> [u64; WORDS] {
+pub fn pack_text<const WORDS: usize>(text: &str) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(text.as_bytes().chunks(8)) {
         let mut eight = [0; 8];
@@ -479,15 +479,15 @@ pub(crate) fn pack_text<const WORDS: usize>(text: &str) -> [u64; WORDS] {
 }
 
 /// Undoes [`pack_text`].
-pub(crate) fn unpack_text(words: &[u64]) -> String {
+pub fn unpack_text(words: &[u64]) -> String {
     let bytes: Vec<u8> =
         words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What all records begin with.
-pub(crate) trait Record: 'static {
-    /// See [`super::seqlock`].
+pub trait Record: 'static {
+    /// See `seqlock`.
     fn seq(&self) -> &AtomicU64;
     /// See the module header.
     fn life(&self) -> &AtomicU64;

@@ -21,7 +21,10 @@ macro_rules! names {
         impl $name {
             const ALL: &[Self] = &[$(Self::$variant),*];
 
-            pub(crate) fn from_word(word: u64) -> Self {
+            /// What the number stands for.
+            #[doc(hidden)]
+            #[must_use]
+            pub fn from_word(word: u64) -> Self {
                 let place = usize::try_from(word).ok();
                 place.and_then(|place| Self::ALL.get(place)).copied().unwrap_or(Self::Unknown)
             }

@@ -42,7 +42,7 @@ fn begin(seq: &AtomicU64) -> u64 {
 }
 
 /// Copies the words behind the count. `false`: the record was changing.
-pub(crate) fn copy(seq: &AtomicU64, words: &[AtomicU64], to: &mut [u64]) -> bool {
+pub fn copy(seq: &AtomicU64, words: &[AtomicU64], to: &mut [u64]) -> bool {
     // ORDERING: Acquire pairs with the Release in `write`.
     let before = seq.load(acquire("record_copy"));
     if before & 1 != 0 {

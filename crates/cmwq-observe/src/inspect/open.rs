@@ -1,0 +1,245 @@
+//! Finding and mapping what a process shows.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+
+use cmwq::foreign;
+use cmwq::shared::mapping::layout::{HeaderWords, MAX_BYTES};
+use cmwq::shared::now_ns;
+
+use super::snapshot::{ReadError, snapshot};
+use super::view::Snapshot;
+use super::words::Words;
+
+/// What the links of the descriptor say.
+const LINK: &str = "/memfd:cmwq (deleted)";
+
+/// Why there is nothing to read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No process has this number.
+    NoSuchProcess,
+    /// The kernel does not let the caller look into it.
+    PermissionDenied {
+        /// Which of its rules it is, as far as can be told.
+        why: String,
+    },
+    /// It shows nothing: it does not use this library, or has not used it yet, or was told not to
+    /// show anything.
+    NotCmwq,
+    /// It has something that cannot be read.
+    Unreadable(ReadError),
+    /// Something else went wrong.
+    Io(io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchProcess => write!(f, "there is no such process"),
+            Self::PermissionDenied { why } => write!(f, "permission denied: {why}"),
+            Self::NotCmwq => write!(
+                f,
+                "it shows no workqueues: it does not use cmwq, has not used it yet, or runs with \
+                 CMWQ_PARAMS=inspect=0"
+            ),
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Without a `source`: the message is the cause's, and whoever prints a chain of causes would print
+/// it twice. The variants have it.
+impl Error for OpenError {}
+
+/// What a process shows, mapped for reading. It stays readable when the process ends: it shows the
+/// last state then.
+#[derive(Debug)]
+pub struct Target {
+    pid: u32,
+    memory: Memory,
+}
+
+/// Read-only memory of another process's making.
+#[derive(Debug)]
+struct Memory {
+    base: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: it is atomics that nobody here writes.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Target {
+    /// Finds what process `pid` shows. Does not stop or trace it; works while it is stopped. Blocks
+    /// for as long as `/proc` does.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what there is to say: the kernel lets those look who may trace the
+    /// process (the same user, and no more privileges than the caller's), and root.
+    pub fn open(pid: u32) -> Result<Self, OpenError> {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let mut unreadable = None;
+        for descriptor in descriptors(&process)? {
+            match Self::open_file(pid, &descriptor) {
+                Ok(target) => return Ok(target),
+                Err(OpenError::Unreadable(error)) => unreadable = Some(error),
+                // Closed meanwhile, or no file at all.
+                Err(OpenError::Io(_) | OpenError::NotCmwq) => {}
+                Err(other) => return Err(explained(&process, other)),
+            }
+        }
+        Err(unreadable.map_or(OpenError::NotCmwq, OpenError::Unreadable))
+    }
+
+    fn open_file(pid: u32, path: &Path) -> Result<Self, OpenError> {
+        let file = foreign::open_memory_file(path, false).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => OpenError::PermissionDenied { why: String::new() },
+            io::ErrorKind::InvalidData => OpenError::Unreadable(ReadError::NotCmwq),
+            _ => OpenError::Io(error),
+        })?;
+        Self::of_file(pid, &file)
+    }
+
+    /// What such a file shows, if it is process `pid`'s.
+    #[doc(hidden)]
+    pub fn of_file(pid: u32, file: &File) -> Result<Self, OpenError> {
+        let memory = Memory::map(file)?;
+        let header = Words(memory.words()).header().map_err(OpenError::Unreadable)?;
+        if !is_process(pid, &header) {
+            // Inherited without `fork`, by a child that shares nothing else.
+            return Err(OpenError::NotCmwq);
+        }
+        Ok(Self { pid, memory })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Copies everything. Takes no lock, and the process does not notice.
+    ///
+    /// # Errors
+    /// If the mapping makes no sense any more.
+    pub fn snapshot(&self) -> Result<Snapshot, ReadError> {
+        let mut seen = snapshot(Words(self.memory.words()), now_ns())?;
+        // The number by which the caller knows it.
+        seen.pid = self.pid;
+        Ok(seen)
+    }
+
+    /// The functions that the process has names for, by their addresses: each runs one closure, and
+    /// is named for that. Symbol tables call all of them the same.
+    ///
+    /// # Errors
+    /// If the mapping makes no sense any more.
+    pub fn functions(&self) -> Result<HashMap<u64, String>, ReadError> {
+        Words(self.memory.words()).functions()
+    }
+}
+
+/// The process's descriptors that have the right name.
+fn descriptors(process: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let listed = fs::read_dir(process.join("fd")).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenError::NoSuchProcess,
+        io::ErrorKind::PermissionDenied => {
+            explained(process, OpenError::PermissionDenied { why: String::new() })
+        }
+        _ if error.raw_os_error() == Some(libc::ESRCH) => OpenError::NoSuchProcess,
+        _ => OpenError::Io(error),
+    })?;
+    let paths = listed.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == LINK)).collect())
+}
+
+/// Says which rule of the kernel's it is that does not let the caller look.
+fn explained(process: &Path, error: OpenError) -> OpenError {
+    let OpenError::PermissionDenied { .. } = error else { return error };
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u32>().ok()
+    };
+    // SAFETY: takes nothing.
+    let me = unsafe { libc::geteuid() };
+    let why = match field("Uid:") {
+        Some(owner) if owner != me => format!(
+            "the process is user {owner}'s and you are user {me}; the kernel lets those look into \
+             a process who may \
+             trace it: the same user, and root"
+        ),
+        _ => "the kernel lets those look into a process who may trace it; this one has more \
+              privileges than you \
+              (capabilities, or a set-user-ID program), or forbids it (PR_SET_DUMPABLE)"
+            .to_owned(),
+    };
+    OpenError::PermissionDenied { why }
+}
+
+/// Whether the mapping is the process's own: its number in its own PID namespace.
+fn is_process(pid: u32, header: &HeaderWords) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let innermost = numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok());
+    header.pid == innermost.unwrap_or(u64::from(pid))
+}
+
+impl Memory {
+    fn map(file: &File) -> Result<Self, OpenError> {
+        let len = file.metadata().map_err(OpenError::Io)?.len();
+        if foreign::seals_of(file) & libc::F_SEAL_SHRINK == 0 {
+            // Cut short while it is read, it would cost the reader a SIGBUS. Ours is never without.
+            return Err(OpenError::Unreadable(ReadError::NotCmwq));
+        }
+        if len > MAX_BYTES {
+            return Err(OpenError::Unreadable(ReadError::NotCmwq));
+        }
+        if len < 8 {
+            return Err(OpenError::Unreadable(ReadError::Truncated));
+        }
+        let bytes =
+            usize::try_from(len).map_err(|_| OpenError::Unreadable(ReadError::Truncated))?;
+        // SAFETY: a new mapping, wherever the system likes; whatever is in it, it is read as atomic
+        // numbers.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(OpenError::Io(io::Error::last_os_error()));
+        }
+        let base = NonNull::new(base.cast()).ok_or(OpenError::Unreadable(ReadError::Truncated))?;
+        Ok(Self { base, words: bytes / 8 })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped for as long as `self`, page-aligned, and sealed against getting shorter.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and nobody borrows it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}
