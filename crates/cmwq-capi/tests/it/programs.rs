@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use cmwq::inspect::Target;
+use cmwq_observe::inspect::Target;
 
 use crate::support::{DIALECTS, built, compiler, crate_dir, program, program_in, run, scratch};
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use cmwq::control::{Client, ClientError, ConnectError};
-use cmwq::inspect::{OpenError, ReadError};
 use cmwq::sysfs::{Attribute, GlobalAttribute};
 use cmwq::{AffinityScope, CpuSet, Detect, Workqueue};
+use cmwq_observe::control::{Client, ClientError, ConnectError};
+use cmwq_observe::inspect::{OpenError, ReadError};
 use cmwq_sim::config::Sabotage;
 use cmwq_sim::scenario::Flag;
 use cmwq_sim::script::Step;
@@ -21,7 +21,8 @@ use cmwq_sim::swarm::FaultSet;
 use cmwq_sim::{Scope, Shape};
 
 /// The libraries, whose errors are looked at. Those of the command are its own.
-const LIBRARIES: [&str; 5] = ["cmwq", "cmwq-core", "cmwq-nats", "cmwq-sim", "cmwq-tokio"];
+const LIBRARIES: [&str; 6] =
+    ["cmwq", "cmwq-core", "cmwq-nats", "cmwq-observe", "cmwq-sim", "cmwq-tokio"];
 
 /// The last part of a type's name, without what it is for.
 fn short<T>() -> String {
@@ -62,7 +63,8 @@ fn implementations(of: &str) -> Vec<(String, String)> {
     found
 }
 
-/// A text that is refused: the error can be sent, shared and kept, and names it and what is allowed.
+/// A text that is refused: the error can be sent, shared and kept, and names it and what may be
+/// written.
 fn refuses<T: FromStr<Err: Error + Send + Sync + 'static>>(text: &str, allowed: &[&str]) -> String {
     let Err(error) = text.parse::<T>() else { panic!("{} takes {text:?}", short::<T>()) };
     let error: Box<dyn Error + Send + Sync> = error.into();

@@ -11,12 +11,12 @@
 //! [`watch_thread`].
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::runtime::Runtime;
 use crate::os::notice;
+use crate::os::sync::plain::{AtomicPtr, Ordering};
 use crate::record::symbol;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
