@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::ptr;
 use std::time::Duration;
 
-use cmwq::raw::{self, system};
+use cmwq::raw::{self, Func, IndexedFunc, system};
 use cmwq::{JoinHandle, Workqueue};
 
 use crate::alloc::{MANAGED, cmwq_alloc_workqueue, destroy_workqueue};
@@ -14,33 +14,12 @@ use crate::handle::{Queue, workqueue_struct};
 use crate::queueing::c_functions;
 use crate::waiting::__flush_workqueue;
 
-type Func = unsafe extern "C-unwind" fn(*mut c_void);
-type IndexedFunc = unsafe extern "C-unwind" fn(*mut c_void, usize);
-
 /// `struct cmwq_job`.
 #[derive(Debug)]
 pub struct Job(JoinHandle<()>);
 
 /// LIMIT: so many calls are queued ahead if the program does not say: enough for any machine.
 const AHEAD: usize = 1024;
-
-/// A pointer of the program's, which says that any thread may have it.
-struct Argument(*mut c_void);
-
-// SAFETY: C says so.
-unsafe impl Send for Argument {}
-
-impl Argument {
-    /// A call of `func` with it.
-    fn given_to(self, func: Func) -> impl FnOnce() + Send + 'static {
-        move || {
-            // All of it, not the pointer alone, which is not to be sent.
-            let Self(arg) = { self };
-            // SAFETY: C says that the function may be called so.
-            raw::must_return(func as usize, || unsafe { func(arg) });
-        }
-    }
-}
 
 /// A queue from C, or the one that all share.
 enum Given {
@@ -89,16 +68,14 @@ unsafe fn start(
     };
     // SAFETY: passed on to the caller.
     let wq = unsafe { queue(here, wq) }?;
-    let call = Argument(arg).given_to(func);
-    if delay_ms == 0 {
-        let started = wq.try_queue(call);
-        return started.map(Job).map_err(|_| -libc::ESHUTDOWN);
-    }
-    // Refused now rather than when its time has come, when nobody could be told.
-    if !raw::lets_in(&wq) {
-        return Err(-libc::ESHUTDOWN);
-    }
-    Ok(Job(wq.queue_delayed(call, Duration::from_millis(delay_ms))))
+    // SAFETY: passed on to the caller.
+    let started = unsafe {
+        match delay_ms {
+            0 => raw::queue_call(&wq, func, arg),
+            _ => raw::queue_call_delayed(&wq, func, arg, Duration::from_millis(delay_ms)),
+        }
+    };
+    started.map(Job).ok_or(-libc::ESHUTDOWN)
 }
 
 /// As C has it: 0, or what is wrong.
@@ -119,8 +96,8 @@ unsafe fn take(here: &str, job: *mut Job) -> Option<Job> {
     face::is_there(here, job, "job").then(|| unsafe { *Box::from_raw(job) })
 }
 
-/// Calls `func` with each index below `count`, and waits for all calls that were queued.
-fn for_each(wq: &Workqueue, count: usize, ahead: usize, func: impl Fn(usize) -> Call) -> c_int {
+/// Queues a call for each index below `count`, and waits for all that were queued.
+fn for_each(count: usize, ahead: usize, queue: impl Fn(usize) -> Option<JoinHandle<()>>) -> c_int {
     let ahead = if ahead == 0 { AHEAD } else { ahead };
     let mut queued: VecDeque<JoinHandle<()>> = VecDeque::new();
     let mut answer = 0;
@@ -129,9 +106,9 @@ fn for_each(wq: &Workqueue, count: usize, ahead: usize, func: impl Fn(usize) -> 
             answer = wait(queued.pop_front(), answer);
         }
         if answer == 0 {
-            match wq.try_queue(func(index)) {
-                Ok(handle) => queued.push_back(handle),
-                Err(_) => answer = -libc::ESHUTDOWN,
+            match queue(index) {
+                Some(handle) => queued.push_back(handle),
+                None => answer = -libc::ESHUTDOWN,
             }
         }
     }
@@ -140,8 +117,6 @@ fn for_each(wq: &Workqueue, count: usize, ahead: usize, func: impl Fn(usize) -> 
     }
     answer
 }
-
-type Call = Box<dyn FnOnce() + Send>;
 
 fn wait(handle: Option<JoinHandle<()>>, answer: c_int) -> c_int {
     match handle.map(JoinHandle::join) {
@@ -247,13 +222,7 @@ c_functions! {
             Ok(wq) => wq,
             Err(answer) => return answer,
         };
-        for_each(&wq, count, ahead, |index| {
-            let argument = Argument(arg);
-            Box::new(move || {
-                let Argument(arg) = { argument };
-                // SAFETY: C says that the function may be called so.
-                raw::must_return(func as usize, || unsafe { func(arg, index) });
-            })
-        })
+        // SAFETY: C says that the function may be called so.
+        for_each(count, ahead, |index| unsafe { raw::queue_indexed_call(&wq, func, arg, index) })
     }
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use cmwq_sim::config::Sabotage;
 use cmwq_sim::swarm::{Fault, FaultSet, Options};
-use cmwq_sim::{Plan, Report, Scope, Shape};
+use cmwq_sim::{ParseError, Plan, Report, Scope, Shape};
 
 use crate::meant::did_you_mean;
 use crate::output::print;
@@ -236,19 +236,20 @@ fn summary(total: &Total, again: impl Fn(&Report) -> String) -> String {
 
 fn parse_scope(text: &str) -> Result<Scope, String> {
     let names = Scope::ALL.iter().map(|(_, name)| *name);
-    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+    text.parse().map_err(|error: ParseError| error.to_string() + &did_you_mean(text, names))
 }
 
 fn parse_mistake(text: &str) -> Result<Sabotage, String> {
     let names = Sabotage::ALL.iter().map(|(_, name)| *name);
-    text.parse().map_err(|error: String| error + &did_you_mean(text, names))
+    text.parse().map_err(|error: ParseError| error.to_string() + &did_you_mean(text, names))
 }
 
 fn parse_faults(text: &str) -> Result<FaultSet, String> {
     let names = || Fault::ALL.iter().map(|(_, name, _)| *name);
     let unknown = || text.split(',').map(str::trim).find(|text| names().all(|name| name != *text));
-    text.parse().map_err(|error: String| {
-        error + &unknown().map(|unknown| did_you_mean(unknown, names())).unwrap_or_default()
+    text.parse().map_err(|error: ParseError| {
+        error.to_string()
+            + &unknown().map(|unknown| did_you_mean(unknown, names())).unwrap_or_default()
     })
 }
 

@@ -367,8 +367,9 @@ fn say_summary(args: &Args, summary: Summary) -> ExitCode {
             "{lost} events were lost: they came faster than they could be read"
         ));
     }
+    let noun = if events == 1 { "event" } else { "events" };
     for file in files {
-        message::say(format_args!("{events} events in {}", file.display()));
+        message::say(format_args!("{events} {noun} in {}", file.display()));
     }
     ExitCode::from(exit::DONE)
 }

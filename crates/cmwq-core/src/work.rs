@@ -8,7 +8,7 @@
 
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
 use core::ptr::NonNull;
 
 use crate::ids::PoolId;
@@ -26,8 +26,12 @@ pub type WorkFn = unsafe extern "C" fn(*mut WorkItem);
 pub struct WorkItem {
     data: AtomicU64,
     entry: UnsafeCell<ListHead>,
-    func: WorkFn,
+    /// A [`WorkFn`], and in its upper bits the [way](WorkItem::way).
+    func: *const (),
 }
+
+/// LIMIT: no address of a program has these bits.
+const WAY_SHIFT: u32 = usize::BITS - 2;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 const _: () = {
@@ -38,7 +42,8 @@ const _: () = {
 };
 
 // SAFETY: `data` is atomic; `entry` is touched only by the owner of PENDING under a pool's lock
-// (list invariant (locked)); `func` is written only while the caller has the item to itself.
+// (list invariant (locked)); `func` leads to a function, and is written only while the caller has
+// the item to itself.
 unsafe impl Sync for WorkItem {}
 // SAFETY: as above; an idle item has no ties to a thread.
 unsafe impl Send for WorkItem {}
@@ -51,7 +56,7 @@ impl WorkItem {
         Self {
             data: AtomicU64::new(WorkWord::INIT.bits()),
             entry: UnsafeCell::new(ListHead::unlinked()),
-            func,
+            func: func as *const (),
         }
     }
 
@@ -62,7 +67,7 @@ impl WorkItem {
         Self {
             data: AtomicU64::new(WorkWord::INIT.bits()),
             entry: UnsafeCell::new(ListHead::unlinked()),
-            func,
+            func: func as *const (),
         }
     }
 
@@ -80,11 +85,28 @@ impl WorkItem {
         self.word().is_pending()
     }
 
-    /// The item's function.
+    /// The item's function: what it is known by, and what is called unless its
+    /// [way](Self::way) says otherwise.
     #[inline]
     #[must_use]
     pub fn func(&self) -> WorkFn {
-        self.func
+        let func = self.func.map_addr(|func| func & !(usize::MAX << WAY_SHIFT));
+        // SAFETY: made of a function, whose address has none of these bits.
+        unsafe { mem::transmute::<*const (), WorkFn>(func) }
+    }
+
+    /// The item is known by this function, and called by another one, which the driver knows by the
+    /// `way`: 1 to 3.
+    pub fn know_as(&mut self, func: WorkFn, way: u8) {
+        debug_assert!((1..=3).contains(&way));
+        self.func = (func as *const ()).map_addr(|func| func | usize::from(way) << WAY_SHIFT);
+    }
+
+    /// How the item is called: 0, by its function, or as [`know_as`](Self::know_as) says.
+    #[inline]
+    #[must_use]
+    pub fn way(&self) -> u8 {
+        (self.func.addr() >> WAY_SHIFT) as u8
     }
 
     /// Sets `PENDING` and returns the word as it was: if that was not pending, the caller now owns
@@ -218,7 +240,7 @@ impl fmt::Debug for WorkItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkItem")
             .field("word", &self.word())
-            .field("func", &(self.func as *const ()))
+            .field("func", &(self.func() as *const ()))
             .finish()
     }
 }

@@ -131,7 +131,7 @@ async fn insist<T>(
                     question.payload.len(),
                     client.max_payload()
                 );
-                return Err(Error::invalid(text).with(error));
+                return Err(Error::invalid(text));
             }
             Err(error) => error.to_string(),
         };

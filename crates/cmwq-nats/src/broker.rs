@@ -92,7 +92,6 @@ impl Broker {
         let pulls = self.wait(async move { Pulls::new(client, source).await });
         let pulls = pulls.map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("the broker cannot be asked: {error}"))
-                .with(error)
         })?;
         Ok(Arc::new(pulls))
     }
@@ -139,7 +138,6 @@ impl BrokerBuilder {
                     "the connection's thread could not be made: {error}; raise the limit of threads"
                 ),
             )
-            .with(error)
         };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(local)?;
         let handle = runtime.handle().clone();
@@ -167,7 +165,6 @@ impl BrokerBuilder {
                      there, with -js?"
                 ),
             )
-            .with(error)
         })?;
         let (stop, thread) = (Some(stop), Some(thread));
         let inner = Inner { client, patience, handle, stop, thread };

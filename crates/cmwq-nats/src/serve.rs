@@ -146,7 +146,7 @@ fn local_workqueue(name: &str) -> Result<Workqueue, Error> {
     let name = &name[..name.len().min(31)];
     Workqueue::new(name).map_err(|error| {
         let text = format!("the workqueue '{name}' could not be made on this machine: {error}");
-        Error::new(ErrorKind::Local, text).with(error)
+        Error::new(ErrorKind::Local, text)
     })
 }
 

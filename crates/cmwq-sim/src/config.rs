@@ -9,6 +9,7 @@ pub use cmwq_core::detect::TickRole;
 use cmwq_core::detect::hogs::HOG_THRESH_NS;
 
 use crate::Nanos;
+use crate::parse_error::ParseError;
 use crate::topology::{Scope, Shape};
 
 /// All conditions. With the same plan and the same configuration a simulation is the same, event
@@ -293,13 +294,12 @@ impl fmt::Display for Sabotage {
 }
 
 impl FromStr for Sabotage {
-    type Err = String;
+    type Err = ParseError;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, ParseError> {
         let known = Self::ALL.iter().find(|(_, known)| *known == name);
         known.map(|(mistake, _)| *mistake).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("unknown mistake '{name}': use {}", names.join(", "))
+            ParseError::unknown("mistake", name, Self::ALL.iter().map(|(_, name)| *name))
         })
     }
 }

@@ -61,6 +61,7 @@ mod engine;
 pub mod event;
 mod machine;
 pub mod named;
+mod parse_error;
 mod places;
 pub mod plan;
 mod report;
@@ -73,6 +74,7 @@ mod timeline;
 pub mod topology;
 
 pub use config::Config;
+pub use parse_error::ParseError;
 pub use places::PoolKind;
 pub use plan::Plan;
 pub use report::{Helping, Memory, Outcome, Progress, Stats, Violation};

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use cmwq_core::consts;
 
 use crate::config::{Config, Costs, Detect, Faults, Hotplug, Sabotage, TickRole};
+use crate::parse_error::ParseError;
 use crate::plan::Plan;
 use crate::report::{Outcome, Violation};
 use crate::rng::Rng;
@@ -94,10 +95,10 @@ impl FaultSet {
 }
 
 impl FromStr for FaultSet {
-    type Err = String;
+    type Err = ParseError;
 
     /// `all`, `none`, or names separated by commas.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         match text.trim() {
             "all" => return Ok(Self::ALL),
             "none" | "" => return Ok(Self::NONE),
@@ -107,11 +108,11 @@ impl FromStr for FaultSet {
         text.split(',').try_fold(Self::NONE, |set, name| match find(name) {
             Some((fault, ..)) => Ok(set.with(*fault)),
             None => {
-                let names: Vec<_> = Fault::ALL.iter().map(|(_, name, _)| *name).collect();
-                Err(format!(
-                    "unknown fault '{}': use all, none, or {}",
+                let names = Fault::ALL.iter().map(|(_, name, _)| *name);
+                Err(ParseError::unknown(
+                    "fault",
                     name.trim(),
-                    names.join(", ")
+                    ["all", "none"].into_iter().chain(names),
                 ))
             }
         })

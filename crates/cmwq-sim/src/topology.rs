@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use cmwq_core::place::{self, SHARD_CORES};
 
+use crate::parse_error::ParseError;
 use crate::scenario::MAX_CPUS;
 
 /// How far apart the CPUs may be that one pool of an unbound queue serves (`wq_affn_scope`).
@@ -62,13 +63,12 @@ impl fmt::Display for Scope {
 }
 
 impl FromStr for Scope {
-    type Err = String;
+    type Err = ParseError;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, ParseError> {
         let found = Self::ALL.iter().find(|(_, known)| *known == name);
         found.map(|(scope, _)| *scope).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("unknown scope '{name}': use {}", names.join(", "))
+            ParseError::unknown("scope", name, Self::ALL.iter().map(|(_, name)| *name))
         })
     }
 }
@@ -184,10 +184,10 @@ impl fmt::Display for Shape {
 }
 
 impl FromStr for Shape {
-    type Err = String;
+    type Err = ParseError;
 
     /// A name, or `NODESxCORESxTHREADS`, or `NODESxCACHESxCORESxTHREADS`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some((shape, ..)) = Self::NAMED.iter().find(|(_, name, _)| *name == text) {
             return Ok(*shape);
         }
@@ -197,17 +197,17 @@ impl FromStr for Shape {
             Ok(&[nodes, caches, cores, threads]) => [nodes, caches, cores, threads],
             _ => {
                 let names: Vec<_> = Self::NAMED.iter().map(|(_, name, _)| *name).collect();
-                return Err(format!(
+                return Err(ParseError::new(format!(
                     "'{text}' is no topology: write NODESxCORESxTHREADS as in 2x32x2, \
                      NODESxCACHESxCORESxTHREADS as in 1x4x3x2, or {}",
                     names.join(", ")
-                ));
+                )));
             }
         };
         let cpus = shape.iter().try_fold(1_u32, |cpus, &n| cpus.checked_mul(n));
         match cpus {
             Some(1..=MAX_CPUS) => Ok(Self::Regular(shape)),
-            _ => Err(format!("'{text}' must have 1 to {MAX_CPUS} CPUs")),
+            _ => Err(ParseError::new(format!("'{text}' must have 1 to {MAX_CPUS} CPUs"))),
         }
     }
 }
@@ -265,13 +265,13 @@ mod tests {
             assert_eq!(name.parse(), Ok(shape));
             assert_eq!(shape.to_string().parse(), Ok(shape));
         }
-        assert!("2x2".parse::<Shape>().unwrap_err().contains("2x32x2"));
-        assert!("2x4096x1".parse::<Shape>().unwrap_err().contains("1 to 4096"));
-        assert!("0x1x1".parse::<Shape>().unwrap_err().contains("1 to 4096"));
+        assert!("2x2".parse::<Shape>().unwrap_err().to_string().contains("2x32x2"));
+        assert!("2x4096x1".parse::<Shape>().unwrap_err().to_string().contains("1 to 4096"));
+        assert!("0x1x1".parse::<Shape>().unwrap_err().to_string().contains("1 to 4096"));
         for (scope, name) in Scope::ALL {
             assert_eq!(name.parse(), Ok(scope));
             assert_eq!(scope.to_string(), name);
         }
-        assert!("core".parse::<Scope>().unwrap_err().contains("cache_shard"));
+        assert!("core".parse::<Scope>().unwrap_err().to_string().contains("cache_shard"));
     }
 }

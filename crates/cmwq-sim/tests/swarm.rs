@@ -139,5 +139,5 @@ fn fault_sets_have_names() {
     assert_eq!("none".parse(), Ok(FaultSet::NONE));
     let set: FaultSet = "lost, outage".parse().expect("known faults");
     assert_eq!(set.to_string(), "lost,outage");
-    assert!("losst".parse::<FaultSet>().unwrap_err().contains("unknown fault 'losst'"));
+    assert!("losst".parse::<FaultSet>().unwrap_err().to_string().contains("unknown fault 'losst'"));
 }

@@ -25,7 +25,15 @@ where
     K: Clone + 'static,
     F: FnOnce() -> T,
 {
-    let value = key.try_with(K::clone).ok();
+    cmwq_wraps(func, key, key.try_with(K::clone).ok())
+}
+
+/// Of this name, so that the closure goes by that of `func` where items are shown.
+fn cmwq_wraps<F, K, T>(func: F, key: &'static LocalKey<K>, value: Option<K>) -> impl FnOnce() -> T
+where
+    K: 'static,
+    F: FnOnce() -> T,
+{
     move || match value {
         Some(value) => key.sync_scope(value, func),
         None => func(),

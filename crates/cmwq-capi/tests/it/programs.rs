@@ -1,6 +1,9 @@
 //! Programs in `tests/c`, each with its own checks.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use cmwq_observe::inspect::Target;
 
 use crate::support::{DIALECTS, built, compiler, crate_dir, program, program_in, run, scratch};
 
@@ -175,6 +178,32 @@ workqueue line: idle
         None => format!("{line}\n"),
     });
     assert_eq!(said.collect::<String>(), expected);
+}
+
+/// Calls with an argument are known by their function, inside of the program and from outside.
+#[test]
+fn calls_are_known_by_their_functions() {
+    let source = crate_dir().join("tests/c/known.c");
+    let Some(program) = program("known", &source, &["-rdynamic"]) else { return };
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    if let Some((tid, func)) = line.trim_end().split_once(" 0x") {
+        let tid: u32 = tid.parse().unwrap();
+        let seen = Target::open(program.id()).unwrap().snapshot().unwrap();
+        let worker = seen.workers.iter().find(|worker| worker.tid == tid).unwrap();
+        let func = u64::from_str_radix(func, 16).unwrap();
+        assert_eq!(worker.activity.map(|now| now.func), Some(func));
+    }
+    // The end of its input lets it go on.
+    let output = program.wait_with_output().unwrap();
+    let said = anonymous(&String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{line}{said}");
+    for part in ["in-flight: N:held\n", "inactive: 2*behind\n", "Workqueue: line held\n"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The `cmwq` command from outside.
 
 mod doctor;
+mod errors;
 mod hostile;
+mod json;
 mod launching;
 mod looking;
 mod manual;

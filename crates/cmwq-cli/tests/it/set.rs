@@ -13,7 +13,7 @@ use crate::refusing::hide_proc;
 use crate::support::{check_code, not_tested, stderr};
 
 /// A program with queues, in a process of its own: this binary, running [`victim`] alone.
-struct Victim {
+pub(crate) struct Victim {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -69,7 +69,11 @@ impl Victim {
         victim
     }
 
-    fn listening() -> Self {
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    pub(crate) fn listening() -> Self {
         Self::new(|command| _ = command.env("CMWQ_CONTROL", "1"))
     }
 

@@ -85,15 +85,9 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl std::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotFound { source, .. } | Self::Failed { source, .. } => Some(source),
-            Self::Refused(error) => std::error::Error::source(error),
-            _ => None,
-        }
-    }
-}
+/// Without a `source`: the message has the cause, and whoever prints a chain of causes would print
+/// it twice. The variants have it.
+impl std::error::Error for ConnectError {}
 
 /// Connects to the control socket of a process.
 pub(super) fn connect(pid: u32) -> Result<UnixStream, ConnectError> {

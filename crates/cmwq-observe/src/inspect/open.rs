@@ -57,15 +57,9 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl Error for OpenError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(error),
-            Self::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// Without a `source`: the message is the cause's, and whoever prints a chain of causes would print
+/// it twice. The variants have it.
+impl Error for OpenError {}
 
 /// What a process shows, mapped for reading. It stays readable when the process ends: it shows the
 /// last state then.

@@ -37,9 +37,14 @@ fn items_have_the_name_of_what_was_spawned() {
         for handle in handles {
             assert_eq!(handle.await.unwrap(), "it::naming::written");
         }
-        let carried = spawn_blocking(cmwq_tokio::carry(&HERE, written)).await.unwrap();
-        assert!(carried.contains("it::naming::written"), "{carried}");
+        let carried = || cmwq_tokio::carry(&HERE, written);
+        assert_eq!(spawn_blocking(carried()).await.unwrap(), "it::naming::written");
+        let twice = cmwq_tokio::carry(&THERE, carried());
+        assert_eq!(spawner.spawn_blocking(twice).await.unwrap(), "it::naming::written");
     });
 }
 
-tokio::task_local! { static HERE: u32; }
+tokio::task_local! {
+    static HERE: u32;
+    static THERE: String;
+}

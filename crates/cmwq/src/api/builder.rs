@@ -268,7 +268,8 @@ impl Builder {
 
     /// Notes for every `every`-th closure how long it waited and ran, for [`Workqueue::times`] and
     /// [`Stats::oldest`](crate::Stats::oldest): 1 for all of them, 0, the default, for none. Not
-    /// for closures with a delay, nor for reusable items.
+    /// for closures with a delay, nor for reusable items: a [`Work`](crate::Work) has no room for
+    /// the time at which it was queued, and `cmwq trace` tells how long each waits and runs.
     ///
     /// It costs each closure a change of a counter that all CPUs share, and each one that is noted
     /// reads the clock three times. The queue takes some 4 KiB more.

@@ -181,7 +181,7 @@ struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 /// The function of a closure's item. `N` is what its name is to be: the closure, or the one inside
 /// of it that the user has written.
 unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
-    closures::tell!(run::<N, I, F, T>, std::any::type_name::<N>);
+    closures::tell!(run::<N, I, F, T>, symbol::name_of_type::<N>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
     // SAFETY: the first and only time.

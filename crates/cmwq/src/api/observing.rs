@@ -29,7 +29,8 @@ impl Workqueue {
     }
 
     /// How long sampled closures waited and ran. `None`: the queue was not built with
-    /// [`sample_times`](crate::Builder::sample_times). Takes no lock, and copies some 4 KiB.
+    /// [`sample_times`](crate::Builder::sample_times), which says why reusable items are not among
+    /// them. Takes no lock, and copies some 4 KiB.
     #[must_use]
     pub fn times(&self) -> Option<Times> {
         self.handle().account().and_then(|account| account.times())

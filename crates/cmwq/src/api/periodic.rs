@@ -64,6 +64,8 @@ impl MissedTicks {
 #[must_use = "dropping it ends the ticks: `detach` lets them go on for ever"]
 pub struct Periodic {
     work: DelayedWork,
+    /// The queue's name. A handle of the queue is the item's alone.
+    queue: Box<str>,
     has_stopped: Arc<AtomicBool>,
     is_detached: bool,
 }
@@ -138,7 +140,7 @@ impl PeriodicBuilder {
         };
         let work = DelayedWork::cyclic_as::<F, _>(self.is_deferrable, make);
         wq.queue_delayed_work(&work, self.first_after);
-        Periodic { work, has_stopped, is_detached: false }
+        Periodic { work, queue: wq.name().into(), has_stopped, is_detached: false }
     }
 }
 
@@ -208,7 +210,11 @@ impl Drop for Periodic {
 
 impl fmt::Debug for Periodic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Periodic").field("is_active", &self.is_active()).finish()
+        f.debug_struct("Periodic")
+            .field("function", &format_args!("{}", self.work.function()))
+            .field("queue", &self.queue)
+            .field("is_active", &self.is_active())
+            .finish()
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
+mod call;
 mod find;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod later;
@@ -21,6 +22,7 @@ mod rcu;
 mod timers;
 
 pub use crate::api::system::fallible as system;
+pub use call::{Func, IndexedFunc, queue_call, queue_call_delayed, queue_indexed_call};
 pub use find::{Whereabouts, find};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use later::{call_rcu, free_rcu, rcu_barrier};

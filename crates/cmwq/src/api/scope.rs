@@ -11,6 +11,7 @@ use crate::engine::current;
 use crate::os::countdown::Countdown;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::record::symbol;
 
 /// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
 /// may borrow.
@@ -38,7 +39,12 @@ impl Books {
 
 impl Workqueue {
     /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of
-    /// them.
+    /// them: the calling thread does, which counts as blocking in a work function.
+    ///
+    /// There is none to `await`: a future can be forgotten or dropped while its closures run, and
+    /// what they borrow would be gone then. A task gives each closure what it owns and awaits the
+    /// [`JoinHandle`](crate::JoinHandle)s, which are futures, or calls this from a closure that it
+    /// awaits.
     ///
     /// # Panics
     /// If `f` panics, after all closures have finished; and if a closure panicked that was not
@@ -123,7 +129,7 @@ impl<'scope> Scope<'scope, '_> {
         // everything that borrows has been dropped by then; only the lifetime is changed.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
         drop(self.wq.queue_closure::<N, _, ()>(cpu, body));
-        ScopedJoinHandle { slot, scope: PhantomData }
+        ScopedJoinHandle { slot, wq: self.wq, function: symbol::name_of_type::<N> }
     }
 }
 
@@ -192,7 +198,9 @@ impl<T> Drop for Slot<T> {
 /// scope.
 pub struct ScopedJoinHandle<'scope, T> {
     slot: Arc<Slot<T>>,
-    scope: PhantomData<&'scope ()>,
+    wq: &'scope Workqueue,
+    /// The name of what was queued.
+    function: fn() -> &'static str,
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
@@ -226,6 +234,10 @@ impl fmt::Debug for Scope<'_, '_> {
 
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedJoinHandle").field("is_finished", &self.is_finished()).finish()
+        f.debug_struct("ScopedJoinHandle")
+            .field("function", &format_args!("{}", (self.function)()))
+            .field("queue", &self.wq.name())
+            .field("is_finished", &self.is_finished())
+            .finish()
     }
 }

@@ -94,7 +94,7 @@ pub(crate) struct Embedded<I> {
 /// `item` must come from [`Embedded::lend`], whose reference this run takes over, of one made by
 /// [`Embedded::make`] with an `F`.
 unsafe extern "C" fn run<N, I, F: Fn() + Send + Sync + 'static>(item: *mut WorkItem) {
-    closures::tell!(run::<N, I, F>, std::any::type_name::<N>);
+    closures::tell!(run::<N, I, F>, symbol::name_of_type::<N>);
     // SAFETY: queued with one strong reference, which this run takes over, through the pointer to
     // the whole.
     let work = unsafe { Arc::from_raw(item.cast_const().cast::<Embedded<I>>()) };
@@ -491,10 +491,20 @@ pub fn current_work() -> Option<WorkId> {
 }
 
 /// Whose item it is, and where it stands.
+impl DelayedWork {
+    /// The function's name.
+    pub(crate) fn function(&self) -> String {
+        function(&self.0.item.item)
+    }
+}
+
+fn function(item: &WorkItem) -> String {
+    symbol::short(item.func() as *const () as usize)
+}
+
 pub(crate) fn describe(f: &mut fmt::Formatter<'_>, name: &str, item: &WorkItem) -> fmt::Result {
-    let function = symbol::short(item.func() as *const () as usize);
     f.debug_struct(name)
-        .field("function", &format_args!("{function}"))
+        .field("function", &format_args!("{}", function(item)))
         .field("word", &item.word())
         .finish()
 }

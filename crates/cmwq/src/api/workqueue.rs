@@ -1,7 +1,10 @@
 //! The queue as users see it.
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::time::Duration;
+
+use cmwq_core::WorkItem;
 
 use crate::api::builder::{Builder, clamp_max_active};
 use crate::api::closure::{self, JoinHandle};
@@ -144,6 +147,17 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (item, handle) = closure::item::<N, F, T>(func);
+        // SAFETY: made above.
+        unsafe { self.queue_made::<F, T>(cpu, item) };
+        handle
+    }
+
+    /// Queues a closure's item, or refuses it.
+    ///
+    /// # Safety
+    /// It must be a fresh item of [`closure::item`] with the same `F` and `T`.
+    #[inline]
+    pub(crate) unsafe fn queue_made<F, T>(&self, cpu: Option<u32>, item: NonNull<WorkItem>) {
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
@@ -153,7 +167,6 @@ impl Workqueue {
             // SAFETY: made above, and not queued.
             unsafe { closure::refuse_item::<F, T>(item) };
         }
-        handle
     }
 
     /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
@@ -195,6 +208,21 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (item, handle) = closure::delayed(func);
+        // SAFETY: made above.
+        unsafe { self.delay_made::<F, T>(cpu, item, delay) };
+        handle
+    }
+
+    /// Queues a closure's item when its time has come, or refuses it.
+    ///
+    /// # Safety
+    /// It must be a fresh item of [`closure::delayed`] with the same `F` and `T`.
+    pub(crate) unsafe fn delay_made<F, T>(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<DelayedItem>,
+        delay: Duration,
+    ) {
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr().cast());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
@@ -204,7 +232,6 @@ impl Workqueue {
             // SAFETY: made above, and neither queued nor armed.
             unsafe { closure::refuse_delayed::<F, T>(item) };
         }
-        handle
     }
 
     /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is

@@ -10,10 +10,13 @@
 //! tables), the frames are left as they are, and it shows only when the thread's own data ends:
 //! [`watch_thread`].
 
+use std::ptr;
+
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
 use crate::engine::runtime::Runtime;
 use crate::os::notice;
+use crate::os::sync::plain::{AtomicPtr, Ordering};
 use crate::record::symbol;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
@@ -35,9 +38,50 @@ pub(crate) unsafe fn call(runtime: &'static Runtime, claim: &Claim) {
         let queue = runtime.wq_name(claim.wq).unwrap_or_default();
         format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))
     });
-    // SAFETY: the caller's promise.
-    unsafe { enter(claim.func, claim.item) };
+    // SAFETY: the caller's promise; a claimed item is there until its function is entered.
+    unsafe {
+        let func = match (*claim.item).way() {
+            0 => claim.func,
+            way => func_of(way),
+        };
+        enter(func, claim.item);
+    }
     std::mem::forget(guard);
+}
+
+/// The functions that call items known by another one, by [`Way`].
+///
+/// Not the models' atomics: what is there is the same whoever has written it.
+static WAYS: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+
+/// How an item is called that is known by another function than the one that is to be called.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Way {
+    /// A C function with an argument.
+    Call = 1,
+    /// The same, with a timer.
+    DelayedCall = 2,
+    /// A C function with an argument and an index.
+    IndexedCall = 3,
+}
+
+/// The item is known by `func`, and called by its own function.
+///
+/// # Safety
+/// All items of one way must have the same function; and the item must not be queued.
+pub(crate) unsafe fn know_as(item: &mut WorkItem, func: WorkFn, way: Way) {
+    // ORDERING: no pairing: who calls an item has it by a lock or an inbox, and with it this.
+    WAYS[way as usize - 1].store((item.func() as *const ()).cast_mut(), Ordering::Relaxed);
+    item.know_as(func, way as u8);
+}
+
+#[cold]
+fn func_of(way: u8) -> WorkFn {
+    // ORDERING: no pairing: as above.
+    let func = WAYS[usize::from(way) - 1].load(Ordering::Relaxed);
+    // SAFETY: an item of the way is there, so it has been stored, by `know_as`.
+    unsafe { std::mem::transmute::<*mut (), WorkFn>(func) }
 }
 
 /// # Safety

@@ -27,7 +27,9 @@ pub(crate) use primitives::*;
 /// The standard library's own, for what no model has: statics of the process, and signal handlers.
 #[allow(unused_imports, reason = "models leave out much of what uses these")]
 pub(crate) mod plain {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering,
+    };
     pub(crate) use std::sync::mpsc::{Receiver, Sender, channel};
     pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 }

@@ -13,6 +13,9 @@ use std::mem::MaybeUninit;
     path = "symbol/closures_none.rs"
 )]
 pub(crate) mod closures;
+mod wrapped;
+
+pub(crate) use wrapped::name_of_type;
 
 /// The function's name, if it is for a closure, or the dynamic linker knows it. A program's own
 /// functions are known to it if the program was linked with `-rdynamic`.

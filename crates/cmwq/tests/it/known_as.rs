@@ -173,8 +173,22 @@ fn handles_tell_the_name() {
     let handle = wq.queue(move || drop(theirs.lock()));
     let text = format!("{handle:?}");
     assert!(text.contains("function: it::known_as::handles_tell_the_name::{{closure}},"), "{text}");
-    drop(held);
+    wq.scope(|scope| {
+        let theirs = Arc::clone(&hold);
+        let handle = scope.queue(move || drop(theirs.lock()));
+        let text = format!("{handle:?}");
+        let here = "it::known_as::handles_tell_the_name::{{closure}}::{{closure}}";
+        let start = format!("ScopedJoinHandle {{ function: {here}, queue: \"told\", is_finished: ");
+        assert!(text.starts_with(&start), "{text}");
+        drop(held);
+    });
     joined(handle);
+    let often = Periodic::every(Duration::from_secs(3600)).start(&wq, |_| ());
+    let here = "it::known_as::handles_tell_the_name::{{closure}}";
+    let text = |is| format!("Periodic {{ function: {here}, queue: \"told\", is_active: {is} }}");
+    assert_eq!(format!("{often:?}"), text(true));
+    often.stop_sync();
+    assert_eq!(format!("{often:?}"), text(false));
     let function = "{ function: it::known_as::written_again,";
     let (work, timed) = (Work::new(written_again), DelayedWork::new(written_again));
     let waits = RcuWork::new(written_again);

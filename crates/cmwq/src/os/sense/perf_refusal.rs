@@ -139,11 +139,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Error for Refusal {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
-    }
-}
+/// Without a `source`, which the message has.
+impl Error for Refusal {}
 
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {
