@@ -16,7 +16,7 @@ use cmwq::ErrorKind;
 use cmwq_observe::Diagnosis;
 use cmwq_observe::doctor::Degradation;
 
-use crate::output::print;
+use crate::output::{self, print};
 use crate::{exit, message, paint};
 use children::Measured;
 
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let report = if args.json {
         json::document(&findings)
     } else {
-        text::report(&findings, paint::stdout())
+        text::report(&findings, paint::stdout(), output::columns())
     };
     print(&report)
 }

@@ -1,11 +1,17 @@
 //! What a verb says on standard output.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use cmwq::foreign::{harmless_json, harmless_lines};
 
 use crate::{exit, message};
+
+/// How wide the terminal is, if standard output is one.
+pub(crate) fn columns() -> Option<usize> {
+    let size = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok());
+    size.flatten().map(|(columns, _)| usize::from(columns))
+}
 
 /// Prints a text about another process: what it says of itself cannot do anything to a terminal.
 pub(crate) fn print_foreign(text: &str) -> ExitCode {

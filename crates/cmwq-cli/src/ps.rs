@@ -1,6 +1,5 @@
 //! `cmwq ps`: which processes use cmwq.
 
-use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -121,9 +120,8 @@ fn table(rows: &[Row]) -> String {
 
 /// No wider than the terminal, if it goes to one.
 fn fitted(table: &str) -> String {
-    let size = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok());
-    let Some((columns, _)) = size.flatten() else { return table.to_owned() };
-    let cut = |line: &str| line.chars().take(usize::from(columns)).collect::<String>() + "\n";
+    let Some(columns) = output::columns() else { return table.to_owned() };
+    let cut = |line: &str| line.chars().take(columns).collect::<String>() + "\n";
     table.lines().map(cut).collect()
 }
 

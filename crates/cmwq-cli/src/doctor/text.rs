@@ -16,13 +16,15 @@ use textwrap::Options;
 use super::Findings;
 use crate::paint::Paint;
 
-/// Lines are no longer than this, if words allow.
-const WIDTH: usize = 100;
+/// Lines are no longer than this, and than a terminal that is not too narrow for this report, if
+/// words allow.
+const MOST_COLUMNS: usize = 100;
+const FEWEST_COLUMNS: usize = 60;
 
-/// The whole report.
-pub(super) fn report(findings: &Findings, paint: Paint) -> String {
+/// The whole report, for a terminal with so many columns, or for something else.
+pub(super) fn report(findings: &Findings, paint: Paint, columns: Option<usize>) -> String {
     let diagnosis = &findings.diagnosis;
-    let mut report = Report { text: String::new(), paint };
+    let mut report = Report::new(paint, columns);
     report.verdict(findings);
     machine::write(&mut report, &diagnosis.machine, &diagnosis.confinement);
     machine::write_pods(&mut report, &diagnosis.machine);
@@ -45,9 +47,15 @@ pub(super) fn chosen_by(chooser: ChosenBy) -> &'static str {
 struct Report {
     text: String,
     paint: Paint,
+    width: usize,
 }
 
 impl Report {
+    fn new(paint: Paint, columns: Option<usize>) -> Self {
+        let width = columns.unwrap_or(MOST_COLUMNS).clamp(FEWEST_COLUMNS, MOST_COLUMNS);
+        Self { text: String::new(), paint, width }
+    }
+
     fn verdict(&mut self, findings: &Findings) {
         let verdict = findings.verdict();
         let degradations = findings.degradations();
@@ -101,7 +109,7 @@ impl Report {
     /// Text behind `start`, its further lines below its first.
     fn wrapped(&mut self, start: &str, text: &str) {
         let rest = " ".repeat(start.len());
-        let options = Options::new(WIDTH).initial_indent(start).subsequent_indent(&rest);
+        let options = Options::new(self.width).initial_indent(start).subsequent_indent(&rest);
         let wrapped = textwrap::fill(text, options.break_words(false));
         self.line(wrapped);
     }
@@ -116,4 +124,20 @@ impl Report {
 fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_the_terminal() {
+        for (columns, width) in [(None, 100), (Some(200), 100), (Some(80), 80), (Some(20), 60)] {
+            let mut report = Report::new(Paint::OFF, columns);
+            report.row("user", "0 with ".to_owned() + &"CAP_SYS_NICE ".repeat(12));
+            let longest = report.text.lines().map(str::len).max().unwrap();
+            // Another word of 13 would not have fitted.
+            assert!((width - 13..=width).contains(&longest), "{columns:?}: {}", report.text);
+        }
+    }
 }

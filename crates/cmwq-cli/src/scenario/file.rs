@@ -111,8 +111,8 @@ pub(crate) fn parse(text: &str) -> Result<Scenario, Wrong> {
 }
 
 fn scenario(text: &str) -> Result<Scenario, Wrong> {
-    let file: File =
-        toml::from_str(text).map_err(|error| Wrong::new(error.message(), error.span()))?;
+    let file: File = toml::from_str(text)
+        .map_err(|error| Wrong::new(with_meant(error.message()), error.span()))?;
     let queues = file.workqueues.iter().map(Queue::spec).collect::<Result<Vec<_>, _>>()?;
     let works = file.works.iter().map(|work| work.spec(&queues)).collect::<Result<Vec<_>, _>>()?;
     let cpus = file.cpus.as_ref().map_or(1, |cpus| *cpus.get_ref());
@@ -123,6 +123,15 @@ fn scenario(text: &str) -> Result<Scenario, Wrong> {
         Wrong::new(error, span)
     })?;
     Ok(scenario)
+}
+
+/// A message about a name that there is not, which has it and those that there are in backticks,
+/// with those that may have been meant.
+fn with_meant(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next().filter(|_| message.starts_with("unknown "));
+    let meant = unknown.map(|unknown| did_you_mean(unknown, names));
+    message.to_owned() + &meant.unwrap_or_default()
 }
 
 impl File {
@@ -293,6 +302,8 @@ mod tests {
     fn names_that_are_nearly_right_are_offered() {
         check_refused("\"managed\"", "\"manged\"", "did you mean 'managed'?");
         check_refused("workqueue = \"q\"", "workqueue = \"Q\"", "did you mean 'q'?");
+        check_refused("workqueue = \"q\"", "workqeue = \"q\"", "did you mean 'workqueue'?");
+        check_refused("cpus = 2", "cpu = 2", "did you mean 'cpus'?");
     }
 
     #[test]

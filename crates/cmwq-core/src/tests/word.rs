@@ -147,3 +147,19 @@ fn idle_to_queued_needs_the_very_word_that_was_seen() {
     // SAFETY: nothing refers to it.
     unsafe { free_item(item) };
 }
+
+unsafe extern "C" fn one(_: *mut WorkItem) {}
+unsafe extern "C" fn other(_: *mut WorkItem) {}
+
+#[test]
+fn an_item_is_known_by_the_function_that_it_was_given() {
+    let mut item = WorkItem::new(one);
+    assert!(core::ptr::fn_addr_eq(item.func(), one as crate::WorkFn));
+    assert_eq!(item.way(), 0);
+    for way in [1, 2, 3, 1] {
+        item.know_as(other, way);
+        assert!(core::ptr::fn_addr_eq(item.func(), other as crate::WorkFn));
+        assert_eq!(item.way(), way);
+    }
+    assert!(!item.is_pending() && item.word() == WorkWord::INIT);
+}
