@@ -38,7 +38,7 @@ void cmwq_flush(struct workqueue_struct *wq);
 /*
  * Has func(arg) called, once. A null `wq` is the queue that all parts of a process share. 0; -EINVAL: no function;
  * -ENOMEM: no thread can be had for the first use of the library; -ESHUTDOWN: the queue is being destroyed or drained, or
- * the library was shut down. Nothing is called then.
+ * the library was shut down. Nothing is called then. Reports and traces show the item by the name of `func`.
  */
 int cmwq_queue(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 
