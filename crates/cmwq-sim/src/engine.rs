@@ -419,7 +419,7 @@ impl<'a> Engine<'a> {
             Due::Mayday(pool) => self.mayday(pool),
             Due::Rescuer(index) => self.answer_call(index),
             Due::Tick => self.tick(),
-            Due::Sentinel(pool) => self.end_taken(pool),
+            Due::Sentinel(pool) => self.end_caller_computes(pool),
             Due::Watchdog => self.look_for_stalls(),
             Due::Wheel => self.turn_wheel(),
             Due::CpuLeaves => self.some_cpu_leaves(),

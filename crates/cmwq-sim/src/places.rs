@@ -187,11 +187,15 @@ impl Pools {
         self.refresh(pool);
     }
 
-    pub(crate) fn set_taken(&mut self, pool: PoolNo, is_taken: bool) {
+    pub(crate) fn set_caller_computes(&mut self, pool: PoolNo, caller_computes: bool) {
         let entry = &mut self.list[pool];
-        entry.is_taken = is_taken;
+        entry.caller_computes = caller_computes;
         if let PoolKind::Managed(domain) = entry.kind {
-            self.boards[usize::from(entry.is_high)].put(Set::Taken, domain, is_taken);
+            self.boards[usize::from(entry.is_high)].put(
+                Set::CallerComputes,
+                domain,
+                caller_computes,
+            );
         }
         self.refresh(pool);
     }

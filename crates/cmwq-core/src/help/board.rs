@@ -5,8 +5,8 @@
 //! Who posts a backlog does so first and then looks for a pod with a CPU to spare; who has become
 //! one to spare says so first and then looks for a backlog. In a driver with threads, writing and
 //! looking must be ordered as by full fences, so that of two that do this at once at least one sees
-//! the other. A pod's bit is written under its pool's lock, and only when it changes. (`Taken` is
-//! written without the lock, by whoever finds out.)
+//! the other. A pod's bit is written under its pool's lock, and only when it changes.
+//! (`CallerComputes` is written without the lock, by whoever finds out.)
 
 use super::layout::Layout;
 
@@ -26,7 +26,7 @@ pub enum Set {
     /// Those that may help at all. Kept by whoever knows which CPUs there are.
     Open,
     /// Those on whose CPU somebody outside of the pools computes.
-    Taken,
+    CallerComputes,
 }
 
 impl Set {
@@ -98,7 +98,7 @@ pub struct Facts {
     /// Its CPUs have gone, or are kept free for who asks for them.
     pub is_closed: bool,
     /// Somebody outside of the pools computes on its CPU.
-    pub is_taken: bool,
+    pub caller_computes: bool,
     /// Its workers are watched, so that a sentinel calls it when its CPU is idle.
     pub is_watched: bool,
 }
@@ -111,10 +111,11 @@ impl Facts {
         let waits_in_vain = self.is_at_capacity && !self.has_short_items;
         let has_cpu = !self.work_waits && !self.is_at_capacity;
         let may_lend = has_cpu && !self.is_called && !self.is_closed;
-        // A pod that is taken and watched comes by itself when its CPU is idle.
+        // If a caller computes there and the pod is watched, its sentinel calls it when its CPU is
+        // idle.
         Entry(
-            bit_if(may_lend && !self.is_taken, Set::Spare)
-                | bit_if(may_lend && self.is_taken && !self.is_watched, Set::Reserve)
+            bit_if(may_lend && !self.caller_computes, Set::Spare)
+                | bit_if(may_lend && self.caller_computes && !self.is_watched, Set::Reserve)
                 | bit_if(waits_in_vain && self.work_waits, Set::Backlog)
                 | bit_if(waits_in_vain && !self.work_waits && self.is_saturated, Set::Saturated),
         )

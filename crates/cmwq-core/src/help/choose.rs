@@ -67,7 +67,7 @@ pub enum Instead {
 /// does, that has a CPU to spare if one has. `turn`: which of them, if none has.
 pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     let layout = board.layout();
-    let free = |word: usize| board.word(Set::Open, word) & !board.word(Set::Taken, word);
+    let free = |word: usize| board.word(Set::Open, word) & !board.word(Set::CallerComputes, word);
     let is_free = |pod: &usize| {
         let position = layout.position(*pod);
         free(position.word) & position.mask() != 0
@@ -86,8 +86,9 @@ pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     if let Some(next) = in_turn(board, me, turn, free) {
         return Instead::Pod(next);
     }
-    let taken = |word: usize| board.word(Set::Open, word) & board.word(Set::Taken, word);
-    Instead::Home(in_turn(board, me, turn, taken))
+    let computed_on =
+        |word: usize| board.word(Set::Open, word) & board.word(Set::CallerComputes, word);
+    Instead::Home(in_turn(board, me, turn, computed_on))
 }
 
 /// The pod whose turn it is, of those of `set` that are near; or else of another word, whose turn

@@ -2,9 +2,9 @@
 //! called.
 //!
 //! The real runtime's `caller_computes` learns by samples that items are long and which callers
-//! compute: here [`Config::has_long_items`](crate::Config::has_long_items) says so. The pod of such
-//! a thread is *taken* until the pod's CPU is idle. The CPU's sentinel reports that, as late as it
-//! reports a blocked worker.
+//! compute: here [`Config::has_long_items`](crate::Config::has_long_items) says so. A pod
+//! is marked with `caller_computes` until its CPU is idle. The CPU's sentinel reports that, as late
+//! as it reports a blocked worker.
 
 use cmwq_core::help::{Instead, instead_of};
 
@@ -27,8 +27,8 @@ impl Engine<'_> {
         self.queue(item, cpu.or(other), here)
     }
 
-    /// A CPU for an item that is better not run on `here`, whose pod is taken from now on. `None`:
-    /// there is none, or `here` shares its pod with other CPUs.
+    /// Another CPU for an item whose caller computes on `here`, which the pod of `here` remembers.
+    /// `None`: there is none, or `here` shares its pod with other CPUs.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
@@ -36,7 +36,7 @@ impl Engine<'_> {
             return None;
         }
         let home = self.pool(kind.pool_kind(here, scope, &self.machine), is_high);
-        self.pools.set_taken(home, true);
+        self.pools.set_caller_computes(home, true);
         self.arm_sentinels(here);
         self.turn = self.turn.wrapping_add(1);
         let board = &self.pools.boards[usize::from(is_high)];
@@ -45,9 +45,9 @@ impl Engine<'_> {
                 let mut cpus = self.machine.domains().cpus(other as u32);
                 cpus.find(|&cpu| self.machine.is_online(cpu))
             }
-            Instead::Home(taken) => {
-                if let Some(taken) = taken {
-                    self.arm_sentinels(self.machine.domains().cpus(taken as u32).start);
+            Instead::Home(computed_on) => {
+                if let Some(pod) = computed_on {
+                    self.arm_sentinels(self.machine.domains().cpus(pod as u32).start);
                 }
                 None
             }
@@ -59,9 +59,9 @@ impl Engine<'_> {
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         if let Some(pool) = self.pools.find(kind.pool_kind(cpu, scope, &self.machine), is_high)
-            && self.pools.list[pool].is_taken
+            && self.pools.list[pool].caller_computes
         {
-            self.pools.set_taken(pool, false);
+            self.pools.set_caller_computes(pool, false);
             self.call_if_wanted(pool);
         }
     }
@@ -74,18 +74,18 @@ impl Engine<'_> {
         let at = self.now + self.config.detect.blocked;
         let pods = self.machine.domains().of(cpu).iter();
         for &pool in pods.flat_map(|&pod| self.pools.managed_at(pod)) {
-            if self.pools.list[pool].is_taken {
+            if self.pools.list[pool].caller_computes {
                 self.agenda.add(at, Rank::Wake, Due::Sentinel(pool));
             }
         }
     }
 
-    /// The sentinel of a taken pod's CPU has it: the pod may help others again, unless somebody was
-    /// quicker.
-    pub(super) fn end_taken(&mut self, pool: PoolNo) {
+    /// The sentinel of the pod's CPU runs: no caller computes there any more, and the pod may help
+    /// others again, unless another thread was quicker.
+    pub(super) fn end_caller_computes(&mut self, pool: PoolNo) {
         let is_idle = self.machine.nr_idle(self.pools.list[pool].kind.place()) > 0;
         if is_idle && self.config.sabotage != Some(Sabotage::StayTaken) {
-            self.pools.set_taken(pool, false);
+            self.pools.set_caller_computes(pool, false);
             self.call_if_wanted(pool);
         }
     }

@@ -89,7 +89,7 @@ impl Engine<'_> {
         let board = &self.pools.boards[usize::from(is_high)];
         let calls: Vec<Call> = help::to_call(board, me as usize).collect();
         for call in calls {
-            // A pod that is taken is called by its sentinel.
+            // A pod on whose CPU a caller computes is called by its sentinel.
             let Call::Now(pod) = call else { continue };
             self.helping.visits += 1;
             let other = self.pool(PoolKind::Managed(pod as u32), is_high);
@@ -130,9 +130,9 @@ impl Engine<'_> {
     /// An idle worker looks whether another pod has more than it can run. `None`: it may sleep.
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        // Of a pod that is taken, its CPU's sentinel calls it.
-        let Pool { is_taken, is_disassociated, .. } = self.pools.list[home];
-        if !self.lends(home) || is_taken || is_disassociated {
+        // While a caller computes on its CPU, only the sentinel calls its workers.
+        let Pool { caller_computes, is_disassociated, .. } = self.pools.list[home];
+        if !self.lends(home) || caller_computes || is_disassociated {
             return None;
         }
         let host = self.who_wants_help(home)?;
@@ -164,10 +164,10 @@ impl Engine<'_> {
     /// one of which may have come back from a wait, want the CPU.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        let is_taken = self.pools.list[home].is_taken;
+        let caller_computes = self.pools.list[home].caller_computes;
         let core = self.pools.list[home].lock();
         self.threads[tid].seq = core.lend_again(id);
-        let is_wanted = core.work_waits() || core.is_over_capacity() || is_taken;
+        let is_wanted = core.work_waits() || core.is_over_capacity() || caller_computes;
         self.check_pool(home);
         if is_wanted && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit);

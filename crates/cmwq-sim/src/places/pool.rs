@@ -33,9 +33,9 @@ pub(crate) struct Pool {
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
     pub(crate) is_disassociated: bool,
-    /// A thread outside of the pools computes on its CPU, as far as anybody knows who would be told
-    /// if not.
-    pub(crate) is_taken: bool,
+    /// A thread outside of the pools computes on its CPU. Set only while the CPU's sentinel would
+    /// report that it does not any more.
+    pub(crate) caller_computes: bool,
     /// A worker was called to be lent and has not come yet.
     pub(crate) is_called: bool,
     /// On the tick's list.
@@ -61,7 +61,7 @@ impl Pool {
             nr_lent: 0,
             context: None,
             is_disassociated: false,
-            is_taken: false,
+            caller_computes: false,
             is_called: false,
             is_ticking: false,
             cull_planned: None,
@@ -191,7 +191,7 @@ impl Pool {
             is_saturated: self.inbox.is_saturated(),
             is_called: self.is_called,
             is_closed: self.is_disassociated,
-            is_taken: self.is_taken,
+            caller_computes: self.caller_computes,
             is_watched: self.is_watched,
         };
         facts.entry()

@@ -5,10 +5,10 @@
 //! memory. But a thread that goes on computing shares its CPU with the item then and is preempted
 //! for it, while another CPU may be idle. So the long items (see
 //! [`lengths`](crate::engine::lengths)) that such a thread queues on a managed queue go to another
-//! pod. While it computes its own pod is *taken*: others' items are not sent there, its idle
-//! workers are not called to help other pods, and those that help come home. The CPU's sentinel
-//! ends that: it gets the CPU when the queuer waits after all, and the pod's standby looks for work
-//! elsewhere.
+//! pod. While it computes its own pod is marked with `caller_computes`: others' items are not sent
+//! there, its idle workers are not called to help other pods, and those that help come back. The
+//! CPU's sentinel ends that: it gets the CPU when the queuer waits after all, and the pod's standby
+//! looks for work elsewhere.
 //!
 //! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
@@ -24,15 +24,15 @@ use crate::os::sense;
 /// What is known of the calling thread.
 struct Queuer {
     habit: Cell<Habit>,
-    /// The pod that is taken because of it.
-    takes: Cell<Option<&'static Pool>>,
+    /// The pod that is marked because of it.
+    marked: Cell<Option<&'static Pool>>,
     /// Spreads items over pods that are all busy.
     turn: Cell<usize>,
 }
 
 crate::os::sync::thread_local! {
     static QUEUER: Queuer = const {
-        Queuer { habit: Cell::new(Habit::UNKNOWN), takes: Cell::new(None), turn: Cell::new(0) }
+        Queuer { habit: Cell::new(Habit::UNKNOWN), marked: Cell::new(None), turn: Cell::new(0) }
     };
 }
 
@@ -47,34 +47,34 @@ pub(crate) fn other_cpu(home: &'static Pool) -> Option<u32> {
 }
 
 impl Queuer {
-    /// `Some`: it computes, and takes `home`; a number that is another one next time.
+    /// `Some`: it computes, and `home` is marked; a number that is another one next time.
     fn queues(&self, home: &'static Pool) -> Option<usize> {
         let mut habit = self.habit.get();
         habit.queues(sense::sched::current_sleeps);
         self.habit.set(habit);
         if !habit.computes() {
-            self.give_back();
+            self.unmark();
             return None;
         }
-        if !self.takes.get().is_some_and(|pool| std::ptr::eq(pool, home)) {
-            self.give_back();
-            self.takes.set(Some(home));
+        if !self.marked.get().is_some_and(|pool| std::ptr::eq(pool, home)) {
+            self.unmark();
+            self.marked.set(Some(home));
         }
-        home.set_taken(true);
+        home.set_caller_computes(true);
         self.turn.set(self.turn.get().wrapping_add(1));
         Some(self.turn.get())
     }
 
-    /// Who else computes there takes it again with the next item.
-    fn give_back(&self) {
-        if let Some(pool) = self.takes.take() {
-            pool.set_taken(false);
+    /// Another thread that computes there marks the pod again with its next item.
+    fn unmark(&self) {
+        if let Some(pool) = self.marked.take() {
+            pool.set_caller_computes(false);
         }
     }
 }
 
 impl Drop for Queuer {
     fn drop(&mut self) {
-        self.give_back();
+        self.unmark();
     }
 }

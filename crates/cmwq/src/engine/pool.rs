@@ -826,8 +826,8 @@ impl Pool {
 
 impl Guarded for Pool {
     fn cpu_idles(&'static self) {
-        if !without("taken.end") {
-            self.set_taken(false);
+        if !without("caller_computes.end") {
+            self.set_caller_computes(false);
         }
         if self.is_watched() {
             self.alarm();

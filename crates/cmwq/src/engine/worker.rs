@@ -284,8 +284,8 @@ impl Worker {
     /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
     /// do.
     fn lend(&self, context: &Context) -> bool {
-        // Of a pod that is taken, its CPU's sentinel calls it.
-        if self.pool.is_taken() {
+        // While a caller computes on its CPU, only the sentinel calls its workers.
+        if self.pool.caller_computes() {
             return false;
         }
         let Some(busy) = self.pool.runtime.pool_to_help(self.pool) else { return false };
@@ -329,8 +329,9 @@ impl Worker {
             seq = home.core.lend_again(self.id);
             // Work of its own comes first, and so does the limit: another may have replaced it
             // while it was blocked.
-            is_wanted =
-                home.core.work_waits() || home.core.is_over_capacity() || self.pool.is_taken();
+            is_wanted = home.core.work_waits()
+                || home.core.is_over_capacity()
+                || self.pool.caller_computes();
             self.pool.unlock(home, Kick::None);
             // As at home, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();

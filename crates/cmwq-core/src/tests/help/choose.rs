@@ -120,13 +120,13 @@ fn the_cost_does_not_depend_on_the_number_of_pods() {
 fn an_item_goes_to_a_pod_on_whose_cpu_nobody_computes() {
     let mut board = Plain::regular(64, 8, 4);
     (0..64).for_each(|pod| board.put(Set::Open, pod, true));
-    board.put(Set::Taken, 0, true);
+    board.put(Set::CallerComputes, 0, true);
     board.put(Set::Spare, 40, true);
     assert_eq!(instead_of(&board, 0, 9), Instead::Pod(40), "it has a CPU to spare");
-    board.put(Set::Taken, 40, true);
+    board.put(Set::CallerComputes, 40, true);
     let near: Vec<_> = (0..7).map(|turn| instead_of(&board, 0, turn)).collect();
     assert_eq!(near, [1, 2, 3, 4, 5, 6, 7].map(Instead::Pod), "those of its cache, in turn");
-    (0..64).for_each(|pod| board.put(Set::Taken, pod, true));
+    (0..64).for_each(|pod| board.put(Set::CallerComputes, pod, true));
     assert!(matches!(instead_of(&board, 0, 3), Instead::Home(Some(pod)) if pod != 0));
     (0..64).for_each(|pod| board.put(Set::Open, pod, pod == 0));
     assert_eq!(instead_of(&board, 0, 3), Instead::Home(None), "there is no other");
@@ -160,7 +160,7 @@ const IDLE: Facts = Facts {
     is_saturated: false,
     is_called: false,
     is_closed: false,
-    is_taken: false,
+    caller_computes: false,
     is_watched: false,
 };
 
@@ -175,8 +175,8 @@ fn a_pod_says_what_it_has() {
     assert_eq!(IDLE.entry(), Entry::UNMADE);
     assert_eq!(sets(Facts { is_called: true, ..IDLE }), []);
     assert_eq!(sets(Facts { is_closed: true, ..IDLE }), []);
-    assert_eq!(sets(Facts { is_taken: true, ..IDLE }), [Set::Reserve]);
-    assert_eq!(sets(Facts { is_taken: true, is_watched: true, ..IDLE }), []);
+    assert_eq!(sets(Facts { caller_computes: true, ..IDLE }), [Set::Reserve]);
+    assert_eq!(sets(Facts { caller_computes: true, is_watched: true, ..IDLE }), []);
     assert_eq!(sets(Facts { work_waits: true, ..IDLE }), [], "its own workers come");
     assert_eq!(sets(busy), [Set::Backlog]);
     assert_eq!(sets(Facts { has_short_items: true, ..busy }), []);

@@ -61,11 +61,12 @@ impl Pool {
         has_backlog
     }
 
-    /// A thread of the program computes on its CPU, as far as anybody knows who would be told if
-    /// not. A hint.
+    /// A thread of the program computes on its CPU. A hint, and only given while the CPU's sentinel
+    /// would report that it does not any more.
     #[inline]
-    pub(crate) fn is_taken(&self) -> bool {
-        self.pods.is_some_and(|(pods, pod)| pods.has(Set::Taken, pod)) && self.is_told_when_idle()
+    pub(crate) fn caller_computes(&self) -> bool {
+        self.pods.is_some_and(|(pods, pod)| pods.has(Set::CallerComputes, pod))
+            && self.is_told_when_idle()
     }
 
     /// Somebody tells when its CPU is idle, if it has one of its own.
@@ -74,18 +75,18 @@ impl Pool {
     }
 
     #[inline]
-    pub(crate) fn set_taken(&self, is_taken: bool) {
+    pub(crate) fn set_caller_computes(&self, caller_computes: bool) {
         let Some((pods, pod)) = self.pods else { return };
-        let is_taken = is_taken && self.is_told_when_idle();
-        if pods.has(Set::Taken, pod) != is_taken {
-            pods.put(Set::Taken, pod, is_taken);
+        let caller_computes = caller_computes && self.is_told_when_idle();
+        if pods.has(Set::CallerComputes, pod) != caller_computes {
+            pods.put(Set::CallerComputes, pod, caller_computes);
         }
     }
 
     /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by
     /// the CPU's sentinel.
     pub(crate) fn call_when_idle(&'static self) {
-        if self.is_watched() || without("taken.call") {
+        if self.is_watched() || without("caller_computes.call") {
             return;
         }
         let mut guard = self.lock();
@@ -140,7 +141,7 @@ impl Locked {
             is_saturated: self.saturated,
             is_called: self.is_called,
             is_closed: self.is_disassociated || self.is_apart,
-            is_taken: !is_at_capacity && pool.is_taken(),
+            caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
         };
         let entry = facts.entry();
@@ -158,7 +159,7 @@ impl Locked {
     /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
     /// pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
-        let is_used = self.core.nr_running() > 0 || pool.is_taken();
+        let is_used = self.core.nr_running() > 0 || pool.caller_computes();
         self.core.work_waits() || (is_used && pool.others_wait())
     }
 
@@ -169,8 +170,8 @@ impl Locked {
         if self.settle_board(pool) {
             return kick.or(Kick::Watch);
         }
-        // A pod that is taken is called by its CPU's sentinel.
-        if kick == Kick::None && !pool.is_taken() && pool.others_wait() {
+        // While a caller computes on its CPU, only the sentinel calls its workers.
+        if kick == Kick::None && !pool.caller_computes() && pool.others_wait() {
             return self.core.kick_to_lend();
         }
         kick

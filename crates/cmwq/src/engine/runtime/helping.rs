@@ -48,7 +48,7 @@ impl Runtime {
         for call in help::to_call(pods, me) {
             let (Call::Now(pod) | Call::WhenIdle(pod)) = call;
             let Some(other) = self.managed_pool(pods, pod, pool.spec().priority) else { return };
-            if other.is_taken() {
+            if other.caller_computes() {
                 other.call_when_idle();
             } else if other.call_to_lend() {
                 return;
@@ -78,16 +78,16 @@ impl Runtime {
         others.for_each(Pool::watch_for_others);
     }
 
-    /// A CPU for an item that is better not run on that of `pool`, whose usual place that is.
-    /// `turn`: which of them, if none is idle.
+    /// Another CPU for an item that would go to `pool`, on whose CPU its caller computes. `turn`:
+    /// which CPU, if none is idle.
     pub(crate) fn cpu_instead(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
         let (pods, me) = pool.pods?;
         let cpu = |pod: usize| self.machine.managed_pods.get(pod)?.cpus.first();
         match help::instead_of(pods, me, turn) {
             Instead::Pod(pod) => cpu(pod),
-            Instead::Home(taken) => {
-                // Whether it still is.
-                if let Some(cpu) = taken.and_then(cpu) {
+            Instead::Home(computed_on) => {
+                // Whether the caller there still computes.
+                if let Some(cpu) = computed_on.and_then(cpu) {
                     self.sentinels.arm(cpu);
                 }
                 None

@@ -70,7 +70,7 @@ fn a_pod_that_is_taken_helps_when_its_cpu_is_idle() {
     check_by(Detect::Sentinel, Pods::Two, |world| {
         let wq = world.managed();
         wq.queue_on(1, || ()).join().unwrap();
-        world.managed_pool(1).set_taken(true);
+        world.managed_pool(1).set_caller_computes(true);
         let (begun, first) = runs_until_the_next(&wq);
         wq.queue_on(0, move || begun.store(true, Ordering::SeqCst)).join().unwrap();
         first.join().unwrap();

@@ -35,8 +35,8 @@ fn a_lost_wake_up_is_noticed() {
 #[test]
 fn a_pod_that_is_taken_for_ever_is_noticed() {
     let model = "models::shuttle::lending::a_pod_that_is_taken_helps_when_its_cpu_is_idle";
-    assert!(!pass("taken.call", model));
-    assert!(!pass("taken.end", model));
+    assert!(!pass("caller_computes.call", model));
+    assert!(!pass("caller_computes.end", model));
     assert!(pass("nothing", model));
 }
 

@@ -153,9 +153,9 @@ fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
     let home = pool(7);
     assert_eq!(server.cpu_instead(home, 0), Some(4), "that of CPU 8 is the next one");
     // Sentinels end it elsewhere; here nobody does.
-    (4..7).for_each(|cpu| pool(cpu).set_taken(true));
+    (4..7).for_each(|cpu| pool(cpu).set_caller_computes(true));
     assert_eq!(server.cpu_instead(home, 0), Some(0), "of the same node");
-    (0..4).for_each(|cpu| pool(cpu).set_taken(true));
+    (0..4).for_each(|cpu| pool(cpu).set_caller_computes(true));
     assert_eq!(server.cpu_instead(home, 0), Some(8));
 }
 
