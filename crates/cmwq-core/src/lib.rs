@@ -39,6 +39,7 @@ pub mod flush;
 pub mod help;
 mod ids;
 mod inbox;
+pub mod jobserver;
 pub mod limit;
 pub mod list;
 mod periodic;

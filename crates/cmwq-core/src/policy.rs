@@ -3,8 +3,8 @@
 //!
 //! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1
 //! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
-//! *concurrency*: 1 for a per-CPU pool, the CPUs of its pod for a pool of managed queues, and
-//! [`UNMANAGED`] otherwise. With 1 and `UNMANAGED` they are exactly the kernel's.
+//! *concurrency* ([`place::concurrency`](crate::place::concurrency)). With 1 and [`UNMANAGED`] they
+//! are exactly the kernel's.
 
 use crate::consts::MAX_IDLE_WORKERS_RATIO;
 

@@ -19,7 +19,8 @@
 //! - *(cursor)* see `rescue`.
 //!
 //! Split by topic: this file has the table and the books; `queue`, `next`, `events`, `closing` and
-//! `rescue` have the protocols.
+//! `rescue` have the protocols, `report` and `value` what others may know. `keeps(Rule::…)` is
+//! `true` at compile time, but for the exhaustive search, which takes rules out: see `rules`.
 
 use alloc::vec::Vec;
 
@@ -147,8 +148,7 @@ impl Effects {
 pub struct PoolConfig {
     /// Its id.
     pub id: PoolId,
-    /// How many workers may run at once: 1 for a per-CPU pool, the pod's CPUs for a managed one,
-    /// [`policy::UNMANAGED`] for an unbound one.
+    /// How many workers may run at once: see [`place::concurrency`].
     pub concurrency: u32,
     /// When a surplus idle worker leaves.
     pub idle_timeout: Nanos,
@@ -315,7 +315,8 @@ impl PoolState {
         self.nr_idle
     }
 
-    /// Whether an item waits for a worker. While a batch is out: for all that is known.
+    /// Whether an item waits for a worker. While a batch is out the worker may have begun what is
+    /// taken to be waiting.
     #[inline]
     #[must_use]
     pub fn work_waits(&self) -> bool {
@@ -488,7 +489,8 @@ impl PoolState {
         PwqRef { pool: self.config.id, pwq }
     }
 
-    /// Changes a worker and keeps *(counted)*.
+    /// Changes a worker and keeps *(counted)*: nobody else writes `nr_running`. Idle workers and
+    /// guests, which never count, are changed directly.
     #[inline]
     fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");

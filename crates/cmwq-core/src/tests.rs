@@ -7,6 +7,7 @@
 mod activations;
 mod active;
 mod barrier;
+mod batch;
 mod bh;
 mod cancel;
 mod closing;
@@ -22,6 +23,7 @@ mod help;
 mod hog;
 mod hog_watch;
 mod inbox;
+mod jobserver;
 mod life;
 mod list;
 mod model;

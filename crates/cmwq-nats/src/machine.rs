@@ -80,8 +80,9 @@ pub(crate) fn read(counter: &AtomicU64) -> u64 {
 pub(crate) struct Machine {
     plan: Plan,
     pulls: Arc<Pulls>,
-    /// How long until the broker takes a silent machine for dead.
-    dead_after: Duration,
+    /// How long until the broker takes a silent machine for dead, in nanoseconds: as of the last
+    /// look, since any machine may change it.
+    dead_after: Arc<AtomicU64>,
     closing: watch::Sender<bool>,
     /// A puller was dropped that never ran.
     is_refused: AtomicBool,
@@ -99,7 +100,7 @@ impl Machine {
     pub(crate) fn start(plan: Plan) -> Result<Arc<Self>, Error> {
         let queue = plan.queue.clone();
         let info = queue.consumer(&format!("serve queue '{}'", queue.name()))?;
-        let dead_after = Duration::from_nanos(number(&info["config"]["ack_wait"]));
+        let dead_after = Arc::new(AtomicU64::new(number(&info["config"]["ack_wait"])));
         let source =
             |place, consumer, waits| Source { stream: queue.names.stream(place), consumer, waits };
         let pulls = queue.broker.pulls(source(Place::Run, MACHINES, WAITS))?;
@@ -127,6 +128,7 @@ impl Machine {
             inner.client.clone(),
             format!("CONSUMER.INFO.{}.{MACHINES}", queue.names.stream(Place::Run)),
             Arc::downgrade(&machine.outside),
+            machine.dead_after.clone(),
             machine.has_taken.clone(),
             machine.closing.subscribe(),
         ));
@@ -244,10 +246,11 @@ impl Machine {
     /// Tells the broker, while the function runs, that this machine is alive.
     fn beat(&self, item: &Item) -> JoinHandle<()> {
         let inner = &self.plan.queue.broker.inner;
-        let (client, reply, pause) = (inner.client.clone(), item.reply(), self.dead_after / 3);
+        let (client, reply) = (inner.client.clone(), item.reply());
+        let dead_after = self.dead_after.clone();
         inner.handle.spawn(async move {
             loop {
-                sleep(pause).await;
+                sleep(Duration::from_nanos(read(&dead_after) / 3)).await;
                 let _ = client.publish(reply.clone(), "+WPI".into()).await;
             }
         })
@@ -315,6 +318,7 @@ async fn watch_backlog(
     client: Client,
     path: String,
     outside: Weak<OutsideBacklog>,
+    dead_after: Arc<AtomicU64>,
     has_taken: Arc<Notify>,
     mut closing: watch::Receiver<bool>,
 ) {
@@ -336,6 +340,7 @@ async fn watch_backlog(
                 outside.set(waiting);
             }
             is_busy = waiting + taken > 0;
+            dead_after.store(number(&info["config"]["ack_wait"]), Ordering::Relaxed);
         }
     }
 }

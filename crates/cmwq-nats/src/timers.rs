@@ -55,7 +55,10 @@ async fn move_when_due(client: &Client, names: &Names, item: &Item) -> Option<St
         return Some(nak(remaining.min(LONGEST)));
     }
     let subject = names.subject(Place::Run, item.address());
-    let mut message = Question::message(subject, item.id(), item.payload());
+    // Not the item's: the stream may have seen the item before it was given up, and would take it
+    // for the same message. It stays the same when this one is delivered again.
+    let call = format!("{}.{}", item.id(), item.sequence());
+    let mut message = Question::message(subject, &call, item.payload());
     message.headers.insert(ITEM_ID, item.id());
     match store(client, message, PATIENCE).await {
         Ok(Stored::Here) => Some("+ACK".to_owned()),

@@ -96,6 +96,10 @@ impl Call<'_> {
             Err(error) => return not_started(&error, output),
         };
         let waited = self.wait(&mut child, lines);
+        if waited.is_err() {
+            // Nobody could end it any more.
+            let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
+        }
         // From here on nobody ends it, so its number may go to another process.
         drop(ticket);
         let status = child.wait()?;

@@ -8,7 +8,7 @@
 //! be told: tokens of clients that died are missed when more are out than threads live, and where a
 //! CPU is idle there is a new one anyway.
 //!
-//! [`decide`] has the rule; the rest looks and acts.
+//! The rule is the core's ([`cmwq_core::jobserver`]); this looks and acts.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq_core::jobserver::{Build, TokenAct, Tokens};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -45,62 +46,8 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(20);
 /// Looks take no more than this part of one CPU's time.
 const PART: u32 = 20;
-/// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time.
-const PER_CPU: usize = 16;
-/// So many looks in a row that found too many at work end a token.
-const TOO_MANY_LOOKS: u32 = 3;
-
-/// What a look finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
-    /// Threads of the build that can run.
-    runnable: usize,
-    /// All of them.
-    threads: usize,
-    /// Tokens in the pipe.
-    unread: usize,
-}
-
-/// What is kept from look to look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Books {
-    /// Tokens that there are, in the pipe or held.
-    tokens: usize,
-    /// Looks in a row that found too many at work.
-    crowded: u32,
-    /// Tokens that nobody can hold any more.
-    lost: usize,
-    most: usize,
-}
-
-/// What follows from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Nothing,
-    /// A token more.
-    Put,
-    /// One less, if one can be had.
-    Take,
-}
-
-/// What to do after a look. A token that is held belongs to a job, and a job has a thread.
-fn decide(books: &mut Books, seen: Seen, cpus: usize) -> Act {
-    let held = books.tokens.saturating_sub(seen.unread);
-    let lost = held.saturating_sub(seen.threads);
-    books.tokens -= lost;
-    books.lost += lost;
-    let is_crowded = seen.runnable > cpus;
-    books.crowded = if is_crowded { books.crowded + 1 } else { 0 };
-    if seen.runnable < cpus && seen.unread == 0 && books.tokens < PER_CPU * cpus {
-        return Act::Put;
-    }
-    // One that nobody wants is there for when somebody does, as long as a CPU is idle.
-    let spare = if seen.runnable < cpus { 1 } else { 0 };
-    if books.crowded >= TOO_MANY_LOOKS || seen.unread > spare { Act::Take } else { Act::Nothing }
-}
-
 /// The pipe.
-struct Tokens {
+struct Pipe {
     /// Held open for the build; the numbers are in its environment.
     inherited: Option<(OwnedFd, OwnedFd)>,
     fifo: Option<(tempfile::TempDir, PathBuf)>,
@@ -109,7 +56,7 @@ struct Tokens {
     write: File,
 }
 
-impl Tokens {
+impl Pipe {
     fn new(kind: Kind) -> io::Result<Self> {
         match kind {
             Kind::Pipe => {
@@ -169,8 +116,8 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
         message::say("no command is given");
         return ExitCode::from(exit::USAGE);
     };
-    let mut tokens = match Tokens::new(kind) {
-        Ok(tokens) => tokens,
+    let mut pipe = match Pipe::new(kind) {
+        Ok(pipe) => pipe,
         Err(error) => {
             message::say(format_args!("cannot make a jobserver: {error}"));
             return ExitCode::from(exit::NO_RESULT);
@@ -182,7 +129,7 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
     }
     let mut build = Command::new(program);
     let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
-    build.args(arguments).env("MAKEFLAGS", format!("{flags} -j {}", tokens.auth()));
+    build.args(arguments).env("MAKEFLAGS", format!("{flags} -j {}", pipe.auth()));
     let child = match build.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -192,13 +139,13 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
         }
     };
     let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match serve(child, &mut tokens, cpus) {
-        Ok((status, books)) => {
+    match serve(child, &mut pipe, cpus) {
+        Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
                     "jobserver: {} jobs at once at most, {} tokens were lost",
-                    books.most + 1,
-                    books.lost
+                    most + 1,
+                    lost
                 ));
             }
             if let Some(signal) = status.signal() {
@@ -213,31 +160,31 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
     }
 }
 
-/// Serves the build until it has ended.
+/// Serves the build until it has ended: how it ended, how many tokens were held at most, and how
+/// many were lost.
 fn serve(
     mut child: Child,
-    tokens: &mut Tokens,
+    pipe: &mut Pipe,
     cpus: usize,
-) -> io::Result<(std::process::ExitStatus, Books)> {
-    let mut books = Books::default();
+) -> io::Result<(std::process::ExitStatus, usize, usize)> {
+    let (mut tokens, mut most) = (Tokens::default(), 0);
     let mut pause = SHORTEST;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok((status, books));
+            return Ok((status, most, tokens.lost));
         }
         let begin = Instant::now();
-        let mut seen = Seen::default();
+        let mut seen = Build::default();
         count(child.id(), &mut seen);
-        seen.unread = tokens.unread();
-        let act = decide(&mut books, seen, cpus);
+        seen.unread = pipe.unread();
+        let act = tokens.after(seen, cpus);
         match act {
-            Act::Put => books.tokens += usize::from(tokens.put()),
-            Act::Take => books.tokens -= usize::from(tokens.take()).min(books.tokens),
-            Act::Nothing => {}
+            TokenAct::Put => tokens.count += usize::from(pipe.put()),
+            TokenAct::Take => tokens.count -= usize::from(pipe.take()).min(tokens.count),
+            TokenAct::Nothing => {}
         }
-        let held = books.tokens.saturating_sub(tokens.unread());
-        books.most = books.most.max(held);
-        let is_quiet = act == Act::Nothing;
+        most = most.max(tokens.count.saturating_sub(pipe.unread()));
+        let is_quiet = act == TokenAct::Nothing;
         pause = if is_quiet { (pause * 2).min(LONGEST) } else { SHORTEST };
         thread::sleep(pause.max(begin.elapsed() * PART));
     }
@@ -245,7 +192,7 @@ fn serve(
 
 /// Counts the threads of a process and its descendants. Those that come and go meanwhile may be
 /// missed.
-fn count(pid: u32, seen: &mut Seen) {
+fn count(pid: u32, seen: &mut Build) {
     let mut processes = vec![pid];
     while let Some(pid) = processes.pop() {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
@@ -267,52 +214,15 @@ fn count(pid: u32, seen: &mut Seen) {
 mod tests {
     use super::*;
 
-    fn seen(runnable: usize, threads: usize, unread: usize) -> Seen {
-        Seen { runnable, threads, unread }
-    }
-
-    #[test]
-    fn an_idle_cpu_brings_a_token_until_one_is_left_over() {
-        let mut books = Books { tokens: 1, ..Books::default() };
-        assert_eq!(decide(&mut books, seen(1, 3, 0), 2), Act::Put);
-        assert_eq!(decide(&mut books, seen(1, 3, 1), 2), Act::Nothing, "nobody wants it yet");
-        assert_eq!(decide(&mut books, seen(2, 3, 0), 2), Act::Nothing, "all CPUs are busy");
-        books.tokens = PER_CPU * 2;
-        assert_eq!(decide(&mut books, seen(0, 99, 0), 2), Act::Nothing, "there is an end");
-    }
-
-    #[test]
-    fn too_many_at_work_end_a_token_when_it_lasts() {
-        let mut books = Books { tokens: 3, ..Books::default() };
-        let acts = [(); TOO_MANY_LOOKS as usize].map(|()| decide(&mut books, seen(4, 9, 0), 2));
-        assert_eq!(acts, [Act::Nothing, Act::Nothing, Act::Take]);
-        assert_eq!(decide(&mut books, seen(2, 9, 0), 2), Act::Nothing, "it starts over");
-        assert_eq!(decide(&mut books, seen(4, 9, 0), 2), Act::Nothing);
-    }
-
-    #[test]
-    fn what_nobody_wants_is_taken_back() {
-        let mut books = Books { tokens: 3, ..Books::default() };
-        assert_eq!(decide(&mut books, seen(2, 9, 1), 2), Act::Take);
-        assert_eq!(decide(&mut books, seen(0, 9, 2), 2), Act::Take);
-    }
-
-    #[test]
-    fn tokens_of_the_dead_are_missed() {
-        let mut books = Books { tokens: 7, ..Books::default() };
-        let _ = decide(&mut books, seen(2, 3, 1), 2);
-        assert_eq!((books.tokens, books.lost), (4, 3), "three may be held, and one is in the pipe");
-    }
-
     #[test]
     fn tokens_go_in_and_out_of_both_kinds_of_pipe() {
         for kind in [Kind::Pipe, Kind::Fifo] {
-            let mut tokens = Tokens::new(kind).unwrap();
-            assert!(!tokens.take(), "it is empty, and nobody waits");
-            assert!(tokens.put() && tokens.put());
-            assert_eq!(tokens.unread(), 2);
-            assert!(tokens.take());
-            assert_eq!(tokens.unread(), 1);
+            let mut pipe = Pipe::new(kind).unwrap();
+            assert!(!pipe.take(), "it is empty, and nobody waits");
+            assert!(pipe.put() && pipe.put());
+            assert_eq!(pipe.unread(), 2);
+            assert!(pipe.take());
+            assert_eq!(pipe.unread(), 1);
         }
     }
 }

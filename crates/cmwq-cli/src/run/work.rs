@@ -340,7 +340,8 @@ impl Work {
         }
         if *next > now {
             self.busy.fetch_sub(1, Relaxed);
-            return Turn::Wait(*next - now);
+            // In parts: it may be told to end meanwhile.
+            return Turn::Wait((*next - now).min(SHORT_WAIT));
         }
         *next = now + self.delay;
         Turn::Now

@@ -317,6 +317,19 @@ fn twice_interrupted_it_ends_what_runs() {
     assert_eq!(printed(&output), "");
 }
 
+/// The second command would begin in ten minutes.
+#[test]
+fn one_that_is_to_begin_later_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--delay", "600", "touch", "{}", ":::", "a", "b"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    eventually("the first one has run", || folder.path().join("a").exists());
+    interrupt(&child);
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!folder.path().join("b").exists());
+}
+
 fn has(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());

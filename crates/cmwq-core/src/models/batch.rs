@@ -143,7 +143,7 @@ fn an_item_is_begun_or_taken_back() {
         };
         let mut pool = s.pool.lock().unwrap();
         pool.call_back();
-        pool.list_arrived();
+        pool.catch_up();
         // SAFETY: it lives as long as the model.
         let grabbed = unsafe { pool.try_grab(NonNull::from(&s.items[2])) };
         drop(pool);

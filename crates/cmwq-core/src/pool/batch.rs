@@ -67,11 +67,15 @@ impl PoolState {
         self.out.is_some()
     }
 
-    /// Puts what has arrived on the worklist, where it can be found: to be called before anything
-    /// is queued, looked for or waited for. The worker for which it arrived is at work and comes
-    /// for it, so nobody has to be kicked.
+    /// Makes the books right and puts what has arrived on the worklist, where it can be found: to
+    /// be called before anything is queued, which is younger, and by whoever looks for an item or
+    /// waits for one. The worker for which it arrived is at work and comes for it, so nobody has to
+    /// be kicked. What is in the inbox is left there.
     #[inline]
-    pub fn list_arrived(&mut self) {
+    pub fn catch_up(&mut self) {
+        if self.is_behind() {
+            self.call_back();
+        }
         if !self.arrived.is_empty() {
             while self.list_first_arrived() {}
         }

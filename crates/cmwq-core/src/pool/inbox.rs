@@ -41,14 +41,4 @@ impl PoolState {
         }
         Some(self.empty_inbox(inbox))
     }
-
-    /// Makes the books right and puts on the worklist what has arrived, for whoever is about to
-    /// look for an item. What is in the inbox is left there.
-    #[inline]
-    pub fn catch_up(&mut self) {
-        if self.is_behind() {
-            self.call_back();
-        }
-        self.list_arrived();
-    }
 }

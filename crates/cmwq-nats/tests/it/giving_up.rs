@@ -1,5 +1,6 @@
 //! Failures, panics, and dead letters.
 
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use cmwq_nats::{Failure, Item};
@@ -82,4 +83,36 @@ fn dead_letters_are_queued_again_or_dropped() {
     assert!(!id.is_empty());
     eventually("none is left", || queue.backlog().unwrap().dead == 0);
     assert_eq!(seen.rest(), [""; 0]);
+}
+
+/// One whose key runs just then comes behind that, and is not taken for the item that it was.
+#[test]
+fn a_letter_whose_key_runs_is_queued_behind_that() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "again");
+    let broken = queue.serve().function("other", |_| Ok(())).attempts(1).start().unwrap();
+    let _ = queue.queue_once("f", "key", "old").unwrap();
+    queue.flush().unwrap();
+    broken.close();
+    let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
+    let (note, seen) = runs();
+    let (let_go, goes_on) = mpsc::channel::<()>();
+    let goes_on = Mutex::new(goes_on);
+    let _mended = queue
+        .serve()
+        .function("f", move |item| {
+            note.text(text(item));
+            if text(item) == "new" {
+                let _ = goes_on.lock().unwrap().recv();
+            }
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    assert!(!queue.queue_once("f", "key", "new").unwrap().was_pending());
+    assert_eq!(seen.next(), "new");
+    letter.queue_again().unwrap();
+    drop(let_go);
+    assert_eq!(seen.next(), "old");
 }

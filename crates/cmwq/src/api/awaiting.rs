@@ -84,12 +84,12 @@ impl Workqueue {
     /// Closes the queue for good, without waiting: what was queued still runs, and may queue what
     /// belongs to it; from anybody else closures are [refused](crate::JoinError::is_refused) and
     /// reusable items dropped, also those whose timers expire later. When everything has run, the
-    /// queue is taken down, and the [`Waiting`] that this returns is over: await it, wait for it,
-    /// or drop it.
+    /// [`Waiting`] that this returns is over: await it, wait for it, or drop it.
     ///
-    /// It closes all clones of the handle, and none of them waits when it is dropped afterwards. It
-    /// may be called from the queue's own items. A queue of the [system's](crate::system) is closed
-    /// for the whole process.
+    /// It closes all clones of the handle, and none of them waits when it is dropped afterwards;
+    /// the last one takes the queue down. What another thread is queueing just then is taken or
+    /// refused. It may be called from the queue's own items. A queue of the
+    /// [system's](crate::system) is closed for the whole process.
     ///
     /// KERNEL: `destroy_workqueue` — differs: it does not wait.
     ///
@@ -109,7 +109,7 @@ impl Workqueue {
         let other = self.clone();
         other.later(move || {
             if is_first {
-                self.handle().destroy();
+                self.handle().close_and_drain();
             } else {
                 self.wq().drain();
             }

@@ -148,7 +148,7 @@ impl Workqueue {
     {
         let (item, handle) = closure::item::<N, F, T>(func);
         // SAFETY: made above.
-        unsafe { self.queue_made::<F, T>(cpu, item) };
+        let _ = unsafe { self.queue_made::<F, T>(cpu, item) };
         handle
     }
 
@@ -157,7 +157,11 @@ impl Workqueue {
     /// # Safety
     /// It must be a fresh item of [`closure::item`] with the same `F` and `T`.
     #[inline]
-    pub(crate) unsafe fn queue_made<F, T>(&self, cpu: Option<u32>, item: NonNull<WorkItem>) {
+    pub(crate) unsafe fn queue_made<F, T>(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
@@ -167,6 +171,7 @@ impl Workqueue {
             // SAFETY: made above, and not queued.
             unsafe { closure::refuse_item::<F, T>(item) };
         }
+        queueing
     }
 
     /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
@@ -209,7 +214,7 @@ impl Workqueue {
     {
         let (item, handle) = closure::delayed(func);
         // SAFETY: made above.
-        unsafe { self.delay_made::<F, T>(cpu, item, delay) };
+        let _ = unsafe { self.delay_made::<F, T>(cpu, item, delay) };
         handle
     }
 
@@ -222,7 +227,7 @@ impl Workqueue {
         cpu: Option<u32>,
         item: NonNull<DelayedItem>,
         delay: Duration,
-    ) {
+    ) -> Queueing {
         #[cfg(feature = "tracing")]
         trace::callers::enter(item.as_ptr().cast());
         // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
@@ -232,6 +237,7 @@ impl Workqueue {
             // SAFETY: made above, and neither queued nor armed.
             unsafe { closure::refuse_delayed::<F, T>(item) };
         }
+        queueing
     }
 
     /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is

@@ -56,6 +56,15 @@ const _: () = {
 };
 
 impl BareTimer {
+    /// It cannot be armed again.
+    ///
+    /// # Safety
+    /// `timer` must be valid, and nobody else's meanwhile.
+    pub(crate) unsafe fn shut_down(timer: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        unsafe { *timer.as_ref().func.get() = None };
+    }
+
     /// One that is not armed.
     #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn new(func: TimerFn) -> Self {

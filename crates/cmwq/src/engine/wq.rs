@@ -481,16 +481,22 @@ impl Wq {
         self.any_pwq(|(_, _, in_flight)| in_flight)
     }
 
-    /// Drains the queue and leaves all pools.
-    ///
-    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
-    /// items, which makes Linux leak the queue, this waits for him.
-    pub(crate) fn destroy(&self) {
+    /// Takes no more items, and waits for those it has. Who was let in before may still queue one.
+    pub(crate) fn close_and_drain(&self) {
         self.close(DESTROYING);
         self.drain();
         while self.is_busy() {
             self.flush();
         }
+    }
+
+    /// Drains the queue and leaves all pools. Nobody may queue on it any more: who was let in
+    /// before it was closed would find its pwqs gone.
+    ///
+    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
+    /// items, which makes Linux leak the queue, this waits for him.
+    pub(crate) fn destroy(&self) {
+        self.close_and_drain();
         // Before the pwqs go that it may be called for.
         if let Some(rescuer) = self.rescuer.get() {
             rescuer.stop();

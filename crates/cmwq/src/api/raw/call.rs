@@ -11,6 +11,7 @@ use super::{lets_in, must_return};
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::invoke::{self, Way};
+use crate::engine::wq::Queueing;
 
 /// A C function with an argument.
 pub type Func = unsafe extern "C-unwind" fn(*mut c_void);
@@ -94,15 +95,17 @@ unsafe fn queue<F>(wq: &Workqueue, call: F, func: *const (), way: Way) -> Option
 where
     F: FnOnce() + Send + 'static,
 {
-    lets_in(wq).then(|| {
-        let (mut item, handle) = closure::item::<F, F, ()>(call);
-        // SAFETY: a fresh item, and the caller's promise.
-        unsafe {
-            invoke::know_as(item.as_mut(), known(func), way);
-            wq.queue_made::<F, ()>(None, item);
-        }
-        handle
-    })
+    if !lets_in(wq) {
+        return None;
+    }
+    let (mut item, handle) = closure::item::<F, F, ()>(call);
+    // SAFETY: a fresh item, and the caller's promise.
+    let queueing = unsafe {
+        invoke::know_as(item.as_mut(), known(func), way);
+        wq.queue_made::<F, ()>(None, item)
+    };
+    // The queue may have been closed just now.
+    (queueing == Queueing::Queued).then_some(handle)
 }
 
 /// As [`queue`], on the way of delayed calls.
@@ -119,13 +122,14 @@ where
     F: FnOnce() + Send + 'static,
 {
     // Refused now rather than when its time has come, when nobody could be told.
-    lets_in(wq).then(|| {
-        let (mut item, handle) = closure::delayed::<F, ()>(call);
-        // SAFETY: a fresh item, and the caller's promise.
-        unsafe {
-            invoke::know_as(&mut item.as_mut().item, known(func), Way::DelayedCall);
-            wq.delay_made::<F, ()>(None, item, delay);
-        }
-        handle
-    })
+    if !lets_in(wq) {
+        return None;
+    }
+    let (mut item, handle) = closure::delayed::<F, ()>(call);
+    // SAFETY: a fresh item, and the caller's promise.
+    let queueing = unsafe {
+        invoke::know_as(&mut item.as_mut().item, known(func), Way::DelayedCall);
+        wq.delay_made::<F, ()>(None, item, delay)
+    };
+    (queueing == Queueing::Queued).then_some(handle)
 }

@@ -51,7 +51,14 @@ pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: 
 /// # Safety
 /// `timer` must be valid until this returns.
 pub unsafe fn disarm(timer: NonNull<RawTimer>, running: Running, for_good: bool) -> Option<bool> {
-    let runtime = super::runtime()?;
+    let Some(runtime) = super::runtime() else {
+        // None is armed, nor runs, where there is no thread for it.
+        if for_good {
+            // SAFETY: valid by the caller's promise, and without a runtime there is no lock for it.
+            unsafe { BareTimer::shut_down(timer.cast()) };
+        }
+        return Some(false);
+    };
     // SAFETY: passed on to the caller.
     unsafe { runtime.bare_timers.disarm(runtime, timer.cast(), running, for_good) }
 }

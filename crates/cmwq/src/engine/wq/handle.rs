@@ -32,6 +32,8 @@ pub(crate) struct Owner {
     is_left_to_others: bool,
     /// Taken down already, by [`Handle::destroy`].
     is_destroyed: AtomicBool,
+    /// Closed, and nothing was left then: taking it down is quick.
+    is_drained: AtomicBool,
     /// Of closures, if the queue was asked to keep one.
     account: Option<Arc<Account>>,
 }
@@ -48,13 +50,14 @@ pub(crate) fn lock_successors() -> PlainGuard<'static, ()> {
 impl Handle {
     pub(crate) fn new(wq: Arc<Wq>, account: Option<Arc<Account>>) -> Self {
         let (successor, nr_timers) = (Lasting::nothing(), AtomicU64::new(0));
-        let is_destroyed = AtomicBool::new(false);
+        let [is_destroyed, is_drained] = [(); 2].map(|()| AtomicBool::new(false));
         Self(Arc::new(Owner {
             wq,
             successor,
             nr_timers,
             is_left_to_others: false,
             is_destroyed,
+            is_drained,
             account,
         }))
     }
@@ -93,9 +96,17 @@ impl Handle {
         })
     }
 
-    /// Takes the queue down now, though there may be other handles: armed timers have one, and find
-    /// the queue closed. `false`: one cannot wait here, inside of one of its items, and the queue
-    /// goes with its last handle.
+    /// Takes no more items, and waits for those it has. It is taken down with its last handle:
+    /// whoever has another may have been let in just before.
+    pub(crate) fn close_and_drain(&self) {
+        self.wq().close_and_drain();
+        // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
+        self.0.is_drained.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the queue down now. Nobody may use other handles any more: armed timers have one, and
+    /// find the queue closed. `false`: one cannot wait here, inside of one of its items, and the
+    /// queue goes with its last handle.
     pub(crate) fn destroy(&self) -> bool {
         if is_inside(self.key) || current::in_bh() {
             self.close(DESTROYING);
@@ -212,7 +223,9 @@ impl Drop for Owner {
         if self.is_destroyed.load(Ordering::Relaxed) {
             return wq.runtime.forget_wq(wq.key);
         }
-        if self.is_left_to_others || wq.is_going() || is_inside(wq.key) || current::in_bh() {
+        // ORDERING: see `Handle::close_and_drain`.
+        let takes_long = wq.is_going() && !self.is_drained.load(Ordering::Relaxed);
+        if self.is_left_to_others || takes_long || is_inside(wq.key) || current::in_bh() {
             // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
             // somebody else does.
             wq.runtime.destroy_later(wq);

@@ -56,6 +56,23 @@ fn the_last_handle_goes_in_an_item_of_the_queue() {
     });
 }
 
+/// Who queues while another handle is closed is let in, and then his item runs, or is refused.
+#[test]
+fn a_queue_is_closed_while_somebody_queues() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let other = {
+            let wq = wq.clone();
+            thread::spawn(move || match wq.queue_on(0, || 1).join() {
+                Ok(one) => assert_eq!(one, 1),
+                Err(error) => assert!(error.is_refused()),
+            })
+        };
+        wq.close().wait();
+        other.join().unwrap();
+    });
+}
+
 /// Items of one queue make and drop another.
 #[test]
 fn queues_come_and_go() {

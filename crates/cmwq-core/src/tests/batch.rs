@@ -1,0 +1,56 @@
+//! Items that are taken along, with one thread; for more, see the loom models and the search.
+
+use std::vec::Vec;
+
+use super::support::{Fixture, ItemPtr, work};
+use crate::place::PoolKind;
+use crate::{Inbox, PoolConfig, PoolId, PwqId, WorkerId};
+
+const POOL: PoolId = PoolId(0);
+
+/// A pool whose worker has claimed the first of so many items and taken the next two along.
+fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
+    let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1);
+    config.batches = Some(0);
+    let (mut f, workers) = Fixture::with(config, 2);
+    let pwq = f.pwq(256);
+    let first = f.queue_new(pwq);
+    let _ = f.runs(workers[1], first);
+    let inbox = Inbox::new();
+    inbox.saturate();
+    let items: Vec<_> = (0..count).map(|_| f.item()).collect();
+    for &item in &items {
+        assert!(work(item).claim_for(work(item).word(), POOL));
+        // SAFETY: owned, and there as long as the fixture.
+        assert!(unsafe { inbox.push(item, pwq) });
+    }
+    assert_eq!(f.take_inbox(&inbox), None, "its worker comes for it");
+    let _ = f.finish(workers[1]);
+    let claim = f.claim(workers[1]);
+    assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));
+    (f, pwq, workers[1], items)
+}
+
+#[test]
+fn what_is_queued_later_comes_behind_what_was_taken_along() {
+    let (mut f, pwq, worker, mut items) = with_a_batch(5);
+    items.push(f.queue_new(pwq));
+    let batch = f.batch_for(worker).expect("it makes batches");
+    // SAFETY: by the batch's worker, for the first time.
+    assert_eq!(unsafe { batch.begin(POOL) }.map(|begun| begun.0), None, "it was called back");
+    let mut order = Vec::new();
+    for _ in 1..items.len() {
+        let _ = f.finish(worker);
+        let claim = f.claim(worker);
+        order.push(claim.item);
+        for _ in 0..claim.more {
+            // SAFETY: as often as the claim says.
+            order.extend(unsafe { batch.begin(POOL) }.map(|begun| begun.0));
+        }
+        if order.len() == items.len() - 1 {
+            break;
+        }
+    }
+    let queued: Vec<_> = items[1..].iter().map(|item| item.as_ptr()).collect();
+    assert_eq!(order, queued);
+}
