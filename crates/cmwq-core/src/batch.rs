@@ -2,8 +2,8 @@
 //!
 //! The lock and the books cost more than a short item's function. So a worker of a pool that runs
 //! one item at a time takes several along under one hold of the lock, a *batch*, and begins them
-//! one after the other by one atomic operation each. Whoever takes the lock for anything but
-//! queueing first calls the batch *back* (`pool/batch`): what was not begun waits on the worklist
+//! one after the other by one atomic operation each. Whoever has the lock calls the batch *back*
+//! before it looks at anything or queues (`pool/batch`): what was not begun waits on the worklist
 //! again, and the books are as if there were no batches.
 //!
 //! An item of a batch is *in transit*, as in an inbox: its word has `PENDING` and names the pool

@@ -6,8 +6,9 @@
 //!
 //! - *(lag)* While a batch is out, the books are behind by what was begun of it: `current` and
 //!   `seq` of its worker, and the counts of its pwq. [`PoolState::call_back`] makes them right;
-//!   every event but queueing needs that. What is not called back before does not last: while a
-//!   batch is out something waits behind it, so whoever watches the pool looks, and calls it back.
+//!   every event needs that, and so does queueing, since what comes to the worklist is younger.
+//!   What is not called back before does not last: while a batch is out something waits behind it,
+//!   so whoever watches the pool looks, and calls it back.
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
 //!   they need no slot and no place among those in flight but those of the item that was claimed
 //!   first, which go from one to the next. The last one gives them back.

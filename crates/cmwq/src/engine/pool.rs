@@ -284,7 +284,8 @@ impl Pool {
         guard
     }
 
-    /// As [`lock`](Self::lock), with books that may be behind: for queueing, and nothing else.
+    /// As [`lock`](Self::lock), with books that may be behind: for queueing, which makes them right
+    /// where it comes to the worklist, and nothing else.
     #[inline]
     pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
