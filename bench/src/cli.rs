@@ -125,8 +125,8 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, woken, queues, power, scaling and
-    /// crypt, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, woken, queues, power,
+    /// scaling and crypt, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
