@@ -168,6 +168,16 @@ fn pods_that_were_never_used_help() {
     assert_eq!(timeline.makespan, 10 * MS);
 }
 
+/// The item on CPU 1 blocks at 2 ms, where nothing else waits; on CPU 0 something does.
+#[test]
+fn a_worker_that_blocks_leaves_its_cpu_to_another_pod() {
+    let works: &[(u32, u64, &[Step])] =
+        &[(0, 0, COMPUTE), (1, 0, &[burn(2), sleep(20)]), (0, 1, COMPUTE)];
+    let config = Config { shape: Shape::Regular([1, 2, 1, 1]), ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], works), &config).unwrap();
+    assert_eq!(at(&timeline, 2, Moment::Start), 2 * MS);
+}
+
 /// Two nodes of two caches of two CPUs each. All have been used, the far ones first.
 #[test]
 fn near_pods_help_first() {

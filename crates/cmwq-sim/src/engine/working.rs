@@ -91,7 +91,7 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        if watch {
+        if self.has_to_watch(home) {
             self.watch(home);
         } else {
             self.pools.list[home].is_watched = false;

@@ -156,25 +156,18 @@ impl Locked {
         entry.has(Set::Backlog) && !before.has(Set::Backlog)
     }
 
-    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
-    /// pod could use.
+    /// See [`PoolState::has_to_watch`](cmwq_core::PoolState::has_to_watch).
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
-        let is_used = self.core.nr_running() > 0 || pool.caller_computes();
-        self.core.work_waits() || (is_used && pool.others_wait())
+        self.core.has_to_watch(|| pool.caller_computes(), || pool.others_wait())
     }
 
-    /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
-    /// who looks for work in other pods.
+    /// See [`PoolState::replace_blocked`](cmwq_core::PoolState::replace_blocked).
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
         // First it says that it has a CPU to spare, then it looks who wants it.
         if self.settle_board(pool) {
             return kick.or(Kick::Watch);
         }
-        // While a caller computes on its CPU, only the sentinel calls its workers.
-        if kick == Kick::None && !pool.caller_computes() && pool.others_wait() {
-            return self.core.kick_to_lend();
-        }
-        kick
+        self.core.replace_blocked(kick, || pool.caller_computes(), || pool.others_wait())
     }
 
     /// How far it has come by now.
