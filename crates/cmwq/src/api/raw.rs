@@ -42,8 +42,9 @@ use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
+use crate::engine::handle::Handle;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Handle, Queueing};
+use crate::engine::wq::Queueing;
 use crate::os::notice;
 use crate::record::symbol;
 

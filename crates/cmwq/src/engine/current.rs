@@ -273,9 +273,8 @@ pub(crate) fn running() -> Option<(String, usize)> {
 pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
-        let Runtime { watchdog, service, .. } = context.pool.runtime;
         let item = (run.wq, run.item as usize, run.func as *const () as usize);
-        Some(watchdog.begin_wait(service, item, what, Arc::clone(&context.thread)))
+        Some(context.pool.runtime.begin_wait(item, what, Arc::clone(&context.thread)))
     });
     blocking(f)
 }

@@ -27,23 +27,9 @@ use crate::os::sync::{Arc, MutexGuard, without};
 use crate::record::Reason;
 use crate::record::trace::{self, Kind};
 
-/// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
-pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
-    #[cfg(test)]
-    if pool.runtime.fault_no_threads() {
-        return Err(io::ErrorKind::WouldBlock.into());
-    }
-    let name = thread.comm.base().to_owned();
-    let stack = pool.runtime.params.stack_size;
-    #[cfg(cmwq_shuttle)]
-    let parker = thread.parker;
-    let spawned =
-        pool.runtime.threads.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
-    // Models have no parkers that were another thread's before, so they always play what may happen
-    // with one: a wake-up that comes late, and to the wrong thread.
-    #[cfg(cmwq_shuttle)]
-    parker.unpark(park::WAKE);
-    spawned
+/// What the thread of a registered worker does.
+pub(crate) fn main(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) {
+    Worker::new(pool, id, thread).main();
 }
 
 /// A worker, or a rescuer during a visit, as seen by itself.

@@ -1,4 +1,4 @@
-//! A managed pool and those of other pods: what it says on their [board](crate::engine::pods), and
+//! A managed pool and those of other pods: what it says on their [board](super::pods), and
 //! how others call it to help.
 
 use std::mem;
@@ -7,8 +7,8 @@ use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress, Set};
 
+use super::pods::Pods;
 use super::{Locked, Pool};
-use crate::engine::pods::Pods;
 use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 

@@ -4,8 +4,8 @@ use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
 
 use super::{Machine, PoolKey, PoolPlace, Runtime};
 use crate::engine::attrs::Priority;
-use crate::engine::pods::Pods;
 use crate::engine::pool::Pool;
+use crate::engine::pool::pods::Pods;
 use crate::engine::wq::Kind;
 use crate::os::topo::CpuSet;
 

@@ -11,10 +11,10 @@
 
 use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
 
+use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
 use crate::engine::attrs::Attrs;
 use crate::engine::limit::NodeCpus;
-use crate::engine::link::{Link, Slot, Store};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
@@ -51,16 +51,16 @@ impl State {
     }
 
     /// Attributes that are not the default ones.
-    pub(super) fn attrs_set(&self) -> Option<Attrs> {
+    pub(crate) fn attrs_set(&self) -> Option<Attrs> {
         self.placing.as_ref()?.attrs.clone()
     }
 
     /// Counters of pwqs that were removed.
-    pub(super) fn removed(&self) -> PwqStats {
+    pub(crate) fn removed(&self) -> PwqStats {
         self.placing.as_ref().map_or_else(PwqStats::default, |placing| placing.removed)
     }
 
-    pub(super) fn count_removed(&mut self, stats: PwqStats) {
+    pub(crate) fn count_removed(&mut self, stats: PwqStats) {
         self.placing().removed += stats;
     }
 
@@ -72,7 +72,7 @@ impl State {
 impl Wq {
     /// Whether its links can be replaced.
     #[inline]
-    pub(super) fn is_replaceable(&self) -> bool {
+    pub(crate) fn is_replaceable(&self) -> bool {
         matches!(self.spec.kind, Kind::Unbound | Kind::Ordered)
     }
 
@@ -82,7 +82,7 @@ impl Wq {
     /// one of the same queue, to which the slot does not lead yet: what took the old link there
     /// would be behind items that are queued after it.
     #[inline]
-    pub(super) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
+    pub(crate) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
         let leads_here = || {
             let slot = self.slots.get().and_then(|slots| slots.first());
             slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, link))
@@ -335,7 +335,7 @@ impl Wq {
     }
 
     /// The queue is leaving all pools.
-    pub(super) fn forget_retired(state: &mut State) {
+    pub(crate) fn forget_retired(state: &mut State) {
         if let Some(placing) = &mut state.placing {
             placing.retired.clear();
         }
@@ -345,7 +345,7 @@ impl Wq {
         for (pool, todo) in after.todos {
             pool.act(todo);
         }
-        self.runtime.watchdog.work_waits(&self.runtime.service);
+        self.runtime.work_waits();
         for pool in after.unused {
             pool.close_if_unused();
         }

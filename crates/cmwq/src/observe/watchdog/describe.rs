@@ -216,7 +216,7 @@ fn threads(runtime: &'static Runtime) -> HashMap<(PoolId, WorkerId), Arc<Thread>
         }
     }
     for rescuer in runtime.wqs().iter().filter_map(|wq| wq.rescuer.get()) {
-        let thread = rescuer.thread();
+        let thread = &rescuer.thread;
         if let Some(at) = thread.guest() {
             threads.insert(at, Arc::clone(thread));
         }

@@ -8,6 +8,7 @@ use cmwq_core::{PwqConfig, WqKey};
 
 use super::*;
 use crate::engine::attrs::Priority;
+use crate::engine::process::UPCALLS;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
 use crate::record::Inspect;
@@ -24,7 +25,7 @@ fn runtime(caches: &[(&str, u32)], quota: Option<f64>) -> &'static Runtime {
     let each = all.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None }).collect();
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::new(&all, quota, pods, each);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 
 /// Where workers for items of `cpu` begin, and where they may run.
@@ -170,7 +171,7 @@ fn a_worker_that_goes_to_its_pod_while_a_cpu_is_away_is_put_back_later() {
         let pods: Vec<_> = pods.collect();
         let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
         let machine = Machine::new(cpus, None, pods.clone(), pods);
-        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()));
+        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
         let key = runtime.layout(Kind::Unbound, &Attrs::new()).key(cpu);
         runtime.pool_by_key(key).expect("a few pools").pool.go_to_pod();
         runtime.service.is_to_rescan()

@@ -37,7 +37,7 @@ fn machine(on: &str) -> (Tree, &'static Runtime) {
 fn started(tree: &Tree, allowed: &str) -> &'static Runtime {
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::below(tree.path(), &set("0-15"), set(allowed), None, &params);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 
 /// These CPUs are on, and the process has them.
