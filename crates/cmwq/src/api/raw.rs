@@ -236,7 +236,7 @@ unsafe fn arm(
 ) -> Queueing {
     // SAFETY: valid by the caller's promise, and PENDING is the caller's.
     unsafe {
-        item.as_ref().0.note_expires(delay.expires);
+        item.as_ref().0.record_expires(delay.expires);
         DelayedItem::queue_won(item.cast(), wq.handle(), cpu, delay.after)
     }
 }

@@ -141,7 +141,7 @@ impl BhContexts {
 
     /// A CPU may be used: its context, which the system may have put elsewhere, goes back to it
     /// before it runs anything more.
-    pub(crate) fn call_home(&self, cpu: u32) {
+    pub(crate) fn bring_back(&self, cpu: u32) {
         if let Some(context) = self.cpus.get(cpu as usize) {
             // ORDERING: no pairing of its own: who takes an item that was queued afterwards sees
             // it.

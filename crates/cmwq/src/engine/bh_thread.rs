@@ -38,7 +38,7 @@ pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
 
 /// Puts the calling thread on its CPU, before others as far as that is permitted: softirqs are.
 fn prepare(cpu: u32) {
-    // A CPU that has left just now is no refusal: its context is called home when it returns.
+    // A CPU that has left just now is no refusal: its context is brought back when it returns.
     if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu))
         && !sense::sched::is_absent(&error)
     {
@@ -61,10 +61,10 @@ fn prepare(cpu: u32) {
 }
 
 impl BhContext {
-    /// Back to its CPU, if it was driven away.
+    /// Moves the calling thread back to its CPU, if the system has moved it away.
     #[inline]
-    fn come_home(&self, pool: &Pool) {
-        // ORDERING: no pairing of its own: see `call_home`.
+    fn return_to_cpu(&self, pool: &Pool) {
+        // ORDERING: no pairing of its own: see `bring_back`.
         if self.is_astray.load(Ordering::Relaxed) {
             self.is_astray.store(false, Ordering::Relaxed);
             // Refused, the CPU has left again.
@@ -96,7 +96,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
             meter.turn_to(&mut guard.core, claim.pwq);
             guard.mirror.started(mirror, &claim, clock::coarse);
             pool.unlock(guard, claim.kick);
-            context.come_home(pool);
+            context.return_to_cpu(pool);
             run(pool, &claim);
             guard = pool.lock_only();
             let effects = guard.core.finish(guest);
@@ -114,7 +114,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
                 break;
             }
         }
-        meter.settle(&mut guard.core);
+        meter.charge(&mut guard.core);
         mirror.rest();
         // Its kick is for us; what it would say is what is asked below.
         let _ = guard.core.guest_leave(guest);

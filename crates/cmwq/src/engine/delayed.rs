@@ -181,7 +181,7 @@ impl DelayedItem {
     ///
     /// # Safety
     /// Caller owns PENDING.
-    pub(crate) unsafe fn note_expires(&self, jiffies: u64) {
+    pub(crate) unsafe fn record_expires(&self, jiffies: u64) {
         // SAFETY: the caller's promise.
         unsafe { *self.expires.get() = jiffies };
     }

@@ -59,12 +59,12 @@ impl Wq {
             rescuer.stop();
         }
         let mut state = lock(&self.state);
-        let was_used = !state.links.is_empty();
+        let was_used = !state.pwqs.is_empty();
         Self::forget_retired(&mut state);
-        for at in mem::take(&mut state.links) {
+        for at in mem::take(&mut state.pwqs) {
             // The rescuer has gone.
             state.count_removed(self.remove_pwq(at).unwrap_or_default());
-            self.mirror.settle_retired(&state.removed());
+            self.mirror.publish_retired(&state.removed());
             if let Some(pool) = self.runtime.pool(at.pool) {
                 pool.close_if_unused();
             }

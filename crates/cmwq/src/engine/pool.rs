@@ -442,28 +442,29 @@ impl Locked {
         self.threads[index] = thread;
     }
 
-    /// Shows what was changed under the lock, for those who drop it without asking what to do.
-    pub(crate) fn settle_mirror(&mut self) {
-        self.mirror.settle(&mut self.core);
+    /// Publishes to the mapping what was changed under the lock. For callers that drop the lock
+    /// without [`todo`](Self::todo), which publishes too.
+    pub(crate) fn publish_mirror(&mut self) {
+        self.mirror.publish(&mut self.core);
     }
 
-    /// A worker is about to run what it claimed.
+    /// Records in the mapping that a worker is about to run what it claimed.
     #[inline]
-    pub(crate) fn show_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
+    pub(crate) fn record_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
         self.mirror.started(&thread.mirror, claim, || self.now(pool));
     }
 
-    /// What time it is, to within a tick: while somebody watches, the service thread looks.
+    /// The time, to within a tick: while the pool is watched, the service thread reads the clock.
     #[inline]
     pub(crate) fn now(&self, pool: &Pool) -> Nanos {
         if self.watched && pool.has_tick { clock::lately() } else { clock::coarse() }
     }
 
-    /// Shows what the core believes of a worker now.
+    /// Records in the mapping whether the core takes a worker for blocked, or for a hog.
     #[cold]
-    pub(crate) fn show_belief(&self, id: WorkerId) {
+    pub(crate) fn record_state(&self, id: WorkerId) {
         if let Some(thread) = self.thread(id) {
-            record::believe(&self.core, id, &thread.mirror);
+            record::set_worker_state(&self.core, id, &thread.mirror);
         }
     }
 
@@ -484,10 +485,10 @@ impl Locked {
         Kick::None
     }
 
-    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped
-    /// by whoever may have changed the number of running workers, or watching.
+    /// Updates whether the inbox says that pushing is enough. Whoever may have changed the number
+    /// of running workers, or watching, calls this before the lock is dropped.
     #[inline]
-    pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
+    pub(crate) fn update_saturation(&mut self, pool: &Pool) {
         let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
@@ -505,7 +506,7 @@ impl Locked {
                 self.empty_inbox(pool);
             }
         }
-        if self.settle_board(pool) {
+        if self.post_entry(pool) {
             self.pending_kick = self.pending_kick.or(Kick::Watch);
         }
     }
@@ -523,14 +524,14 @@ impl Locked {
         if trace::wants_activations() {
             self.trace_activations(pool);
         }
-        let has_posted = self.settle_board(pool);
-        self.settle_saturation(pool);
+        let has_posted = self.post_entry(pool);
+        self.update_saturation(pool);
         let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         if has_posted {
             // Who posts a backlog looks for somebody to help.
             kick = kick.or(Kick::Watch);
         }
-        self.mirror.settle(&mut self.core);
+        self.mirror.publish(&mut self.core);
         match kick {
             Kick::None => {
                 self.mirror.kicked_nobody(&self.core);
@@ -548,7 +549,7 @@ impl Locked {
                 let was_watched = self.watched;
                 let todo = self.watch(pool, is_claimer);
                 if !was_watched {
-                    self.settle_saturation(pool);
+                    self.update_saturation(pool);
                 }
                 todo
             }

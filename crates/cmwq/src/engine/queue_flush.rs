@@ -19,15 +19,15 @@ impl Wq {
         check_dependency(self);
         let done = Arc::new(Event::new());
         let mut state = lock(&self.state);
-        let State { flushes, links, .. } = &mut *state;
-        if flushes.is_none() && links.is_empty() {
+        let State { flushes, pwqs, .. } = &mut *state;
+        if flushes.is_none() && pwqs.is_empty() {
             // Nothing is queued, and nobody waits.
             return;
         }
         let flushes = flushes.get_or_insert_default();
         let me = flushes.enter(&done);
         let books = &mut flushes.books;
-        let start = books.start(me, &mut |flush, color| self.prep_pwqs(links, flush, color));
+        let start = books.start(me, &mut |flush, color| self.prep_pwqs(pwqs, flush, color));
         if start == Start::Done {
             flushes.leave(me);
             return;
@@ -40,7 +40,7 @@ impl Wq {
     /// The woken flusher leaves; the first one takes care of the others.
     fn hand_over(&self, me: u64) {
         let mut state = lock(&self.state);
-        let State { flushes, links, .. } = &mut *state;
+        let State { flushes, pwqs, .. } = &mut *state;
         let Some(flushes) = flushes else { return };
         let Flushes { books, flushers, .. } = &mut **flushes;
         flushers.retain(|(id, _)| *id != me);
@@ -48,7 +48,7 @@ impl Wq {
             return;
         }
         let mut finished = Vec::new();
-        books.cascade(&mut |flush, color| self.prep_pwqs(links, flush, color), |flusher| {
+        books.cascade(&mut |flush, color| self.prep_pwqs(pwqs, flush, color), |flusher| {
             finished.push(flusher)
         });
         let events: Vec<_> =
@@ -60,12 +60,12 @@ impl Wq {
     }
 
     /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
-    fn prep_pwqs(&self, links: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
+    fn prep_pwqs(&self, pwqs: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
         // Without a colour to flush only that of new items changes, and a flush may be counting.
         if flush.is_some() {
             self.pwqs_to_flush.restart();
         }
-        for at in links {
+        for at in pwqs {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let (mut guard, kick) = pool.lock_to_flush();
             if guard.core.flush_prep(at.pwq, flush, color) {

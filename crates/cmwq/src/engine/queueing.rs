@@ -53,10 +53,10 @@ impl Wq {
         let seen = unsafe { item.as_ref() }.word();
         if self.lets_in() && !self.has_choice(cpu) {
             let link = self.link(cpu);
-            let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
-            if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
+            let is_last_pool = seen.pool().is_none_or(|last| last == link.pool.id);
+            if is_last_pool && !seen.is_pending() && seen.disable_depth() == 0 {
                 // SAFETY: passed on to the caller.
-                if unsafe { self.queue_at_home(link, item, seen, cpu) } {
+                if unsafe { self.queue_on_last_pool(link, item, seen, cpu) } {
                     return Queueing::Queued;
                 }
             }
@@ -92,7 +92,7 @@ impl Wq {
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
     #[inline]
-    unsafe fn queue_at_home(
+    unsafe fn queue_on_last_pool(
         &self,
         link: &Link,
         item: NonNull<WorkItem>,
@@ -199,9 +199,9 @@ impl Wq {
     }
 
     /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and
-    /// with one wake-up: each by itself would preempt the caller, where it shares the CPU with the
-    /// worker that it wakes.
+    /// the queue does not let in. Those whose last pool is the chosen one are queued under one hold
+    /// of its lock and with one wake-up: each by itself would preempt the caller, where it shares
+    /// the CPU with the worker that it wakes.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.
@@ -224,13 +224,13 @@ impl Wq {
         let link = self.link(cpu);
         let Link { pool, pwq } = *link;
         // Not only under the lock: this brings the items into the cache.
-        let is_at_home = |item: &NonNull<WorkItem>| {
+        let is_last_pool = |item: &NonNull<WorkItem>| {
             // SAFETY: valid by the caller's promise.
             let last = unsafe { item.as_ref() }.word().pool();
             last.is_none_or(|last| last == pool.id)
         };
-        for run in items.chunk_by(|one, next| is_at_home(one) == is_at_home(next)) {
-            if is_at_home(&run[0]) {
+        for run in items.chunk_by(|one, next| is_last_pool(one) == is_last_pool(next)) {
+            if is_last_pool(&run[0]) {
                 let (mut guard, mut kick) = (pool.lock(), Kick::None);
                 let is_replaced = self.is_replaced(link, &guard.core);
                 if !is_replaced {

@@ -104,7 +104,7 @@ impl Duty {
     fn prepare(&self) {
         reclaim::enter_rescuer(self.rescuer.wq);
         self.rescuer.thread.comm.set_tid();
-        self.rescuer.thread.note_stack();
+        self.rescuer.thread.record_stack();
         self.rescuer.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
@@ -201,7 +201,7 @@ fn run_item(
     claim: &Claim,
 ) -> MutexGuard<'static, Locked> {
     let pool = worker.pool;
-    guard.show_start(pool, &worker.thread, claim);
+    guard.record_start(pool, &worker.thread, claim);
     pool.unlock(guard, claim.kick);
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();

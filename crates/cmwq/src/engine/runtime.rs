@@ -135,11 +135,11 @@ pub(crate) struct Registry {
 pub(crate) struct PoolKey {
     kind: Kind,
     priority: Priority,
-    place: PoolPlace,
+    cpus: PoolCpus,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum PoolPlace {
+enum PoolCpus {
     /// CPU index or index of the managed pod.
     Slot(usize),
     /// Workers of `pod` that may run on `cpus`: the pod, if they are confined to it.
@@ -357,12 +357,12 @@ impl Runtime {
             Kind::Unbound => index,
             // Who names a CPU means its pool, whether it is here or not.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
-            Kind::Percpu | Kind::Bh => self.placement.home(index),
+            Kind::Percpu | Kind::Bh => self.placement.stand_in(index),
             // A CPU that is gone has nobody of its own to manage, and one that is to be left alone
             // is used by who names it.
             Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
-                Some(_) => self.placement.home(index),
-                None => self.placement.managed_home(index),
+                Some(_) => self.placement.stand_in(index),
+                None => self.placement.managed_stand_in(index),
             },
             Kind::Managed | Kind::Ordered => 0,
         }
@@ -408,7 +408,7 @@ impl Runtime {
     pub(crate) fn key_for(&self, spec: Spec, priority: Priority, slot: usize) -> PoolKey {
         match spec.kind {
             Kind::Percpu | Kind::Bh | Kind::Managed => {
-                PoolKey { kind: spec.kind, priority, place: PoolPlace::Slot(slot) }
+                PoolKey { kind: spec.kind, priority, cpus: PoolCpus::Slot(slot) }
             }
             Kind::Unbound | Kind::Ordered => {
                 let attrs = Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() };
@@ -433,17 +433,17 @@ impl Runtime {
             return None;
         }
         let spec = self.pool_spec(&key);
-        let pods = match key.place {
-            PoolPlace::Slot(place) if key.kind == Kind::Managed => {
-                registry.board(self, key.priority).map(|pods| (pods, place))
+        let pods = match key.cpus {
+            PoolCpus::Slot(index) if key.kind == Kind::Managed => {
+                registry.board(self, key.priority).map(|pods| (pods, index))
             }
             _ => None,
         };
         let is_to_spare = !spec.is_disassociated && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
-        if let Some((pods, place)) = pods {
+        if let Some((pods, index)) = pods {
             debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
-            pods.add(place, pool);
+            pods.add(index, pool);
         }
         let found = Found::now(pool);
         let is_bh = key.kind == Kind::Bh;
@@ -489,8 +489,8 @@ impl Runtime {
             is_disassociated: false,
             is_apart: false,
         };
-        match &key.place {
-            PoolPlace::Pod { pod, cpus, strict } => {
+        match &key.cpus {
+            PoolCpus::Pod { pod, cpus, strict } => {
                 let (node, is_strict) = (now.node_of(pod), *strict);
                 PoolSpec {
                     pod: pod.clone(),
@@ -499,7 +499,7 @@ impl Runtime {
                     ..at(PoolKind::Unbound, cpus.clone())
                 }
             }
-            PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
+            PoolCpus::Slot(slot) if key.kind == Kind::Managed => {
                 let (pod, is_only) =
                     (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
                 let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
@@ -518,12 +518,12 @@ impl Runtime {
                     ..at(PoolKind::Managed, cpus)
                 }
             }
-            PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
+            PoolCpus::Slot(slot) if key.kind == Kind::Bh => {
                 let cpu = machine.cpus[*slot];
                 let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
                 PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
             }
-            PoolPlace::Slot(slot) => {
+            PoolCpus::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
                 let is_disassociated = !now.allowed.contains(cpu);
                 let concurrency = place::concurrency(
@@ -624,11 +624,11 @@ impl Runtime {
         });
         let wq = Arc::new(Wq::new(WqKey(key), name, spec, self));
         registry.wqs[key as usize] = Some(Arc::clone(&wq));
-        self.show_queues(registry);
+        self.record_count(registry);
         wq
     }
 
-    fn show_queues(&self, registry: &Registry) {
+    fn record_count(&self, registry: &Registry) {
         let count = registry.wqs.len() - registry.free_keys.len();
         // ORDERING: no pairing: a count.
         self.inspect.header(|header| header.nr_queues.store(count as u64, Ordering::Relaxed));
@@ -638,7 +638,7 @@ impl Runtime {
         let mut registry = lock(&self.registry);
         let wq = registry.wqs[key.0 as usize].take();
         registry.free_keys.push(key.0);
-        self.show_queues(&registry);
+        self.record_count(&registry);
         let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };
         drop(registry);
         drop(wq);

@@ -161,7 +161,7 @@ impl Service {
         }
     }
 
-    pub(crate) fn note_deferred(&self, timers: &Timers) {
+    pub(crate) fn publish_deferred(&self, timers: &Timers) {
         // ORDERING: no pairing: a hint.
         self.deferred_at.store(timers.deferred_at(), Ordering::Relaxed);
     }

@@ -138,7 +138,7 @@ impl Loop {
         }
         // ORDERING: no pairing: a hint, and written under the lock.
         if service.deferred_at.load(Ordering::Relaxed) <= now {
-            service.note_deferred(&timers);
+            service.publish_deferred(&timers);
         }
         drop(timers);
         self.is_behind = budget == 0;
@@ -202,7 +202,7 @@ impl Loop {
                 let leaving = guard.core.cull_one(now);
                 if leaving.is_some() {
                     guard.mirror.culled();
-                    guard.settle_mirror();
+                    guard.publish_mirror();
                 }
                 let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
                 let next = guard.core.cull_at();

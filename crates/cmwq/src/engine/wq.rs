@@ -21,14 +21,14 @@ use crate::record::QueueMirror;
 
 pub(crate) mod flushes;
 pub(crate) mod link;
+mod links;
 mod max_active;
-mod placing;
 mod recorded;
 pub(crate) mod rescuer;
 
 use flushes::Flushes;
 use link::{Link, Slot};
-use placing::{Placing, default_attrs};
+use links::{Links, default_attrs};
 use rescuer::Rescuer;
 
 /// What kind of pools a queue leads to.
@@ -122,7 +122,7 @@ pub(crate) struct Wq {
     pub(crate) flags: AtomicU32,
     /// Its attributes can be written by name. Written under the registry's lock.
     in_sysfs: AtomicBool,
-    /// Items need the CPU for long: see `lengths`. Only of managed queues.
+    /// Items need the CPU for long: see `long_items`. Only of managed queues.
     pub(crate) has_long_items: AtomicBool,
     /// The reader of traces that was told the queue's name last.
     named_to: AtomicU32,
@@ -148,8 +148,8 @@ pub(crate) const SHUT: u32 = 1 << 2;
 pub(crate) struct State {
     pub(crate) flushes: Option<Box<Flushes>>,
     /// All pwqs, oldest first, replaced ones that have not drained included.
-    pub(crate) links: Vec<PwqRef>,
-    placing: Option<Box<Placing>>,
+    pub(crate) pwqs: Vec<PwqRef>,
+    links: Option<Box<Links>>,
     pub(crate) limits: Limits,
     pub(crate) nodes: NodeLimits,
     /// Calls of [`Wq::drain`] in progress.
@@ -177,11 +177,11 @@ impl Wq {
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flushes: None,
-                links: Vec::new(),
+                pwqs: Vec::new(),
                 limits,
                 nodes: NodeLimits::default(),
                 nr_drainers: 0,
-                placing: None,
+                links: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
             mirror,
@@ -207,8 +207,8 @@ impl Wq {
         }
     }
 
-    /// Its items were found to be long, or short.
-    pub(crate) fn note_lengths(&self, are_long: bool) {
+    /// A worker has measured one of its items.
+    pub(crate) fn set_has_long_items(&self, are_long: bool) {
         let are_long = are_long && self.spec.kind == Kind::Managed;
         // ORDERING: no pairing: a hint.
         if self.has_long_items.load(Ordering::Relaxed) != are_long {
@@ -240,7 +240,7 @@ impl Wq {
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.links {
+        for link in &state.pwqs {
             if let Some(pool) = self.runtime.pool(link.pool) {
                 sum += pool.stats_of(link.pwq);
             }
@@ -250,9 +250,9 @@ impl Wq {
 
     /// What waits in all pwqs.
     pub(crate) fn waiting(&self) -> PwqWaiting {
-        let links = lock(&self.state).links.clone();
+        let pwqs = lock(&self.state).pwqs.clone();
         let mut sum = PwqWaiting::default();
-        for at in links {
+        for at in pwqs {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let guard = pool.lock();
             sum += guard.core.pwq_waiting(at.pwq).unwrap_or_default();
@@ -265,7 +265,7 @@ impl Wq {
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.links {
+        for link in &state.pwqs {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
         }
@@ -276,8 +276,8 @@ impl Wq {
     ///
     /// [`PoolState::pwq_load`]: cmwq_core::PoolState::pwq_load
     pub(crate) fn any_pwq(&self, is: impl Fn((u32, bool, bool)) -> bool) -> bool {
-        let links = lock(&self.state).links.clone();
-        links.iter().any(|at| {
+        let pwqs = lock(&self.state).pwqs.clone();
+        pwqs.iter().any(|at| {
             self.runtime.pool(at.pool).is_some_and(|pool| {
                 let guard = pool.lock();
                 let load = guard.core.pwq_load(at.pwq);
@@ -347,7 +347,7 @@ impl Wq {
     /// Whether it has left all pools: its counters are final.
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) fn is_gone(&self) -> bool {
-        self.is_going() && lock(&self.state).links.is_empty()
+        self.is_going() && lock(&self.state).pwqs.is_empty()
     }
 
     /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues
@@ -357,7 +357,7 @@ impl Wq {
         self.in_sysfs.load(Ordering::Relaxed) && !self.is_going()
     }
 
-    pub(crate) fn note_in_sysfs(&self) {
+    pub(crate) fn set_in_sysfs(&self) {
         // ORDERING: no pairing: a switch; who looks for names holds the registry's lock.
         self.in_sysfs.store(true, Ordering::Relaxed);
     }

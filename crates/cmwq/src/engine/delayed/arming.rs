@@ -41,7 +41,7 @@ impl Service {
                 // service of the timer.
                 self.plan.need_by(deadline);
             }
-            Armed::Deferred => self.note_deferred(&timers),
+            Armed::Deferred => self.publish_deferred(&timers),
         }
     }
 

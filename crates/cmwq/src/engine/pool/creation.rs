@@ -197,7 +197,7 @@ impl Pool {
         let leaving = guard.core.yield_one();
         if leaving.is_some() {
             guard.mirror.culled();
-            guard.settle_mirror();
+            guard.publish_mirror();
         }
         let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
         drop(guard);

@@ -25,7 +25,7 @@ pub(crate) fn start(
     inspect: Inspect,
 ) -> io::Result<&'static Runtime> {
     let runtime = Box::leak(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
-    runtime.show_placement();
+    runtime.record_placement();
     if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
         sense::reserve();
     }

@@ -38,13 +38,13 @@ impl Wq {
     /// KERNEL: `wq_adjust_max_active` — same.
     pub(crate) fn adjust_max_active(&self) {
         let state = lock(&self.state);
-        self.show_settings(&state);
+        self.record_settings(&state);
         let is_frozen = self.is_frozen();
         let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
         let todos = if state.limits.is_split() {
             Vec::new()
         } else {
-            self.set_each(&state.links, state.limits.own(is_frozen))
+            self.set_each(&state.pwqs, state.limits.own(is_frozen))
         };
         drop(state);
         for (pool, todo) in todos {
@@ -61,7 +61,7 @@ impl Wq {
     }
 
     /// Returns what is left to do once WQ is dropped.
-    fn set_each(&self, links: &[PwqRef], max_active: u32) -> Vec<(&'static Pool, Todo)> {
+    fn set_each(&self, pwqs: &[PwqRef], max_active: u32) -> Vec<(&'static Pool, Todo)> {
         let set = |at: &PwqRef| {
             let pool = self.runtime.pool(at.pool)?;
             let mut guard = pool.lock();
@@ -69,7 +69,7 @@ impl Wq {
             guard.mirror.set_max_active(at.pwq, max_active);
             Some((pool, guard.todo(pool, kick)))
         };
-        links.iter().filter_map(set).collect()
+        pwqs.iter().filter_map(set).collect()
     }
 
     /// Whether the limit can be changed: not for ordered and BH queues.

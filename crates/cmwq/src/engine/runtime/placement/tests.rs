@@ -31,15 +31,15 @@ fn runtime(caches: &[(&str, u32)], quota: Option<f64>) -> &'static Runtime {
 /// Where workers for items of `cpu` begin, and where they may run.
 #[track_caller]
 fn check_key(layout: &Layout, cpu: u32, pod: &str, cpus: &str) {
-    let PoolPlace::Pod { pod: is, cpus: may, .. } = layout.key(cpu).place else {
+    let PoolCpus::Pod { pod: is, cpus: may, .. } = layout.key(cpu).cpus else {
         panic!("an unbound queue leads to a pod");
     };
     assert_eq!((is.to_string(), may.to_string()), (pod.to_owned(), cpus.to_owned()), "CPU {cpu}");
 }
 
 /// Whether the CPU with this index is here.
-fn is_home(runtime: &Runtime, index: usize) -> bool {
-    runtime.placement.home(index) == index
+fn is_here(runtime: &Runtime, index: usize) -> bool {
+    runtime.placement.stand_in(index) == index
 }
 
 fn server() -> &'static Runtime {
@@ -106,18 +106,18 @@ fn a_quota_makes_one_pod_unless_a_scope_is_named() {
 #[test]
 fn cpus_that_leave_are_stood_for_by_others() {
     let server = server();
-    assert!((0..16).all(|index| is_home(server, index)));
+    assert!((0..16).all(|index| is_here(server, index)));
     server.allow(&set("0-5"));
-    assert!((0..6).all(|index| is_home(server, index)));
+    assert!((0..6).all(|index| is_here(server, index)));
     for index in 6..16 {
-        let home = server.placement.home(index);
-        assert!(home < 6 && !is_home(server, index), "{index} at {home}");
+        let stand_in = server.placement.stand_in(index);
+        assert!(stand_in < 6 && !is_here(server, index), "{index} at {stand_in}");
     }
     let layout = server.layout(Kind::Unbound, &Attrs::new());
     check_key(&layout, 5, "4-5", "0-5");
     check_key(&layout, 12, "0-5", "0-5");
     server.allow(&set("0-15"));
-    assert!((0..16).all(|index| is_home(server, index)));
+    assert!((0..16).all(|index| is_here(server, index)));
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
             .expect("a few pools")
             .pool
     };
-    let home = pool(7);
-    assert_eq!(server.cpu_instead(home, 0), Some(4), "that of CPU 8 is the next one");
+    let usual = pool(7);
+    assert_eq!(server.cpu_instead(usual, 0), Some(4), "that of CPU 8 is the next one");
     // Sentinels end it elsewhere; here nobody does.
     (4..7).for_each(|cpu| pool(cpu).set_caller_computes(true));
-    assert_eq!(server.cpu_instead(home, 0), Some(0), "of the same node");
+    assert_eq!(server.cpu_instead(usual, 0), Some(0), "of the same node");
     (0..4).for_each(|cpu| pool(cpu).set_caller_computes(true));
-    assert_eq!(server.cpu_instead(home, 0), Some(8));
+    assert_eq!(server.cpu_instead(usual, 0), Some(8));
 }
 
 /// A CPU may be back before anybody has seen that it was away; the mask that the worker has set
@@ -204,8 +204,8 @@ fn pools_do_not_run_out() {
     for n in 0..70_000_u64 {
         let priority = Priority::nice((n % 19) as i32 + 1);
         let cpus: CpuSet = (0..16).filter(|cpu| (n / 19 + 1) >> cpu & 1 == 1).collect();
-        let place = PoolPlace::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
-        let key = PoolKey { kind: Kind::Unbound, priority, place };
+        let of = PoolCpus::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
+        let key = PoolKey { kind: Kind::Unbound, priority, cpus: of };
         let found = server.pool_by_key(key).expect("there is room");
         let pool = found.pool;
         let pwq =
