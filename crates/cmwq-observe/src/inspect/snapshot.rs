@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::shared::mapping::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_DISASSOCIATED, POOL_STRAY, POOL_STRICT,
     POOL_UNUSED, PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER,
-    WorkerWords, table, unpack_state, unpack_counts, unpack_text,
+    WorkerWords, table, unpack_counts, unpack_state, unpack_text,
 };
 use cmwq::shared::mapping::{PoolKind, QueueKind, Reason};
 use cmwq::{AffinityScope, CpuSet, Detect, Stats};
