@@ -1,9 +1,9 @@
 //! The best pool size: how many threads each pool should have had for a load, found by search, and
 //! where cmwq stands that was given no size at all.
 //!
-//! Sizes are tried in powers of two, from the largest down to one that is far too small, then around
-//! the best one in ever smaller steps. What looked best once may have been lucky, so in the end
-//! every pool is measured again at its best size, in turns with cmwq; only those rounds are
+//! Sizes are tried in powers of two, from the largest down to one that is far too small, then
+//! around the best one in ever smaller steps. What looked best once may have been lucky, so in the
+//! end every pool is measured again at its best size, in turns with cmwq; only those rounds are
 //! compared.
 
 use anyhow::{Context as _, Result};
