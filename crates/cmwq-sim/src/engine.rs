@@ -250,8 +250,6 @@ pub(crate) struct Engine<'a> {
     nr_groups: usize,
     /// Spreads items over pods that are all busy.
     turn: usize,
-    /// How often the tick has looked.
-    nr_ticks: usize,
     calls_left: usize,
     outstanding: usize,
     steps: u64,
@@ -312,7 +310,6 @@ impl<'a> Engine<'a> {
             next_ticket: 1,
             nr_groups: 0,
             turn: 0,
-            nr_ticks: 0,
             calls_left: plan.calls.len(),
             outstanding: 0,
             steps: 0,

@@ -201,7 +201,6 @@ impl Engine<'_> {
         let listed = self.ticking.iter().flat_map(|ticking| &ticking.pools);
         let listed: Vec<PoolNo> = listed.map(|&(pool, _)| pool).collect();
         let mut has_woken = false;
-        self.nr_ticks += 1;
         for pool in listed {
             has_woken |= self.tick_pool(pool);
         }
@@ -209,7 +208,7 @@ impl Engine<'_> {
         let pools = &mut self.pools.list;
         ticking.pools.retain_mut(|(pool, quiet)| {
             let entry = &mut pools[*pool];
-            entry.is_ticking = quiet.stays(entry.is_watched);
+            entry.is_ticking = quiet.stays(entry.is_watched || entry.nr_lent > 0);
             entry.is_ticking
         });
         let interval = ticking.tick.after(has_woken);
@@ -220,22 +219,17 @@ impl Engine<'_> {
 
     /// Whether it found somebody blocked, and that let somebody else start.
     fn tick_pool(&mut self, pool: PoolNo) -> bool {
-        if !self.pools.list[pool].is_watched {
-            return false;
-        }
-        let work_waits = self.pools.list[pool].lock().work_waits();
-        if !self.has_to_watch(pool) {
-            self.pools.list[pool].is_watched = false;
+        let entry = &mut self.pools.list[pool];
+        let work_waits = entry.lock().work_waits() && entry.is_watched;
+        if !work_waits && entry.nr_lent == 0 {
+            entry.is_watched = false;
             self.check_pool(pool);
             return false;
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
         let has_woken = self.look(pool);
-        if work_waits {
-            self.call_for_help(pool);
-            self.watch_other_pods(pool);
-        }
+        self.call_for_help(pool);
         has_woken
     }
 

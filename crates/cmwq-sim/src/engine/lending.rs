@@ -62,12 +62,6 @@ impl Engine<'_> {
         })
     }
 
-    /// Whether anybody of the pool has to be watched.
-    pub(super) fn has_to_watch(&self, pool: PoolNo) -> bool {
-        let it = &self.pools.list[pool];
-        it.read().has_to_watch(|| it.caller_computes, || self.others_wait(pool))
-    }
-
     /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
     fn others_wait(&self, pool: PoolNo) -> bool {
         let board = &self.pools.boards[usize::from(self.pools.list[pool].is_high)];
@@ -84,21 +78,6 @@ impl Engine<'_> {
         let it = &mut self.pools.list[pool];
         let caller_computes = it.caller_computes;
         it.lock_only().replace_blocked(kick, || caller_computes, || others_wait)
-    }
-
-    /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs.
-    pub(super) fn watch_other_pods(&mut self, pool: PoolNo) {
-        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
-        let board = &self.pools.boards[usize::from(is_high)];
-        let others: Vec<_> = help::to_watch(board, me as usize, self.nr_ticks).collect();
-        for pod in others {
-            if let Some(other) = self.pools.find(PoolKind::Managed(pod as u32), is_high)
-                && !self.pools.list[other].is_watched
-                && self.pools.list[other].read().nr_running() > 0
-            {
-                self.watch(other);
-            }
-        }
     }
 
     /// Work waits that it may not start. Whoever asks is about to help it.
@@ -184,6 +163,7 @@ impl Engine<'_> {
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
         self.visit(tid, Some(Visit { host, id: guest }));
+        self.pools.list[home].nr_lent += 1;
         self.watch(home);
         Some(Turn::Again)
     }
@@ -217,6 +197,7 @@ impl Engine<'_> {
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         self.pools.list[home].lock().lend_end(id);
+        self.pools.list[home].nr_lent -= 1;
         self.check_pool(home);
         self.visit(tid, None);
     }

@@ -1,6 +1,6 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Next, PoolState, Waited, WorkerId};
 
 use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
@@ -91,8 +91,8 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        if self.has_to_watch(home) {
-            self.kick(home, Kick::Watch);
+        if watch {
+            self.watch(home);
         } else {
             self.pools.list[home].is_watched = false;
             self.check_pool(home);

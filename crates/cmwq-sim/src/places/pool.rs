@@ -26,6 +26,9 @@ pub(crate) struct Pool {
     threads: Vec<Option<Tid>>,
     /// Work waits that may not start now, and detectors know.
     pub(crate) is_watched: bool,
+    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
+    /// to spare.
+    pub(crate) nr_lent: u32,
     /// See [`may_saturate`](cmwq_core::help::may_saturate).
     pub(crate) may_saturate: bool,
     /// A BH pool's context.
@@ -57,6 +60,7 @@ impl Pool {
             is_high,
             threads: Vec::new(),
             is_watched: false,
+            nr_lent: 0,
             may_saturate: true,
             context: None,
             is_disassociated: false,
