@@ -22,6 +22,7 @@ use crate::topology::{Scope, Shape};
 mod bursts;
 mod lives;
 mod load;
+mod processes;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -260,6 +261,7 @@ pub fn run_seed_with(
                 bursts::add(&mut rng.fork(7), &mut plan, &config);
             }
             lives::add(&mut rng.fork(6), &mut plan, &config, options);
+            processes::draw(&mut rng.fork(8), &mut plan);
             plan
         }
     };
