@@ -167,7 +167,7 @@ impl Service {
         }
     }
 
-    /// Something relies on the tick: let it come at its shortest interval.
+    /// Something relies on the tick: let it come soon.
     pub(crate) fn wake_now(&self) {
         // ORDERING: no pairing of its own: see `Plan`.
         if !self.is_wanted_now.swap(true, Ordering::Relaxed) {
@@ -355,7 +355,8 @@ impl Loop {
         }
         // ORDERING (here and below): no pairing of their own: see `Plan`.
         if service.is_wanted_now.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
-            self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
+            // Once: whether it matters, and is to come oftener, is told by what it finds.
+            self.tick_at = self.tick_at.min(clock::now() + TICK_FIRST_NS);
         }
         if self.is_behind {
             return clock::now();

@@ -45,9 +45,10 @@ impl Server {
             let more = [&more[..], &["--routes".to_owned(), all.clone()]].concat();
             Self::new(port, more)
         });
-        let [Some(mut a), Some(mut b), Some(mut c)] = each else { return None };
-        [&mut a, &mut b, &mut c].map(Self::run);
-        Some([a, b, c])
+        let [Some(a), Some(b), Some(c)] = each else { return None };
+        let mut servers = [a, b, c];
+        servers.iter_mut().for_each(Self::run);
+        Some(servers)
     }
 
     /// One that does not run.
