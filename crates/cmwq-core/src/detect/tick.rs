@@ -5,7 +5,7 @@
 
 use crate::ids::Nanos;
 
-/// The tick begins with this interval, and comes once after it when somebody relies on it: 250 µs.
+/// The tick begins with this interval, and comes back to it when somebody relies on it: 250 µs.
 pub const TICK_FIRST_NS: Nanos = 250_000;
 /// The shortest interval: 100 µs.
 pub const TICK_SHORTEST_NS: Nanos = 100_000;
@@ -57,7 +57,8 @@ impl Tick {
         Self { longest: role.longest(), interval: TICK_FIRST_NS, fruitless: 0 }
     }
 
-    /// Work has begun to wait somewhere: after how many nanoseconds the tick comes.
+    /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds
+    /// it comes.
     #[must_use]
     pub const fn begin(&mut self) -> Nanos {
         self.interval = TICK_FIRST_NS;

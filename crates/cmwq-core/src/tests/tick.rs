@@ -40,12 +40,12 @@ fn one_look_that_lets_somebody_start_makes_the_others_count_anew() {
 }
 
 #[test]
-fn work_that_begins_to_wait_gets_the_first_interval() {
+fn who_relies_on_it_gets_the_first_interval() {
     let mut tick = Tick::new(TickRole::Behind);
     let _ = after(&mut tick, &[false; 30]);
     assert_eq!(tick.begin(), 250 * US);
     let _ = after(&mut tick, &[true; 5]);
-    assert_eq!(tick.begin(), 250 * US, "not its shortest: it has not looked yet");
+    assert_eq!(tick.begin(), 250 * US, "not its shortest: somebody said so, it has not looked yet");
 }
 
 #[test]

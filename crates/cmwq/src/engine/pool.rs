@@ -454,7 +454,7 @@ impl Pool {
             AfterFalse::Arm => self.arm_all_sentinels(),
             AfterFalse::WaitForTick => {
                 self.is_suppressed.store(true, Ordering::Relaxed);
-                self.runtime.service.wake_now();
+                self.runtime.service.wake_once();
             }
         }
     }

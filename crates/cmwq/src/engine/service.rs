@@ -60,8 +60,10 @@ pub(crate) struct Service {
     rescan_at: AtomicU64,
     /// Pools whose next worker no other thread is fit to create.
     to_create_for: Mutex<Vec<&'static Pool>>,
-    /// The tick is to come soon again.
+    /// The tick is to come soon again, and often.
     is_wanted_now: AtomicBool,
+    /// The next tick is to come soon.
+    is_wanted_once: AtomicBool,
     has_to_start_watchdog: AtomicBool,
     is_stopping: AtomicBool,
 }
@@ -80,6 +82,7 @@ impl Service {
             rescan_at: AtomicU64::new(NEVER),
             to_create_for: Mutex::new(Vec::new()),
             is_wanted_now: AtomicBool::new(false),
+            is_wanted_once: AtomicBool::new(false),
             has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         }
@@ -167,10 +170,18 @@ impl Service {
         }
     }
 
-    /// Something relies on the tick: let it come soon.
+    /// Something relies on the tick: let it come soon, and often.
     pub(crate) fn wake_now(&self) {
         // ORDERING: no pairing of its own: see `Plan`.
         if !self.is_wanted_now.swap(true, Ordering::Relaxed) {
+            self.plan.need_by_unlocked(clock::now() + TICK_FIRST_NS);
+        }
+    }
+
+    /// Sentinels wait for the next tick: let it come soon. Those after it come as they would have.
+    pub(crate) fn wake_once(&self) {
+        // ORDERING: no pairing of its own: see `Plan`.
+        if !self.is_wanted_once.swap(true, Ordering::Relaxed) {
             self.plan.need_by_unlocked(clock::now() + TICK_FIRST_NS);
         }
     }
@@ -355,7 +366,9 @@ impl Loop {
         }
         // ORDERING (here and below): no pairing of their own: see `Plan`.
         if service.is_wanted_now.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
-            // Once: whether it matters, and is to come oftener, is told by what it finds.
+            self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
+        }
+        if service.is_wanted_once.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
             self.tick_at = self.tick_at.min(clock::now() + TICK_FIRST_NS);
         }
         if self.is_behind {
