@@ -1,9 +1,10 @@
 //! The best pool size: how many threads each pool should have had for a load, found by search, and
 //! where cmwq stands that was given no size at all.
 //!
-//! Sizes are tried in powers of two, then around the best one in ever smaller steps. What looked
-//! best once may have been lucky, so in the end every pool is measured again at its best size, in
-//! turns with cmwq; only those rounds are compared.
+//! Sizes are tried in powers of two, from the largest down to one that is far too small, then
+//! around the best one in ever smaller steps. What looked best once may have been lucky, so in the
+//! end every pool is measured again at its best size, in turns with cmwq; only those rounds are
+//! compared.
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -34,6 +35,10 @@ const BEST_SIZE: &str = "best size: threads that the pool was given because that
 
 /// Steps of refinement around the best power of two; each halves the distance in the exponent.
 const REFINEMENTS: usize = 2;
+
+/// Which makespan, divided by the best one, ends the search: pools that are still smaller take
+/// minutes, one item after the other.
+const HOPELESS: f64 = 4.0;
 
 /// Options of `sizes`.
 #[derive(Args, Debug, Default)]
@@ -252,9 +257,13 @@ struct Search(Vec<(usize, f64)>);
 impl Search {
     fn run(&mut self, largest: usize, mut measure: impl FnMut(usize) -> Result<f64>) -> Result<()> {
         let powers = std::iter::successors(Some(1), |size| Some(size * 2));
-        let powers = powers.take_while(|&size| size < largest).chain([largest]);
-        for size in powers {
+        let powers = powers.take_while(|&size| size < largest);
+        let powers: Vec<usize> = powers.chain([largest]).collect();
+        for &size in powers.iter().rev() {
             self.take(size, &mut measure)?;
+            if self.is_hopeless(size) {
+                break;
+            }
         }
         for _ in 0..REFINEMENTS {
             for size in self.between() {
@@ -269,6 +278,13 @@ impl Search {
             self.0.insert(place, (size, measure(size)?));
         }
         Ok(())
+    }
+
+    /// Whether that size took so much longer than the best that smaller ones need not be tried.
+    fn is_hopeless(&self, size: usize) -> bool {
+        let ns_of = |wanted| self.0.iter().find(|&&(size, _)| size == wanted).map(|&(_, ns)| ns);
+        let best = self.best().and_then(ns_of);
+        best.zip(ns_of(size)).is_some_and(|(best, ns)| ns > best * HOPELESS)
     }
 
     /// Between the best size and its neighbours, in the middle of their ratio.
@@ -327,6 +343,18 @@ mod tests {
         measured.sort_unstable();
         measured.dedup();
         assert_eq!(measured.len(), count);
+    }
+
+    #[test]
+    fn far_below_the_best_size_none_is_tried() {
+        let mut measured = Vec::new();
+        Search::default()
+            .run(512, |size| {
+                measured.push(size);
+                Ok(1.0 / size.min(64) as f64)
+            })
+            .unwrap();
+        assert!(measured.contains(&16) && !measured.contains(&4), "{measured:?}");
     }
 
     #[test]

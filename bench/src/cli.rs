@@ -22,6 +22,7 @@ use crate::bench_scaling::ScalingOptions;
 use crate::bench_sizes::SizesOptions;
 use crate::bench_ten::TenOptions;
 use crate::bench_waits::WaitsOptions;
+use crate::bench_woken::WokenOptions;
 use crate::external::External;
 use crate::job::{Bench, Job, value_name};
 use crate::machine::Machine;
@@ -32,8 +33,8 @@ use crate::write_up::ReportOptions;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
-    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, foreground, foreign, peers,
-    sys, write_up,
+    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, foreground,
+    foreign, peers, sys, write_up,
 };
 
 /// Measures cmwq and its peers side by side, in alternating rounds of one run.
@@ -104,6 +105,9 @@ enum Command {
     Pictures(PicturesOptions),
     /// Closures that tokio's tasks await: cmwq-tokio beside tokio's own `spawn_blocking`.
     Tasks,
+    /// Items that wait for one event and then compute: how many at once, and how soon half of them
+    /// are done.
+    Woken(WokenOptions),
     /// Queues until memory or threads run out, within limits that it sets itself; other numbers of
     /// CPUs by computation.
     Queues(QueuesOptions),
@@ -121,8 +125,8 @@ enum Command {
     Showing(ShowingOptions),
     /// Blocks that workers encrypt and issuers verify: affinity scopes side by side.
     Crypt(CryptOptions),
-    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, queues, power, scaling and
-    /// crypt, `mixed` also with foreign load; about five minutes on two CPUs.
+    /// All but ten, perf-wq, showing, sizes, waits, pictures, tasks, woken, queues, power,
+    /// scaling and crypt, `mixed` also with foreign load; about five minutes on two CPUs.
     All,
     /// One measurement in this process.
     #[command(hide = true)]
@@ -318,6 +322,7 @@ fn sections(session: &mut Session, benchmark: Command) -> Result<Vec<Section>> {
         Command::Waits(options) => bench_waits::run(session, &options)?,
         Command::Pictures(options) => vec![bench_pictures::run(session, &options)?],
         Command::Tasks => bench_tasks::run(session)?,
+        Command::Woken(options) => vec![bench_woken::run(session, &options)?],
         Command::Capi(options) => vec![bench_capi::run(session, &options)?],
         Command::Showing(options) => vec![bench_showing::run(session, &options)?],
         Command::Power(options) => bench_power::run(session, &options)?,

@@ -46,6 +46,8 @@ pub(crate) enum Bench {
     Pictures,
     /// Closures that tokio's tasks await.
     Tasks,
+    /// Items that wake all at once, and compute.
+    Woken,
 }
 
 /// Where the items of [`Bench::Items`] and [`Bench::Waits`] come from.

@@ -29,6 +29,7 @@ mod bench_sizes;
 mod bench_tasks;
 mod bench_ten;
 mod bench_waits;
+mod bench_woken;
 mod child;
 mod cli;
 mod cold;

@@ -44,7 +44,7 @@ use crate::systems::System;
 use crate::timers::Timers;
 use crate::{
     bench_block, bench_hash, bench_items, bench_mixed, bench_pictures, bench_roundtrip,
-    bench_waits, sys,
+    bench_waits, bench_woken, sys,
 };
 
 /// A way of getting functions run, as its own documentation recommends.
@@ -227,6 +227,7 @@ fn with<P: Peer>(job: &Job) -> Result<String> {
         Bench::Roundtrip => serde_json::to_string(&bench_roundtrip::measure::<P>(job)?)?,
         Bench::Hash => serde_json::to_string(&bench_hash::measure::<P>(job)?)?,
         Bench::Waits => serde_json::to_string(&bench_waits::measure::<P>(job)?)?,
+        Bench::Woken => serde_json::to_string(&bench_woken::measure::<P>(job)?)?,
         Bench::Pictures => serde_json::to_string(&bench_pictures::measure::<P>(job)?)?,
         other => anyhow::bail!("{other:?} is a benchmark of its own"),
     })

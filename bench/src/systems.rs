@@ -123,7 +123,7 @@ impl System {
     pub(crate) fn role(self, bench: Bench) -> Option<Role> {
         use Bench::{
             Block, Capi, Crypt, Delayed, Hash, Idle, Items, Mixed, PerfWq, Pictures, Power, Queues,
-            Roundtrip, Scaling, Showing, Tasks, Ten, Waits,
+            Roundtrip, Scaling, Showing, Tasks, Ten, Waits, Woken,
         };
         use Role::{Ours, Peer, Reference};
         match (self, bench) {
@@ -162,6 +162,10 @@ impl System {
             (Self::Cmwq | Self::CmwqUnbound, Waits | Pictures) => Some(Ours),
             (Self::Rayon | Self::TokioBlocking | Self::Crossbeam, Waits | Pictures) => Some(Peer),
             (_, Waits | Pictures) => None,
+            (Self::Cmwq | Self::CmwqUnbound, Woken) => Some(Ours),
+            // Those with a thread per CPU would wait for ever.
+            (Self::TokioBlocking | Self::TokioInplace | Self::Blocking, Woken) => Some(Peer),
+            (_, Woken) => None,
             (Self::CmwqUnbound | Self::OriginalMt | Self::OriginalSt | Self::Nothing, _) => None,
             (Self::CmwqWork, Delayed) => Some(Ours),
             // `go` makes no system calls here and is what `go-park` would be.

@@ -24,7 +24,7 @@ use crate::rounds::Session;
 use crate::{
     bench_block, bench_capi, bench_crypt, bench_delayed, bench_idle, bench_items, bench_mixed,
     bench_perf_wq, bench_pictures, bench_power, bench_queues, bench_roundtrip, bench_scaling,
-    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, plot,
+    bench_showing, bench_sizes, bench_tasks, bench_ten, bench_waits, bench_woken, plot,
 };
 
 /// Options of `report`.
@@ -48,7 +48,7 @@ struct Experiment {
     run: fn(&mut Session) -> Result<Vec<Section>>,
 }
 
-const EXPERIMENTS: [Experiment; 19] = [
+const EXPERIMENTS: [Experiment; 20] = [
     Experiment {
         name: "mixed",
         arguments: "mixed",
@@ -131,6 +131,11 @@ const EXPERIMENTS: [Experiment; 19] = [
         },
     },
     Experiment { name: "tasks", arguments: "tasks", run: bench_tasks::run },
+    Experiment {
+        name: "woken",
+        arguments: "woken",
+        run: |session| Ok(vec![bench_woken::run(session, &bench_woken::WokenOptions::default())?]),
+    },
     Experiment {
         name: "queues",
         arguments: "queues",

@@ -374,3 +374,15 @@ fn pictures() {
     assert_eq!(section["benchmark"], "pictures");
     check_rows(&section, &["makespan"]);
 }
+
+#[test]
+fn woken() {
+    let section =
+        section_of("cmwq,cmwq-unbound", &["woken", "--items-per-cpu", "4", "--burn-us", "200"]);
+    assert_eq!(section["benchmark"], "woken");
+    check_rows(&section, &["all done", "half done", "computing at once"]);
+    for row in section["rows"].as_array().unwrap() {
+        assert!(median(row, "half done") <= median(row, "all done"), "{row}");
+        assert!(median(row, "x ideal").unwrap() >= 1.0, "{row}");
+    }
+}

@@ -37,6 +37,9 @@ pub struct Inbox {
     /// anyway.
     depth: RoughCount,
     is_saturated: AtomicBool,
+    /// Instead of [`DEPTH_MAX`].
+    #[cfg(feature = "explore")]
+    depth_max: u32,
 }
 
 /// LIMIT: more items than this are not left for one lock holder, who would keep everybody waiting.
@@ -50,7 +53,28 @@ impl Inbox {
             newest: AtomicPtr::new(ptr::null_mut()),
             depth: RoughCount::new(0),
             is_saturated: AtomicBool::new(false),
+            #[cfg(feature = "explore")]
+            depth_max: DEPTH_MAX,
         }
+    }
+
+    /// As [`new`](Self::new), where pushing is not enough from so many items on.
+    #[cfg(feature = "explore")]
+    #[must_use]
+    pub fn with_depth_max(depth_max: u32) -> Self {
+        Self { depth_max, ..Self::new() }
+    }
+
+    #[inline(always)]
+    #[cfg(not(feature = "explore"))]
+    const fn depth_max(&self) -> u32 {
+        DEPTH_MAX
+    }
+
+    #[inline(always)]
+    #[cfg(feature = "explore")]
+    const fn depth_max(&self) -> u32 {
+        self.depth_max
     }
 
     /// Whether pushing may be enough. A hint: [`push`](Self::push) finds out.
@@ -95,7 +119,7 @@ impl Inbox {
         let depth = self.depth.load(Ordering::Relaxed);
         self.depth.store(depth.wrapping_add(1), Ordering::Relaxed);
         // ORDERING: the exchange above and this load pair with the fence in `desaturate`.
-        self.is_saturated.load(fenced_load("inbox_push")) && depth < DEPTH_MAX
+        self.is_saturated.load(fenced_load("inbox_push")) && depth < self.depth_max()
     }
 
     /// Whether nothing is in transit. A hint, unless it follows [`desaturate`](Self::desaturate).

@@ -62,7 +62,7 @@ mod waiting;
 mod watching;
 
 use activations::Activations;
-use batch::Out;
+use batch::{ARRIVED_MAX, Out};
 use closing::Closing;
 
 pub use activations::Activation;
@@ -164,6 +164,9 @@ pub struct PoolConfig {
     /// Its workers may take several items along, see [`Claim::more`](crate::Claim), after so many
     /// claims in a row during which nothing was called back. Only where one may run at a time.
     pub batches: Option<u8>,
+    /// How many items may have arrived before more are listed at once, by whoever brings them:
+    /// see [`PoolState::take_inbox`].
+    pub arrived_max: u32,
 }
 
 impl PoolConfig {
@@ -195,6 +198,7 @@ impl PoolConfig {
             bh: false,
             unbinds: false,
             batches: None,
+            arrived_max: ARRIVED_MAX,
         }
     }
 }

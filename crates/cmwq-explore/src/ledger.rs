@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cmwq_core::PwqId;
+use cmwq_core::PwqRef;
 
 use crate::scope::{Kind, Scope};
 use crate::world::{Named, Tid};
@@ -15,13 +15,17 @@ use crate::world::{Named, Tid};
 pub(crate) struct Ticket {
     pub(crate) number: u32,
     pub(crate) queue: u8,
+    /// By which pwq it came.
+    at: PwqRef,
+    /// The item was running: its next run waits for that one, wherever it is.
+    pub(crate) is_tied: bool,
 }
 
 /// Where an item is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) pending: Option<Ticket>,
-    pub(crate) running: Option<(Ticket, u8, PwqId)>,
+    pub(crate) running: Option<Ticket>,
     /// It has run, or was taken back.
     pub(crate) has_settled: bool,
 }
@@ -59,11 +63,12 @@ impl Ledger {
 
     // ---- items
 
-    pub(crate) fn queue(&mut self, item: u8, queue: u8) {
+    pub(crate) fn queue(&mut self, item: u8, queue: u8, at: PwqRef) {
         self.next += 1;
         let standing = &mut self.items[usize::from(item)];
         assert!(standing.pending.is_none(), "item {item} was queued twice");
-        standing.pending = Some(Ticket { number: self.next, queue });
+        let is_tied = standing.running.is_some();
+        standing.pending = Some(Ticket { number: self.next, queue, at, is_tied });
     }
 
     pub(crate) fn take_back(&mut self, item: u8) {
@@ -72,40 +77,61 @@ impl Ledger {
         standing.has_settled = true;
     }
 
-    pub(crate) fn start(&mut self, what: Named, _: Tid, pool: u8, pwq: PwqId, scope: &Scope) {
+    pub(crate) fn start(&mut self, what: Named, at: PwqRef) {
         let Named::Item(item) = what else { return };
         let standing = &mut self.items[usize::from(item)];
         let ticket = standing.pending.take();
         let ticket = ticket.expect("an item was started that nobody queued");
         assert!(standing.running.is_none(), "item {item} runs twice at once");
-        standing.running = Some((ticket, pool, pwq));
+        assert_eq!(ticket.at, at, "item {item} came by another pwq");
+        standing.running = Some(ticket);
         self.check_order(item, ticket);
-        self.check_limit(ticket.queue, pool, pwq, scope);
+        self.check_limit(ticket.queue, at);
     }
 
+    /// First come, first served.
     fn check_order(&self, item: u8, ticket: Ticket) {
-        if !self.ordered[usize::from(ticket.queue)] {
-            return;
-        }
-        for other in &self.items {
-            let before =
-                |known: Ticket| known.queue == ticket.queue && known.number < ticket.number;
-            assert!(
-                !other.pending.is_some_and(before),
-                "item {item} of an ordered queue was started before one that was queued before it"
-            );
-        }
+        let overtaken = self.older(ticket).next();
+        let kind = if self.is_ordered(ticket) { "an ordered queue" } else { "one pwq" };
+        assert!(
+            overtaken.is_none(),
+            "item {item} of {kind} was started before one that was queued before it: {overtaken:?}"
+        );
     }
 
-    fn check_limit(&self, queue: u8, pool: u8, pwq: PwqId, _: &Scope) {
+    /// What has to start before: everything older that came by the same pwq, or to the same ordered
+    /// queue. But not the next runs of items that were running when they were queued: those wait
+    /// for that, and let others pass.
+    fn older(&self, than: Ticket) -> impl Iterator<Item = Ticket> {
+        let is_ordered = self.is_ordered(than);
+        let pending = self.items.iter().filter_map(|item| item.pending);
+        pending.filter(move |known| {
+            let is_in_line = if is_ordered {
+                known.queue == than.queue
+            } else {
+                known.at == than.at && !known.is_tied
+            };
+            is_in_line && known.number < than.number
+        })
+    }
+
+    /// How many items have to start before.
+    pub(crate) fn nr_older(&self, than: Ticket) -> usize {
+        self.older(than).count()
+    }
+
+    fn is_ordered(&self, ticket: Ticket) -> bool {
+        self.ordered[usize::from(ticket.queue)]
+    }
+
+    fn check_limit(&self, queue: u8, at: PwqRef) {
         let (limit, is_shared) = self.limits[usize::from(queue)];
         let (limit, is_shared) =
             if self.ordered[usize::from(queue)] { (1, true) } else { (limit, is_shared) };
         let running = self.items.iter().filter_map(|item| item.running);
-        let counted = running.filter(|(ticket, in_pool, by)| {
-            ticket.queue == queue && (is_shared || (*in_pool, *by) == (pool, pwq))
-        });
-        let counted = counted.count();
+        let counted = running
+            .filter(|ticket| ticket.queue == queue && (is_shared || ticket.at == at))
+            .count();
         assert!(counted <= limit as usize, "{counted} items of queue {queue} run, and {limit} may");
     }
 
@@ -126,12 +152,8 @@ impl Ledger {
 
     // ---- waits
 
-    pub(crate) fn is_any_ordered(&self) -> bool {
-        self.ordered.contains(&true)
-    }
-
     pub(crate) fn outstanding(&self) -> impl Iterator<Item = Ticket> {
-        let running = self.items.iter().filter_map(|item| Some(item.running?.0));
+        let running = self.items.iter().filter_map(|item| item.running);
         self.items.iter().filter_map(|item| item.pending).chain(running)
     }
 
@@ -145,7 +167,7 @@ impl Ledger {
     /// `tid` begins to wait for the last queueing of `item`.
     pub(crate) fn wait_for_item(&mut self, tid: Tid, item: u8) {
         let standing = &self.items[usize::from(item)];
-        let last = standing.pending.or(standing.running.map(|(ticket, ..)| ticket));
+        let last = standing.pending.or(standing.running);
         self.waits.insert(tid, last.into_iter().map(|ticket| ticket.number).collect());
     }
 

@@ -147,6 +147,21 @@ pub struct Faults {
     pub lending: bool,
 }
 
+/// How much waits on its way into a pool before it is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// In the inbox: who pushes one more takes the lock.
+    pub inbox: u32,
+    /// Behind the worklist, for the worker that runs: what comes then goes to the worklist, and
+    /// everything older before it.
+    pub arrived: u32,
+}
+
+impl Room {
+    /// More than a scope has items.
+    pub const AMPLE: Self = Self { inbox: u32::MAX, arrived: u32::MAX };
+}
+
 /// What a search covers.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
@@ -167,7 +182,7 @@ pub struct Scope {
     /// More workers than this in a pool are beyond the scope.
     pub max_workers: u32,
     /// Saturated pools are reached by their inboxes, and workers take several items along.
-    pub inboxes: bool,
+    pub inboxes: Option<Room>,
 }
 
 impl Scope {

@@ -66,6 +66,7 @@ pub fn gate() -> Vec<Scope> {
         workers::culling(),
         batches::batches(),
         batches::reported(),
+        batches::crowded(),
         batches::flushed(),
         batches::cancelled(),
         batches::limited(),

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use cmwq_core::PwqRef;
 use cmwq_core::value::{Listed, PoolValue, PwqValue, WorkerValue};
 
+use crate::ledger::Ticket;
 use crate::scope::Scope;
 use crate::world::{At, Micro, Named, Thread, Tid, Todo, Who, World};
 
@@ -307,18 +308,12 @@ impl Value {
 
     fn ledger(&mut self, world: &World<'_>) {
         let ledger = &world.ledger;
-        let mut tickets: Vec<_> = ledger.outstanding().collect();
-        let keeps_order = ledger.is_any_ordered();
-        tickets.sort_unstable_by_key(|ticket| ticket.number);
-        let rank = |number: u32| {
-            tickets.iter().position(|ticket| ticket.number == number).map_or(0xff, |n| n as u8)
-        };
         for standing in &ledger.items {
-            let pending = standing.pending.map(|ticket| (ticket.queue, ticket.number));
-            let running = standing.running.map(|(ticket, ..)| (ticket.queue, ticket.number));
-            for ticket in [pending, running] {
-                let (queue, number) = ticket.unwrap_or((0xff, 0));
-                self.bytes.extend([queue, if keeps_order { rank(number) } else { 0 }]);
+            let queue_of = |ticket: Option<Ticket>| ticket.map_or(0xff, |ticket| ticket.queue);
+            self.bytes.extend([queue_of(standing.pending), queue_of(standing.running)]);
+            if let Some(ticket) = standing.pending {
+                self.bytes.push(ledger.nr_older(ticket) as u8);
+                self.op(ticket.is_tied);
             }
             self.op(standing.has_settled);
         }
@@ -330,7 +325,7 @@ impl Value {
                 if standing.pending.is_some_and(|ticket| is_awaited(ticket.number)) {
                     left.push(2 * n as u8);
                 }
-                if standing.running.is_some_and(|(ticket, ..)| is_awaited(ticket.number)) {
+                if standing.running.is_some_and(|ticket| is_awaited(ticket.number)) {
                     left.push(2 * n as u8 + 1);
                 }
             }

@@ -25,7 +25,7 @@ use cmwq_core::{
 };
 
 use crate::ledger::Ledger;
-use crate::scope::{Faults, Kind, Op, Scope};
+use crate::scope::{Faults, Kind, Op, Room, Scope};
 
 mod creating;
 mod inbox;
@@ -160,7 +160,9 @@ impl<'s> World<'s> {
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
             config.unbinds = spec.kind == PoolKind::Managed;
-            config.batches = scope.inboxes.then_some(0);
+            config.batches = scope.inboxes.map(|_| 0);
+            let room = scope.inboxes.unwrap_or(Room::AMPLE);
+            config.arrived_max = room.arrived;
             let mut core = PoolState::new(config);
             if let Some(rule) = without {
                 core.take_out(rule);
@@ -171,8 +173,8 @@ impl<'s> World<'s> {
                 is_watched: false,
                 mayday: false,
                 retry: false,
-                has_inbox: scope.inboxes && spec.kind != PoolKind::Unbound,
-                inbox: Inbox::new(),
+                has_inbox: scope.inboxes.is_some() && spec.kind != PoolKind::Unbound,
+                inbox: Inbox::with_depth_max(room.inbox),
                 pushed: Vec::with_capacity(scope.items.len()),
                 kick: Kick::None,
             });

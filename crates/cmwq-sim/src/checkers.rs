@@ -55,6 +55,8 @@ mod stall;
 mod waiting;
 mod watchdog;
 
+use waiting::Waiting;
+
 /// What the simulator's own threads do for a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauge {
@@ -96,11 +98,28 @@ impl Gauge {
     }
 }
 
-/// What checkers may look at beside the event.
+/// What checkers may look at beside the event: of the simulator, and what the events tell of work
+/// that waits.
 pub(crate) struct World<'a> {
     pub(crate) config: &'a Config,
     pub(crate) gauges: &'a [Gauge],
     pub(crate) machine: &'a Machine,
+    waiting: &'a Waiting,
+}
+
+/// The simulator's part of a [`World`].
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) gauges: &'a [Gauge],
+    pub(crate) machine: &'a Machine,
+}
+
+impl<'a> Scene<'a> {
+    const fn with(self, waiting: &'a Waiting) -> World<'a> {
+        let Self { config, gauges, machine } = self;
+        World { config, gauges, machine, waiting }
+    }
 }
 
 /// One point of view.
@@ -136,6 +155,7 @@ const RECENT: usize = 30;
 #[derive(Debug)]
 pub(crate) struct Watchers {
     checkers: Vec<Box<dyn Checker>>,
+    waiting: Waiting,
     pub(crate) digest: Digest,
     pub(crate) nr_events: u64,
     pub(crate) events: Option<Vec<Event>>,
@@ -158,15 +178,14 @@ impl Watchers {
             Box::new(flush::Flush::new(plan)),
             Box::new(concurrency::Concurrency::new(plan)),
             Box::new(bounds::Bounds::default()),
-            Box::new(stall::Stall::new(plan)),
+            Box::new(stall::Stall::new()),
             Box::new(help::Help::new(plan)),
             Box::new(idle::Idle),
             Box::new(hogs::Hogs::new(plan)),
             Box::new(rescue::Rescue::new(plan)),
         ];
         let thresh = config.watchdog;
-        checkers
-            .extend(thresh.map(|t| Box::new(watchdog::Watchdog::new(plan, t)) as Box<dyn Checker>));
+        checkers.extend(thresh.map(|t| Box::new(watchdog::Watchdog::new(t)) as Box<dyn Checker>));
         checkers.retain(|checker| match config.checks {
             Checks::None => false,
             Checks::All => true,
@@ -174,6 +193,7 @@ impl Watchers {
         });
         Self {
             checkers,
+            waiting: Waiting::new(plan),
             digest: Digest::default(),
             nr_events: 0,
             events: config.keep_events.then(Vec::new),
@@ -197,7 +217,7 @@ impl Watchers {
         &mut self,
         t: Nanos,
         what: What,
-        world: &World<'_>,
+        scene: Scene<'_>,
     ) -> Result<(), Violation> {
         let event = Event { t, what };
         self.nr_events += 1;
@@ -212,7 +232,9 @@ impl Watchers {
             self.recent.pop_front();
         }
         self.recent.push_back(event);
-        let found = first_complaint(&mut self.checkers, |checker| checker.observe(&event, world));
+        self.waiting.observe(&event);
+        let world = scene.with(&self.waiting);
+        let found = first_complaint(&mut self.checkers, |checker| checker.observe(&event, &world));
         found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: t, message }))
     }
 
@@ -220,12 +242,14 @@ impl Watchers {
         &mut self,
         now: Nanos,
         until: Option<Nanos>,
-        world: &World<'_>,
+        scene: Scene<'_>,
     ) -> Result<(), Violation> {
         let touched = std::mem::take(&mut self.touched);
+        let world = scene.with(&self.waiting);
         let found = first_complaint(&mut self.checkers, |checker| {
-            checker.settle(now, until, &touched, world)
+            checker.settle(now, until, &touched, &world)
         });
+        self.waiting.has_settled();
         for &pool in &touched {
             self.is_touched[pool] = false;
         }
@@ -234,8 +258,9 @@ impl Watchers {
         found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: now, message }))
     }
 
-    pub(crate) fn end(&mut self, now: Nanos, world: &World<'_>) -> Result<(), Violation> {
-        let found = first_complaint(&mut self.checkers, |checker| checker.end(world));
+    pub(crate) fn end(&mut self, now: Nanos, scene: Scene<'_>) -> Result<(), Violation> {
+        let world = scene.with(&self.waiting);
+        let found = first_complaint(&mut self.checkers, |checker| checker.end(&world));
         found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: now, message }))
     }
 }

@@ -12,7 +12,7 @@ use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 use crate::Nanos;
 use crate::agenda::{Agenda, Rank};
 use crate::arena::Arena;
-use crate::checkers::{Gauge, Watchers, World};
+use crate::checkers::{Gauge, Scene, Watchers};
 use crate::config::{Config, Sabotage};
 use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
@@ -598,8 +598,8 @@ impl<'a> Engine<'a> {
                 | What::WorkerMade(..)
         );
         self.helping.occasions += u64::from(is_occasion);
-        let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.observe(self.now, what, &world) {
+        let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
+        if let Err(violation) = self.watchers.observe(self.now, what, scene) {
             self.violation.get_or_insert(violation);
         }
     }
@@ -607,8 +607,8 @@ impl<'a> Engine<'a> {
     /// Nothing more happens before `until`.
     fn settle(&mut self, until: Option<Nanos>) {
         self.touch_idle_changes();
-        let world = World { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.settle(self.now, until, &world) {
+        let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
+        if let Err(violation) = self.watchers.settle(self.now, until, scene) {
             self.violation.get_or_insert(violation);
         }
     }

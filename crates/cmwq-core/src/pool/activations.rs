@@ -3,7 +3,9 @@
 //!
 //! Off, which is the default, it costs one branch per queueing. KERNEL: the
 //! `workqueue_activate_work` trace event — same moments: put on the worklist when queued, or when a
-//! slot comes free; not barriers.
+//! slot comes free; not barriers. Items of a batch have one slot, which goes from one to the next:
+//! each becomes active when it is [begun](crate::Batch::begin), without the lock, so it is the
+//! driver that notes them.
 
 use alloc::vec::Vec;
 use core::mem;

@@ -52,7 +52,12 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub(crate) fn may_arrive(&self) -> bool {
-        self.makes_batches() && self.is_at_capacity() && self.arrived.len() < ARRIVED_MAX
+        self.makes_batches() && self.is_at_capacity() && !self.is_crowded()
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.arrived.len() >= self.config.arrived_max
     }
 
     /// What was in the pool's inbox.
@@ -77,6 +82,21 @@ impl PoolState {
         if self.is_behind() {
             self.call_back();
         }
+        self.list_arrived();
+    }
+
+    /// As [`catch_up`](Self::catch_up), for who is about to append to the worklist.
+    #[inline]
+    pub(super) fn catch_up_to_queue(&mut self) {
+        if self.keeps(Rule::QueueingCallsBack) {
+            self.catch_up();
+        } else {
+            self.list_arrived();
+        }
+    }
+
+    #[inline]
+    fn list_arrived(&mut self) {
         if !self.arrived.is_empty() {
             while self.list_first_arrived() {}
         }
@@ -205,7 +225,6 @@ impl PoolState {
         while out.count < most && self.arrived.len() > 1 {
             let Some((member, is_colored)) = self.first_like(&current) else { break };
             let _ = self.arrived.pop();
-            self.note_activation(current.pwq, member.0);
             self.batch_of(id).set(out.count, member);
             out.count += 1;
             out.nr_colored += u32::from(is_colored);

@@ -28,7 +28,7 @@ impl PoolState {
     /// the caller must own its `PENDING` bit.
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
-        self.catch_up();
+        self.catch_up_to_queue();
         let color = self.pwq(pwq).work_color;
         // SAFETY: passed on to the caller.
         unsafe { self.enqueue_in(pwq, item, color) }
@@ -68,7 +68,7 @@ impl PoolState {
             // avoids that.
             return Enqueued::Changed;
         }
-        self.catch_up();
+        self.catch_up_to_queue();
         let color = self.pwq(pwq).work_color;
         let word = self.admit(pwq, color);
         // SAFETY: the caller promises a valid item.

@@ -73,6 +73,8 @@ pub enum Rule {
     FailureIsBorne,
     /// What a worker has taken along and not begun comes back when somebody needs the books.
     BatchesComeBack,
+    /// Who queues calls a batch back before: what was taken along is older.
+    QueueingCallsBack,
     /// Who watches others is not blocked by waiting for them.
     WatchersStandForOthers,
 }
@@ -111,6 +113,7 @@ impl Rule {
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
         Self::BatchesComeBack,
+        Self::QueueingCallsBack,
         Self::WatchersStandForOthers,
     ];
 }

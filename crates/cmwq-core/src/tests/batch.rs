@@ -25,10 +25,36 @@ fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
         assert!(unsafe { inbox.push(item, pwq) });
     }
     assert_eq!(f.take_inbox(&inbox), None, "its worker comes for it");
+    f.note_activations();
     let _ = f.finish(workers[1]);
     let claim = f.claim(workers[1]);
     assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));
     (f, pwq, workers[1], items)
+}
+
+/// What has become active since the last look; nothing may have been missed.
+fn noted(f: &mut Fixture) -> Vec<usize> {
+    let mut addrs = Vec::new();
+    assert_eq!(f.take_activations(|note| addrs.push(note.addr)), 0);
+    addrs
+}
+
+#[test]
+fn what_is_taken_along_and_called_back_becomes_active_once() {
+    let (mut f, _, worker, items) = with_a_batch(5);
+    let batch = f.batch_for(worker).expect("it makes batches");
+    // SAFETY: by the batch's worker, for the first time.
+    let begun = unsafe { batch.begin(POOL) }.expect("nobody called it back");
+    assert_eq!(begun.0, items[1].as_ptr());
+    f.catch_up();
+    for &item in &items[2..] {
+        let _ = f.finish(worker);
+        assert_eq!(f.claim(worker).item, item.as_ptr());
+    }
+    let _ = f.finish(worker);
+    // That of a batch which was begun is noted by who has begun it.
+    let expected: Vec<_> = [0, 2, 3, 4].map(|n: usize| items[n].as_ptr() as usize).into();
+    assert_eq!(noted(&mut f), expected);
 }
 
 #[test]

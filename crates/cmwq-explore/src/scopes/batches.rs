@@ -8,7 +8,7 @@ use super::{NONE, programs};
 use crate::scope::Op::{
     Again, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive, WaitFor,
 };
-use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
+use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Room, Scope};
 
 /// An item of a batch waits for one behind it.
 pub(super) fn batches() -> Scope {
@@ -26,7 +26,7 @@ pub(super) fn batches() -> Scope {
             Queue(4, 0, 0),
         ]]),
         faults: Faults { spurious_wakes: 1, ..NONE },
-        inboxes: true,
+        inboxes: Some(Room::AMPLE),
         ..blocking()
     }
 }
@@ -42,6 +42,22 @@ pub(super) fn reported() -> Scope {
             &[Queue(3, 0, 0)],
         ]),
         faults: Faults { hogs: 1, stray_reports: true, ..NONE },
+        ..batches()
+    }
+}
+
+/// More comes than there is room for on the way to the worklist.
+pub(super) fn crowded() -> Scope {
+    Scope {
+        name: "batches-crowded",
+        about: "more items come than may wait for the worker, and go to the worklist",
+        items: programs(&[&[], &[], &[], &[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)],
+            &[WaitFor(0), Queue(4, 0, 0), Queue(5, 0, 0), Cancel(2)],
+        ]),
+        faults: Faults { spurious_wakes: 1, ..NONE },
+        inboxes: Some(Room { inbox: 1, arrived: 1 }),
         ..batches()
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn rescue_and_attributes() -> Scope {
         clients: programs(&[&[Queue(0, 0, 0), Flush(0), Destroy(0)], &[Apply(0, 1)]]),
         faults: NONE,
         max_workers: 3,
-        inboxes: false,
+        inboxes: None,
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn lending() -> Scope {
         clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)]]),
         faults: Faults { lending: true, spurious_wakes: 1, ..NONE },
         max_workers: 3,
-        inboxes: false,
+        inboxes: None,
     }
 }
 

@@ -42,7 +42,7 @@ fn managed() -> Scope {
             ..NONE
         },
         max_workers: 4,
-        inboxes: false,
+        inboxes: None,
     }
 }
 
@@ -64,7 +64,7 @@ fn moving() -> Scope {
         ]),
         faults: Faults { failed_creations: 1, culls: 1, ..NONE },
         max_workers: 3,
-        inboxes: false,
+        inboxes: None,
     }
 }
 
@@ -104,7 +104,7 @@ fn helping() -> Scope {
             ..NONE
         },
         max_workers: 4,
-        inboxes: false,
+        inboxes: None,
         ..lending()
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn reopen() -> Scope {
         ]]),
         faults: NONE,
         max_workers: 5,
-        inboxes: false,
+        inboxes: None,
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn blocking() -> Scope {
         ]),
         faults: Faults { culls: 1, ..NONE },
         max_workers: 6,
-        inboxes: false,
+        inboxes: None,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Kick, PwqId, PwqRef, WorkItem};
+use cmwq_core::{Kick, PoolId, PwqId, PwqRef, WorkItem};
 
 use super::{Micro, Named, Pool, Progress, Tid, World};
 
@@ -67,7 +67,7 @@ impl World<'_> {
     /// Pushes an item into a pool's inbox. Its PENDING is the caller's.
     pub(super) fn push(&mut self, tid: Tid, (item, queue): (u8, u8), at: PwqRef) -> Progress {
         let pointer: NonNull<WorkItem> = self.items.pointer(usize::from(item));
-        self.ledger.queue(item, queue);
+        self.ledger.queue(item, queue, at);
         let pool = &mut self.pools[at.pool.0 as usize];
         pool.pushed.push((item, at.pwq));
         // SAFETY: claimed for this pool; items stay as long as the world.
@@ -103,7 +103,7 @@ impl World<'_> {
         let what = self.name_of(item as usize);
         assert!(matches!(what, Named::Item(_)), "{what:?} is in a batch");
         self.ledger.end(run.what);
-        self.ledger.start(what, tid, run.pool, run.at, self.scope);
+        self.ledger.start(what, PwqRef { pool: PoolId(run.pool.into()), pwq: run.at });
         let thread = self.thread(tid);
         thread.run = Some(super::Run { what, ..run });
         thread.exec = super::Exec::default();

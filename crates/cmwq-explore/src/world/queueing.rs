@@ -158,7 +158,7 @@ impl World<'_> {
         let queued = unsafe { core.enqueue_idle(at.pwq, pointer, seen) };
         match queued {
             Enqueued::Queued(kick) => {
-                self.ledger.queue(item, queue);
+                self.ledger.queue(item, queue, at);
                 self.unlock(tid, at.pool.0 as u8, kick);
                 self.done(tid)
             }
@@ -216,7 +216,7 @@ impl World<'_> {
         let pointer = self.item_at(usize::from(item));
         // SAFETY: items stay where they are as long as the world; PENDING is ours.
         let kick = unsafe { self.pools[at.pool.0 as usize].core.enqueue(at.pwq, pointer) };
-        self.ledger.queue(item, queue);
+        self.ledger.queue(item, queue, at);
         self.unlock(tid, at.pool.0 as u8, kick);
     }
 

@@ -1,7 +1,9 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
 use cmwq_core::consts::MANY_FIRST_WAITS;
-use cmwq_core::{Claim, Kick, Nanos, Next, PoolState, Rescue, RescueVisit, Waited, WorkerId};
+use cmwq_core::{
+    Claim, Kick, Nanos, Next, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited, WorkerId,
+};
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
 
@@ -69,7 +71,7 @@ impl World<'_> {
         let own = self.threads[tid].as_ref().is_some_and(|t| t.who == Who::Worker(pool, id));
         let is_intensive = self.scope.queues[claim.wq.0 as usize].cpu_intensive;
         assert!(!own || counts != is_intensive, "who starts {what:?} counts: {counts}");
-        self.ledger.start(what, tid, pool, claim.pwq, self.scope);
+        self.ledger.start(what, PwqRef { pool: PoolId(pool.into()), pwq: claim.pwq });
         let thread = self.thread(tid);
         thread.run = Some(Run { what, pool, id, at: claim.pwq });
         thread.more = claim.more;

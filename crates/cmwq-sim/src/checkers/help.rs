@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::waiting::Waiting;
 use super::{Checker, Gauge, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
@@ -15,7 +14,6 @@ use crate::scenario::Flag;
 
 #[derive(Debug)]
 pub(super) struct Help {
-    waiting: Waiting,
     /// There is more than one pod to expect help from, and the plan has managed queues.
     is_wanted: bool,
     since: Option<Nanos>,
@@ -31,7 +29,6 @@ impl Help {
         let is_managed = |queue: &crate::scenario::QueueSpec| queue.flags.has(Flag::Managed);
         let is_wanted = plan.queues.iter().any(is_managed);
         Self {
-            waiting: Waiting::new(plan),
             is_wanted,
             since: None,
             busy: BitSet::default(),
@@ -41,32 +38,32 @@ impl Help {
     }
 
     /// A pod that waits for help, and one that could give it.
-    fn find(&self) -> Option<(PoolNo, PoolNo)> {
+    fn find(&self, world: &World<'_>) -> Option<(PoolNo, PoolNo)> {
         self.in_need.iter().zip(&self.helpers).find_map(|(in_need, helpers)| {
             let helper = helpers.next_from(0)?;
             let group = *in_need.first()?;
-            Some((self.waiting.pools(group).next()?, helper))
+            Some((world.waiting.pools(group).next()?, helper))
         })
     }
 
     /// Takes up what changed: of pools, and of groups.
     fn update(&mut self, touched: &[PoolNo], world: &World<'_>) {
-        for group in self.waiting.take_changed() {
+        for &group in world.waiting.changed() {
             self.reconsider(group, world);
         }
         for &pool in touched {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
             if self.busy.set(pool, needs_help(gauge)) {
-                for at in 0..self.waiting.ready_at(pool).len() {
-                    self.reconsider(self.waiting.ready_at(pool)[at], world);
+                for &group in world.waiting.ready_at(pool) {
+                    self.reconsider(group, world);
                 }
             }
         }
     }
 
     fn reconsider(&mut self, group: GroupNo, world: &World<'_>) {
-        let mut pools = self.waiting.pools(group).peekable();
+        let mut pools = world.waiting.pools(group).peekable();
         let first = pools.peek().copied();
         let is_in_need = pools.all(|pool| needs_help(&world.gauges[pool]));
         match first {
@@ -99,10 +96,7 @@ impl Checker for Help {
         "help"
     }
 
-    fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
-        if self.is_wanted {
-            self.waiting.observe(event);
-        }
+    fn observe(&mut self, _event: &Event, _world: &World<'_>) -> Result<(), String> {
         Ok(())
     }
 
@@ -121,7 +115,7 @@ impl Checker for Help {
             return Ok(());
         }
         self.update(touched, world);
-        let Some((busy, idle)) = self.find() else {
+        let Some((busy, idle)) = self.find(world) else {
             self.since = None;
             return Ok(());
         };

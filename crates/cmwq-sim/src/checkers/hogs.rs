@@ -5,7 +5,6 @@
 //! Looked at when the item blocks or ends: how much CPU time has it used since something last
 //! happened in its pool that could have let another one start?
 
-use super::waiting::Waiting;
 use super::{Checker, World};
 use crate::Nanos;
 use crate::config::TickRole;
@@ -29,7 +28,6 @@ struct Run {
 
 #[derive(Debug)]
 pub(super) struct Hogs {
-    waiting: Waiting,
     /// By item, whether it counts as running, and computes itself.
     counts: Vec<bool>,
     /// By worker, its own pool.
@@ -52,7 +50,6 @@ fn counts(item: &Item, plan: &Plan) -> bool {
 impl Hogs {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            waiting: Waiting::new(plan),
             counts: plan.items.iter().map(|item| counts(item, plan)).collect(),
             homes: Vec::new(),
             groups: Vec::new(),
@@ -160,10 +157,9 @@ impl Checker for Hogs {
             }
             _ => {}
         }
-        self.waiting.observe(event);
-        for group in self.waiting.take_changed() {
+        for &group in world.waiting.latest() {
             let Some(&pool) = self.groups.get(group) else { continue };
-            let holds = !self.waiting.ready_at(pool).is_empty();
+            let holds = !world.waiting.ready_at(pool).is_empty();
             self.runs(pool);
             if std::mem::replace(&mut self.is_held[pool], holds) != holds {
                 self.restart(t, pool, world);

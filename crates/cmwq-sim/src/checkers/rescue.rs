@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use cmwq_core::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 
-use super::waiting::Waiting;
 use super::{Checker, World};
 use crate::Nanos;
 use crate::event::{Event, GroupNo, PoolNo, What, WorkerNo};
@@ -15,7 +14,6 @@ use crate::scenario::Flag;
 
 #[derive(Debug)]
 pub(super) struct Rescue {
-    waiting: Waiting,
     is_wanted: bool,
     rescuers: BTreeMap<QueueId, WorkerNo>,
     /// Rescuers in the function of an item.
@@ -28,7 +26,6 @@ pub(super) struct Rescue {
 impl Rescue {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            waiting: Waiting::new(plan),
             is_wanted: plan.queues.iter().any(|queue| queue.flags.has(Flag::MemReclaim)),
             rescuers: BTreeMap::new(),
             busy: Vec::new(),
@@ -43,8 +40,8 @@ impl Rescue {
     }
 
     /// As for `stall`.
-    fn stands_still(&self, group: GroupNo, world: &World<'_>) -> bool {
-        let mut pools = self.waiting.pools(group).peekable();
+    fn stands_still(group: GroupNo, world: &World<'_>) -> bool {
+        let mut pools = world.waiting.pools(group).peekable();
         pools.peek().is_some()
             && pools.all(|pool| {
                 let gauge = &world.gauges[pool];
@@ -68,7 +65,6 @@ impl Checker for Rescue {
         if !self.is_wanted {
             return Ok(());
         }
-        self.waiting.observe(event);
         let is_rescuer = |worker| self.rescuers.values().any(|rescuer| *rescuer == worker);
         match event.what {
             What::RescuerMade(queue, worker) => drop(self.rescuers.insert(queue, worker)),
@@ -97,11 +93,11 @@ impl Checker for Rescue {
         if !self.is_wanted {
             return Ok(());
         }
-        let at_touched = touched.iter().flat_map(|&pool| self.waiting.ready_at(pool)).copied();
+        let at_touched = touched.iter().flat_map(|&pool| world.waiting.ready_at(pool)).copied();
         let mut concerned: Vec<GroupNo> = at_touched.collect();
-        concerned.extend(self.waiting.take_changed());
+        concerned.extend(world.waiting.changed());
         for group in concerned {
-            if self.rescuer(group).is_some() && self.stands_still(group, world) {
+            if self.rescuer(group).is_some() && Self::stands_still(group, world) {
                 self.suspects.entry(group).or_insert(now);
             } else {
                 self.suspects.remove(&group);

@@ -4,16 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use super::waiting::Waiting;
 use super::{Checker, Gauge, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
 use crate::event::{Event, GroupNo, PoolNo, What};
-use crate::plan::Plan;
 
 #[derive(Debug)]
 pub(super) struct Stall {
-    waiting: Waiting,
     /// Groups that stand still, and since when.
     suspects: BTreeMap<GroupNo, Nanos>,
     /// No suspect's time is up before this; looking at all of them at every moment would take long.
@@ -32,9 +29,8 @@ fn is_slack(gauge: &Gauge, world: &World<'_>) -> bool {
 }
 
 impl Stall {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            waiting: Waiting::new(plan),
             suspects: BTreeMap::new(),
             next_due: Nanos::MAX,
             slack: BitSet::default(),
@@ -44,13 +40,13 @@ impl Stall {
 
     /// Whether `group` stands still: it has work that may run, and at none of its pools somebody
     /// computes in its place or is on the way.
-    fn stands_still(&self, group: GroupNo, world: &World<'_>) -> bool {
-        let mut pools = self.waiting.pools(group).peekable();
+    fn stands_still(group: GroupNo, world: &World<'_>) -> bool {
+        let mut pools = world.waiting.pools(group).peekable();
         pools.peek().is_some() && pools.all(|pool| is_slack(&world.gauges[pool], world))
     }
 
     fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
-        if !self.stands_still(group, world) {
+        if !Self::stands_still(group, world) {
             self.suspects.remove(&group);
         } else {
             self.suspects.entry(group).or_insert(now);
@@ -60,7 +56,7 @@ impl Stall {
 
     /// Until when the group may stand still.
     fn excused_until(&self, group: GroupNo, since: Nanos, world: &World<'_>) -> Nanos {
-        let pools = self.waiting.pools(group);
+        let pools = world.waiting.pools(group);
         let retries = pools.filter_map(|pool| {
             Some(self.failed_at.get(pool).copied().flatten()? + world.config.create_cooldown)
         });
@@ -74,7 +70,6 @@ impl Checker for Stall {
     }
 
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
-        self.waiting.observe(event);
         match event.what {
             // Slow is not still: every start begins the wait anew.
             What::Started(_, site, _) => {
@@ -100,14 +95,14 @@ impl Checker for Stall {
         touched: &[PoolNo],
         world: &World<'_>,
     ) -> Result<(), String> {
-        for group in self.waiting.take_changed() {
+        for &group in world.waiting.changed() {
             self.reconsider(group, now, world);
         }
         for &pool in touched {
             // Only where this changed does anything change for those that wait.
             if self.slack.set(pool, is_slack(&world.gauges[pool], world)) {
-                for at in 0..self.waiting.ready_at(pool).len() {
-                    self.reconsider(self.waiting.ready_at(pool)[at], now, world);
+                for &group in world.waiting.ready_at(pool) {
+                    self.reconsider(group, now, world);
                 }
             }
         }
@@ -121,7 +116,7 @@ impl Checker for Stall {
                 self.next_due = self.next_due.min(excused_until);
                 continue;
             }
-            let Some(pool) = self.waiting.pools(group).next() else { continue };
+            let Some(pool) = world.waiting.pools(group).next() else { continue };
             let gauge = &world.gauges[pool];
             return Err(format!(
                 "work waits at pool {pool} ({:?}) since {since} ns, where {} of {} workers \

@@ -1,5 +1,4 @@
-//! What waits where and may run, as the events tell: shared by the checkers `stall`, `help` and
-//! `hogs`.
+//! What waits where and may run, as the events tell: gathered once for all checkers that ask.
 //!
 //! All of it is kept up event by event, and nothing is ever walked that did not change: a run may
 //! have a hundred thousand queues at thousands of pools. A group is *ready* while its limit leaves
@@ -64,8 +63,10 @@ pub(super) struct Waiting {
     groups: Vec<Group>,
     /// The ready groups with items at each pool.
     ready: Vec<Vec<GroupNo>>,
-    /// Groups that changed since they were last asked for; each once.
+    /// Groups that changed since everything was last settled; each once.
     changed: Vec<GroupNo>,
+    /// Groups that the last event changed.
+    latest: Vec<GroupNo>,
 }
 
 impl Waiting {
@@ -76,10 +77,12 @@ impl Waiting {
             groups: Vec::new(),
             ready: Vec::new(),
             changed: Vec::new(),
+            latest: Vec::new(),
         }
     }
 
     pub(super) fn observe(&mut self, event: &Event) {
+        self.latest.clear();
         match event.what {
             What::LimitSet(group, limit) => self.change(group, |group| group.limit = limit),
             What::Queued(what, site) => {
@@ -155,6 +158,7 @@ impl Waiting {
         if self.groups.len() <= number {
             self.groups.resize(number + 1, Group::default());
         }
+        self.latest.push(number);
         let group = &mut self.groups[number];
         change(group);
         if !std::mem::replace(&mut group.is_changed, true) {
@@ -207,13 +211,21 @@ impl Waiting {
         ready.map(|waiters| waiters.pool as PoolNo)
     }
 
-    /// The groups that changed since the last time; each once.
-    pub(super) fn take_changed(&mut self) -> Vec<GroupNo> {
-        let changed = std::mem::take(&mut self.changed);
-        for &group in &changed {
+    /// The groups that changed since everything was last settled; each once.
+    pub(super) fn changed(&self) -> &[GroupNo] {
+        &self.changed
+    }
+
+    /// The groups that the last event changed, some of them more than once.
+    pub(super) fn latest(&self) -> &[GroupNo] {
+        &self.latest
+    }
+
+    /// Everything is settled.
+    pub(super) fn has_settled(&mut self) {
+        for group in self.changed.drain(..) {
             self.groups[group].is_changed = false;
         }
-        changed
     }
 
     /// The groups that would run something at `pool`.

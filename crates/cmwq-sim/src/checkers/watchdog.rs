@@ -1,16 +1,13 @@
 //! What stands still is reported, in time, and nothing else.
 
-use super::waiting::Waiting;
 use super::{Checker, World};
 use crate::Nanos;
 use crate::event::{Event, PoolNo, What};
 use crate::places::PoolKind;
-use crate::plan::Plan;
 
 #[derive(Debug)]
 pub(super) struct Watchdog {
     thresh: Nanos,
-    waiting: Waiting,
     pools: Vec<Pool>,
 }
 
@@ -22,8 +19,8 @@ struct Pool {
 }
 
 impl Watchdog {
-    pub(super) fn new(plan: &Plan, thresh: Nanos) -> Self {
-        Self { thresh, waiting: Waiting::new(plan), pools: Vec::new() }
+    pub(super) fn new(thresh: Nanos) -> Self {
+        Self { thresh, pools: Vec::new() }
     }
 
     fn pool(&mut self, number: PoolNo) -> &mut Pool {
@@ -40,7 +37,6 @@ impl Checker for Watchdog {
     }
 
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
-        self.waiting.observe(event);
         let (t, thresh) = (event.t, self.thresh);
         match event.what {
             What::Queued(_, site) => _ = self.pool(site.pool),
@@ -73,7 +69,7 @@ impl Checker for Watchdog {
         for (number, pool) in self.pools.iter_mut().enumerate() {
             // Elsewhere a node's slots may be held by what waits at another pool.
             let has_own_slots = matches!(world.gauges[number].kind, PoolKind::Cpu(_));
-            if !has_own_slots || self.waiting.ready_at(number).is_empty() {
+            if !has_own_slots || world.waiting.ready_at(number).is_empty() {
                 pool.still_since = None;
                 continue;
             }

@@ -14,12 +14,12 @@ impl Engine<'_> {
         if self.config.checks == crate::config::Checks::None {
             return;
         }
-        let world = crate::checkers::World {
+        let scene = crate::checkers::Scene {
             config: self.config,
             gauges: &self.gauges,
             machine: &self.machine,
         };
-        if let Err(violation) = self.watchers.end(self.now, &world) {
+        if let Err(violation) = self.watchers.end(self.now, scene) {
             self.violation = Some(violation);
             return;
         }

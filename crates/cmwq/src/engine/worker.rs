@@ -166,6 +166,7 @@ impl Worker {
             let Some((item, func)) = (unsafe { batch.begin(self.pool.id) }) else { break };
             (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
             self.thread.mirror.started_next(&claim);
+            trace::activate_next(self.pool, &claim);
             self.enter(context, &claim, claim.seq);
         }
         if self.thread.was_blocked() {

@@ -239,6 +239,17 @@ pub(crate) fn activate_work(
     sink::record(&event, moment);
 }
 
+/// As [`activate_work`], of an item that its worker has taken along: its turn has come, and with it
+/// the slot of the item before. Caller holds no core lock.
+#[inline(always)]
+pub(crate) fn activate_next(pool: &impl TracedPool, claim: &Claim) {
+    if wants_activations() {
+        ready();
+        let Claim { func, wq, .. } = *claim;
+        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut None);
+    }
+}
+
 /// So many events could not be kept.
 #[inline]
 pub(crate) fn lose(count: u64) {

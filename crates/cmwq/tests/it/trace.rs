@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cmwq::Workqueue;
 use cmwq::trace::{ALL, Event, Kind, Record, Session, unpack};
+use cmwq::{Work, Workqueue};
 
 use crate::nproc::user;
 use crate::rescue::{Stuck, reclaim};
@@ -17,6 +17,7 @@ use crate::support::{joined, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("trace::order", order),
+    ("trace::batches", batches),
     ("trace::blocking", blocking),
     ("trace::full", full),
     ("trace::lease", lease),
@@ -134,6 +135,54 @@ fn order() {
     // The second one gets its slot when the first one gives it back.
     let ended = at(queued[0].work, Kind::ExecuteEnd);
     assert!(ended <= at(queued[1].work, Kind::ActivateWork), "{events:#?}");
+}
+
+#[test]
+fn items_that_are_taken_along_and_called_back_become_active_once() {
+    Stage::new("trace::batches").play();
+}
+
+fn batches() {
+    const ITEMS: usize = 200;
+    // By then many are taken along at once, and this is one of the first of many.
+    const CALLS_BACK: usize = 40;
+    let (wq, cpu) = (percpu("batches"), sys::allowed_cpus()[0]);
+    let are_queued = Arc::new(AtomicBool::new(false));
+    let item = |n| {
+        let (wq, are_queued) = (wq.clone(), Arc::clone(&are_queued));
+        Work::new(move || {
+            // It computes, so what is queued meanwhile goes through the inbox.
+            while !are_queued.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            if n == CALLS_BACK {
+                // Who changes a limit takes the pool's lock.
+                wq.set_max_active(300).unwrap();
+            }
+        })
+    };
+    let items: Vec<_> = (0..ITEMS).map(item).collect();
+    joined(wq.queue(|| ()));
+    // An item has ended a little later than its result is there.
+    wq.flush();
+    let mut session = open();
+    session.begin(ALL).unwrap();
+    for item in &items {
+        assert!(wq.queue_work_on(cpu, item));
+    }
+    are_queued.store(true, Ordering::Relaxed);
+    wq.flush();
+    session.stop();
+    let mut found = Found::default();
+    found.read(&mut session);
+    assert_eq!(found.lost, 0);
+    let mut kinds: HashMap<u64, Vec<Kind>> = HashMap::new();
+    for event in found.of("batches") {
+        kinds.entry(event.work).or_default().push(event.kind);
+    }
+    let whole = [Kind::QueueWork, Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd];
+    let others: Vec<_> = kinds.iter().filter(|(_, kinds)| **kinds != whole).collect();
+    assert_eq!((kinds.len(), others), (ITEMS, Vec::new()));
 }
 
 #[test]
