@@ -256,12 +256,12 @@ pub fn run_seed_with(
         None => {
             let mut plan = load::plan(&mut rng.fork(2), &config, options);
             load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+            processes::draw(&mut rng.fork(8), &mut plan);
             // Who says how many items there are gets so many.
             if options.items.is_none() {
                 bursts::add(&mut rng.fork(7), &mut plan, &config);
             }
             lives::add(&mut rng.fork(6), &mut plan, &config, options);
-            processes::draw(&mut rng.fork(8), &mut plan);
             plan
         }
     };
