@@ -13,5 +13,5 @@ pub mod trace;
 pub(crate) use mapping::leave_behind as leave_mapping_behind;
 pub(crate) use mapping::{
     Inspect, NodeCounts, Places, PoolKind, PoolMirror, PoolValues, QueueKind, QueueMirror,
-    QueueSettings, QueueValues, Reason, Role, WorkerMirror, WorkerRecord, believe,
+    QueueSettings, QueueValues, Reason, Role, WorkerMirror, WorkerRecord, set_worker_state,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::shared::mapping::layout::{
     DECISION_WORDS, MASK_WORDS, NONE, NodeWords, POOL_DISASSOCIATED, POOL_STRAY, POOL_STRICT,
     POOL_UNUSED, PodWords, PoolWords, PwqWords, QueueWords, RING, WORKER_BH, WORKER_RESCUER,
-    WorkerWords, table, unpack_belief, unpack_counts, unpack_text,
+    WorkerWords, table, unpack_counts, unpack_state, unpack_text,
 };
 use cmwq::shared::mapping::{PoolKind, QueueKind, Reason};
 use cmwq::{AffinityScope, CpuSet, Detect, Stats};
@@ -321,7 +321,7 @@ fn worker(words: &WorkerWords) -> Worker {
         queue: words.queue as u32,
         since_ns: words.since_ns,
     });
-    let (is_blocked, is_hog) = unpack_belief(words.flags, words.runs);
+    let (is_blocked, is_hog) = unpack_state(words.flags, words.runs);
     let meter = (words.meter_pwq != NONE)
         .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_settled));
     Worker {

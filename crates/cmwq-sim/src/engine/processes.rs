@@ -42,6 +42,8 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut thread.mode {
             run.is_watching = runs;
         }
+        // It says that it waits, as one that blocks.
+        self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock();
         core.worker_watches(id, seq, runs);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };

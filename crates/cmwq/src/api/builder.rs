@@ -5,9 +5,10 @@ use cmwq_core::consts;
 use crate::api::workqueue::{Workqueue, check_attrs};
 use crate::engine::account::Account;
 use crate::engine::attrs::{Attrs, Sched};
-use crate::engine::rescuer::Rescuer;
+use crate::engine::handle::Handle;
+use crate::engine::rescuing;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Handle, Kind, Spec};
+use crate::engine::wq::{Kind, Spec};
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::topo::{AffinityScope, CpuSet};
@@ -317,7 +318,7 @@ impl Builder {
         }
         let handle = Handle::new(wq, Account::new(self.max_queued, self.sample_every));
         if spec.mem_reclaim {
-            Rescuer::start(handle.wq()).map_err(|error| {
+            rescuing::start(handle.wq()).map_err(|error| {
                 Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)
             })?;
         }

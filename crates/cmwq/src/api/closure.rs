@@ -158,21 +158,6 @@ impl<I: Item, F, T> Closure<I, F, T> {
             (&raw mut (*this).packet).drop_in_place();
         }
     }
-
-    /// A closure of which nothing is anybody else's yet.
-    #[inline]
-    fn make(item: I, func: F) -> NonNull<Self> {
-        const {
-            let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
-            assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
-        };
-        let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
-        let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
-        let whole = memory::take(Layout::new::<Self>()).cast::<Self>();
-        // SAFETY: fresh memory, of this layout.
-        unsafe { whole.write(Self { item, packet, body }) };
-        whole
-    }
 }
 
 /// The run's side of a closure, once.
@@ -412,6 +397,7 @@ where
     (item.cast(), handle)
 }
 
+/// A closure of which nothing is anybody else's yet, and its handle.
 #[inline]
 fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
 where
@@ -419,7 +405,15 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let closure = Closure::make(item, func);
+    const {
+        let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
+        assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
+    };
+    let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
+    let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
+    let closure = memory::take(Layout::new::<Closure<I, F, T>>()).cast::<Closure<I, F, T>>();
+    // SAFETY: fresh memory, of this layout.
+    unsafe { closure.write(Closure { item, packet, body }) };
     // SAFETY: a closure with this value, of this shape, which has no handle yet.
     let handle = unsafe { JoinHandle::of(closure.cast(), &Closure::<I, F, T>::SHAPE) };
     (closure, handle)

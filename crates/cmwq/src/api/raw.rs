@@ -42,8 +42,9 @@ use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
+use crate::engine::handle::Handle;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Handle, Queueing};
+use crate::engine::wq::Queueing;
 use crate::os::notice;
 use crate::record::symbol;
 
@@ -235,7 +236,7 @@ unsafe fn arm(
 ) -> Queueing {
     // SAFETY: valid by the caller's promise, and PENDING is the caller's.
     unsafe {
-        item.as_ref().0.note_expires(delay.expires);
+        item.as_ref().0.record_expires(delay.expires);
         DelayedItem::queue_won(item.cast(), wq.handle(), cpu, delay.after)
     }
 }

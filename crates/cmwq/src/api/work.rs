@@ -13,8 +13,10 @@ use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Busy};
 use crate::engine::grab::{self, Enabled, Target};
+use crate::engine::handle::Handle;
+use crate::engine::process;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Handle, Queueing};
+use crate::engine::wq::Queueing;
 use crate::os::generation;
 use crate::os::panic;
 use crate::os::panic::guarded;
@@ -334,7 +336,7 @@ impl Work {
     #[must_use]
     #[doc(alias = "work_pending")]
     pub fn is_pending(&self) -> bool {
-        flushing::is_pending(&self.0.item)
+        process::is_pending(&self.0.item)
     }
 
     /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that
@@ -430,7 +432,7 @@ impl DelayedWork {
     #[must_use]
     #[doc(alias = "delayed_work_pending")]
     pub fn is_pending(&self) -> bool {
-        flushing::is_pending(&self.0.item.item)
+        process::is_pending(&self.0.item.item)
     }
 
     /// Queues it at once if its timer is armed, and waits until the last queueing has finished;

@@ -93,7 +93,7 @@ impl<P: Guarded> Sentinels<P> {
     }
 
     /// The process has these CPUs now: their sentinels belong there.
-    pub(crate) fn call_home(&self, allowed: &CpuSet) {
+    pub(crate) fn bring_back(&self, allowed: &CpuSet) {
         // A thread ends only after `stop`, which says so under this lock.
         let _setup = lock(&self.setup);
         for cpu in allowed.iter() {

@@ -9,6 +9,10 @@ use crate::os::sense::sched::set_nice_current;
 use crate::os::sense::thread;
 use crate::os::topo::{AffinityScope, CpuSet};
 
+mod recorded;
+
+pub(crate) use recorded::sched_word;
+
 /// Where and how the workers that serve a queue run. Queues with equal attributes share workers.
 ///
 /// Given to a queue when it is [built](crate::Builder::attrs) or, to an unbound or ordered one,

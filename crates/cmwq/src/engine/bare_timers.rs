@@ -22,11 +22,12 @@ use cmwq_core::{Nanos, Timer, WorkItem};
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::{self, Target};
+use crate::engine::handle::Handle;
 use crate::engine::invoke;
 use crate::engine::plan::NEVER;
+use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 use crate::engine::timers::Timers;
-use crate::engine::wq::Handle;
 use crate::os::clock;
 use crate::os::generation;
 use crate::os::notice;
@@ -324,8 +325,8 @@ impl BareTimers {
 
 /// The clocks' function.
 unsafe extern "C" fn look(_clock: *mut WorkItem) {
-    if let Some(runtime) = Runtime::existing() {
-        runtime.bare_timers.expire(runtime);
+    if let Some(process) = Process::existing() {
+        process.bare_timers.expire(process.runtime);
     }
 }
 

@@ -12,9 +12,10 @@ use std::ptr::NonNull;
 use cmwq_core::WorkItem;
 
 use crate::engine::flushing::{self, Flusher};
+use crate::engine::handle::Handle;
 use crate::engine::invoke;
+use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::Handle;
 use crate::os::sync::{Mutex, lock};
 use crate::record::symbol;
 
@@ -84,7 +85,7 @@ impl Callbacks {
 
 /// The item's function.
 unsafe extern "C" fn run(_item: *mut WorkItem) {
-    if let Some(runtime) = Runtime::existing() {
-        runtime.callbacks.run();
+    if let Some(process) = Process::existing() {
+        process.callbacks.run();
     }
 }

@@ -1,14 +1,14 @@
-//! Queuers that compute, and where their items go.
+//! Threads of the program that queue items and go on computing, and where their items go.
 //!
-//! What is queued from outside of the pools is queued from a CPU that the queuer is using. Mostly
-//! it waits next, and its own CPU is the best place for the item: that is awake, and has the item's
-//! memory. But a thread that goes on computing shares its CPU with the item then and is preempted
-//! for it, while another CPU may be idle. So the long items (see
-//! [`lengths`](crate::engine::lengths)) that such a thread queues on a managed queue go to another
-//! pod. While it computes its own pod is marked with `caller_computes`: others' items are not sent
-//! there, its idle workers are not called to help other pods, and those that help come back. The
-//! CPU's sentinel ends that: it gets the CPU when the queuer waits after all, and the pod's standby
-//! looks for work elsewhere.
+//! A thread of the program uses a CPU when it queues an item. Mostly the thread waits next, and its
+//! own CPU is the best one for the item: that CPU is awake, and its caches have the item. But a
+//! thread that goes on computing shares its CPU with the item and is preempted for it, while
+//! another CPU may be idle. So the long items ([`long_items`](crate::engine::long_items)) that such
+//! a thread queues on a managed queue go to another pod. While the thread computes, its own pod is
+//! marked with `caller_computes`: no items of other pods are sent there, its idle workers are not
+//! called to help other pods, and its workers that help return. The CPU's sentinel takes the mark
+//! away: it gets the CPU when the thread waits after all, and then the pod's standby looks for work
+//! of other pods.
 //!
 //! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
@@ -21,7 +21,7 @@ use crate::engine::current;
 use crate::engine::pool::Pool;
 use crate::os::sense;
 
-/// What is known of the calling thread.
+/// What the calling thread is known to do.
 struct Queuer {
     habit: Cell<Habit>,
     /// The pod that is marked because of it.
@@ -36,19 +36,20 @@ crate::os::sync::thread_local! {
     };
 }
 
-/// The calling thread queues a long item, for which `home` is the usual pool. The CPU whose pool is
-/// to have it instead.
-pub(crate) fn other_cpu(home: &'static Pool) -> Option<u32> {
-    if current::is_worker() || home.pods.is_none() || !home.runtime.detect.has_sentinel() {
+/// The calling thread queues a long item, which usually goes to the pool `usual`. Returns the CPU
+/// whose pool is to have it instead.
+pub(crate) fn other_cpu(usual: &'static Pool) -> Option<u32> {
+    if current::is_worker() || usual.pods.is_none() || !usual.runtime.detect.has_sentinel() {
         return None;
     }
-    let turn = QUEUER.try_with(|queuer| queuer.queues(home)).ok().flatten()?;
-    home.runtime.cpu_instead(home, turn)
+    let turn = QUEUER.try_with(|queuer| queuer.queues(usual)).ok().flatten()?;
+    usual.runtime.cpu_instead(usual, turn)
 }
 
 impl Queuer {
-    /// `Some`: it computes, and `home` is marked; a number that is another one next time.
-    fn queues(&self, home: &'static Pool) -> Option<usize> {
+    /// The thread queues an item. `Some`: the thread computes, and `usual` is marked with that; the
+    /// number grows with each call.
+    fn queues(&self, usual: &'static Pool) -> Option<usize> {
         let mut habit = self.habit.get();
         habit.queues(sense::sched::current_sleeps);
         self.habit.set(habit);
@@ -56,11 +57,11 @@ impl Queuer {
             self.unmark();
             return None;
         }
-        if !self.marked.get().is_some_and(|pool| std::ptr::eq(pool, home)) {
+        if !self.marked.get().is_some_and(|pool| std::ptr::eq(pool, usual)) {
             self.unmark();
-            self.marked.set(Some(home));
+            self.marked.set(Some(usual));
         }
-        home.set_caller_computes(true);
+        usual.set_caller_computes(true);
         self.turn.set(self.turn.get().wrapping_add(1));
         Some(self.turn.get())
     }

@@ -133,13 +133,13 @@ impl Context {
             return self.pool.unlock(guard, kick);
         }
         guard.mirror.decided(Reason::Blocked);
-        guard.show_belief(self.id);
+        guard.record_state(self.id);
         let is_unbound = guard.core.is_unbound(self.id, run.seq);
         let unbinds = guard.core.config().unbinds;
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
         if unbinds && !reclaim::current_is_rescuer() {
-            self.thread.note_blocked(run.seq);
+            self.thread.record_blocked(run.seq);
         }
         if is_unbound {
             self.pool.unbind(&self.thread, run.seq);
@@ -155,8 +155,8 @@ impl Context {
             trace::ready();
             let mut guard = self.pool.lock_only();
             guard.worker_resumed(self.pool, self.id, run.seq);
-            guard.settle_mirror();
-            guard.show_belief(self.id);
+            guard.publish_mirror();
+            guard.record_state(self.id);
         }
     }
 }
@@ -183,7 +183,7 @@ impl Context {
     fn set_watching(&self, seq: u64, watches: bool) {
         let mut guard = self.pool.lock();
         guard.core.worker_watches(self.id, seq, watches);
-        guard.show_belief(self.id);
+        guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);
     }
 }
@@ -273,9 +273,8 @@ pub(crate) fn running() -> Option<(String, usize)> {
 pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
-        let Runtime { watchdog, service, .. } = context.pool.runtime;
         let item = (run.wq, run.item as usize, run.func as *const () as usize);
-        Some(watchdog.begin_wait(service, item, what, Arc::clone(&context.thread)))
+        Some(context.pool.runtime.begin_wait(item, what, Arc::clone(&context.thread)))
     });
     blocking(f)
 }

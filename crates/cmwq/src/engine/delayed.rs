@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use cmwq_core::{Timer, WorkFn, WorkItem};
 
+use crate::engine::handle::{Handle, TimersHandle};
 use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
-use crate::engine::wq::{Handle, Queueing, TimersHandle};
+use crate::engine::wq::Queueing;
 use crate::os::generation;
+
+mod arming;
 
 /// `struct delayed_work`: the item first, so that its function may be given the item's address.
 ///
@@ -178,7 +181,7 @@ impl DelayedItem {
     ///
     /// # Safety
     /// Caller owns PENDING.
-    pub(crate) unsafe fn note_expires(&self, jiffies: u64) {
+    pub(crate) unsafe fn record_expires(&self, jiffies: u64) {
         // SAFETY: the caller's promise.
         unsafe { *self.expires.get() = jiffies };
     }

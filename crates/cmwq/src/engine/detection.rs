@@ -1,4 +1,4 @@
-//! Looking who is blocked, and telling the core.
+//! Looks which workers are blocked, and reports to the core.
 //!
 //! A source of detection only says "look now". The look is made without the lock (it may read
 //! files); its result is applied under the lock with the number of the run it is about, so that a
@@ -50,8 +50,8 @@ pub(crate) struct Found {
     room_for_hogs: u32,
 }
 
-/// The standby was told that the CPU went idle. It takes the place of the worker that it finds
-/// blocked: it asks for what to do next right afterwards, so nobody else is woken.
+/// A sentinel has woken the standby, since the CPU went idle. The standby takes the place of the
+/// worker that it finds blocked: it asks what to do next right afterwards, so nobody else is woken.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
     if alarms::is_false(found.blocked, found.has_to_watch) {
@@ -59,8 +59,9 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     }
 }
 
-/// Looks at the pool's workers if work waits, and tells the core. `me`: an idle worker of this pool
-/// that will ask for work right afterwards and so need not be woken. Caller holds no core lock.
+/// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
+/// pool that will ask for work right afterwards and so need not be woken. Caller holds no core
+/// lock.
 pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Found {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
@@ -70,7 +71,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
             return found;
         }
         let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
-        suspects.retain_mut(|suspect| suspect.is_worth_telling(patient, hog_thresh, &mut found));
+        suspects.retain_mut(|suspect| suspect.is_worth_reporting(patient, hog_thresh, &mut found));
         if !suspects.is_empty() {
             found.has_woken = apply(pool, suspects, me);
         }
@@ -115,7 +116,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.sleeping) {
         guard.worker_resumed(pool, back.id, back.seq);
-        guard.show_belief(back.id);
+        guard.record_state(back.id);
     }
     let mut wake = Kick::None;
     let mut found_hogs = Vec::new();
@@ -133,7 +134,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
             suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
             kick
         };
-        guard.show_belief(suspect.id);
+        guard.record_state(suspect.id);
         // The core marks whom it wakes, so only the first kick can be a wake-up.
         if let Kick::Wake(id) = kick
             && Some(id) != me
@@ -148,20 +149,20 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     // After the wake-up, which is urgent.
     if unbinds {
         let blocked = suspects.iter().filter(|suspect| !suspect.sleeping && !suspect.is_hog);
-        blocked.for_each(|suspect| suspect.thread.note_blocked(suspect.seq));
+        blocked.for_each(|suspect| suspect.thread.record_blocked(suspect.seq));
     }
     for suspect in suspects.iter().filter(|suspect| suspect.is_unbound) {
         pool.unbind(&suspect.thread, suspect.seq);
     }
     for (hog, thread) in found_hogs {
-        tell_of_hog(pool, hog, &thread);
+        report_hog(pool, hog, &thread);
     }
     has_woken
 }
 
-/// Names a hog of a per-CPU queue; one that a lent worker runs is counted where it belongs.
+/// Reports a hog of a per-CPU queue by name. One that a helper runs counts for the pool it helps.
 #[cold]
-fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+fn report_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
     trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
     let Some((func, wq)) = hog.item else {
@@ -170,7 +171,7 @@ fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
         {
             let mut guard = busy.lock_only();
             let _ = guard.core.guest_cpu_intensive(guest);
-            guard.settle_mirror();
+            guard.publish_mirror();
         }
         return;
     };
@@ -182,7 +183,7 @@ fn tell_of_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
 }
 
 impl Suspect {
-    fn is_worth_telling(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
+    fn is_worth_reporting(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
         if self.sleeping {
             return self.thread.is_back(self.seq);
         }

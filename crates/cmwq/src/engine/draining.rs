@@ -1,45 +1,19 @@
-//! Draining: waiting until a queue is empty, with only its own items let in meanwhile.
+//! Draining: waiting until a queue is empty, with only its own items let in meanwhile. And taking
+//! it down, which begins so.
 //!
 //! KERNEL: `drain_workqueue`, `destroy_workqueue` — same rules: an item that a running item of the
 //! same queue queues is *chained* and let in; everybody else's is refused, said once per process,
 //! and its item is idle again.
 
-use cmwq_core::WorkFn;
+use std::mem;
 
 use crate::engine::current;
-use crate::engine::wq::{DRAINING, SHUT, Wq};
-use crate::os::notice::{self, Notice};
+use crate::engine::pool::Pool;
+use crate::engine::wq::{DESTROYING, DRAINING, Wq};
+use crate::os::notice;
 use crate::os::sync::{Arc, Ordering, lock};
-use crate::record::symbol;
 
 impl Wq {
-    /// Whether the caller may queue here.
-    #[inline]
-    pub(crate) fn lets_in(&self) -> bool {
-        // ORDERING: no pairing: a queuer that comes at the same time as a drainer may be let in or
-        // not.
-        self.flags.load(Ordering::Relaxed) == 0 || current::current_wq() == Some(self.key)
-    }
-
-    /// Whether it is closed for this reason, as of now.
-    pub(crate) fn is_closed(&self, why: u32) -> bool {
-        // ORDERING: no pairing: for people.
-        self.flags.load(Ordering::Relaxed) & why != 0
-    }
-
-    #[cold]
-    pub(crate) fn say_refused(&self, func: WorkFn) {
-        notice::once(Notice::Refused, || {
-            format!(
-                "workqueue '{}' is being drained, destroyed or shut down and takes only what its \
-                 own items queue: {} \
-                 was not queued, and will not be said again",
-                self.name,
-                symbol::name_of(func as *const () as usize)
-            )
-        });
-    }
-
     /// Waits until nothing is queued or running, for as long as items queue each other.
     pub(crate) fn drain(&self) {
         if self.says_waits_for_itself("drained") {
@@ -64,23 +38,51 @@ impl Wq {
         self.count_drainer(-1);
     }
 
-    /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that
-    /// before.
-    pub(crate) fn close(&self, why: u32) -> bool {
-        // ORDERING: no pairing: see `lets_in`.
-        self.flags.fetch_or(why, Ordering::Relaxed) & why == 0
+    /// Takes no more items, and waits for those it has. Who was let in before may still queue one.
+    pub(crate) fn close_and_drain(&self) {
+        self.close(DESTROYING);
+        self.drain();
+        while self.is_busy() {
+            self.flush();
+        }
+    }
+
+    /// Drains the queue and leaves all pools. Nobody may queue on it any more: who was let in
+    /// before it was closed would find its pwqs gone.
+    ///
+    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
+    /// items, which makes Linux leak the queue, this waits for him.
+    pub(crate) fn destroy(&self) {
+        self.close_and_drain();
+        // Before the pwqs go that it may be called for.
+        if let Some(rescuer) = self.rescuer.get() {
+            rescuer.stop();
+        }
+        let mut state = lock(&self.state);
+        let was_used = !state.pwqs.is_empty();
+        Self::forget_retired(&mut state);
+        for at in mem::take(&mut state.pwqs) {
+            // The rescuer has gone.
+            state.count_removed(self.remove_pwq(at).unwrap_or_default());
+            self.mirror.publish_retired(&state.removed());
+            if let Some(pool) = self.runtime.pool(at.pool) {
+                pool.close_if_unused();
+            }
+        }
+        drop(state);
+        if !was_used {
+            return;
+        }
+        // Another queue may get the key, whose name the threads that showed this one's must show.
+        for thread in self.runtime.pools().flat_map(Pool::threads) {
+            thread.comm.forget(self.key);
+        }
     }
 
     /// As [`drain`](Self::drain) begins: until the result is dropped.
     pub(crate) fn begin_draining(self: &Arc<Self>) -> Draining {
         self.count_drainer(1);
         Draining(Arc::clone(self))
-    }
-
-    /// Whether timers may not be armed for it any more: nobody would see them expire.
-    pub(crate) fn is_shut(&self) -> bool {
-        // ORDERING: no pairing: a timer that is armed at the same time stays armed.
-        self.flags.load(Ordering::Relaxed) & SHUT != 0
     }
 
     pub(crate) fn count_drainer(&self, by: i32) {

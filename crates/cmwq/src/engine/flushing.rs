@@ -6,11 +6,11 @@ use cmwq_core::{FlushTarget, Kick, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
+use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
-use crate::engine::wq::Wq;
 use crate::os::generation;
-use crate::os::notice::{self, Notice};
+use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::rest::Rest;
 use crate::os::sync::Arc;
@@ -122,28 +122,6 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     }
 }
 
-/// An item of a queue that makes progress without threads to be had must not wait for one that does
-/// not. Said once.
-///
-/// KERNEL: `check_flush_dependency` — same; not when cancelling.
-pub(crate) fn check_dependency(target: &Wq) {
-    if target.spec.mem_reclaim || !current::current_is_mem_reclaim() {
-        return;
-    }
-    let Some(waiting) = current::current_wq().and_then(|key| target.runtime.wq_name(key)) else {
-        return;
-    };
-    notice::once(Notice::Dependency, || {
-        format!(
-            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which \
-             has no rescuer: where no \
-             thread can be had, both may wait for ever",
-            current::describe_item(),
-            target.name
-        )
-    });
-}
-
 /// Queues the item at once if its timer is armed, and waits for its last queueing. KERNEL:
 /// `flush_delayed_work` — same: a timer that is just coming is waited for, too.
 ///
@@ -162,13 +140,6 @@ pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<Dela
             unsafe { DelayedItem::go(this, target) };
         }
     })
-}
-
-/// Whether an item is pending in this process.
-pub(crate) fn is_pending(item: &WorkItem) -> bool {
-    let word = item.word();
-    let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
-    word.is_pending() && !(generation::is_child() && inherited())
 }
 
 /// What an item is doing; see [`Work::busy`](crate::Work::busy).

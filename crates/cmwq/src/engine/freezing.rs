@@ -7,12 +7,8 @@
 //! KERNEL: `freeze_workqueues_begin`, `freeze_workqueues_busy`, `thaw_workqueues` — same: the
 //! effective `max_active` of freezable queues is 0.
 
-use cmwq_core::PwqRef;
-
-use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Kind, Wq};
-use crate::os::sync::{Ordering, lock};
+use crate::os::sync::Ordering;
 
 /// Begins to freeze: freezable queues start nothing more. Returns at once; what has started or was
 /// about to goes on, see [`freeze_busy`].
@@ -64,77 +60,5 @@ impl Runtime {
         for wq in self.wqs().iter().filter(|wq| wq.spec.freezable) {
             wq.adjust_max_active();
         }
-    }
-}
-
-impl Wq {
-    /// Whether the queue starts nothing for now.
-    pub(crate) fn is_frozen(&self) -> bool {
-        // ORDERING: see `set_frozen`.
-        self.spec.freezable && self.runtime.is_frozen.load(Ordering::Relaxed)
-    }
-
-    /// Changes how many items may be in execution. Takes effect at once: more start in order, and
-    /// of fewer no more start until enough have finished.
-    pub(crate) fn set_max_active(&self, max_active: u32) {
-        lock(&self.state).limits.set_max_active(max_active);
-        self.adjust_max_active();
-    }
-
-    pub(crate) fn max_active(&self) -> u32 {
-        lock(&self.state).limits.max_active()
-    }
-
-    pub(crate) fn min_active(&self) -> u32 {
-        lock(&self.state).limits.min_active()
-    }
-
-    pub(crate) fn set_min_active(&self, min_active: u32) {
-        lock(&self.state).limits.set_min_active(min_active);
-        self.adjust_max_active();
-    }
-
-    /// Applies what has changed of limits, freezing or CPUs to all pwqs, and starts what may start.
-    ///
-    /// KERNEL: `wq_adjust_max_active` — same.
-    pub(crate) fn adjust_max_active(&self) {
-        let state = lock(&self.state);
-        self.show_settings(&state);
-        let is_frozen = self.is_frozen();
-        let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
-        let todos = if state.limits.is_split() {
-            Vec::new()
-        } else {
-            self.set_each(&state.links, state.limits.own(is_frozen))
-        };
-        drop(state);
-        for (pool, todo) in todos {
-            pool.act(todo);
-        }
-        // What was frozen was not watched.
-        self.runtime.watchdog.work_waits(&self.runtime.service);
-        for limit in nodes {
-            // One item of one pwq at a time: whoever has more goes to the end of the line.
-            while let Some(to) = limit.hand_over() {
-                Pool::grant(self.runtime, Some(to));
-            }
-        }
-    }
-
-    /// Returns what is left to do once WQ is dropped.
-    fn set_each(&self, links: &[PwqRef], max_active: u32) -> Vec<(&'static Pool, Todo)> {
-        let set = |at: &PwqRef| {
-            let pool = self.runtime.pool(at.pool)?;
-            let mut guard = pool.lock();
-            let kick = guard.core.set_max_active(at.pwq, max_active);
-            guard.mirror.set_max_active(at.pwq, max_active);
-            Some((pool, guard.todo(pool, kick)))
-        };
-        links.iter().filter_map(set).collect()
-    }
-
-    /// Whether the limit can be changed: not for ordered and BH queues.
-    pub(crate) fn has_limit(&self) -> bool {
-        !matches!(self.spec.kind, Kind::Ordered | Kind::Bh)
     }
 }

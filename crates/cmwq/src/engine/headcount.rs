@@ -3,11 +3,7 @@
 
 use cmwq_core::may_add_worker;
 
-use crate::engine::pool::Pool;
-use crate::engine::runtime::Runtime;
-use crate::os::clock;
 use crate::os::notice::{self, Notice};
-use crate::os::park;
 use crate::os::sync::{AtomicU32, Ordering};
 
 /// See the module header.
@@ -37,8 +33,9 @@ impl Headcount {
         self.now.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Says once that no more workers may be made.
     #[cold]
-    fn say(&self) {
+    pub(crate) fn say(&self) {
         notice::once(Notice::MaxWorkers, || {
             format!(
                 "this process has {} workers, as many as it may (max_workers): items wait though \
@@ -47,36 +44,5 @@ impl Headcount {
                 self.max
             )
         });
-    }
-}
-
-impl Runtime {
-    /// The pool may not have another worker now: another pool yields one if it can, and this one
-    /// asks again.
-    #[cold]
-    pub(crate) fn worker_refused(&'static self, refused: &'static Pool) {
-        self.headcount.say();
-        let mut others = self.pools().filter(|pool| !std::ptr::eq(*pool, refused));
-        let _ = others.any(Pool::yield_one);
-        let retry = refused.lock_only().core.create_retry_at();
-        self.service.retry_at(retry.unwrap_or_else(clock::now));
-    }
-}
-
-impl Pool {
-    /// Lets an idle worker go, if there is one to spare.
-    fn yield_one(&'static self) -> bool {
-        let mut guard = self.lock_only();
-        let leaving = guard.core.yield_one();
-        if leaving.is_some() {
-            guard.mirror.culled();
-            guard.settle_mirror();
-        }
-        let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
-        drop(guard);
-        if let Some(parker) = parker {
-            parker.unpark(park::WAKE);
-        }
-        parker.is_some()
     }
 }

@@ -23,11 +23,11 @@ pub(crate) struct Meter {
     // ORDERING (all accesses): no pairing: under the lock of the pool that the thread serves.
     /// The pwq, in the pool being served, to which the time since then belongs, or `NOBODY`.
     pwq: AtomicU64,
-    /// The thread's CPU time up to which all is settled.
-    settled: AtomicU64,
+    /// The thread's CPU time up to which all is charged.
+    charged_until: AtomicU64,
     /// The coarse clock when it was.
     when: AtomicU64,
-    /// Where readers in other processes find `pwq` and `settled`.
+    /// Where readers in other processes find `pwq` and `charged_until`.
     mirror: Option<&'static WorkerRecord>,
 }
 
@@ -37,21 +37,21 @@ impl Meter {
     pub(crate) fn new(mirror: Option<&'static WorkerRecord>) -> Self {
         Self {
             pwq: AtomicU64::new(NOBODY),
-            settled: AtomicU64::new(0),
+            charged_until: AtomicU64::new(0),
             when: AtomicU64::new(0),
             mirror,
         }
     }
 
-    fn show(&self, core: &PoolState) {
+    fn publish(&self, core: &PoolState) {
         if let Some(mirror) = self.mirror {
-            mirror.show_meter(core.id(), self.pwq(), self.settled.load(Ordering::Relaxed));
+            mirror.show_meter(core.id(), self.pwq(), self.charged_until.load(Ordering::Relaxed));
         }
     }
 
     /// What the thread has used until now, to get there, is nobody's.
     pub(crate) fn begin(&self) {
-        self.settled.store(sense::current_cpu_time(), Ordering::Relaxed);
+        self.charged_until.store(sense::current_cpu_time(), Ordering::Relaxed);
     }
 
     /// The thread is about to run an item of `pwq`.
@@ -65,17 +65,17 @@ impl Meter {
     /// `now`: the coarse clock. `cpu`: asks for the thread's CPU time, which is a system call.
     fn turn(&self, core: &mut PoolState, pwq: PwqId, now: Nanos, cpu: impl FnOnce() -> Nanos) {
         if now != self.when.load(Ordering::Relaxed) {
-            self.settle_at(cpu, core);
+            self.charge_at(cpu, core);
             self.when.store(now, Ordering::Relaxed);
         }
         self.pwq.store(u64::from(pwq.0), Ordering::Relaxed);
-        self.show(core);
+        self.publish(core);
     }
 
     /// The thread is about to leave the pool, for another one or for good.
     #[inline]
-    pub(crate) fn settle(&self, core: &mut PoolState) {
-        self.settle_at(sense::current_cpu_time, core);
+    pub(crate) fn charge(&self, core: &mut PoolState) {
+        self.charge_at(sense::current_cpu_time, core);
     }
 
     /// `pwq` is about to be removed. `clock`: the thread's.
@@ -83,19 +83,19 @@ impl Meter {
         if self.pwq() == Some(pwq)
             && let Some(cpu) = clock.now_ns()
         {
-            self.settle_at(|| cpu, core);
+            self.charge_at(|| cpu, core);
         }
     }
 
-    /// `cpu` is asked only if there is something to settle.
-    fn settle_at(&self, cpu: impl FnOnce() -> Nanos, core: &mut PoolState) {
+    /// `cpu` is asked only if there is something to charge.
+    fn charge_at(&self, cpu: impl FnOnce() -> Nanos, core: &mut PoolState) {
         let Some(pwq) = self.pwq() else { return };
         self.pwq.store(NOBODY, Ordering::Relaxed);
-        let micros = self.unsettled(cpu());
+        let micros = self.uncharged(cpu());
         core.charge(pwq, micros);
-        // What is less than a microsecond is settled next time.
-        self.settled.fetch_add(micros * 1_000, Ordering::Relaxed);
-        self.show(core);
+        // What is less than a microsecond is charged next time.
+        self.charged_until.fetch_add(micros * 1_000, Ordering::Relaxed);
+        self.publish(core);
     }
 
     /// The microseconds that are `pwq`'s and were not charged yet. `clock`: the thread's.
@@ -103,7 +103,7 @@ impl Meter {
         if self.pwq() != Some(pwq) {
             return 0;
         }
-        clock.now_ns().map_or(0, |cpu| self.unsettled(cpu))
+        clock.now_ns().map_or(0, |cpu| self.uncharged(cpu))
     }
 
     fn pwq(&self) -> Option<PwqId> {
@@ -111,8 +111,8 @@ impl Meter {
         (pwq != NOBODY).then_some(PwqId(pwq as u32))
     }
 
-    fn unsettled(&self, cpu: Nanos) -> u64 {
-        cpu.saturating_sub(self.settled.load(Ordering::Relaxed)) / 1_000
+    fn uncharged(&self, cpu: Nanos) -> u64 {
+        cpu.saturating_sub(self.charged_until.load(Ordering::Relaxed)) / 1_000
     }
 }
 
@@ -162,12 +162,12 @@ mod tests {
         assert_eq!(charged(&core, a), 0);
         let pending = meter.pending(a, clock);
         assert!(pending >= 500 && meter.pending(b, clock) == 0);
-        meter.settle(&mut core);
+        meter.charge(&mut core);
         assert!(charged(&core, a) >= pending);
         assert_eq!((charged(&core, b), meter.pending(a, clock)), (0, 0));
         let before = charged(&core, a);
-        meter.settle(&mut core);
-        assert_eq!(charged(&core, a), before, "settled once");
+        meter.charge(&mut core);
+        assert_eq!(charged(&core, a), before, "charged once");
     }
 
     /// Turning often costs a look at the coarse clock only; over many ticks each gets its share.
@@ -191,7 +191,7 @@ mod tests {
             turn(&mut core, b, now);
             now += 100_000;
         }
-        meter.settle_at(|| now, &mut core);
+        meter.charge_at(|| now, &mut core);
         let (a, b) = (charged(&core, a), charged(&core, b));
         assert_eq!(a + b, ROUNDS * 1_000, "nothing is lost");
         // The ticks meet every phase of a round equally often, so the shares are those of the time.

@@ -9,7 +9,6 @@
 //! ([`Pool::renew`]).
 
 use std::fmt;
-use std::io;
 use std::mem;
 use std::ptr;
 
@@ -25,11 +24,8 @@ use crate::detect::method::Detect;
 use crate::detect::sentinel::Guarded;
 use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
-use crate::engine::pods::Pods;
-use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
-use crate::engine::worker;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
 use crate::os::sense;
@@ -40,13 +36,18 @@ use crate::os::sync::{
 use crate::os::topo::CpuSet;
 use crate::record;
 use crate::record::trace::{self, Kind};
-use crate::record::{PoolMirror, Reason, Role};
+use crate::record::{PoolMirror, Reason};
 
 mod attach;
 mod counters;
+mod creation;
 mod helping;
+pub(crate) mod pods;
+mod recorded;
 
 use attach::Attachment;
+pub(crate) use creation::Creator;
+use pods::Pods;
 
 /// What a pool is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,17 +158,6 @@ pub(crate) struct Pool {
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     pub(crate) has_tick: bool,
-}
-
-/// Who creates a worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Creator {
-    /// The pool's manager.
-    Manager(WorkerId),
-    /// Somebody outside, because work waits and the pool has nobody to come for it.
-    First,
-    /// Somebody outside, so that a worker can be lent to another pod.
-    Spare,
 }
 
 /// What is left to do once the lock is dropped.
@@ -343,7 +333,7 @@ impl Pool {
         self.act(todo);
         // Models have no watchdog, and no time for it.
         if work_waits && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
-            self.runtime.watchdog.work_waits(&self.runtime.service);
+            self.runtime.work_waits();
         }
     }
 
@@ -356,27 +346,6 @@ impl Pool {
             Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
-        }
-    }
-
-    /// The rest of what finishing or cancelling an item may demand, but for the kick. Caller holds
-    /// no core lock.
-    #[inline]
-    pub(crate) fn act_effects(&'static self, effects: Effects) {
-        if effects.has_rest() {
-            self.act_rare(effects);
-        }
-    }
-
-    #[cold]
-    fn act_rare(&'static self, effects: Effects) {
-        // First: whoever removes the pwq to which the slot is going waits for it, under WQ.
-        Self::grant(self.runtime, effects.grant);
-        if let Some(wq) = effects.flush_done {
-            self.runtime.flush_pwq_done(wq);
-        }
-        if let Some(wq) = effects.retired {
-            self.runtime.release_retired(wq);
         }
     }
 
@@ -454,120 +423,7 @@ impl Pool {
             AfterFalse::Arm => self.arm_all_sentinels(),
             AfterFalse::WaitForTick => {
                 self.is_suppressed.store(true, Ordering::Relaxed);
-                self.runtime.service.wake_once();
-            }
-        }
-    }
-
-    // ---- creation
-
-    /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
-    /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
-    /// service tries again.
-    ///
-    /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
-    #[cold]
-    pub(crate) fn create_worker(&'static self, by: Creator) {
-        if reclaim::current_is_rescuer() {
-            return self.create_later();
-        }
-        let is_own = matches!(by, Creator::Manager(_));
-        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
-            self.runtime.service.create_for(self);
-            return;
-        }
-        let mut guard = self.lock_only();
-        let (is_wanted, by) = match by {
-            Creator::Manager(id) => (true, Some(id)),
-            Creator::First => (guard.core.may_create_from_outside(), None),
-            Creator::Spare => (guard.core.may_create_spare(clock::now()), None),
-        };
-        if !is_wanted {
-            return;
-        }
-        let id = guard.core.worker_new();
-        let name = self.worker_name(guard.next_worker_number);
-        let mirror = self.runtime.inspect.worker(Role::Worker(self.id.0), &name);
-        let thread = Arc::new(Thread::new(name, mirror));
-        guard.next_worker_number += 1;
-        guard.set_thread(id, Some(Arc::clone(&thread)));
-        // This one is counted already.
-        let nr_others = guard.core.nr_staying() - 1;
-        let mayday = guard.mayday();
-        drop(guard);
-        self.act(mayday);
-
-        let headcount = &self.runtime.headcount;
-        let is_refused = !headcount.enter(nr_others);
-        let spawned = if is_refused {
-            Err(io::ErrorKind::QuotaExceeded.into())
-        } else {
-            worker::spawn(self, id, thread).inspect_err(|_| headcount.leave())
-        };
-
-        let mut guard = self.lock();
-        match &spawned {
-            Ok(()) => guard.mirror.created(),
-            Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
-        }
-        let kick = if spawned.is_ok() {
-            let kick = guard.core.worker_created(id, by, clock::now());
-            // If there was nobody to stand by, now there is.
-            guard.refresh_standby(self);
-            kick
-        } else {
-            guard.set_thread(id, None);
-            if is_refused {
-                guard.core.create_refused(id, by, clock::now());
-            } else {
-                guard.core.create_failed(id, by, clock::now());
-            }
-            Kick::None
-        };
-        let is_closed = guard.core.is_closed();
-        // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
-        let cull = guard.core.cull_at();
-        self.unlock(guard, kick);
-        self.runtime.service.cull_at(cull);
-        if is_closed {
-            self.dismiss_idle();
-        }
-        if is_refused {
-            self.runtime.worker_refused(self);
-        } else if let Err(error) = spawned {
-            self.runtime.creation_failed(self, &error);
-        }
-    }
-
-    // ---- the end
-
-    /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
-    #[cold]
-    pub(crate) fn close(&self) {
-        self.lock_only().core.close();
-        self.dismiss_idle();
-    }
-
-    /// Sends the idle workers of a closed pool away, as far as those who work can do without them.
-    #[cold]
-    pub(crate) fn dismiss_idle(&self) {
-        loop {
-            let mut guard = self.lock_only();
-            let leaving = guard.core.dismiss_one();
-            let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
-            drop(guard);
-            let Some(parker) = parker else { return };
-            parker.unpark(park::WAKE);
-        }
-    }
-
-    /// `kworker/CPU:ID[H]` or `kworker/uPOOL:ID`, as the kernel names them.
-    fn worker_name(&self, number: u32) -> String {
-        let high = if self.spec().nice < 0 { "H" } else { "" };
-        match self.kind {
-            PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
-            PoolKind::Unbound | PoolKind::Managed => {
-                format!("kworker/u{}:{number}{high}", self.id.0)
+                self.runtime.service.wake_now();
             }
         }
     }
@@ -586,28 +442,29 @@ impl Locked {
         self.threads[index] = thread;
     }
 
-    /// Shows what was changed under the lock, for those who drop it without asking what to do.
-    pub(crate) fn settle_mirror(&mut self) {
-        self.mirror.settle(&mut self.core);
+    /// Publishes to the mapping what was changed under the lock. For callers that drop the lock
+    /// without [`todo`](Self::todo), which publishes too.
+    pub(crate) fn publish_mirror(&mut self) {
+        self.mirror.publish(&mut self.core);
     }
 
-    /// A worker is about to run what it claimed.
+    /// Records in the mapping that a worker is about to run what it claimed.
     #[inline]
-    pub(crate) fn show_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
+    pub(crate) fn record_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
         self.mirror.started(&thread.mirror, claim, || self.now(pool));
     }
 
-    /// What time it is, to within a tick: while somebody watches, the service thread looks.
+    /// The time, to within a tick: while the pool is watched, the service thread reads the clock.
     #[inline]
     pub(crate) fn now(&self, pool: &Pool) -> Nanos {
         if self.watched && pool.has_tick { clock::lately() } else { clock::coarse() }
     }
 
-    /// Shows what the core believes of a worker now.
+    /// Records in the mapping whether the core takes a worker for blocked, or for a hog.
     #[cold]
-    pub(crate) fn show_belief(&self, id: WorkerId) {
+    pub(crate) fn record_state(&self, id: WorkerId) {
         if let Some(thread) = self.thread(id) {
-            record::believe(&self.core, id, &thread.mirror);
+            record::set_worker_state(&self.core, id, &thread.mirror);
         }
     }
 
@@ -628,10 +485,10 @@ impl Locked {
         Kick::None
     }
 
-    /// Keeps the inbox's word on whether pushing is enough. To be called before the lock is dropped
-    /// by whoever may have changed the number of running workers, or watching.
+    /// Updates whether the inbox says that pushing is enough. Whoever may have changed the number
+    /// of running workers, or watching, calls this before the lock is dropped.
     #[inline]
-    pub(crate) fn settle_saturation(&mut self, pool: &Pool) {
+    pub(crate) fn update_saturation(&mut self, pool: &Pool) {
         let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
@@ -649,7 +506,7 @@ impl Locked {
                 self.empty_inbox(pool);
             }
         }
-        if self.settle_board(pool) {
+        if self.post_entry(pool) {
             self.pending_kick = self.pending_kick.or(Kick::Watch);
         }
     }
@@ -667,14 +524,14 @@ impl Locked {
         if trace::wants_activations() {
             self.trace_activations(pool);
         }
-        let has_posted = self.settle_board(pool);
-        self.settle_saturation(pool);
+        let has_posted = self.post_entry(pool);
+        self.update_saturation(pool);
         let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         if has_posted {
             // Who posts a backlog looks for somebody to help.
             kick = kick.or(Kick::Watch);
         }
-        self.mirror.settle(&mut self.core);
+        self.mirror.publish(&mut self.core);
         match kick {
             Kick::None => {
                 self.mirror.kicked_nobody(&self.core);
@@ -692,7 +549,7 @@ impl Locked {
                 let was_watched = self.watched;
                 let todo = self.watch(pool, is_claimer);
                 if !was_watched {
-                    self.settle_saturation(pool);
+                    self.update_saturation(pool);
                 }
                 todo
             }

@@ -3,30 +3,24 @@
 //! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model
 //! checker make their own.
 
-use std::io;
 use std::path::Path;
-use std::ptr::NonNull;
 
-use cmwq_core::{PoolId, WorkItem, WorkWord, WqKey, place};
+use cmwq_core::{PoolId, WorkItem, WorkWord, WorkerId, WqKey, place};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
 use crate::detect::sentinel::Sentinels;
 use crate::engine::attrs::{Attrs, Priority};
-#[cfg(not(cmwq_loom))]
-use crate::engine::bare_timers::BareTimers;
-use crate::engine::bh::BhContexts;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-use crate::engine::callbacks::Callbacks;
+use crate::engine::bh::{BhContexts, BhThread};
 use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
-use crate::engine::pods::Pods;
+use crate::engine::pool::pods::Pods;
 use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
-use crate::engine::service::{self, Service};
+use crate::engine::service::Service;
 use crate::engine::table::Table;
+use crate::engine::thread::Thread;
 use crate::engine::watchdog::Watchdog;
-use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::os::clock;
+use crate::engine::wq::{Kind, Spec, Wq};
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
@@ -36,24 +30,16 @@ use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::{self, CpuSet, Pod};
 use crate::record::Inspect;
 
-#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "runtime/global_model.rs")]
-mod global;
 mod helping;
 pub(crate) mod placement;
 mod pretending;
-mod shutdown;
 mod sysfs;
+mod watchdog;
 
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use global::{leave_behind, lock_making};
 use placement::{Known, Placement};
 
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
 pub const HIGHPRI_NICE: i32 = -20;
-
-/// The queue that takes other queues down.
-const REAPER: Spec =
-    Spec { max_active: cmwq_core::consts::WQ_MAX_ACTIVE, ..Spec::of(Kind::Unbound) };
 
 /// What the process may use, as far as that does not change; for the rest see [`placement`].
 #[derive(Clone, Debug)]
@@ -80,18 +66,27 @@ pub(crate) struct Machine {
     pretends: Option<CpuSet>,
 }
 
+/// What the runtime, its pools and its queues call of the modules above them. Handed in with the
+/// start: they know that there are workers, and workers know what they do.
+#[derive(Clone, Copy)]
+pub(crate) struct Upcalls {
+    /// What the thread of a worker does that its pool has registered.
+    pub(crate) worker_main: fn(&'static Pool, WorkerId, Arc<Thread>),
+    /// What the thread of a CPU's BH context does.
+    pub(crate) bh_main: fn(&'static BhContexts, u32, BhThread),
+    /// The runtime of the process, made if this is a child that has none yet.
+    pub(crate) runtime_of_process: fn() -> Result<&'static Runtime, Error>,
+}
+
 /// See the module header.
 pub(crate) struct Runtime {
     pub(crate) params: Params,
+    pub(crate) upcalls: Upcalls,
     pub(crate) detect: Detect,
     pub(crate) machine: Machine,
     pub(crate) service: Service,
     pub(crate) sentinels: Sentinels<Pool>,
     pub(crate) bh: BhContexts,
-    #[cfg(not(cmwq_loom))]
-    pub(crate) bare_timers: BareTimers,
-    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-    pub(crate) callbacks: Callbacks,
     pub(crate) hogs: Hogs,
     pub(crate) headcount: Headcount,
     pub(crate) watchdog: Watchdog,
@@ -104,18 +99,15 @@ pub(crate) struct Runtime {
     pools: Table<Pool>,
     /// The managed pods of normal and of high priority.
     managed: [Pods; 2],
-    registry: Mutex<Registry>,
+    pub(crate) registry: Mutex<Registry>,
     /// See [`freeze`](crate::freeze).
     pub(crate) is_frozen: AtomicBool,
     /// See [`shutdown`](crate::shutdown).
-    is_shut: AtomicBool,
+    pub(crate) is_shut: AtomicBool,
     /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,
     /// Threads that could not be had.
     pub(crate) nr_creation_failures: AtomicU64,
-    /// See [`totals`](crate::observe::totals).
-    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-    pub(crate) totals: Mutex<crate::engine::totals::Totals>,
     /// Tests make thread creation fail.
     #[cfg(test)]
     no_threads: AtomicBool,
@@ -123,18 +115,18 @@ pub(crate) struct Runtime {
 
 /// Lock: registry.
 #[derive(Debug, Default)]
-struct Registry {
+pub(crate) struct Registry {
     pools: Vec<(PoolKey, &'static Pool)>,
-    wqs: Vec<Option<Arc<Wq>>>,
+    pub(crate) wqs: Vec<Option<Arc<Wq>>>,
     free_keys: Vec<u32>,
     /// The managed pods of priorities that queues were given as attributes.
     boards: Vec<(Priority, &'static Pods)>,
-    /// See [`Runtime::destroy_later`].
-    reaper: Option<Arc<Wq>>,
+    /// The queue that takes down others, see `reaper`.
+    pub(crate) reaper: Option<Arc<Wq>>,
     /// Whom the end of the last queue is to be told.
-    all_gone: Option<Arc<Event>>,
+    pub(crate) all_gone: Option<Arc<Event>>,
     /// Pools made from now on are closed.
-    is_closing: bool,
+    pub(crate) is_closing: bool,
 }
 
 /// What tells pools apart. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
@@ -143,11 +135,11 @@ struct Registry {
 pub(crate) struct PoolKey {
     kind: Kind,
     priority: Priority,
-    place: PoolPlace,
+    cpus: PoolCpus,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum PoolPlace {
+enum PoolCpus {
     /// CPU index or index of the managed pod.
     Slot(usize),
     /// Workers of `pod` that may run on `cpus`: the pod, if they are confined to it.
@@ -188,7 +180,7 @@ impl Registry {
     }
 
     /// Whether there are queues, but for the reaper.
-    fn has_queues(&self) -> bool {
+    pub(crate) fn has_queues(&self) -> bool {
         // Not by looking at all of them: there may be millions, and each asks this when it goes.
         let nr_queues = self.wqs.len() - self.free_keys.len();
         let is_registered = |reaper: &Arc<Wq>| {
@@ -200,7 +192,7 @@ impl Registry {
 }
 
 impl Machine {
-    fn read(params: &Params) -> Self {
+    pub(crate) fn read(params: &Params) -> Self {
         let sys = topo::SYS_ROOT.as_ref();
         let allowed = topo::allowed_cpus();
         if let Some(nr_cpus) = params.debug_pretend_cpus {
@@ -287,44 +279,14 @@ impl Machine {
     }
 }
 
-/// The item that takes a queue down.
-#[repr(C)]
-struct TakeDown {
-    item: WorkItem,
-    wq: Arc<Wq>,
-}
-
-/// Its function.
-unsafe extern "C" fn take_down(item: *mut WorkItem) {
-    // SAFETY: made by `destroy_later`, queued once, and the run's.
-    let this = unsafe { Box::from_raw(item.cast::<TakeDown>()) };
-    this.wq.destroy();
-    this.wq.runtime.forget_wq(this.wq.key);
-}
-
 impl Runtime {
-    /// Makes a runtime and starts its service. Runtimes live for ever.
-    pub(crate) fn start(
-        params: Params,
-        machine: Machine,
-        first_pool: u32,
-        inspect: Inspect,
-    ) -> io::Result<&'static Self> {
-        let runtime = Box::leak(Self::assemble(params, machine, first_pool, inspect));
-        runtime.show_placement();
-        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
-            sense::reserve();
-        }
-        Service::start(runtime)?;
-        Ok(runtime)
-    }
-
     /// A runtime without threads.
     pub(crate) fn assemble(
         params: Params,
         machine: Machine,
         first_pool: u32,
         inspect: Inspect,
+        upcalls: Upcalls,
     ) -> Box<Self> {
         let detect = match params.detect.unwrap_or_else(Detect::choose) {
             detect if machine.is_pretended() && detect.has_sentinel() => Detect::Tick,
@@ -339,15 +301,12 @@ impl Runtime {
         let managed = [(); 2].map(|()| machine.board(&placement.now().managed));
         Box::new(Self {
             params,
+            upcalls,
             detect,
             machine,
             service: Service::new(),
             sentinels,
             bh,
-            #[cfg(not(cmwq_loom))]
-            bare_timers: BareTimers::new(),
-            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-            callbacks: Callbacks::new(),
             hogs,
             headcount,
             watchdog,
@@ -362,8 +321,6 @@ impl Runtime {
             is_shut: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
-            #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-            totals: Mutex::default(),
             #[cfg(test)]
             no_threads: AtomicBool::new(false),
         })
@@ -400,12 +357,12 @@ impl Runtime {
             Kind::Unbound => index,
             // Who names a CPU means its pool, whether it is here or not.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
-            Kind::Percpu | Kind::Bh => self.placement.home(index),
+            Kind::Percpu | Kind::Bh => self.placement.stand_in(index),
             // A CPU that is gone has nobody of its own to manage, and one that is to be left alone
             // is used by who names it.
             Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
-                Some(_) => self.placement.home(index),
-                None => self.placement.managed_home(index),
+                Some(_) => self.placement.stand_in(index),
+                None => self.placement.managed_stand_in(index),
             },
             Kind::Managed | Kind::Ordered => 0,
         }
@@ -451,7 +408,7 @@ impl Runtime {
     pub(crate) fn key_for(&self, spec: Spec, priority: Priority, slot: usize) -> PoolKey {
         match spec.kind {
             Kind::Percpu | Kind::Bh | Kind::Managed => {
-                PoolKey { kind: spec.kind, priority, place: PoolPlace::Slot(slot) }
+                PoolKey { kind: spec.kind, priority, cpus: PoolCpus::Slot(slot) }
             }
             Kind::Unbound | Kind::Ordered => {
                 let attrs = Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() };
@@ -476,17 +433,17 @@ impl Runtime {
             return None;
         }
         let spec = self.pool_spec(&key);
-        let pods = match key.place {
-            PoolPlace::Slot(place) if key.kind == Kind::Managed => {
-                registry.board(self, key.priority).map(|pods| (pods, place))
+        let pods = match key.cpus {
+            PoolCpus::Slot(index) if key.kind == Kind::Managed => {
+                registry.board(self, key.priority).map(|pods| (pods, index))
             }
             _ => None,
         };
         let is_to_spare = !spec.is_disassociated && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
-        if let Some((pods, place)) = pods {
+        if let Some((pods, index)) = pods {
             debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
-            pods.add(place, pool);
+            pods.add(index, pool);
         }
         let found = Found::now(pool);
         let is_bh = key.kind == Kind::Bh;
@@ -532,8 +489,8 @@ impl Runtime {
             is_disassociated: false,
             is_apart: false,
         };
-        match &key.place {
-            PoolPlace::Pod { pod, cpus, strict } => {
+        match &key.cpus {
+            PoolCpus::Pod { pod, cpus, strict } => {
                 let (node, is_strict) = (now.node_of(pod), *strict);
                 PoolSpec {
                     pod: pod.clone(),
@@ -542,7 +499,7 @@ impl Runtime {
                     ..at(PoolKind::Unbound, cpus.clone())
                 }
             }
-            PoolPlace::Slot(slot) if key.kind == Kind::Managed => {
+            PoolCpus::Slot(slot) if key.kind == Kind::Managed => {
                 let (pod, is_only) =
                     (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
                 let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
@@ -561,12 +518,12 @@ impl Runtime {
                     ..at(PoolKind::Managed, cpus)
                 }
             }
-            PoolPlace::Slot(slot) if key.kind == Kind::Bh => {
+            PoolCpus::Slot(slot) if key.kind == Kind::Bh => {
                 let cpu = machine.cpus[*slot];
                 let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
                 PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
             }
-            PoolPlace::Slot(slot) => {
+            PoolCpus::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
                 let is_disassociated = !now.allowed.contains(cpu);
                 let concurrency = place::concurrency(
@@ -619,15 +576,6 @@ impl Runtime {
             && self.placement.now().is_usual(&spec.pod, &spec.cpus)
     }
 
-    /// No thread could be had. Said once; tried again later by the service.
-    pub(crate) fn creation_failed(&self, pool: &'static Pool, error: &io::Error) {
-        // ORDERING: no pairing: a counter.
-        self.nr_creation_failures.fetch_add(1, Ordering::Relaxed);
-        service::say_creation_failed(error);
-        let retry = pool.lock_only().core.create_retry_at();
-        self.service.retry_at(retry.unwrap_or_else(clock::now));
-    }
-
     /// Where the ids of its pools end.
     pub(crate) fn end_of_pools(&self) -> u32 {
         self.pools.end()
@@ -664,18 +612,23 @@ impl Runtime {
         Ok(self.register(&mut registry, name, spec))
     }
 
-    fn register(&'static self, registry: &mut Registry, name: &str, spec: Spec) -> Arc<Wq> {
+    pub(crate) fn register(
+        &'static self,
+        registry: &mut Registry,
+        name: &str,
+        spec: Spec,
+    ) -> Arc<Wq> {
         let key = registry.free_keys.pop().unwrap_or_else(|| {
             registry.wqs.push(None);
             u32::try_from(registry.wqs.len() - 1).expect("more than 2^32 workqueues")
         });
         let wq = Arc::new(Wq::new(WqKey(key), name, spec, self));
         registry.wqs[key as usize] = Some(Arc::clone(&wq));
-        self.show_queues(registry);
+        self.record_count(registry);
         wq
     }
 
-    fn show_queues(&self, registry: &Registry) {
+    fn record_count(&self, registry: &Registry) {
         let count = registry.wqs.len() - registry.free_keys.len();
         // ORDERING: no pairing: a count.
         self.inspect.header(|header| header.nr_queues.store(count as u64, Ordering::Relaxed));
@@ -685,7 +638,7 @@ impl Runtime {
         let mut registry = lock(&self.registry);
         let wq = registry.wqs[key.0 as usize].take();
         registry.free_keys.push(key.0);
-        self.show_queues(&registry);
+        self.record_count(&registry);
         let all_gone = if registry.has_queues() { None } else { registry.all_gone.take() };
         drop(registry);
         drop(wq);
@@ -699,38 +652,12 @@ impl Runtime {
         lock(&self.registry).wqs.iter().flatten().cloned().collect()
     }
 
-    /// A retired pwq of the queue has drained.
-    #[cold]
-    pub(crate) fn release_retired(&self, key: WqKey) {
-        if let Some(wq) = self.wq(key) {
-            wq.release_retired();
-        }
-    }
-
     pub(crate) fn wq(&self, key: WqKey) -> Option<Arc<Wq>> {
         lock(&self.registry).wqs.get(key.0 as usize)?.clone()
     }
 
     pub(crate) fn wq_name(&self, key: WqKey) -> Option<String> {
         self.wq(key).map(|wq| wq.name.to_string())
-    }
-
-    /// Takes a queue down whose last handle was dropped by one of the workers.
-    #[cold]
-    pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
-        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
-        // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
-        let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
-        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
-        // of the process.
-        debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
-    }
-
-    #[cold]
-    pub(crate) fn flush_pwq_done(&self, key: WqKey) {
-        if let Some(wq) = self.wq(key) {
-            wq.flush_pwq_done();
-        }
     }
 
     // ---- tests

@@ -73,13 +73,13 @@ pub(crate) struct Thread {
     ended_at: AtomicU64,
     /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
     is_unbound: AtomicBool,
-    /// Which guest of which pool a lent worker is, or `AT_HOME`.
+    /// Which guest of which pool a worker is that helps, or `NO_GUEST`.
     guest: AtomicU64,
     /// Where its stack is; empty: not known.
     stack: [AtomicU64; 2],
 }
 
-const AT_HOME: u64 = u64::MAX;
+const NO_GUEST: u64 = u64::MAX;
 
 impl Thread {
     pub(crate) fn new(name: String, mirror: WorkerMirror) -> Self {
@@ -99,7 +99,7 @@ impl Thread {
             blocked_at: AtomicU64::new(0),
             ended_at: AtomicU64::new(0),
             is_unbound: AtomicBool::new(false),
-            guest: AtomicU64::new(AT_HOME),
+            guest: AtomicU64::new(NO_GUEST),
             stack: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -120,7 +120,7 @@ impl Thread {
     // is applied under the pool's lock, with the run's number.
 
     #[inline]
-    pub(crate) fn note_cpu(&self, cpu: u32) {
+    pub(crate) fn set_cpu(&self, cpu: u32) {
         self.cpu.store(cpu, Ordering::Relaxed);
     }
 
@@ -136,7 +136,7 @@ impl Thread {
 
     /// The thread was found blocked in run `seq`. What it computes beside its wait for a process
     /// says nothing of the process.
-    pub(crate) fn note_blocked(&self, seq: u64) {
+    pub(crate) fn record_blocked(&self, seq: u64) {
         if self.blocked_at.load(Ordering::Relaxed) != 0 || self.watches.is_in(seq) {
             return;
         }
@@ -216,7 +216,7 @@ impl Thread {
     }
 
     /// Notes where the calling thread's stack is, which is this one's.
-    pub(crate) fn note_stack(&self) {
+    pub(crate) fn record_stack(&self) {
         let stack = sense::sched::stack();
         self.stack[0].store(stack.start, Ordering::Relaxed);
         self.stack[1].store(stack.end, Ordering::Relaxed);
@@ -229,30 +229,30 @@ impl Thread {
 
     /// See [`Meter::pending`].
     pub(crate) fn pending_time(&self, pwq: PwqId) -> u64 {
-        self.clock_at_home().map_or(0, |clock| self.meter.pending(pwq, clock))
+        self.own_clock().map_or(0, |clock| self.meter.pending(pwq, clock))
     }
 
     /// See [`Meter::forget`].
     pub(crate) fn forget_pwq(&self, pwq: PwqId, core: &mut PoolState) {
-        if let Some(clock) = self.clock_at_home() {
+        if let Some(clock) = self.own_clock() {
             self.meter.forget(pwq, clock, core);
         }
     }
 
     /// The thread's clock, unless it serves another pool's pwqs.
-    fn clock_at_home(&self) -> Option<CpuClock> {
+    fn own_clock(&self) -> Option<CpuClock> {
         self.senses.get()?.clock.filter(|_| self.guest().is_none())
     }
 
-    /// The thread serves that pool as that guest, or is at home again.
+    /// The thread serves that pool as that guest, or its own pool again.
     pub(crate) fn set_guest(&self, guest: Option<(PoolId, WorkerId)>) {
-        let packed = guest.map_or(AT_HOME, |(pool, id)| u64::from(pool.0) << 32 | u64::from(id.0));
+        let packed = guest.map_or(NO_GUEST, |(pool, id)| u64::from(pool.0) << 32 | u64::from(id.0));
         self.guest.store(packed, Ordering::Relaxed);
     }
 
     pub(crate) fn guest(&self) -> Option<(PoolId, WorkerId)> {
         let packed = self.guest.load(Ordering::Relaxed);
-        (packed != AT_HOME).then_some((PoolId((packed >> 32) as u32), WorkerId(packed as u32)))
+        (packed != NO_GUEST).then_some((PoolId((packed >> 32) as u32), WorkerId(packed as u32)))
     }
 
     /// Whether a thread that was seen blocked in run `seq` has come back.

@@ -3,13 +3,11 @@
 //! The watchdog itself is a thread that looks from above (`observe/watchdog`); the service thread
 //! starts it when it is first needed. Nothing here looks at pools or reports.
 
-use cmwq_core::{Nanos, PanicPolicy, WqKey};
+use cmwq_core::{Nanos, PanicPolicy};
 
 use crate::engine::params::Params;
-use crate::engine::service::Service;
-use crate::engine::thread::Thread;
 use crate::os::clock;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::topo::CpuSet;
 
 mod alarm;
@@ -20,7 +18,7 @@ pub(crate) use alarm::Alarm as ModelledAlarm;
 pub(crate) use waits::{Wait, WaitFor};
 
 use alarm::Alarm;
-use waits::{Waiting, Waits};
+use waits::Waits;
 
 /// What the engine tells the watchdog, and how others set it.
 #[derive(Debug)]
@@ -61,42 +59,19 @@ impl Watchdog {
         this
     }
 
-    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
-    /// under one that the watchdog takes.
-    #[inline]
-    pub(crate) fn work_waits(&self, service: &Service) {
-        if self.alarm.is_unset() {
-            self.set_alarm(service);
-        }
-    }
-
-    #[cold]
-    pub(crate) fn set_alarm(&self, service: &Service) {
+    /// Sets the alarm. `true`: the watchdog is on, and needs its thread.
+    #[must_use]
+    pub(crate) fn set_alarm(&self) -> bool {
         let thresh = self.thresh.load(Ordering::Relaxed);
         if thresh != 0 {
             self.alarm.set(clock::now() + cmwq_core::Watchdog::<()>::interval(thresh));
-            self.start(service);
         }
+        thresh != 0
     }
 
-    /// Sees to it that there is a thread.
-    pub(crate) fn start(&self, service: &Service) {
-        if !self.is_started.swap(true, Ordering::Relaxed) {
-            service.start_watchdog();
-        }
-    }
-
-    /// An item begins to wait, until what is returned is dropped.
-    pub(crate) fn begin_wait(
-        &self,
-        service: &Service,
-        item: (WqKey, usize, usize),
-        what: WaitFor,
-        thread: Arc<Thread>,
-    ) -> impl Drop + '_ + use<'_> {
-        let waiting: Waiting<'_> = self.waits.begin(item, what, thread);
-        self.work_waits(service);
-        waiting
+    /// Whether nobody has asked for the thread before.
+    pub(crate) fn is_first_to_start(&self) -> bool {
+        !self.is_started.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn stop(&self) {

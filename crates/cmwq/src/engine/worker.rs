@@ -15,7 +15,7 @@ use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
 use crate::engine::detection;
 use crate::engine::invoke;
-use crate::engine::lengths::Lengths;
+use crate::engine::long_items::LongItems;
 use crate::engine::pool::{Creator, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
@@ -27,23 +27,9 @@ use crate::os::sync::{Arc, MutexGuard, without};
 use crate::record::Reason;
 use crate::record::trace::{self, Kind};
 
-/// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
-pub(crate) fn spawn(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
-    #[cfg(test)]
-    if pool.runtime.fault_no_threads() {
-        return Err(io::ErrorKind::WouldBlock.into());
-    }
-    let name = thread.comm.base().to_owned();
-    let stack = pool.runtime.params.stack_size;
-    #[cfg(cmwq_shuttle)]
-    let parker = thread.parker;
-    let spawned =
-        pool.runtime.threads.spawn(&name, stack, move || Worker::new(pool, id, thread).main());
-    // Models have no parkers that were another thread's before, so they always play what may happen
-    // with one: a wake-up that comes late, and to the wrong thread.
-    #[cfg(cmwq_shuttle)]
-    parker.unpark(park::WAKE);
-    spawned
+/// What the thread of a registered worker does.
+pub(crate) fn main(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) {
+    Worker::new(pool, id, thread).main();
 }
 
 /// A worker, or a rescuer during a visit, as seen by itself.
@@ -51,14 +37,14 @@ pub(crate) struct Worker {
     pub(crate) pool: &'static Pool,
     pub(crate) id: WorkerId,
     pub(crate) thread: Arc<Thread>,
-    lengths: Lengths,
+    long_items: LongItems,
     /// Where its batches are, if its pool makes any.
     batch: Option<Arc<Batch>>,
 }
 
 impl Worker {
     pub(crate) fn new(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) -> Self {
-        Self { pool, id, thread, lengths: Lengths::default(), batch: None }
+        Self { pool, id, thread, long_items: LongItems::default(), batch: None }
     }
 
     fn main(mut self) {
@@ -87,7 +73,7 @@ impl Worker {
     fn prepare(&self) {
         let (spec, runtime) = (self.pool.spec(), self.pool.runtime);
         self.pool.attach(&self.thread);
-        self.thread.note_stack();
+        self.thread.record_stack();
         if let Err(error) = spec.priority.assume(runtime.base_policy) {
             say_refused(spec.priority, &error);
         }
@@ -110,7 +96,7 @@ impl Worker {
                     guard = self.pool.lock();
                 }
                 Next::Exit => {
-                    self.thread.meter.settle(&mut guard.core);
+                    self.thread.meter.charge(&mut guard.core);
                     self.thread.mirror.rest();
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
@@ -133,7 +119,7 @@ impl Worker {
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
         self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-        guard.show_start(self.pool, &self.thread, &claim);
+        guard.record_start(self.pool, &self.thread, &claim);
         let todo = guard.claimed(self.pool, claim.kick);
         drop(guard);
         self.pool.act(todo);
@@ -170,23 +156,24 @@ impl Worker {
             self.enter(context, &claim, claim.seq);
         }
         if self.thread.was_blocked() {
-            self.learn(None);
+            self.report_wait(None);
         }
     }
 
-    /// Calls the function, then tells the worker's own pool whether the item has waited.
+    /// Calls the function, then reports to the worker's own pool whether the item has waited.
     #[inline]
     fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
         let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
         self.call(context, claim, seq);
         if sleeps.is_some() || self.thread.was_blocked() {
-            self.learn(sleeps);
+            self.report_wait(sleeps);
         }
     }
 
-    /// `sleeps`: how often the thread had slept before, if the pool believed that the item waits.
+    /// Reports to the core whether the item has waited. `sleeps`: how often the thread had slept
+    /// before the item, if the core expected that the item would wait.
     #[cold]
-    fn learn(&self, sleeps: Option<u64>) {
+    fn report_wait(&self, sleeps: Option<u64>) {
         let waited = self.thread.take_waited();
         let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
         let mut guard = self.pool.lock_only();
@@ -207,14 +194,14 @@ impl Worker {
         if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
             self.pool.runtime.service.rescan_soon();
         }
-        self.thread.note_cpu(cpu);
+        self.thread.set_cpu(cpu);
         self.enter(context, claim, seq);
     }
 
     /// Calls the function, on the CPU that is known, and for the queue whose name is shown.
     #[inline]
     fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
-        let begin = self.lengths.begin();
+        let begin = self.long_items.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
         let call = || {
@@ -231,23 +218,23 @@ impl Worker {
         self.thread.leave_function();
         context.end();
         if let Some(begin) = begin {
-            self.tell_length(begin, claim.wq);
+            self.report_length(begin, claim.wq);
         }
     }
 
-    /// An item of the queue has ended that began then and was looked at.
+    /// A measured item of the queue has ended, which began at the CPU time `begin`.
     #[cold]
-    fn tell_length(&self, begin: Nanos, wq: WqKey) {
-        let Some(is_long) = self.lengths.end(begin) else { return };
+    fn report_length(&self, begin: Nanos, wq: WqKey) {
+        let Some(is_long) = self.long_items.end(begin) else { return };
         if let Some(wq) = self.pool.runtime.wq(wq) {
-            wq.note_lengths(is_long);
+            wq.set_has_long_items(is_long);
         }
     }
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
         self.thread.mirror.rest();
-        guard.mirror.settle_ring();
+        guard.mirror.publish_ring();
         // The newest idle worker stands by: it is the one that would be woken.
         let has_to_watch = guard.has_to_watch(self.pool);
         if has_to_watch {
@@ -259,7 +246,7 @@ impl Worker {
         let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
-        if !watch && self.pool.pods.is_some() && self.lend(context) {
+        if !watch && self.pool.pods.is_some() && self.help(context) {
             return;
         }
         if self.thread.comm.turn_to(None) {
@@ -274,7 +261,7 @@ impl Worker {
             detection::on_alarm(self.pool, self.id);
         }
         if self.pool.pods.is_some() {
-            self.lengths.slept();
+            self.long_items.slept();
         }
         if self.thread.is_unbound() {
             self.pool.rebind(&self.thread);
@@ -282,34 +269,33 @@ impl Worker {
         self.pool.repatriate();
     }
 
-    /// Serves another pod's pool while this one has a CPU to spare. `false`: there was nothing to
-    /// do.
-    fn lend(&self, context: &Context) -> bool {
-        // While a caller computes on its CPU, only the sentinel calls its workers.
+    /// Helps a pod that has a backlog, while this one has a CPU to spare. `false`: no pod had one.
+    fn help(&self, context: &Context) -> bool {
+        // While a caller computes on the pod's CPU, only the sentinel calls the pod's workers.
         if self.pool.caller_computes() {
             return false;
         }
         let Some(busy) = self.pool.runtime.pool_to_help(self.pool) else { return false };
-        if !self.pool.may_lend() {
+        if !self.pool.may_help() {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
-        let mut home = self.pool.lock();
-        let lent = home.core.lend(self.id);
+        let mut own = self.pool.lock();
+        let lent = own.core.lend(self.id);
         if lent.is_some() {
-            home.mirror.decided(Reason::Lent);
-            self.thread.meter.settle(&mut home.core);
+            own.mirror.decided(Reason::Lent);
+            self.thread.meter.charge(&mut own.core);
         }
-        // Lent, it is watched: if it blocks, this pod has a CPU to spare again.
-        self.pool.unlock(home, if lent.is_some() { Kick::Watch } else { Kick::None });
+        // Detectors watch a worker that helps: if it blocks, this pod has a CPU to spare again.
+        self.pool.unlock(own, if lent.is_some() { Kick::Watch } else { Kick::None });
         let Some(seq) = lent else { return false };
         if self.thread.is_unbound() {
             self.pool.rebind(&self.thread);
         }
         self.serve(context, busy, seq);
-        let mut home = self.pool.lock();
-        home.core.lend_end(self.id);
-        self.pool.unlock(home, Kick::None);
+        let mut own = self.pool.lock();
+        own.core.lend_end(self.id);
+        self.pool.unlock(own, Kick::None);
         true
     }
 
@@ -323,18 +309,17 @@ impl Worker {
         self.thread.mirror.serve(busy.id.0, false);
         while let Some(claim) = guard.core.guest_next(guest) {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-            guard.show_start(busy, &self.thread, &claim);
+            guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
             self.call_watched(context, &claim, seq);
-            let mut home = self.pool.lock();
-            seq = home.core.lend_again(self.id);
-            // Work of its own comes first, and so does the limit: another may have replaced it
-            // while it was blocked.
-            is_wanted = home.core.work_waits()
-                || home.core.is_over_capacity()
-                || self.pool.caller_computes();
-            self.pool.unlock(home, Kick::None);
-            // As at home, an item ends in the lock hold in which the next one begins.
+            let mut own = self.pool.lock();
+            seq = own.core.lend_again(self.id);
+            // Work of its own pool comes first. So does its pool's concurrency: another worker may
+            // have taken its place while it was blocked.
+            is_wanted =
+                own.core.work_waits() || own.core.is_over_capacity() || self.pool.caller_computes();
+            self.pool.unlock(own, Kick::None);
+            // As in its own pool, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();
             let effects = guard.core.finish(guest);
             if effects.has_rest() {
@@ -343,13 +328,13 @@ impl Worker {
                 guard = busy.lock();
             }
             visit.count(clock::now);
-            // Only the tick can find later that they are worth it.
+            // Only the tick can find later that the items are worth helping.
             let is_short = visit.is_short() && busy.has_tick;
             if (is_wanted || is_short) && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
-        self.thread.meter.settle(&mut guard.core);
+        self.thread.meter.charge(&mut guard.core);
         self.thread.set_guest(None);
         self.thread.mirror.serve(self.pool.id.0, true);
         let is_short =

@@ -7,39 +7,29 @@
 //! Lock: WQ ([`State`]), outside of the pools' locks.
 
 use std::fmt;
-use std::mem;
-use std::ptr::NonNull;
 
-use cmwq_core::{
-    Enqueued, Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WorkItem, WorkWord, WqKey,
-    consts,
-};
+use cmwq_core::{Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
 
 use crate::engine::attrs::Priority;
-use crate::engine::caller_computes;
 use crate::engine::limit::NodeLimits;
-use crate::engine::link::{Link, Slot};
-use crate::engine::pool::Pool;
-use crate::engine::rescuer::Rescuer;
 use crate::engine::runtime::{HIGHPRI_NICE, Runtime};
 use crate::os::countdown::Countdown;
 use crate::os::generation;
 use crate::os::rest::Rest;
 use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::record::QueueMirror;
-use crate::record::trace;
 
-mod flush;
-mod handle;
-mod placing;
-mod timers;
+pub(crate) mod flushes;
+pub(crate) mod link;
+mod links;
+mod max_active;
+mod recorded;
+pub(crate) mod rescuer;
 
-use flush::Flushes;
-pub(crate) use handle::Handle;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) use handle::lock_successors;
-use placing::{Placing, default_attrs};
-pub(crate) use timers::TimersHandle;
+use flushes::Flushes;
+use link::{Link, Slot};
+use links::{Links, default_attrs};
+use rescuer::Rescuer;
 
 /// What kind of pools a queue leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,22 +113,22 @@ pub(crate) struct Wq {
     pub(crate) spec: Spec,
     pub(crate) runtime: &'static Runtime,
     /// Of the process that made it; see `fork`.
-    generation: u32,
+    pub(crate) generation: u32,
     /// Set before the queue is handed out, if it is to have one.
     pub(crate) rescuer: OnceLock<Arc<Rescuer>>,
     /// One slot per CPU or pod; allocated with the first item.
-    slots: OnceLock<Box<[Slot]>>,
+    pub(crate) slots: OnceLock<Box<[Slot]>>,
     /// [`DRAINING`], [`DESTROYING`] and [`SHUT`]: only chained items are let in.
     pub(crate) flags: AtomicU32,
     /// Its attributes can be written by name. Written under the registry's lock.
     in_sysfs: AtomicBool,
-    /// Items need the CPU for long: see `lengths`. Only of managed queues.
-    has_long_items: AtomicBool,
+    /// Items need the CPU for long: see `long_items`. Only of managed queues.
+    pub(crate) has_long_items: AtomicBool,
     /// The reader of traces that was told the queue's name last.
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
-    pwqs_to_flush: Countdown,
-    mirror: QueueMirror,
+    pub(crate) pwqs_to_flush: Countdown,
+    pub(crate) mirror: QueueMirror,
 }
 
 // Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the
@@ -156,10 +146,10 @@ pub(crate) const SHUT: u32 = 1 << 2;
 /// Lock: WQ.
 #[derive(Debug)]
 pub(crate) struct State {
-    flushes: Option<Box<Flushes>>,
+    pub(crate) flushes: Option<Box<Flushes>>,
     /// All pwqs, oldest first, replaced ones that have not drained included.
-    pub(crate) links: Vec<PwqRef>,
-    placing: Option<Box<Placing>>,
+    pub(crate) pwqs: Vec<PwqRef>,
+    links: Option<Box<Links>>,
     pub(crate) limits: Limits,
     pub(crate) nodes: NodeLimits,
     /// Calls of [`Wq::drain`] in progress.
@@ -187,11 +177,11 @@ impl Wq {
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flushes: None,
-                links: Vec::new(),
+                pwqs: Vec::new(),
                 limits,
                 nodes: NodeLimits::default(),
                 nr_drainers: 0,
-                placing: None,
+                links: None,
             }),
             pwqs_to_flush: Countdown::at_end(),
             mirror,
@@ -217,193 +207,14 @@ impl Wq {
         }
     }
 
-    /// Whether the way depends on who queues.
-    #[inline]
-    fn has_choice(&self, cpu: Option<u32>) -> bool {
-        // ORDERING: no pairing: a hint.
-        self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
-    }
-
-    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once
-    /// for each.
-    #[inline]
-    fn choose(&self, cpu: Option<u32>) -> Option<u32> {
-        if self.has_choice(cpu) { caller_computes::other_cpu(self.link(None).pool) } else { cpu }
-    }
-
-    /// Its items were found to be long, or short.
-    pub(crate) fn note_lengths(&self, are_long: bool) {
+    /// A worker has measured one of its items.
+    pub(crate) fn set_has_long_items(&self, are_long: bool) {
         let are_long = are_long && self.spec.kind == Kind::Managed;
         // ORDERING: no pairing: a hint.
         if self.has_long_items.load(Ordering::Relaxed) != are_long {
             self.has_long_items.store(are_long, Ordering::Relaxed);
         }
     }
-
-    // ---- queueing
-
-    /// Queues an item.
-    ///
-    /// KERNEL: `queue_work_on`, `__queue_work` — same; an idle item whose last pool is the chosen
-    /// one is claimed and queued by one atomic operation under the pool's lock.
-    ///
-    /// # Safety
-    /// `item` must be valid with the provenance of the object that holds it, and stay where it is
-    /// until its function is entered, if the result is `Queued`.
-    #[inline]
-    pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
-        let is_in_turn = self.spec.kind == Kind::Unbound && self.runtime.params.debug_force_rr_cpu;
-        let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
-        // SAFETY: valid by the caller's promise.
-        let seen = unsafe { item.as_ref() }.word();
-        if self.lets_in() && !self.has_choice(cpu) {
-            let link = self.link(cpu);
-            let is_at_home = seen.pool().is_none_or(|last| last == link.pool.id);
-            if is_at_home && !seen.is_pending() && seen.disable_depth() == 0 {
-                // SAFETY: passed on to the caller.
-                if unsafe { self.queue_at_home(link, item, seen, cpu) } {
-                    return Queueing::Queued;
-                }
-            }
-        }
-        // SAFETY: as above.
-        let item_ref = unsafe { item.as_ref() };
-        let is_pending = item_ref.claim().is_pending();
-        if is_pending && !(generation::is_child() && self.runtime.take_over(item_ref)) {
-            return Queueing::Not;
-        }
-        // SAFETY: PENDING is ours now.
-        unsafe { self.queue_won(cpu, item) }
-    }
-
-    /// Queues an item whose PENDING the caller has just won: unless it is disabled.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item).
-    pub(crate) unsafe fn queue_won(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
-        // SAFETY: valid by the caller's promise.
-        let word = unsafe { item.as_ref() }.word();
-        if word.disable_depth() != 0 {
-            // SAFETY: valid by the caller's promise.
-            unsafe { item.as_ref() }.release(word);
-            return Queueing::Not;
-        }
-        // SAFETY: passed on to the caller.
-        unsafe { self.queue_claimed(cpu, item) }
-    }
-
-    /// Queues an item whose last pool is the chosen one. `false`: its word has changed meanwhile.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item).
-    #[inline]
-    unsafe fn queue_at_home(
-        &self,
-        link: &Link,
-        item: NonNull<WorkItem>,
-        seen: WorkWord,
-        cpu: Option<u32>,
-    ) -> bool {
-        let Link { pool, pwq } = *link;
-        #[cfg(feature = "tracing")]
-        // SAFETY: valid by the caller's promise.
-        let func = unsafe { item.as_ref() }.func();
-        if pool.inbox.is_saturated() {
-            debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
-            // SAFETY: valid by the caller's promise.
-            if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
-                return false;
-            }
-            trace::ready();
-            trace::queue_work(self, pool, item, cpu);
-            // SAFETY: PENDING is ours, and the word names the pool.
-            if !unsafe { pool.inbox.push(item, pwq) } {
-                pool.relieve_inbox();
-            }
-            #[cfg(feature = "tracing")]
-            trace::queued(self, item.as_ptr(), func);
-            return true;
-        }
-        if self.spec.limits().are_shared() {
-            // See `PoolState::enqueue_idle`.
-            return false;
-        }
-        let mut guard = pool.lock_to_queue();
-        if self.is_replaced(link, &guard.core) {
-            pool.unlock(guard, Kick::None);
-            return false;
-        }
-        // SAFETY: passed on to the caller.
-        let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
-        let (queued, kick) = match queued {
-            Enqueued::Queued(kick) => {
-                trace::queue_work(self, pool, item, cpu);
-                (true, kick)
-            }
-            Enqueued::Changed => (false, Kick::None),
-        };
-        pool.unlock(guard, kick);
-        #[cfg(feature = "tracing")]
-        if queued {
-            trace::queued(self, item.as_ptr(), func);
-        }
-        queued
-    }
-
-    /// Queues an item whose PENDING the caller owns, whether it is disabled or not. Never `Not`.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item).
-    pub(crate) unsafe fn queue_claimed(
-        &self,
-        cpu: Option<u32>,
-        item: NonNull<WorkItem>,
-    ) -> Queueing {
-        // SAFETY: valid by the caller's promise.
-        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
-        if !self.lets_in() {
-            self.say_refused(func);
-            // SAFETY: valid by the caller's promise.
-            unsafe { item.as_ref() }.release(word);
-            return Queueing::Refused;
-        }
-        let last = word.pool();
-        let way = self.choose(cpu);
-        loop {
-            let link = self.link(way);
-            let (mut pool, mut pwq) = (link.pool, link.pwq);
-            // Non-reentrance: a pool that still runs the item for this queue runs it again.
-            let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
-            let mut guard = None;
-            if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
-                let locked = other.lock();
-                if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
-                {
-                    (pool, pwq) = (other, same);
-                    guard = Some(locked);
-                } else {
-                    other.unlock(locked, Kick::None);
-                }
-            }
-            let is_redirected = guard.is_some();
-            let mut guard = guard.unwrap_or_else(|| pool.lock());
-            // A pwq that runs the item takes it though it is retired.
-            if !is_redirected && self.is_replaced(link, &guard.core) {
-                // Its successor was published before it was retired: this ends.
-                pool.unlock(guard, Kick::None);
-                continue;
-            }
-            trace::queue_work(self, pool, item, cpu);
-            // SAFETY: PENDING is owned by the caller.
-            let kick = unsafe { guard.core.enqueue(pwq, item) };
-            pool.unlock(guard, kick);
-            #[cfg(feature = "tracing")]
-            trace::queued(self, item.as_ptr(), func);
-            return Queueing::Queued;
-        }
-    }
-
-    // ---- waiting
 
     /// Whether items for `cpu` wait behind `max_active`.
     pub(crate) fn is_congested(&self, cpu: Option<u32>) -> bool {
@@ -429,7 +240,7 @@ impl Wq {
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.links {
+        for link in &state.pwqs {
             if let Some(pool) = self.runtime.pool(link.pool) {
                 sum += pool.stats_of(link.pwq);
             }
@@ -439,9 +250,9 @@ impl Wq {
 
     /// What waits in all pwqs.
     pub(crate) fn waiting(&self) -> PwqWaiting {
-        let links = lock(&self.state).links.clone();
+        let pwqs = lock(&self.state).pwqs.clone();
         let mut sum = PwqWaiting::default();
-        for at in links {
+        for at in pwqs {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let guard = pool.lock();
             sum += guard.core.pwq_waiting(at.pwq).unwrap_or_default();
@@ -454,7 +265,7 @@ impl Wq {
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.links {
+        for link in &state.pwqs {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
         }
@@ -465,8 +276,8 @@ impl Wq {
     ///
     /// [`PoolState::pwq_load`]: cmwq_core::PoolState::pwq_load
     pub(crate) fn any_pwq(&self, is: impl Fn((u32, bool, bool)) -> bool) -> bool {
-        let links = lock(&self.state).links.clone();
-        links.iter().any(|at| {
+        let pwqs = lock(&self.state).pwqs.clone();
+        pwqs.iter().any(|at| {
             self.runtime.pool(at.pool).is_some_and(|pool| {
                 let guard = pool.lock();
                 let load = guard.core.pwq_load(at.pwq);
@@ -480,53 +291,12 @@ impl Wq {
     pub(crate) fn is_busy(&self) -> bool {
         self.any_pwq(|(_, _, in_flight)| in_flight)
     }
-
-    /// Takes no more items, and waits for those it has. Who was let in before may still queue one.
-    pub(crate) fn close_and_drain(&self) {
-        self.close(DESTROYING);
-        self.drain();
-        while self.is_busy() {
-            self.flush();
-        }
-    }
-
-    /// Drains the queue and leaves all pools. Nobody may queue on it any more: who was let in
-    /// before it was closed would find its pwqs gone.
-    ///
-    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
-    /// items, which makes Linux leak the queue, this waits for him.
-    pub(crate) fn destroy(&self) {
-        self.close_and_drain();
-        // Before the pwqs go that it may be called for.
-        if let Some(rescuer) = self.rescuer.get() {
-            rescuer.stop();
-        }
-        let mut state = lock(&self.state);
-        let was_used = !state.links.is_empty();
-        Self::forget_retired(&mut state);
-        for at in mem::take(&mut state.links) {
-            // The rescuer has gone.
-            state.count_removed(self.remove_pwq(at).unwrap_or_default());
-            self.mirror.settle_retired(&state.removed());
-            if let Some(pool) = self.runtime.pool(at.pool) {
-                pool.close_if_unused();
-            }
-        }
-        drop(state);
-        if !was_used {
-            return;
-        }
-        // Another queue may get the key, whose name the threads that showed this one's must show.
-        for thread in self.runtime.pools().flat_map(Pool::threads) {
-            thread.comm.forget(self.key);
-        }
-    }
 }
 
 impl Wq {
     /// Removes a pwq that has nothing in flight; its final counters. `None`: its rescuer visits,
     /// and will look after it when it leaves. It may need WQ before, or be the caller.
-    fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
+    pub(crate) fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
         let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
         // Refused while a slot of the node is on its way here: who brings it needs no more than the
         // pool's lock.
@@ -549,6 +319,25 @@ impl Wq {
         self.generation == generation::current()
     }
 
+    /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that
+    /// before.
+    pub(crate) fn close(&self, why: u32) -> bool {
+        // ORDERING: no pairing: see `lets_in`.
+        self.flags.fetch_or(why, Ordering::Relaxed) & why == 0
+    }
+
+    /// Whether it is closed for this reason, as of now.
+    pub(crate) fn is_closed(&self, why: u32) -> bool {
+        // ORDERING: no pairing: for people.
+        self.flags.load(Ordering::Relaxed) & why != 0
+    }
+
+    /// Whether timers may not be armed for it any more: nobody would see them expire.
+    pub(crate) fn is_shut(&self) -> bool {
+        // ORDERING: no pairing: a timer that is armed at the same time stays armed.
+        self.flags.load(Ordering::Relaxed) & SHUT != 0
+    }
+
     /// Whether it is being taken down.
     pub(crate) fn is_going(&self) -> bool {
         // ORDERING: no pairing: who looks at the same time may find it or not.
@@ -558,7 +347,7 @@ impl Wq {
     /// Whether it has left all pools: its counters are final.
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) fn is_gone(&self) -> bool {
-        self.is_going() && lock(&self.state).links.is_empty()
+        self.is_going() && lock(&self.state).pwqs.is_empty()
     }
 
     /// Whether its attributes can be written by name. KERNEL: `WQ_SYSFS` — same, also for queues
@@ -568,7 +357,7 @@ impl Wq {
         self.in_sysfs.load(Ordering::Relaxed) && !self.is_going()
     }
 
-    pub(crate) fn note_in_sysfs(&self) {
+    pub(crate) fn set_in_sysfs(&self) {
         // ORDERING: no pairing: a switch; who looks for names holds the registry's lock.
         self.in_sysfs.store(true, Ordering::Relaxed);
     }

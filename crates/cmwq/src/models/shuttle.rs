@@ -39,8 +39,9 @@ use crate::api::workqueue::Workqueue;
 use crate::detect::method::Detect;
 use crate::engine::params::Params;
 use crate::engine::pool::Pool;
+use crate::engine::process::{Process, UPCALLS};
 use crate::engine::runtime::{Machine, Runtime};
-use crate::engine::service::Service;
+use crate::engine::service_thread;
 use crate::engine::wq::{Kind, Spec};
 use crate::os::clock;
 use crate::os::sync::{self, AtomicU32, Ordering};
@@ -71,7 +72,7 @@ struct World {
 
 /// A runtime that does not live for ever, as those of processes do: there are too many of them
 /// here.
-struct Mortal(*mut Runtime);
+struct Mortal(*mut Runtime, *mut Process);
 
 impl Mortal {
     fn new(detect: Detect, pods: Pods) -> (Self, World) {
@@ -86,20 +87,22 @@ impl Mortal {
         };
         let params = Params { detect: Some(detect), ..Params::default() };
         let machine = Machine::new(&cpus, None, all, managed);
-        let raw = Box::into_raw(Runtime::assemble(params, machine, 0, Inspect::off()));
+        let raw = Box::into_raw(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
         // SAFETY: from a box; freed by `end`, when nobody is left.
         let runtime: &'static Runtime = unsafe { &*raw };
-        runtime.make_global();
-        Service::start(runtime).expect("a model has threads");
-        (Self(raw), World { runtime })
+        let process = Box::into_raw(Process::around(runtime));
+        // SAFETY: as above.
+        unsafe { &*process }.make_global();
+        service_thread::start(runtime).expect("a model has threads");
+        (Self(raw, process), World { runtime })
     }
 
     fn end(self) {
         // SAFETY: from a box.
         unsafe { &*self.0 }.shutdown();
         sync::join_all();
-        // SAFETY: from a box, and the scenario and all threads of the runtime have ended.
-        drop(unsafe { Box::from_raw(self.0) });
+        // SAFETY: from boxes, and the scenario and all threads of the runtime have ended.
+        drop(unsafe { (Box::from_raw(self.1), Box::from_raw(self.0)) });
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::engine::pool::PoolKind;
-use crate::engine::runtime::Runtime;
+use crate::engine::process::Process;
 use crate::engine::totals::Total;
 use crate::os::sync::{Ordering, lock};
 
@@ -75,8 +75,8 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// Tells all numbers as of now; none, before the library was used.
 pub(crate) fn measure(mut tell: impl FnMut(Metric, &Labels, Value)) {
-    let Some(runtime) = Runtime::existing() else { return };
-    let mut totals = lock(&runtime.totals);
+    let Some(process) = Process::existing() else { return };
+    let (runtime, mut totals) = (process.runtime, lock(&process.totals));
     totals.take_in(runtime.users_wqs());
     for (name, total) in &totals.by_name {
         report(name, total, &mut tell);

@@ -78,7 +78,7 @@ pub fn set_thresh(thresh: Duration) -> Result<(), Error> {
     } else {
         // There may be something that waits already.
         watchdog.alarm.unset();
-        watchdog.set_alarm(&runtime.service);
+        runtime.set_alarm();
     }
     Ok(())
 }

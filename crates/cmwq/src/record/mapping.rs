@@ -24,6 +24,6 @@ pub(crate) use layout::WorkerRecord;
 pub(crate) use memfd::leave_behind;
 pub(crate) use mirror::{
     Inspect, NodeCounts, Places, PoolMirror, PoolValues, QueueMirror, QueueSettings, QueueValues,
-    Role, WorkerMirror, believe,
+    Role, WorkerMirror, set_worker_state,
 };
 pub use names::{PoolKind, QueueKind, Reason};

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 
 use crate::api::rcu::source::{self, RcuFunc, RcuHead};
 use crate::engine::callbacks::Callback;
+use crate::engine::process::Process;
 use crate::engine::readers;
-use crate::engine::runtime::Runtime;
 
 /// Calls `func(head)` after a grace period, from another context than the caller's.
 ///
@@ -51,8 +51,8 @@ pub fn rcu_barrier() {
     // First what is to be handed to the source, then the source.
     readers::barrier();
     source::barrier();
-    if let Some(runtime) = Runtime::existing() {
-        runtime.callbacks.flush(runtime);
+    if let Some(process) = Process::existing() {
+        process.callbacks.flush(process.runtime);
     }
 }
 
@@ -108,8 +108,8 @@ unsafe extern "C" fn is_over(head: *mut RcuHead) {
 
 /// Leaves it to a BH item; does it here, if the process cannot have even one thread for that.
 fn give(callback: Callback) {
-    match super::system::bh() {
-        Ok(wq) => wq.wq().runtime.callbacks.add(wq.handle(), callback),
-        Err(_) => callback.run(),
+    match (super::system::bh(), Process::existing()) {
+        (Ok(wq), Some(process)) => process.callbacks.add(wq.handle(), callback),
+        _ => callback.run(),
     }
 }

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use crate::api::workqueue::Workqueue;
 use crate::engine::bare_timers::{self, BareTimer};
+use crate::engine::process::Process;
 use crate::os::clock;
 
 pub use bare_timers::{Arming, Running};
@@ -35,11 +36,13 @@ pub struct When {
 /// `timer` must be valid, and stay where it is until it is disarmed or its function entered; the
 /// function must be fit to be called with it.
 pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: Arming) -> bool {
+    // In a child it makes the queue, and with it the runtime.
     let runtime = wq.wq().runtime;
+    let Some(process) = Process::existing() else { return false };
     let at = clock::now().saturating_add(when.after);
     let when = bare_timers::When { at, jiffies: when.jiffies };
     // SAFETY: passed on to the caller.
-    unsafe { runtime.bare_timers.arm(runtime, timer.cast(), when, arming, wq.handle()) }
+    unsafe { process.bare_timers.arm(runtime, timer.cast(), when, arming, wq.handle()) }
 }
 
 /// Disarms a timer, `for_good` so that it cannot be armed again: whether it was armed. `None`: its
@@ -51,7 +54,7 @@ pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: 
 /// # Safety
 /// `timer` must be valid until this returns.
 pub unsafe fn disarm(timer: NonNull<RawTimer>, running: Running, for_good: bool) -> Option<bool> {
-    let Some(runtime) = super::runtime() else {
+    let Some(process) = super::runtime().and_then(|_| Process::existing()) else {
         // None is armed, nor runs, where there is no thread for it.
         if for_good {
             // SAFETY: valid by the caller's promise, and without a runtime there is no lock for it.
@@ -60,5 +63,5 @@ pub unsafe fn disarm(timer: NonNull<RawTimer>, running: Running, for_good: bool)
         return Some(false);
     };
     // SAFETY: passed on to the caller.
-    unsafe { runtime.bare_timers.disarm(runtime, timer.cast(), running, for_good) }
+    unsafe { process.bare_timers.disarm(process.runtime, timer.cast(), running, for_good) }
 }

@@ -159,7 +159,7 @@ impl Pool {
     }
 
     /// The CPUs that it is for, while they are there.
-    pub(crate) fn home(&self) -> CpuSet {
+    pub(crate) fn own_cpus(&self) -> CpuSet {
         match self.pods {
             // The only managed pod has every CPU that comes.
             None if self.kind == PoolKind::Managed => {
@@ -223,7 +223,7 @@ impl Pool {
         let mut guard = self.lock();
         guard.is_disassociated = is_disassociated;
         let kick = guard.core.set_concurrency(concurrency);
-        guard.settle_place();
+        guard.record_cpus();
         self.unlock(guard, kick);
     }
 
@@ -233,7 +233,7 @@ impl Pool {
     }
 
     /// Whether its workers may help other pods. Caller holds no core lock.
-    pub(crate) fn may_lend(&self) -> bool {
+    pub(crate) fn may_help(&self) -> bool {
         let guard = self.lock_only();
         !guard.is_disassociated && !guard.is_apart
     }
@@ -275,7 +275,7 @@ impl Pool {
         let Locked { core, mirror, .. } = &mut *guard;
         let pwq = core.add_pwq(config);
         mirror.add_pwq(core, wq, pwq, max_active, cpu);
-        guard.settle_place();
+        guard.record_cpus();
         if plugged {
             guard.core.plug_pwq(pwq);
         }
@@ -294,7 +294,7 @@ impl Pool {
         }
         let mut guard = self.lock();
         let is_closed = guard.core.close_if_unused();
-        guard.settle_place();
+        guard.record_cpus();
         self.unlock(guard, Kick::None);
         if is_closed {
             self.dismiss_idle();
@@ -338,17 +338,17 @@ impl Pool {
         if self.may_stray.load(Ordering::Relaxed)
             && sense::sched::current_cpu().is_some_and(|cpu| !self.spec().pod.contains(cpu))
         {
-            self.bring_home();
+            self.return_to_pod();
         }
     }
 
     #[cold]
-    fn bring_home(&self) {
+    fn return_to_pod(&self) {
         let mut guard = self.lock_only();
         if !guard.core.count_repatriated() {
             return;
         }
-        guard.settle_mirror();
+        guard.publish_mirror();
         drop(guard);
         self.go_to_pod();
     }
@@ -377,8 +377,8 @@ fn is_to_be_put_back(mask: &CpuSet, bound: &CpuSet) -> bool {
 }
 
 impl Locked {
-    /// Shows where it stands.
-    fn settle_place(&self) {
+    /// Records in the mapping whether it is disassociated, and whether it is unused.
+    fn record_cpus(&self) {
         self.mirror.set_place(&self.core, self.is_disassociated, self.core.is_unused());
     }
 }

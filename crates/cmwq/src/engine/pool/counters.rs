@@ -1,11 +1,11 @@
-//! Counters of pwqs, with what their workers have not settled yet.
+//! Counters of pwqs, with what their workers have not been charged with yet.
 
 use cmwq_core::{PwqId, PwqStats};
 
 use super::{Locked, Pool};
 
 impl Pool {
-    /// Counters of a pwq, with what its workers have not settled yet.
+    /// Counters of a pwq, with what its workers have not been charged with yet.
     pub(crate) fn stats_of(&self, pwq: PwqId) -> PwqStats {
         let guard = self.lock_only();
         let mut stats = guard.core.pwq_stats(pwq).unwrap_or_default();

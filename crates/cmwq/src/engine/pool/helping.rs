@@ -1,4 +1,4 @@
-//! A managed pool and those of other pods: what it says on their [board](crate::engine::pods), and
+//! A managed pool and those of other pods: what it says on their [board](super::pods), and
 //! how others call it to help.
 
 use std::mem;
@@ -7,8 +7,8 @@ use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress, Set};
 
+use super::pods::Pods;
 use super::{Locked, Pool};
-use crate::engine::pods::Pods;
 use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
@@ -66,24 +66,24 @@ impl Pool {
     #[inline]
     pub(crate) fn caller_computes(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| pods.has(Set::CallerComputes, pod))
-            && self.is_told_when_idle()
+            && self.is_reported_idle()
     }
 
-    /// Somebody tells when its CPU is idle, if it has one of its own.
-    fn is_told_when_idle(&self) -> bool {
+    /// Whether a sentinel reports that its CPU is idle. `false` for a pool of several CPUs.
+    fn is_reported_idle(&self) -> bool {
         self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
     }
 
     #[inline]
     pub(crate) fn set_caller_computes(&self, caller_computes: bool) {
         let Some((pods, pod)) = self.pods else { return };
-        let caller_computes = caller_computes && self.is_told_when_idle();
+        let caller_computes = caller_computes && self.is_reported_idle();
         if pods.has(Set::CallerComputes, pod) != caller_computes {
             pods.put(Set::CallerComputes, pod, caller_computes);
         }
     }
 
-    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by
+    /// As [`call_to_help`](Self::call_to_help), once its CPU is idle: its standby is to be woken by
     /// the CPU's sentinel.
     pub(crate) fn call_when_idle(&'static self) {
         if self.is_watched() || without("caller_computes.call") {
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
-    pub(crate) fn call_to_lend(&'static self) -> bool {
+    pub(crate) fn call_to_help(&'static self) -> bool {
         match self.try_to_call() {
             // A new worker begins by waiting, for this.
             Kick::NeedFirst => self.try_to_call() != Kick::None,
@@ -129,9 +129,10 @@ impl Pool {
 }
 
 impl Locked {
-    /// Keeps the board of the pods. `true`: it says since now that there is a backlog here.
+    /// Posts what has changed of this pod on the board. `true`: the board says since now that this
+    /// pod has a backlog.
     #[inline]
-    pub(super) fn settle_board(&mut self, pool: &Pool) -> bool {
+    pub(super) fn post_entry(&mut self, pool: &Pool) -> bool {
         let Some((pods, pod)) = pool.pods else { return false };
         let is_at_capacity = self.core.is_at_capacity();
         let facts = Facts {
@@ -148,7 +149,7 @@ impl Locked {
         entry != self.entry && self.post(pods, pod, entry)
     }
 
-    /// See [`settle_board`](Self::settle_board).
+    /// See [`post_entry`](Self::post_entry).
     #[inline(never)]
     fn post(&mut self, pods: &Pods, pod: usize, entry: Entry) -> bool {
         let before = mem::replace(&mut self.entry, entry);
@@ -156,18 +157,18 @@ impl Locked {
         entry.has(Set::Backlog) && !before.has(Set::Backlog)
     }
 
-    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
-    /// pod could use.
+    /// Whether detectors have to watch this pool: work waits here, or a worker runs on a CPU that
+    /// another pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
         let is_used = self.core.nr_running() > 0 || pool.caller_computes();
         self.core.work_waits() || (is_used && pool.others_wait())
     }
 
-    /// A worker of this pool was reported blocked: whom to wake. With nothing to do here, somebody
-    /// who looks for work in other pods.
+    /// A worker of this pool was reported blocked. Returns whom to wake: with nothing to do here, a
+    /// worker that looks for work in other pods.
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
-        // First it says that it has a CPU to spare, then it looks who wants it.
-        if self.settle_board(pool) {
+        // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
+        if self.post_entry(pool) {
             return kick.or(Kick::Watch);
         }
         // While a caller computes on its CPU, only the sentinel calls its workers.
@@ -177,7 +178,7 @@ impl Locked {
         kick
     }
 
-    /// How far it has come by now.
+    /// How many items it has started by now.
     pub(super) fn progress_now(&self) -> Progress {
         Progress { at: clock::now(), started: self.core.progress() }
     }
@@ -194,7 +195,7 @@ impl Locked {
         pool.has_short_items.store(is_short, Ordering::Relaxed);
     }
 
-    /// The worker that was called is here, or another one that will look around.
+    /// A worker looks for other pods' work: the one that was called, or another one.
     pub(crate) fn answer_call(&mut self) {
         self.is_called = false;
     }

@@ -2,10 +2,10 @@
 
 use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
 
-use super::{Machine, PoolKey, PoolPlace, Runtime};
+use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::engine::attrs::Priority;
-use crate::engine::pods::Pods;
 use crate::engine::pool::Pool;
+use crate::engine::pool::pods::Pods;
 use crate::engine::wq::Kind;
 use crate::os::topo::CpuSet;
 
@@ -50,7 +50,7 @@ impl Runtime {
             let Some(other) = self.managed_pool(pods, pod, pool.spec().priority) else { return };
             if other.caller_computes() {
                 other.call_when_idle();
-            } else if other.call_to_lend() {
+            } else if other.call_to_help() {
                 return;
             }
         }
@@ -64,8 +64,8 @@ impl Runtime {
         priority: Priority,
     ) -> Option<&'static Pool> {
         pods.get(pod).or_else(|| {
-            let place = PoolPlace::Slot(pod);
-            let key = PoolKey { kind: Kind::Managed, priority, place };
+            let cpus = PoolCpus::Slot(pod);
+            let key = PoolKey { kind: Kind::Managed, priority, cpus };
             self.pool_by_key(key).map(|found| found.pool)
         })
     }

@@ -14,7 +14,7 @@
 
 use cmwq_core::place;
 
-use super::{Machine, PoolKey, PoolPlace, Runtime};
+use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
 use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
@@ -28,15 +28,15 @@ use crate::os::sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::os::topo::{self, AffinityScope, CpuSet, Pod};
 use crate::record::Places;
 
-mod homes;
 mod known;
+mod stand_ins;
 
-use homes::Homes;
 pub(super) use known::Known;
+use stand_ins::StandIns;
 
 /// What holds now. Replaced as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct CpusInUse {
     /// The CPUs that the process has; never none.
     pub(crate) allowed: CpuSet,
     /// The part of them that unbound queues use; never none.
@@ -57,10 +57,10 @@ pub(crate) struct Placed {
 #[derive(Debug)]
 pub(crate) struct Placement {
     changing: Mutex<()>,
-    now: Mutex<Arc<Placed>>,
-    /// What others are told: what held when all pools and queues last followed it.
-    shown: Mutex<Arc<Placed>>,
-    homes: Homes,
+    now: Mutex<Arc<CpusInUse>>,
+    /// What others see: what held when all pools and queues last followed it.
+    shown: Mutex<Arc<CpusInUse>>,
+    stand_ins: StandIns,
     /// The thread whose mask says which CPUs the process has; 0 if that may not set it.
     mask_tid: AtomicU32,
     /// That thread has set its mask.
@@ -102,7 +102,7 @@ pub(crate) fn confines(allowed: &CpuSet) -> bool {
 impl Placement {
     pub(super) fn new(machine: &Machine, params: &Params) -> Self {
         let requested = params.unbound_cpus.clone().filter(|cpus| leaves_some(cpus, machine));
-        let mut now = Placed {
+        let mut now = CpusInUse {
             allowed: machine.allowed.clone(),
             unbound: unbound_of(&machine.allowed, requested.as_ref(), &machine.known.isolated),
             managed: unbound_of(&machine.allowed, None, &machine.known.isolated),
@@ -115,7 +115,7 @@ impl Placement {
         let now = Arc::new(now);
         Self {
             changing: Mutex::new(()),
-            homes: Homes::new(machine, &now),
+            stand_ins: StandIns::new(machine, &now),
             shown: Mutex::new(Arc::clone(&now)),
             now: Mutex::new(now),
             mask_tid: AtomicU32::new(0),
@@ -125,12 +125,12 @@ impl Placement {
         }
     }
 
-    pub(crate) fn now(&self) -> Arc<Placed> {
+    pub(crate) fn now(&self) -> Arc<CpusInUse> {
         Arc::clone(&lock(&self.now))
     }
 
-    /// What others are told of it: what pools and queues follow already.
-    pub(crate) fn shown(&self) -> Arc<Placed> {
+    /// What others see of it: what pools and queues follow already.
+    pub(crate) fn shown(&self) -> Arc<CpusInUse> {
         Arc::clone(&lock(&self.shown))
     }
 
@@ -167,26 +167,26 @@ impl Placement {
         Some(mask)
     }
 
-    /// The index of a CPU that is here: this one, or one that stands for it.
+    /// The index of a CPU that is here: this one, or one that stands in for it.
     #[inline]
-    pub(crate) fn home(&self, index: usize) -> usize {
-        self.homes.of(index)
+    pub(crate) fn stand_in(&self, index: usize) -> usize {
+        self.stand_ins.of(index)
     }
 
     /// The same, of one that managed queues use unasked.
     #[inline]
-    pub(crate) fn managed_home(&self, index: usize) -> usize {
-        self.homes.managed(index)
+    pub(crate) fn managed_stand_in(&self, index: usize) -> usize {
+        self.stand_ins.managed(index)
     }
 
     /// Whether managed queues use the CPU with this index unasked.
     #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_managed(&self, index: usize) -> bool {
-        self.managed_home(index) == index
+        self.managed_stand_in(index) == index
     }
 }
 
-impl Placed {
+impl CpusInUse {
     /// The CPUs that unbound queues were asked to use, if anybody asked.
     pub(crate) fn requested(&self) -> Option<&CpuSet> {
         self.requested.as_ref()
@@ -287,20 +287,20 @@ impl Runtime {
     /// The process has these CPUs now.
     pub(crate) fn allow(&'static self, allowed: &CpuSet) {
         let _changing = lock(&self.placement.changing);
-        let mut placed = Placed::clone(&self.placement.now());
-        placed.allowed = allowed.clone();
-        if let Some(known) = placed.known.renewed(allowed) {
-            placed.known = Arc::new(known);
+        let mut in_use = CpusInUse::clone(&self.placement.now());
+        in_use.allowed = allowed.clone();
+        if let Some(known) = in_use.known.renewed(allowed) {
+            in_use.known = Arc::new(known);
         }
-        self.place(placed);
+        self.apply(in_use);
     }
 
     /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.
     pub(crate) fn set_default_scope(&'static self, scope: AffinityScope) {
         let _changing = lock(&self.placement.changing);
-        let mut placed = Placed::clone(&self.placement.now());
-        placed.scope = scope;
-        self.place(placed);
+        let mut in_use = CpusInUse::clone(&self.placement.now());
+        in_use.scope = scope;
+        self.apply(in_use);
     }
 
     /// The CPUs for unbound queues. KERNEL: `workqueue_set_unbound_cpumask` — same.
@@ -309,56 +309,56 @@ impl Runtime {
     /// If the process has none of them, or the administrator keeps all of them free.
     pub(crate) fn set_unbound_cpumask(&'static self, cpus: &CpuSet) -> Result<(), Error> {
         let _changing = lock(&self.placement.changing);
-        let mut placed = Placed::clone(&self.placement.now());
-        if !cpus.and_not(placed.isolated()).intersects(&placed.allowed) {
+        let mut in_use = CpusInUse::clone(&self.placement.now());
+        if !cpus.and_not(in_use.isolated()).intersects(&in_use.allowed) {
             return Err(Error::invalid(format!(
                 "none of the CPUs {cpus} can be used for unbound work here, only {}",
-                unbound_of(&placed.allowed, None, placed.isolated())
+                unbound_of(&in_use.allowed, None, in_use.isolated())
             )));
         }
-        placed.requested = Some(cpus.clone());
-        self.place(placed);
+        in_use.requested = Some(cpus.clone());
+        self.apply(in_use);
         Ok(())
     }
 
-    /// Makes `placed` hold. Under `changing`.
-    fn place(&'static self, mut placed: Placed) {
-        placed.unbound =
-            unbound_of(&placed.allowed, placed.requested.as_ref(), &placed.known.isolated);
-        placed.managed = unbound_of(&placed.allowed, None, &placed.known.isolated);
-        placed.usual = placed.usual_pods(&self.machine, self.placement.shard_size);
-        let placed = Arc::new(placed);
+    /// Has all pools and queues follow `in_use`. Under `changing`.
+    fn apply(&'static self, mut in_use: CpusInUse) {
+        in_use.unbound =
+            unbound_of(&in_use.allowed, in_use.requested.as_ref(), &in_use.known.isolated);
+        in_use.managed = unbound_of(&in_use.allowed, None, &in_use.known.isolated);
+        in_use.usual = in_use.usual_pods(&self.machine, self.placement.shard_size);
+        let in_use = Arc::new(in_use);
         let (pools, wqs) = {
             // Who makes a pool finds either what was before, and the pool is in our list, or what
             // holds now.
             let registry = lock(&self.registry);
-            let before = std::mem::replace(&mut *lock(&self.placement.now), Arc::clone(&placed));
-            self.placement.homes.set(&self.machine, &placed);
+            let before = std::mem::replace(&mut *lock(&self.placement.now), Arc::clone(&in_use));
+            self.placement.stand_ins.set(&self.machine, &in_use);
             for board in self.managed.iter().chain(registry.boards.iter().map(|(_, board)| *board))
             {
-                self.open_pods(board, &before.managed, &placed.managed);
+                self.open_pods(board, &before.managed, &in_use.managed);
             }
             let pools: Vec<_> = registry.pools.iter().map(|(_, pool)| *pool).collect();
             let wqs: Vec<_> = registry.wqs.iter().flatten().cloned().collect();
             (pools, wqs)
         };
         for pool in &pools {
-            self.place_pool(pool, &placed);
+            self.move_pool(pool, &in_use);
         }
-        self.sentinels.call_home(&placed.allowed);
+        self.sentinels.bring_back(&in_use.allowed);
         for wq in wqs {
             wq.follow_placement();
         }
         // Those that were kept for queues to come, which will go elsewhere now.
         pools.into_iter().for_each(Pool::close_if_unused);
         // Who sees it can rely on it.
-        self.show_placed(&placed);
-        *lock(&self.placement.shown) = placed;
+        self.record_cpus_in_use(&in_use);
+        *lock(&self.placement.shown) = in_use;
     }
 
-    /// Shows CPUs and pods as they are now.
-    pub(crate) fn show_placement(&self) {
-        self.show_placed(&self.placement.now());
+    /// Records CPUs and pods in the mapping.
+    pub(crate) fn record_placement(&self) {
+        self.record_cpus_in_use(&self.placement.now());
         self.inspect.header(|header| {
             let word = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
             let detect = Detect::ALL.iter().position(|known| *known == self.detect);
@@ -370,53 +370,53 @@ impl Runtime {
         });
     }
 
-    fn show_placed(&self, placed: &Placed) {
-        let topology = placed.known.topology.within(&placed.allowed);
+    fn record_cpus_in_use(&self, in_use: &CpusInUse) {
+        let topology = in_use.known.topology.within(&in_use.allowed);
         let pods = |scope| (scope, topo::pods(scope, &topology, self.placement.shard_size));
         self.inspect.place(|| Places {
             possible: self.machine.cpus.iter().copied().collect(),
-            allowed: placed.allowed.clone(),
-            unbound: placed.unbound.clone(),
-            requested: placed.requested.clone(),
-            isolated: placed.isolated().clone(),
-            default_scope: placed.scope,
+            allowed: in_use.allowed.clone(),
+            unbound: in_use.unbound.clone(),
+            requested: in_use.requested.clone(),
+            isolated: in_use.isolated().clone(),
+            default_scope: in_use.scope,
             pods: AffinityScope::ALL.map(pods).into(),
         });
     }
 
     /// Pods may help as long as they have a CPU that managed queues use.
-    fn open_pods(&self, board: &crate::engine::pods::Pods, before: &CpuSet, after: &CpuSet) {
+    fn open_pods(&self, board: &crate::engine::pool::pods::Pods, before: &CpuSet, after: &CpuSet) {
         if board.len() == 1 {
             return;
         }
-        for (place, pod) in self.machine.managed_pods.iter().enumerate() {
+        for (index, pod) in self.machine.managed_pods.iter().enumerate() {
             let (was, is) = (pod.cpus.intersects(before), pod.cpus.intersects(after));
             if was != is {
-                board.open(place, is);
+                board.open(index, is);
             }
         }
     }
 
     /// KERNEL: `workqueue_offline_cpu`, `workqueue_online_cpu` — same for per-CPU pools.
-    fn place_pool(&self, pool: &'static Pool, placed: &Placed) {
-        let home = pool.home().and(match (&pool.kind, pool.pods) {
-            (PoolKind::Managed, None) => &placed.managed,
-            _ => &placed.allowed,
+    fn move_pool(&self, pool: &'static Pool, in_use: &CpusInUse) {
+        let own = pool.own_cpus().and(match (&pool.kind, pool.pods) {
+            (PoolKind::Managed, None) => &in_use.managed,
+            _ => &in_use.allowed,
         });
-        let is_disassociated = home.is_empty();
+        let is_disassociated = own.is_empty();
         match pool.kind {
             // The system moves a BH context when its CPU goes.
             PoolKind::Bh(_) if is_disassociated => return,
-            PoolKind::Bh(cpu) => return self.bh.call_home(cpu),
-            PoolKind::Unbound => return pool.restore(&placed.allowed),
+            PoolKind::Bh(cpu) => return self.bh.bring_back(cpu),
+            PoolKind::Unbound => return pool.restore(&in_use.allowed),
             PoolKind::Cpu(_) => {}
-            PoolKind::Managed => pool.keep_apart(!home.intersects(&placed.managed)),
+            PoolKind::Managed => pool.keep_apart(!own.intersects(&in_use.managed)),
         }
-        let granted = self.machine.granted_of(&placed.allowed);
-        let concurrency = place::concurrency(pool.kind.in_core(), home.count() as u32, granted);
-        let cpus = if is_disassociated { &placed.unbound } else { &home };
-        let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&placed.managed);
-        let unbound = if may_unbind { &placed.managed } else { cpus };
+        let granted = self.machine.granted_of(&in_use.allowed);
+        let concurrency = place::concurrency(pool.kind.in_core(), own.count() as u32, granted);
+        let cpus = if is_disassociated { &in_use.unbound } else { &own };
+        let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&in_use.managed);
+        let unbound = if may_unbind { &in_use.managed } else { cpus };
         pool.move_to(cpus, unbound, concurrency, is_disassociated);
     }
 
@@ -451,9 +451,9 @@ impl Layout {
         };
         let strict = self.attrs.affinity_strict && self.kind != Kind::Ordered;
         let cpus = if strict { pod.clone() } else { self.effective.clone() };
-        let place = PoolPlace::Pod { pod, cpus, strict };
+        let cpus = PoolCpus::Pod { pod, cpus, strict };
         // Ordered queues have the workers of unbound ones with the same pod.
-        PoolKey { kind: Kind::Unbound, priority: self.attrs.priority(), place }
+        PoolKey { kind: Kind::Unbound, priority: self.attrs.priority(), cpus }
     }
 }
 

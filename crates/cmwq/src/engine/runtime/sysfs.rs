@@ -22,7 +22,7 @@ impl Runtime {
                 wq.name
             )));
         }
-        wq.note_in_sysfs();
+        wq.set_in_sysfs();
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use cmwq_core::help::{Set, Whereabouts, any, to_call, to_help};
 use loom::thread;
 
 use super::{check, check_three};
-use crate::engine::pods::Pods;
+use crate::engine::pool::pods::Pods;
 
 /// Pods of these nodes, none of which may help yet.
 fn board(nodes: &[u32]) -> &'static Pods {

@@ -8,6 +8,7 @@ use crate::detect::method::Detect;
 use crate::engine::attrs::Priority;
 use crate::engine::params::Params;
 use crate::engine::pool::{Pool, PoolKind, PoolSpec};
+use crate::engine::process::UPCALLS;
 use crate::engine::runtime::{Machine, Runtime};
 use crate::engine::thread::Thread;
 use crate::os::park::CHECK;
@@ -22,7 +23,7 @@ pub(super) fn runtime() -> &'static Runtime {
     let pods = vec![Pod { cpus: cpus.clone(), node: None }];
     let params = Params { detect: Some(Detect::Inline), ..Params::default() };
     let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 
 /// A pool of a runtime without threads.

@@ -9,7 +9,8 @@ use loom::thread;
 use super::check;
 use super::pools::runtime;
 use crate::engine::delayed::DelayedItem;
-use crate::engine::wq::{Handle, Kind, Queueing, Spec, Wq};
+use crate::engine::handle::Handle;
+use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::Arc;
 
 const LATER: Duration = Duration::from_millis(1);

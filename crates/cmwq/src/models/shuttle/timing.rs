@@ -8,7 +8,8 @@ use shuttle::thread;
 
 use super::{Pods, World, check};
 use crate::api::workqueue::Workqueue;
-use crate::engine::bare_timers::{Arming, BareTimer, Running, When};
+use crate::engine::bare_timers::{Arming, BareTimer, BareTimers, Running, When};
+use crate::engine::process::Process;
 use crate::os::clock;
 use crate::os::park::Event;
 use crate::os::sync::{Arc, AtomicU32, Ordering};
@@ -30,6 +31,11 @@ struct Object {
 unsafe impl Send for Object {}
 // SAFETY: as above.
 unsafe impl Sync for Object {}
+
+/// The execution's.
+fn timers() -> &'static BareTimers {
+    &Process::existing().expect("an execution is one").bare_timers
+}
 
 const SOON: Nanos = 1_000_000;
 const LATER: Nanos = 100_000_000;
@@ -54,15 +60,14 @@ impl Object {
     fn arm(&self, after: Nanos) -> bool {
         let runtime = self.world.runtime;
         let when = When { at: clock::now() + after, jiffies: 0 };
-        let timers = &runtime.bare_timers;
         // SAFETY: it stays until it is deleted.
-        unsafe { timers.arm(runtime, self.place(), when, Arming::Always, self.wq.handle()) }
+        unsafe { timers().arm(runtime, self.place(), when, Arming::Always, self.wq.handle()) }
     }
 
     fn disarm(&self, running: Running) -> Option<bool> {
         let runtime = self.world.runtime;
         // SAFETY: valid.
-        unsafe { runtime.bare_timers.disarm(runtime, self.place(), running, false) }
+        unsafe { timers().disarm(runtime, self.place(), running, false) }
     }
 
     fn runs(&self) -> u32 {

@@ -75,9 +75,9 @@ impl<'a> Describer<'a> {
 
     fn queue(&mut self, key: WqKey, time: Nanos) -> Stall {
         let wq = self.runtime.wq(key);
-        let links = wq.as_ref().map(|wq| lock(&wq.state).links.clone()).unwrap_or_default();
+        let pwqs = wq.as_ref().map(|wq| lock(&wq.state).pwqs.clone()).unwrap_or_default();
         let (mut running, mut waiting, mut hint) = (Vec::new(), Vec::new(), None);
-        for link in links {
+        for link in pwqs {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             let held = Held::of(pool);
             hint = hint.or(self.running(&held, |pwq| pwq == link.pwq, &mut running));
@@ -216,7 +216,7 @@ fn threads(runtime: &'static Runtime) -> HashMap<(PoolId, WorkerId), Arc<Thread>
         }
     }
     for rescuer in runtime.wqs().iter().filter_map(|wq| wq.rescuer.get()) {
-        let thread = rescuer.thread();
+        let thread = &rescuer.thread;
         if let Some(at) = thread.guest() {
             threads.insert(at, Arc::clone(thread));
         }

@@ -30,7 +30,7 @@ use crate::os::sync::Ordering;
 /// ```
 pub fn dump_on_signal(signal: i32) -> Result<(), Error> {
     let runtime = Runtime::global()?;
-    runtime.watchdog.start(&runtime.service);
+    runtime.start_watchdog();
     if signal::is_taken_by(signal, on_signal) {
         return Ok(());
     }

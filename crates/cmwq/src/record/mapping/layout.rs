@@ -232,7 +232,7 @@ words! {
         runs,
         /// The pool that is served: the worker's own, or one that it is lent to or visits.
         pool,
-        /// `WORKER_…`, and what is believed of it: see [`pack_belief`]. Changes.
+        /// `WORKER_…`, and what is believed of it: see [`pack_state`]. Changes.
         flags,
         tid,
         /// The pool it belongs to, or `NONE`.
@@ -266,14 +266,14 @@ const LASTING: u64 = WORKER_RESCUER | WORKER_BH | WORKER_LENT;
 
 /// What is believed of a worker in the run of this number, into its flags. The next run need not
 /// take it back.
-pub const fn pack_belief(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
+pub const fn pack_state(flags: u64, run: u64, is_blocked: bool, is_hog: bool) -> u64 {
     let blocked = if is_blocked { WORKER_BLOCKED } else { 0 };
     flags & LASTING | run << BELIEF_SHIFT | blocked | if is_hog { WORKER_HOG } else { 0 }
 }
 
 /// Whether it is blocked, and whether it hogs the CPU, in the run of this number: undoes
-/// [`pack_belief`].
-pub const fn unpack_belief(flags: u64, run: u64) -> (bool, bool) {
+/// [`pack_state`].
+pub const fn unpack_state(flags: u64, run: u64) -> (bool, bool) {
     let is_of_run = flags >> BELIEF_SHIFT == run & (u64::MAX >> BELIEF_SHIFT);
     (is_of_run && flags & WORKER_BLOCKED != 0, is_of_run && flags & WORKER_HOG != 0)
 }

@@ -12,7 +12,7 @@ use cmwq_core::{Claim, PoolId, PoolState, PwqId, PwqStats, Touched, WorkerId, Wq
 
 use super::layout::{
     NONE, POOL_DISASSOCIATED, POOL_STRAY, POOL_STRICT, POOL_UNUSED, PoolRecord, PwqRecord,
-    QueueRecord, WORKER_BH, WORKER_LENT, WORKER_RESCUER, WorkerRecord, pack_belief, pack_counts,
+    QueueRecord, WORKER_BH, WORKER_LENT, WORKER_RESCUER, WorkerRecord, pack_counts, pack_state,
     pack_text, pwq_id,
 };
 use super::map::Map;
@@ -279,21 +279,21 @@ impl WorkerMirror {
         }
     }
 
-    /// The thread serves this pool from now on; `is_home`: its own.
-    pub(crate) fn serve(&self, pool: u32, is_home: bool) {
+    /// The thread serves this pool from now on; `is_own`: its own.
+    pub(crate) fn serve(&self, pool: u32, is_own: bool) {
         let Some(record) = self.record() else { return };
         self.rest();
         let flags = record.flags.load(Ordering::Relaxed) & !WORKER_LENT;
         let is_worker = flags & (WORKER_RESCUER | WORKER_BH) == 0;
-        set(&record.flags, if is_home || !is_worker { flags } else { flags | WORKER_LENT });
+        set(&record.flags, if is_own || !is_worker { flags } else { flags | WORKER_LENT });
         super::seqlock::write(&record.seq, || set(&record.pool, pool.into()));
     }
 
     /// What the core believes of the worker, in the run that it is in.
-    pub(crate) fn believe(&self, is_blocked: bool, is_hog: bool) {
+    pub(crate) fn set_state(&self, is_blocked: bool, is_hog: bool) {
         let Some(record) = self.record() else { return };
         let [flags, run] = [&record.flags, &record.runs].map(|word| word.load(Ordering::Relaxed));
-        set(&record.flags, pack_belief(flags, run, is_blocked, is_hog));
+        set(&record.flags, pack_state(flags, run, is_blocked, is_hog));
     }
 }
 
@@ -334,21 +334,21 @@ impl PoolMirror {
 
     /// What may have changed while the lock was held.
     #[inline]
-    pub(crate) fn settle(&mut self, core: &mut PoolState) {
+    pub(crate) fn publish(&mut self, core: &mut PoolState) {
         if !IS_LEFT_OUT && (core.has_changed() || core.work_waits() != self.work_waits) {
-            self.settle_changed(core);
+            self.publish_changed(core);
         }
     }
 
     #[inline(never)]
-    fn settle_changed(&mut self, core: &mut PoolState) {
+    fn publish_changed(&mut self, core: &mut PoolState) {
         self.work_waits = core.work_waits();
         if let Some(record) = self.record() {
             set(&record.counts, pack_counts(core.nr_workers(), core.nr_idle(), core.nr_running()));
             set(&record.work_waits, self.work_waits.into());
         }
         if let Some(touched) = core.take_touched() {
-            self.settle_touched(core, &touched);
+            self.publish_touched(core, &touched);
         }
     }
 
@@ -371,12 +371,12 @@ impl PoolMirror {
     }
 
     #[cold]
-    fn settle_touched(&mut self, core: &PoolState, touched: &Touched) {
+    fn publish_touched(&mut self, core: &PoolState, touched: &Touched) {
         if touched.is_all() {
-            (0..self.pwqs.len()).for_each(|pwq| self.settle_pwq(core, PwqId(pwq as u32)));
+            (0..self.pwqs.len()).for_each(|pwq| self.publish_pwq(core, PwqId(pwq as u32)));
         }
         for pwq in touched.iter() {
-            self.settle_pwq(core, pwq);
+            self.publish_pwq(core, pwq);
             if core.pwq_load(pwq).is_some_and(|load| load.1) {
                 self.decided(super::Reason::MaxActive);
             }
@@ -384,7 +384,7 @@ impl PoolMirror {
     }
 
     /// All that there is to know of a pwq, but for what the core counts there itself.
-    fn settle_pwq(&self, core: &PoolState, pwq: PwqId) {
+    fn publish_pwq(&self, core: &PoolState, pwq: PwqId) {
         let Some(record) = self.pwq(pwq) else { return };
         if let Some((_, has_inactive, _)) = core.pwq_load(pwq) {
             set(&record.has_inactive, has_inactive.into());
@@ -510,9 +510,9 @@ impl PoolMirror {
     }
 
     /// Writes down what was only counted.
-    pub(crate) fn settle_ring(&mut self) {
+    pub(crate) fn publish_ring(&mut self) {
         if let Some(ring) = &mut self.ring {
-            ring.settle();
+            ring.publish();
         }
     }
 
@@ -540,9 +540,9 @@ impl PoolMirror {
 }
 
 /// A worker as the core sees it.
-pub(crate) fn believe(core: &PoolState, id: WorkerId, worker: &WorkerMirror) {
+pub(crate) fn set_worker_state(core: &PoolState, id: WorkerId, worker: &WorkerMirror) {
     if let Some(view) = core.worker_view(id) {
-        worker.believe(view.sleeping, view.hog);
+        worker.set_state(view.sleeping, view.hog);
     }
 }
 

@@ -8,6 +8,7 @@ use cmwq_core::{PwqConfig, WqKey};
 
 use super::*;
 use crate::engine::attrs::Priority;
+use crate::engine::process::UPCALLS;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
 use crate::record::Inspect;
@@ -24,21 +25,21 @@ fn runtime(caches: &[(&str, u32)], quota: Option<f64>) -> &'static Runtime {
     let each = all.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None }).collect();
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::new(&all, quota, pods, each);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 
 /// Where workers for items of `cpu` begin, and where they may run.
 #[track_caller]
 fn check_key(layout: &Layout, cpu: u32, pod: &str, cpus: &str) {
-    let PoolPlace::Pod { pod: is, cpus: may, .. } = layout.key(cpu).place else {
+    let PoolCpus::Pod { pod: is, cpus: may, .. } = layout.key(cpu).cpus else {
         panic!("an unbound queue leads to a pod");
     };
     assert_eq!((is.to_string(), may.to_string()), (pod.to_owned(), cpus.to_owned()), "CPU {cpu}");
 }
 
 /// Whether the CPU with this index is here.
-fn is_home(runtime: &Runtime, index: usize) -> bool {
-    runtime.placement.home(index) == index
+fn is_here(runtime: &Runtime, index: usize) -> bool {
+    runtime.placement.stand_in(index) == index
 }
 
 fn server() -> &'static Runtime {
@@ -105,18 +106,18 @@ fn a_quota_makes_one_pod_unless_a_scope_is_named() {
 #[test]
 fn cpus_that_leave_are_stood_for_by_others() {
     let server = server();
-    assert!((0..16).all(|index| is_home(server, index)));
+    assert!((0..16).all(|index| is_here(server, index)));
     server.allow(&set("0-5"));
-    assert!((0..6).all(|index| is_home(server, index)));
+    assert!((0..6).all(|index| is_here(server, index)));
     for index in 6..16 {
-        let home = server.placement.home(index);
-        assert!(home < 6 && !is_home(server, index), "{index} at {home}");
+        let stand_in = server.placement.stand_in(index);
+        assert!(stand_in < 6 && !is_here(server, index), "{index} at {stand_in}");
     }
     let layout = server.layout(Kind::Unbound, &Attrs::new());
     check_key(&layout, 5, "4-5", "0-5");
     check_key(&layout, 12, "0-5", "0-5");
     server.allow(&set("0-15"));
-    assert!((0..16).all(|index| is_home(server, index)));
+    assert!((0..16).all(|index| is_here(server, index)));
 }
 
 #[test]
@@ -150,13 +151,13 @@ fn what_leaves_its_queuer_stays_in_its_cache_if_that_has_a_pod_left() {
             .expect("a few pools")
             .pool
     };
-    let home = pool(7);
-    assert_eq!(server.cpu_instead(home, 0), Some(4), "that of CPU 8 is the next one");
+    let usual = pool(7);
+    assert_eq!(server.cpu_instead(usual, 0), Some(4), "that of CPU 8 is the next one");
     // Sentinels end it elsewhere; here nobody does.
     (4..7).for_each(|cpu| pool(cpu).set_caller_computes(true));
-    assert_eq!(server.cpu_instead(home, 0), Some(0), "of the same node");
+    assert_eq!(server.cpu_instead(usual, 0), Some(0), "of the same node");
     (0..4).for_each(|cpu| pool(cpu).set_caller_computes(true));
-    assert_eq!(server.cpu_instead(home, 0), Some(8));
+    assert_eq!(server.cpu_instead(usual, 0), Some(8));
 }
 
 /// A CPU may be back before anybody has seen that it was away; the mask that the worker has set
@@ -170,7 +171,7 @@ fn a_worker_that_goes_to_its_pod_while_a_cpu_is_away_is_put_back_later() {
         let pods: Vec<_> = pods.collect();
         let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
         let machine = Machine::new(cpus, None, pods.clone(), pods);
-        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()));
+        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
         let key = runtime.layout(Kind::Unbound, &Attrs::new()).key(cpu);
         runtime.pool_by_key(key).expect("a few pools").pool.go_to_pod();
         runtime.service.is_to_rescan()
@@ -203,8 +204,8 @@ fn pools_do_not_run_out() {
     for n in 0..70_000_u64 {
         let priority = Priority::nice((n % 19) as i32 + 1);
         let cpus: CpuSet = (0..16).filter(|cpu| (n / 19 + 1) >> cpu & 1 == 1).collect();
-        let place = PoolPlace::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
-        let key = PoolKey { kind: Kind::Unbound, priority, place };
+        let of = PoolCpus::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
+        let key = PoolKey { kind: Kind::Unbound, priority, cpus: of };
         let found = server.pool_by_key(key).expect("there is room");
         let pool = found.pool;
         let pwq =

@@ -104,7 +104,7 @@ fn fill(record: &QueueRecord, settings: &QueueSettings<'_>, cpumask: u64) {
 
 impl QueueMirror {
     /// Limits or attributes have changed. Under WQ.
-    pub(crate) fn settle(&self, inspect: &Inspect, settings: &QueueSettings<'_>) {
+    pub(crate) fn publish(&self, inspect: &Inspect, settings: &QueueSettings<'_>) {
         let Some(slot) = &self.0 else { return };
         let cpumask = settings.cpumask.map_or(NONE, |cpus| inspect.mask(cpus));
         slot.change(|record| fill(record, settings, cpumask));
@@ -120,7 +120,7 @@ impl QueueMirror {
     }
 
     /// Counters of pwqs that are gone. Under WQ.
-    pub(crate) fn settle_retired(&self, stats: &PwqStats) {
+    pub(crate) fn publish_retired(&self, stats: &PwqStats) {
         if let Some(slot) = &self.0 {
             slot.change(|record| set_stats(record, stats));
         }

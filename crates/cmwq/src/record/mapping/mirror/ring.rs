@@ -42,7 +42,7 @@ impl Ring {
 
     #[inline(never)]
     fn change(&mut self, reason: Reason) {
-        self.settle();
+        self.publish();
         self.last = Some(reason);
         let now = clock::coarse();
         let recent = (self.next.saturating_sub(RECENT)..self.next).rev().map(place);
@@ -66,7 +66,7 @@ impl Ring {
     }
 
     /// Writes down what was only counted.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn publish(&mut self) {
         if self.repeats > 0 {
             let repeats = std::mem::take(&mut self.repeats);
             self.count(repeats, clock::coarse());

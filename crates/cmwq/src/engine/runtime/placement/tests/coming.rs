@@ -37,7 +37,7 @@ fn machine(on: &str) -> (Tree, &'static Runtime) {
 fn started(tree: &Tree, allowed: &str) -> &'static Runtime {
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::below(tree.path(), &set("0-15"), set(allowed), None, &params);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off()))
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
 }
 
 /// These CPUs are on, and the process has them.
@@ -109,8 +109,8 @@ fn managed_queues_keep_off_isolated_cpus_unless_told() {
     assert_eq!(runtime.placement.now().managed, set("0-1,4-8,10-15"));
     for index in [2, 3, 9] {
         assert!(!runtime.placement.is_managed(index), "others' items go there");
-        let home = runtime.placement.managed_home(index);
-        assert!(![2, 3, 9].contains(&home), "items of CPU {index} go to {home}");
+        let stand_in = runtime.placement.managed_stand_in(index);
+        assert!(![2, 3, 9].contains(&stand_in), "items of CPU {index} go to {stand_in}");
         assert_eq!(runtime.slot(Kind::Managed, Some(index as u32)), index, "it was asked for");
         assert_eq!(runtime.slot(Kind::Percpu, Some(index as u32)), index);
     }
@@ -120,8 +120,8 @@ fn managed_queues_keep_off_isolated_cpus_unless_told() {
         let key = runtime.key_for(spec, spec.default_priority(), slot);
         runtime.pool_by_key(key).expect("a few pools").pool
     };
-    assert!(!pool(2).may_lend() && !pool(2).is_spare());
-    assert!(pool(1).may_lend() && pool(1).is_spare());
+    assert!(!pool(2).may_help() && !pool(2).is_spare());
+    assert!(pool(1).may_help() && pool(1).is_spare());
     for turn in 0..40 {
         let to = runtime.cpu_instead(pool(1), turn).expect("most are free");
         assert!(![2, 3, 9].contains(&to), "sent to CPU {to}");
@@ -129,7 +129,7 @@ fn managed_queues_keep_off_isolated_cpus_unless_told() {
     // The administrator changes his mind.
     tree.write("devices/system/cpu/isolated", "4");
     runtime.allow(&set("0-15"));
-    assert!(pool(2).may_lend() && pool(2).is_spare());
+    assert!(pool(2).may_help() && pool(2).is_spare());
     assert_eq!(runtime.placement.now().managed, set("0-3,5-15"));
     assert_eq!(runtime.placement.now().unbound, set("0-3,5-15"));
 }

@@ -5,10 +5,10 @@
 //!
 //! - A [generation] counts the forks that this process is the child of. Handles of
 //!   queues compare it with that of their queue and make themselves a new one
-//!   ([`Handle`](crate::engine::wq::Handle)).
+//!   ([`Handle`](crate::engine::handle::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
 //!   queued by the parent. It does not run here; queued again, it is [taken
-//!   over](runtime::Runtime::take_over).
+//!   over](crate::engine::runtime::Runtime::take_over).
 //! - Timers know the wheel they were armed on by its tag, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
 //! - The locks of this crate that are not part of a runtime are held during the fork, so the child
@@ -18,14 +18,14 @@
 
 use std::cell::RefCell;
 
+use super::global;
 use crate::engine::current;
+use crate::engine::handle;
 use crate::engine::observers;
 use crate::engine::params::early;
 use crate::engine::readers;
 use crate::engine::reclaim;
-use crate::engine::runtime;
 use crate::engine::thread;
-use crate::engine::wq;
 use crate::os::generation;
 use crate::os::notice;
 use crate::os::panic;
@@ -63,8 +63,8 @@ pub(crate) fn watch() {
 
 extern "C" fn prepare() {
     let held = Held {
-        _making: runtime::lock_making(),
-        _successors: wq::lock_successors(),
+        _making: global::lock_making(),
+        _successors: handle::lock_successors(),
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _parkers: thread::lock_parkers(),
@@ -86,7 +86,7 @@ extern "C" fn in_child() {
     generation::begin();
     sense::thread::begin_anew();
     record::leave_mapping_behind();
-    runtime::leave_behind();
+    global::leave_behind();
     let _ = HELD.try_with(|slot| {
         if let Some(held) = &mut *slot.borrow_mut() {
             record::trace::leave_behind(&mut held.rings, &mut held.flusher);

@@ -5,16 +5,16 @@
 //! the new link. Only unbound and ordered queues have links that change; their pools are never
 //! saturated, so the way into a pool without its lock (its inbox) never leads to a retired pwq.
 //!
-//! Ordered queues: all but the oldest pwq are plugged, and `State::links` is oldest first, so
+//! Ordered queues: all but the oldest pwq are plugged, and `State::pwqs` is oldest first, so
 //! whoever removes the oldest unplugs the next. Order holds because an item that got into an older
 //! pwq was queued before, as far as anybody can tell, and those behind it wait.
 
 use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
 
+use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
 use crate::engine::attrs::Attrs;
 use crate::engine::limit::NodeCpus;
-use crate::engine::link::{Link, Slot, Store};
 use crate::engine::pool::{Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
@@ -22,11 +22,11 @@ use crate::os::sync::{Arc, lock};
 
 /// What a queue needs for its links, made with the first one. Lock: WQ.
 #[derive(Debug)]
-pub(super) struct Placing {
+pub(super) struct Links {
     /// If others than the default ones.
     attrs: Option<Attrs>,
     store: Store,
-    /// Replaced pwqs that have not drained yet; they are in `State::links` too.
+    /// Replaced pwqs that have not drained yet; they are in `State::pwqs` too.
     retired: Vec<PwqRef>,
     /// Counters of pwqs that were removed.
     removed: PwqStats,
@@ -39,40 +39,40 @@ struct After {
     unused: Vec<&'static Pool>,
 }
 
-impl Placing {
+impl Links {
     fn new() -> Self {
         Self { attrs: None, store: Store::new(), retired: Vec::new(), removed: PwqStats::default() }
     }
 }
 
 impl State {
-    fn placing(&mut self) -> &mut Placing {
-        self.placing.get_or_insert_with(|| Box::new(Placing::new()))
+    fn links(&mut self) -> &mut Links {
+        self.links.get_or_insert_with(|| Box::new(Links::new()))
     }
 
     /// Attributes that are not the default ones.
-    pub(super) fn attrs_set(&self) -> Option<Attrs> {
-        self.placing.as_ref()?.attrs.clone()
+    pub(crate) fn attrs_set(&self) -> Option<Attrs> {
+        self.links.as_ref()?.attrs.clone()
     }
 
     /// Counters of pwqs that were removed.
-    pub(super) fn removed(&self) -> PwqStats {
-        self.placing.as_ref().map_or_else(PwqStats::default, |placing| placing.removed)
+    pub(crate) fn removed(&self) -> PwqStats {
+        self.links.as_ref().map_or_else(PwqStats::default, |links| links.removed)
     }
 
-    pub(super) fn count_removed(&mut self, stats: PwqStats) {
-        self.placing().removed += stats;
+    pub(crate) fn count_removed(&mut self, stats: PwqStats) {
+        self.links().removed += stats;
     }
 
     fn is_retired(&self, at: PwqRef) -> bool {
-        self.placing.as_ref().is_some_and(|placing| placing.retired.contains(&at))
+        self.links.as_ref().is_some_and(|links| links.retired.contains(&at))
     }
 }
 
 impl Wq {
     /// Whether its links can be replaced.
     #[inline]
-    pub(super) fn is_replaceable(&self) -> bool {
+    pub(crate) fn is_replaceable(&self) -> bool {
         matches!(self.spec.kind, Kind::Unbound | Kind::Ordered)
     }
 
@@ -82,7 +82,7 @@ impl Wq {
     /// one of the same queue, to which the slot does not lead yet: what took the old link there
     /// would be behind items that are queued after it.
     #[inline]
-    pub(super) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
+    pub(crate) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
         let leads_here = || {
             let slot = self.slots.get().and_then(|slots| slots.first());
             slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, link))
@@ -98,27 +98,27 @@ impl Wq {
     }
 
     fn attrs_in(&self, state: &State) -> Attrs {
-        let placing = state.placing.as_ref();
-        placing.and_then(|placing| placing.attrs.clone()).unwrap_or_else(|| self.default_attrs())
+        let links = state.links.as_ref();
+        links.and_then(|links| links.attrs.clone()).unwrap_or_else(|| self.default_attrs())
     }
 
     pub(crate) fn default_attrs(&self) -> Attrs {
         default_attrs(&self.spec)
     }
 
-    /// Shows limits and attributes. Under WQ.
-    pub(crate) fn show_settings(&self, state: &State) {
+    /// Records limits and attributes in the mapping. Under WQ.
+    pub(crate) fn record_settings(&self, state: &State) {
         let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
         let attrs = self.attrs_in(state);
         let settings = attrs.recorded(max_active, min_active);
-        self.mirror.settle(&self.runtime.inspect, &settings);
+        self.mirror.publish(&self.runtime.inspect, &settings);
     }
 
     /// The attributes of a queue that nothing was queued on yet.
     pub(crate) fn set_first_attrs(&self, attrs: Attrs) {
         let mut state = lock(&self.state);
-        state.placing().attrs = Some(attrs);
-        self.show_settings(&state);
+        state.links().attrs = Some(attrs);
+        self.record_settings(&state);
     }
 
     // ---- links
@@ -160,7 +160,7 @@ impl Wq {
 
     /// Where the queue leads already: better than nowhere, if there may be no more pools.
     fn pool_in_use(&self, state: &State) -> Option<Found> {
-        let in_use = state.links.iter().rev().find(|at| !state.is_retired(**at))?;
+        let in_use = state.pwqs.iter().rev().find(|at| !state.is_retired(**at))?;
         self.runtime.pool(in_use.pool).map(Found::now)
     }
 
@@ -171,7 +171,7 @@ impl Wq {
     fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), found: &Found) -> bool {
         let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
         let Some(pwq) = self.add_pwq(state, found, cpu) else { return false };
-        let link = state.placing().store.link(Link { pool: found.pool, pwq });
+        let link = state.links().store.link(Link { pool: found.pool, pwq });
         // SAFETY: the store is dropped with the queue, as the slots are.
         unsafe { slot.set(link) };
         true
@@ -182,7 +182,7 @@ impl Wq {
         let (spread, is_frozen) = (self.spread(state), self.is_frozen());
         let counts = |node| self.runtime.inspect.node(self.key, node);
         // Not its node when it was made: nobody knew that of a CPU that had never been on.
-        let of = self.runtime.placement.now().node_of(&pool.home());
+        let of = self.runtime.placement.now().node_of(&pool.own_cpus());
         let node = state.nodes.of(&state.limits, of, is_frozen, &spread, counts);
         let config = PwqConfig {
             wq: self.key,
@@ -192,9 +192,9 @@ impl Wq {
             rescuer: self.spec.mem_reclaim,
             work_color: state.work_color(),
         };
-        let is_second = self.spec.kind == Kind::Ordered && !state.links.is_empty();
+        let is_second = self.spec.kind == Kind::Ordered && !state.pwqs.is_empty();
         let pwq = pool.add_pwq(&found.spec, config, is_second, cpu)?;
-        state.links.push(PwqRef { pool: pool.id, pwq });
+        state.pwqs.push(PwqRef { pool: pool.id, pwq });
         Some(pwq)
     }
 
@@ -213,7 +213,7 @@ impl Wq {
     /// same.
     pub(crate) fn apply_attrs(&self, attrs: Attrs) {
         debug_assert!(self.is_replaceable());
-        self.change(|state| state.placing().attrs = Some(attrs));
+        self.change(|state| state.links().attrs = Some(attrs));
     }
 
     /// Changes some of the attributes, as [`apply_attrs`](Self::apply_attrs) does all.
@@ -222,7 +222,7 @@ impl Wq {
         self.change(|state| {
             let mut attrs = self.attrs_in(state);
             what(&mut attrs);
-            state.placing().attrs = Some(attrs);
+            state.links().attrs = Some(attrs);
         });
     }
 
@@ -236,9 +236,9 @@ impl Wq {
         let mut after = After::default();
         let mut state = lock(&self.state);
         what(&mut state);
-        self.show_settings(&state);
+        self.record_settings(&state);
         // Without any pwq there is nothing to replace, or the queue was destroyed.
-        if !state.links.is_empty()
+        if !state.pwqs.is_empty()
             && let Some(layout) = self.layout(&state)
         {
             self.relink(&mut state, &layout, &mut after);
@@ -266,8 +266,8 @@ impl Wq {
         if changes.is_empty() {
             return;
         }
-        let links = state.links.clone();
-        let before: Vec<_> = links.into_iter().filter(|at| !state.is_retired(*at)).collect();
+        let pwqs = state.pwqs.clone();
+        let before: Vec<_> = pwqs.into_iter().filter(|at| !state.is_retired(*at)).collect();
         for (slot, mut found) in changes {
             while !self.lead(state, slot, &found) {
                 let Some(again) = self.pool_behind(layout, slot.0) else { break };
@@ -289,7 +289,7 @@ impl Wq {
         guard.mirror.retire_pwq(at.pwq);
         after.todos.push((pool, guard.todo(pool, Kick::None)));
         drop(guard);
-        state.placing().retired.push(at);
+        state.links().retired.push(at);
         if is_idle {
             self.remove_retired(state, at, after);
         }
@@ -298,15 +298,15 @@ impl Wq {
     fn remove_retired(&self, state: &mut State, at: PwqRef, after: &mut After) {
         let Some(stats) = self.remove_pwq(at) else { return };
         state.count_removed(stats);
-        self.mirror.settle_retired(&state.removed());
-        state.links.retain(|other| *other != at);
-        state.placing().retired.retain(|other| *other != at);
+        self.mirror.publish_retired(&state.removed());
+        state.pwqs.retain(|other| *other != at);
+        state.links().retired.retain(|other| *other != at);
         after.unused.extend(self.runtime.pool(at.pool));
     }
 
     /// The oldest pwq of an ordered queue may start items.
     fn unplug_oldest(&self, state: &State, after: &mut After) {
-        let oldest = state.links.first().filter(|_| self.spec.kind == Kind::Ordered);
+        let oldest = state.pwqs.first().filter(|_| self.spec.kind == Kind::Ordered);
         let Some(at) = oldest else { return };
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         let mut guard = pool.lock();
@@ -319,7 +319,7 @@ impl Wq {
     pub(crate) fn release_retired(&self) {
         let mut after = After::default();
         let mut state = lock(&self.state);
-        let retired = state.placing.as_ref().map(|placing| placing.retired.clone());
+        let retired = state.links.as_ref().map(|links| links.retired.clone());
         for at in retired.unwrap_or_default() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let guard = pool.lock();
@@ -335,9 +335,9 @@ impl Wq {
     }
 
     /// The queue is leaving all pools.
-    pub(super) fn forget_retired(state: &mut State) {
-        if let Some(placing) = &mut state.placing {
-            placing.retired.clear();
+    pub(crate) fn forget_retired(state: &mut State) {
+        if let Some(links) = &mut state.links {
+            links.retired.clear();
         }
     }
 
@@ -345,7 +345,7 @@ impl Wq {
         for (pool, todo) in after.todos {
             pool.act(todo);
         }
-        self.runtime.watchdog.work_waits(&self.runtime.service);
+        self.runtime.work_waits();
         for pool in after.unused {
             pool.close_if_unused();
         }

@@ -1,9 +1,9 @@
-//! The runtime of the process.
+//! The process and its runtime: made when it is first used, and left behind in a child.
 
-use super::{Machine, Runtime};
-use crate::engine::fork;
+use super::{Process, fork, starting};
 use crate::engine::invoke;
 use crate::engine::params::Params;
+use crate::engine::runtime::{Machine, Runtime};
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::loaded;
@@ -12,9 +12,9 @@ use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
 use crate::record::{self, Inspect};
 
 /// Nothing until it is first used, and in a child until it is used there.
-static GLOBAL: Lasting<Runtime> = Lasting::nothing();
+static GLOBAL: Lasting<Process> = Lasting::nothing();
 /// What a child has inherited: to begin where that ended.
-static INHERITED: Lasting<Runtime> = Lasting::nothing();
+static INHERITED: Lasting<Process> = Lasting::nothing();
 static MAKING: PlainMutex<()> = PlainMutex::new(());
 
 /// See `fork`.
@@ -30,6 +30,13 @@ pub(crate) fn leave_behind() {
     }
 }
 
+impl Process {
+    /// This one, if it has a runtime.
+    pub(crate) fn existing() -> Option<&'static Self> {
+        GLOBAL.get()
+    }
+}
+
 impl Runtime {
     /// The process's runtime, made on first use.
     ///
@@ -37,12 +44,12 @@ impl Runtime {
     /// If its service thread cannot be created; the next call tries again.
     #[inline]
     pub(crate) fn global() -> Result<&'static Self, Error> {
-        GLOBAL.get().map_or_else(Self::make, Ok)
+        GLOBAL.get().map_or_else(Self::make, |process| Ok(process.runtime))
     }
 
     /// The process's runtime, if it has one.
     pub(crate) fn existing() -> Option<&'static Self> {
-        GLOBAL.get()
+        GLOBAL.get().map(|process| process.runtime)
     }
 
     /// One mapping for the process, however often making the runtime fails. Under `MAKING`.
@@ -62,21 +69,21 @@ impl Runtime {
     #[cold]
     fn make() -> Result<&'static Self, Error> {
         let making = lock_making();
-        if let Some(runtime) = GLOBAL.get() {
-            return Ok(runtime);
+        if let Some(process) = GLOBAL.get() {
+            return Ok(process.runtime);
         }
         fork::watch();
         invoke::prepare();
         loaded::stay();
         record::trace::open();
         // Of an inherited runtime nothing but a number is read.
-        let first_pool = INHERITED.get().map_or(0, Self::end_of_pools);
+        let first_pool = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
         let params = Params::from_env();
         let machine = Machine::read(&params);
         let inspect = Self::inspect_once(params.inspect);
-        let runtime = Self::start(params, machine, first_pool, inspect)
+        let runtime = starting::start(params, machine, first_pool, inspect)
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
-        GLOBAL.set(runtime);
+        GLOBAL.set(Box::leak(Process::around(runtime)));
         drop(making);
         crate::OBSERVERS.began(runtime);
         Ok(runtime)

@@ -14,7 +14,7 @@
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Board, Layout, Set, Whereabouts, any, any_helper};
 
-use crate::engine::pool::Pool;
+use super::Pool;
 use crate::os::published::Lasting;
 use crate::os::sync::{AtomicU64, Ordering, fenced_load, in_order};
 

@@ -1,5 +1,4 @@
-//! What the timers of delayed items have to do with their queue: they keep it in being, and when
-//! they expire their items are queued together.
+//! What the timers of delayed items have to do with their queue: they keep it in being.
 //!
 //! Arming and cancelling a timer take the timers' lock anyway, so under it the armed timers of a
 //! queue are counted by plain arithmetic, and all of them together hold one reference. One atomic
@@ -7,10 +6,8 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Kick, WorkItem};
-
-use super::handle::Owner;
-use super::{Handle, Link, Queueing, Wq};
+use super::{Handle, Owner};
+use crate::engine::wq::Wq;
 use crate::os::sync::{Arc, Ordering};
 
 /// A [`Handle`] of which armed timers share one reference. Valid while it is counted.
@@ -107,62 +104,5 @@ impl TimersHandle {
     pub(crate) unsafe fn wq<'a>(self) -> &'a Wq {
         // SAFETY: the caller's promise.
         unsafe { self.0.as_ref() }.wq()
-    }
-}
-
-impl Wq {
-    /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Those at home are queued under one hold of the pool's lock and
-    /// with one wake-up: each by itself would preempt the caller, where it shares the CPU with the
-    /// worker that it wakes.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item), for each item.
-    pub(crate) unsafe fn queue_claimed_all(
-        &self,
-        cpu: Option<u32>,
-        items: &[NonNull<WorkItem>],
-        mut refused: impl FnMut(NonNull<WorkItem>),
-    ) {
-        if !self.lets_in() {
-            // Also no link is made: the queue may have been taken down.
-            for &item in items {
-                // SAFETY: passed on to the caller.
-                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
-                    refused(item);
-                }
-            }
-            return;
-        }
-        let link = self.link(cpu);
-        let Link { pool, pwq } = *link;
-        // Not only under the lock: this brings the items into the cache.
-        let is_at_home = |item: &NonNull<WorkItem>| {
-            // SAFETY: valid by the caller's promise.
-            let last = unsafe { item.as_ref() }.word().pool();
-            last.is_none_or(|last| last == pool.id)
-        };
-        for run in items.chunk_by(|one, next| is_at_home(one) == is_at_home(next)) {
-            if is_at_home(&run[0]) {
-                let (mut guard, mut kick) = (pool.lock(), Kick::None);
-                let is_replaced = self.is_replaced(link, &guard.core);
-                if !is_replaced {
-                    for &item in run {
-                        // SAFETY: PENDING is owned by the caller.
-                        kick = kick.or(unsafe { guard.core.enqueue(pwq, item) });
-                    }
-                }
-                pool.unlock(guard, kick);
-                if !is_replaced {
-                    continue;
-                }
-            }
-            for &item in run {
-                // SAFETY: passed on to the caller.
-                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
-                    refused(item);
-                }
-            }
-        }
     }
 }

@@ -13,23 +13,21 @@
 //! take long, and the worker would inherit its priority. The service does it
 //! ([`Pool::create_later`]).
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 
-use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue, WqKey};
+use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue};
 
 use crate::engine::current::{self, Context};
 use crate::engine::invoke;
 use crate::engine::plan::NEVER;
-use crate::engine::pool::{Locked, Pool, Todo};
+use crate::engine::pool::{Locked, Pool};
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
-use crate::os::clock;
+use crate::engine::wq::rescuer::{Maydays, Rescuer};
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Event};
 use crate::os::sense;
@@ -41,23 +39,6 @@ use crate::record::{Reason, Role};
 /// Nice level of rescuers. KERNEL: `RESCUER_NICE_LEVEL` — same.
 const RESCUER_NICE: i32 = -20;
 
-/// See the module header.
-pub(crate) struct Rescuer {
-    wq: WqKey,
-    runtime: &'static Runtime,
-    thread: Arc<Thread>,
-    maydays: Mutex<Maydays>,
-    gone: Event,
-}
-
-/// Lock: maydays.
-#[derive(Debug, Default)]
-struct Maydays {
-    /// The pwqs that called, in their order. Each once: see the core's invariant *(called)*.
-    called: VecDeque<PwqRef>,
-    is_stopping: bool,
-}
-
 /// What a rescuer between two visits does next.
 enum Next {
     Rescue(PwqRef),
@@ -65,43 +46,28 @@ enum Next {
     Leave,
 }
 
+/// Gives `wq` its rescuer, before anybody else knows the queue.
+///
+/// # Errors
+/// If the system has no thread to give.
+pub(crate) fn start(wq: &Wq) -> io::Result<()> {
+    let name = format!("kworker/R-{}", wq.name);
+    let (name, runtime) = (sense::sched::fitting_name(&name), wq.runtime);
+    let mirror = runtime.inspect.worker(Role::Rescuer(wq.key), name);
+    let rescuer = Arc::new(Rescuer {
+        wq: wq.key,
+        thread: Arc::new(Thread::new(name.to_owned(), mirror)),
+        maydays: Mutex::new(Maydays::default()),
+        gone: Event::new(),
+    });
+    let duty = Duty { runtime, rescuer: Arc::clone(&rescuer) };
+    runtime.threads.spawn(name, runtime.params.stack_size, move || duty.main())?;
+    let is_first = wq.rescuer.set(rescuer).is_ok();
+    debug_assert!(is_first, "a queue has one rescuer");
+    Ok(())
+}
+
 impl Rescuer {
-    /// Gives `wq` its rescuer, before anybody else knows the queue.
-    ///
-    /// # Errors
-    /// If the system has no thread to give.
-    pub(crate) fn start(wq: &Wq) -> io::Result<()> {
-        let name = format!("kworker/R-{}", wq.name);
-        let name = sense::sched::fitting_name(&name);
-        let rescuer = Arc::new(Self {
-            wq: wq.key,
-            runtime: wq.runtime,
-            thread: Arc::new(Thread::new(
-                name.to_owned(),
-                wq.runtime.inspect.worker(Role::Rescuer(wq.key), name),
-            )),
-            maydays: Mutex::new(Maydays::default()),
-            gone: Event::new(),
-        });
-        let main = Arc::clone(&rescuer);
-        wq.runtime.threads.spawn(name, wq.runtime.params.stack_size, move || main.main())?;
-        let is_first = wq.rescuer.set(rescuer).is_ok();
-        debug_assert!(is_first, "a queue has one rescuer");
-        Ok(())
-    }
-
-    /// Calls it for `at`. KERNEL: `send_mayday` — same; the pwq is not pinned, because a queue lets
-    /// its rescuer go before it leaves its pools.
-    fn call(&self, at: PwqRef) {
-        let mut maydays = lock(&self.maydays);
-        if maydays.is_stopping {
-            return;
-        }
-        maydays.called.push_back(at);
-        drop(maydays);
-        self.thread.parker.unpark(park::WAKE);
-    }
-
     /// Lets it go, and waits until it has. The queue must have nothing in flight.
     pub(crate) fn stop(&self) {
         let mut maydays = lock(&self.maydays);
@@ -111,33 +77,35 @@ impl Rescuer {
         self.thread.parker.unpark(park::WAKE);
         current::blocking(|| self.gone.wait(None));
     }
+}
 
-    pub(crate) fn thread(&self) -> &Arc<Thread> {
-        &self.thread
-    }
+/// The rescuer, as its thread sees it.
+struct Duty {
+    runtime: &'static Runtime,
+    rescuer: Arc<Rescuer>,
+}
 
-    // ---- the thread
-
+impl Duty {
     fn main(&self) {
         self.prepare();
         invoke::watch_thread();
-        let hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
+        let hooks = thread_hooks::begin(|| self.rescuer.thread.comm.base().to_owned());
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
-                Next::Sleep => drop(self.thread.parker.park(None)),
+                Next::Sleep => drop(self.rescuer.thread.parker.park(None)),
                 Next::Leave => break,
             }
         }
         drop(hooks);
-        self.gone.set();
+        self.rescuer.gone.set();
     }
 
     fn prepare(&self) {
-        reclaim::enter_rescuer(self.wq);
-        self.thread.comm.set_tid();
-        self.thread.note_stack();
-        self.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+        reclaim::enter_rescuer(self.rescuer.wq);
+        self.rescuer.thread.comm.set_tid();
+        self.rescuer.thread.record_stack();
+        self.rescuer.thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         if let Err(error) = sense::sched::set_nice_current(RESCUER_NICE) {
             notice::once(Notice::Nice, || {
                 format!(
@@ -150,7 +118,7 @@ impl Rescuer {
     }
 
     fn next(&self) -> Next {
-        let mut maydays = lock(&self.maydays);
+        let mut maydays = lock(&self.rescuer.maydays);
         match maydays.called.pop_front() {
             Some(at) => Next::Rescue(at),
             None if maydays.is_stopping => Next::Leave,
@@ -159,7 +127,7 @@ impl Rescuer {
     }
 
     fn is_called(&self) -> bool {
-        !lock(&self.maydays).called.is_empty()
+        !lock(&self.rescuer.maydays).called.is_empty()
     }
 
     /// Answers a call. Away from the pool's CPUs first, then the next call: a rescuer that is
@@ -170,23 +138,23 @@ impl Rescuer {
         let is_called_again = self.visit(pool, at.pwq);
         self.go_to(&self.everywhere());
         if is_called_again {
-            self.call(at);
+            self.rescuer.call(at);
         }
     }
 
     /// KERNEL: `rescuer_thread`, one pwq — same. `true`: it has to come again.
     fn visit(&self, pool: &'static Pool, pwq: PwqId) -> bool {
         let mut guard = pool.lock();
-        let Some(mut visit) = guard.core.rescue_begin(pwq, self.wq) else {
+        let Some(mut visit) = guard.core.rescue_begin(pwq, self.rescuer.wq) else {
             pool.unlock(guard, Kick::None);
             return false;
         };
         let id = visit.worker();
-        let worker = Worker::new(pool, id, Arc::clone(&self.thread));
-        let context = Context::new(pool, id, Arc::clone(&self.thread));
+        let worker = Worker::new(pool, id, Arc::clone(&self.rescuer.thread));
+        let context = Context::new(pool, id, Arc::clone(&self.rescuer.thread));
         current::enter(&context);
-        self.thread.set_guest(Some((pool.id, id)));
-        self.thread.mirror.serve(pool.id.0, false);
+        self.rescuer.thread.set_guest(Some((pool.id, id)));
+        self.rescuer.thread.mirror.serve(pool.id.0, false);
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
                 Rescue::Run(claim) => guard = run_item(guard, &worker, &context, &claim),
@@ -194,15 +162,17 @@ impl Rescuer {
                 Rescue::Leave => break false,
             }
         };
-        self.thread.set_guest(None);
+        self.rescuer.thread.set_guest(None);
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
-        self.thread.mirror.rest();
+        self.rescuer.thread.mirror.rest();
         pool.unlock(guard, kick);
         current::leave();
         if has_drained {
             // Who wanted to remove it left that to us, who may have been in its way.
-            self.runtime.release_retired(self.wq);
+            if let Some(wq) = self.runtime.wq(self.rescuer.wq) {
+                wq.release_retired();
+            }
         }
         is_called_again
     }
@@ -231,7 +201,7 @@ fn run_item(
     claim: &Claim,
 ) -> MutexGuard<'static, Locked> {
     let pool = worker.pool;
-    guard.show_start(pool, &worker.thread, claim);
+    guard.record_start(pool, &worker.thread, claim);
     pool.unlock(guard, claim.kick);
     worker.call(context, claim, claim.seq);
     let mut guard = pool.lock();
@@ -241,26 +211,7 @@ fn run_item(
     pool.lock()
 }
 
-impl Locked {
-    /// Nobody was kicked. If that is because nobody is there, and some queue here has a rescuer:
-    /// when to look whether it has to be called.
-    #[inline]
-    pub(crate) fn mayday(&mut self) -> Todo {
-        if !self.core.needs_rescuer() {
-            return Todo::Nothing;
-        }
-        self.mayday.arm(clock::now).map_or(Todo::Nothing, Todo::Mayday)
-    }
-}
-
 impl Pool {
-    /// Leaves the creation of a worker to the service.
-    #[cold]
-    pub(crate) fn create_later(&self) {
-        let at = self.lock_only().core.postpone_creation(clock::now());
-        self.runtime.service.retry_at(at);
-    }
-
     /// Calls rescuers, if it is time to. Returns when to look again.
     pub(crate) fn send_maydays(&'static self, now: Nanos) -> Nanos {
         let mut guard = self.lock();
@@ -285,14 +236,5 @@ impl Pool {
             }
         }
         next
-    }
-}
-
-impl fmt::Debug for Rescuer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rescuer")
-            .field("wq", &self.wq)
-            .field("thread", &self.thread.comm.base())
-            .finish_non_exhaustive()
     }
 }

@@ -3,30 +3,30 @@
 //! ORDERING (all of it): no pairing: where an item goes while a CPU comes or leaves is anybody's
 //! guess, and either pool serves it.
 
-use super::{Machine, Placed};
+use super::{CpusInUse, Machine};
 use crate::os::sync::{AtomicUsize, Ordering};
 use crate::os::topo::CpuSet;
 
 /// By CPU index.
 #[derive(Debug)]
-pub(super) struct Homes {
-    /// A CPU that is here: itself, or one that stands for it.
+pub(super) struct StandIns {
+    /// A CPU that is here: itself, or one that stands in for it.
     of: Box<[AtomicUsize]>,
     /// One that managed queues use unasked.
     managed: Box<[AtomicUsize]>,
 }
 
-impl Homes {
-    pub(super) fn new(machine: &Machine, placed: &Placed) -> Self {
+impl StandIns {
+    pub(super) fn new(machine: &Machine, in_use: &CpusInUse) -> Self {
         let each = || machine.cpus.iter().map(|_| AtomicUsize::new(0)).collect();
-        let homes = Self { of: each(), managed: each() };
-        homes.set(machine, placed);
-        homes
+        let stand_ins = Self { of: each(), managed: each() };
+        stand_ins.set(machine, in_use);
+        stand_ins
     }
 
-    pub(super) fn set(&self, machine: &Machine, placed: &Placed) {
-        set_homes(&self.of, machine, &placed.allowed);
-        set_homes(&self.managed, machine, &placed.managed);
+    pub(super) fn set(&self, machine: &Machine, in_use: &CpusInUse) {
+        set_stand_ins(&self.of, machine, &in_use.allowed);
+        set_stand_ins(&self.managed, machine, &in_use.managed);
     }
 
     #[inline]
@@ -40,13 +40,13 @@ impl Homes {
     }
 }
 
-fn set_homes(homes: &[AtomicUsize], machine: &Machine, cpus: &CpuSet) {
+fn set_stand_ins(stand_ins: &[AtomicUsize], machine: &Machine, cpus: &CpuSet) {
     let is_here = |index: usize| cpus.contains(machine.cpus[index]);
     let here: Vec<usize> = (0..machine.cpus.len()).filter(|&index| is_here(index)).collect();
-    for (index, home) in homes.iter().enumerate() {
+    for (index, stand_in) in stand_ins.iter().enumerate() {
         // CPUs that are gone are spread over those that are left.
         let to =
             if is_here(index) { Some(index) } else { here.get(index % here.len().max(1)).copied() };
-        home.store(to.unwrap_or(index), Ordering::Relaxed);
+        stand_in.store(to.unwrap_or(index), Ordering::Relaxed);
     }
 }

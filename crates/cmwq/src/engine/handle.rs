@@ -4,12 +4,11 @@ use std::fmt;
 
 use cmwq_core::WqKey;
 
-use super::{DESTROYING, Wq};
 use crate::engine::account::Account;
 use crate::engine::current;
 use crate::engine::reclaim;
-use crate::engine::rescuer::Rescuer;
-use crate::engine::runtime::Runtime;
+use crate::engine::rescuing;
+use crate::engine::wq::{DESTROYING, Wq};
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::published::Lasting;
@@ -17,9 +16,13 @@ use crate::os::published::Lasting;
 use crate::os::sync::PlainGuard;
 use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain};
 
+mod timers;
+
+pub(crate) use timers::TimersHandle;
+
 /// What keeps a queue in being: the last one to go drains the queue and takes it down.
 #[derive(Clone)]
-pub(crate) struct Handle(pub(super) Arc<Owner>);
+pub(crate) struct Handle(Arc<Owner>);
 
 pub(crate) struct Owner {
     wq: Arc<Wq>,
@@ -27,7 +30,7 @@ pub(crate) struct Owner {
     /// itself a child, had is leaked.
     successor: Lasting<Arc<Wq>>,
     /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
-    pub(super) nr_timers: AtomicU64,
+    nr_timers: AtomicU64,
     /// The thread that drops it has more to do than to wait.
     is_left_to_others: bool,
     /// Taken down already, by [`Handle::destroy`].
@@ -128,7 +131,7 @@ impl Handle {
 
 impl Owner {
     #[inline]
-    pub(super) fn wq(&self) -> &Wq {
+    fn wq(&self) -> &Wq {
         self.try_wq().unwrap_or_else(|error| self.say_there_is_none(&error))
     }
 
@@ -162,10 +165,11 @@ impl Owner {
     }
 
     fn make_successor(&self) -> Result<Arc<Wq>, Error> {
-        let wq = Runtime::global()?.new_wq(&self.wq.name, self.wq.spec)?;
+        let wq =
+            (self.wq.runtime.upcalls.runtime_of_process)()?.new_wq(&self.wq.name, self.wq.spec)?;
         self.wq.pass_settings_to(&wq);
         if wq.spec.mem_reclaim {
-            Rescuer::start(&wq)
+            rescuing::start(&wq)
                 .map_err(|error| Error::thread("cannot create the queue's rescuer", error))?;
         }
         Ok(wq)

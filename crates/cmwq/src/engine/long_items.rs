@@ -1,9 +1,9 @@
 //! Which managed queues have items that are worth another CPU than their queuer's: those that need
 //! it for long.
 //!
-//! A worker looks at one item after every eighth of its sleeps, by its own CPU time: an item that
-//! sleeps needs no CPU. The worker tells the item's queue what is found. Who uses it: see
-//! [`caller_computes`](crate::engine::caller_computes).
+//! After every eighth of its sleeps a worker measures the CPU time of one item: an item that sleeps
+//! needs no CPU. The worker reports the result to the item's queue, and
+//! [`caller_computes`](crate::engine::caller_computes) acts on it.
 
 use std::cell::Cell;
 
@@ -12,18 +12,19 @@ use cmwq_core::help::short_items;
 
 use crate::os::sense;
 
-/// Sleeps from one look to the next: two looks at the thread's clock take a tenth of a sleep.
+/// A worker measures one item per so many sleeps: two reads of its CPU clock take a tenth of the
+/// time of a sleep.
 const EVERY: u32 = 8;
 
-/// What a worker has to remember for that.
+/// When a worker measures its next item.
 #[derive(Debug, Default)]
-pub(crate) struct Lengths {
+pub(crate) struct LongItems {
     sleeps: Cell<u32>,
     is_due: Cell<bool>,
 }
 
-impl Lengths {
-    /// The worker of a managed pool has slept.
+impl LongItems {
+    /// The worker, of a managed pool, has slept.
     #[inline]
     pub(crate) fn slept(&self) {
         let sleeps = self.sleeps.get().wrapping_add(1);
@@ -34,13 +35,14 @@ impl Lengths {
         }
     }
 
-    /// An item begins. When, if it is to be looked at.
+    /// The worker begins an item. Returns its CPU time, if the item is to be measured.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Nanos> {
         self.is_due.get().then(sense::current_cpu_time)
     }
 
-    /// An item has ended that began then. Whether it needed the CPU for long, if that can be told.
+    /// The item that began at the CPU time `begin` has ended. Returns whether it needed the CPU for
+    /// long; `None`: it was between short and long.
     #[cold]
     pub(crate) fn end(&self, begin: Nanos) -> Option<bool> {
         self.is_due.set(false);

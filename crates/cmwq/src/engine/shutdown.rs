@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use super::{REAPER, Runtime};
-use crate::engine::wq::{SHUT, Wq};
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::SHUT;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
 use crate::os::rest::Rest;
-use crate::os::sync::{Arc, Ordering, lock};
+#[cfg(all(test, cmwq_shuttle))]
+use crate::os::sync::Arc;
+use crate::os::sync::{Ordering, lock};
 
 impl Runtime {
     /// Waits until all queues are gone, those that armed timers keep included, and takes the
@@ -82,16 +84,5 @@ impl Runtime {
             reaper.destroy();
             self.forget_wq(reaper.key);
         }
-    }
-
-    /// The queue that takes down queues whose last handle was dropped where one cannot wait.
-    pub(crate) fn reaper(&'static self) -> Arc<Wq> {
-        let mut registry = lock(&self.registry);
-        if let Some(reaper) = &registry.reaper {
-            return Arc::clone(reaper);
-        }
-        let reaper = self.register(&mut registry, "reaper", REAPER);
-        registry.reaper = Some(Arc::clone(&reaper));
-        reaper
     }
 }

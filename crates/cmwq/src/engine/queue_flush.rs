@@ -1,49 +1,14 @@
 //! Waiting for what was queued before: flushes of whole queues.
 
-use cmwq_core::{FlushState, PwqRef, Start};
+use cmwq_core::{PwqRef, Start};
 
-use super::{State, Wq};
 use crate::engine::current;
-use crate::engine::flushing;
 use crate::engine::watchdog::WaitFor;
+use crate::engine::wq::flushes::Flushes;
+use crate::engine::wq::{State, Wq};
+use crate::os::notice::{self, Notice};
 use crate::os::park::Event;
 use crate::os::sync::{Arc, lock};
-
-/// What a queue needs to be flushed, made with the first flush that finds anything. Lock: WQ.
-#[derive(Debug, Default)]
-pub(super) struct Flushes {
-    books: FlushState<u64>,
-    /// Those that wait, by number.
-    flushers: Vec<(u64, Arc<Event>)>,
-    next: u64,
-}
-
-impl Flushes {
-    fn enter(&mut self, done: &Arc<Event>) -> u64 {
-        let me = self.next;
-        self.next += 1;
-        self.flushers.push((me, Arc::clone(done)));
-        me
-    }
-
-    fn leave(&mut self, me: u64) {
-        self.flushers.retain(|(id, _)| *id != me);
-    }
-
-    /// Of the flusher for whom the pwqs report.
-    fn first(&self) -> Option<Arc<Event>> {
-        let first = self.books.first()?;
-        let known = self.flushers.iter().find(|(id, _)| *id == first);
-        known.map(|(_, event)| Arc::clone(event))
-    }
-}
-
-impl State {
-    /// The colour of what is queued now.
-    pub(super) fn work_color(&self) -> u8 {
-        self.flushes.as_ref().map_or(0, |flushes| flushes.books.work_color())
-    }
-}
 
 impl Wq {
     /// Waits until everything queued before has finished. KERNEL: `flush_workqueue` — same.
@@ -51,18 +16,18 @@ impl Wq {
         if self.says_waits_for_itself("flushed") {
             return;
         }
-        flushing::check_dependency(self);
+        check_dependency(self);
         let done = Arc::new(Event::new());
         let mut state = lock(&self.state);
-        let State { flushes, links, .. } = &mut *state;
-        if flushes.is_none() && links.is_empty() {
+        let State { flushes, pwqs, .. } = &mut *state;
+        if flushes.is_none() && pwqs.is_empty() {
             // Nothing is queued, and nobody waits.
             return;
         }
         let flushes = flushes.get_or_insert_default();
         let me = flushes.enter(&done);
         let books = &mut flushes.books;
-        let start = books.start(me, &mut |flush, color| self.prep_pwqs(links, flush, color));
+        let start = books.start(me, &mut |flush, color| self.prep_pwqs(pwqs, flush, color));
         if start == Start::Done {
             flushes.leave(me);
             return;
@@ -75,7 +40,7 @@ impl Wq {
     /// The woken flusher leaves; the first one takes care of the others.
     fn hand_over(&self, me: u64) {
         let mut state = lock(&self.state);
-        let State { flushes, links, .. } = &mut *state;
+        let State { flushes, pwqs, .. } = &mut *state;
         let Some(flushes) = flushes else { return };
         let Flushes { books, flushers, .. } = &mut **flushes;
         flushers.retain(|(id, _)| *id != me);
@@ -83,7 +48,7 @@ impl Wq {
             return;
         }
         let mut finished = Vec::new();
-        books.cascade(&mut |flush, color| self.prep_pwqs(links, flush, color), |flusher| {
+        books.cascade(&mut |flush, color| self.prep_pwqs(pwqs, flush, color), |flusher| {
             finished.push(flusher)
         });
         let events: Vec<_> =
@@ -95,12 +60,12 @@ impl Wq {
     }
 
     /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
-    fn prep_pwqs(&self, links: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
+    fn prep_pwqs(&self, pwqs: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
         // Without a colour to flush only that of new items changes, and a flush may be counting.
         if flush.is_some() {
             self.pwqs_to_flush.restart();
         }
-        for at in links {
+        for at in pwqs {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let (mut guard, kick) = pool.lock_to_flush();
             if guard.core.flush_prep(at.pwq, flush, color) {
@@ -123,4 +88,26 @@ impl Wq {
             event.set();
         }
     }
+}
+
+/// An item of a queue that makes progress without threads to be had must not wait for one that does
+/// not. Said once.
+///
+/// KERNEL: `check_flush_dependency` — same; not when cancelling.
+pub(crate) fn check_dependency(target: &Wq) {
+    if target.spec.mem_reclaim || !current::current_is_mem_reclaim() {
+        return;
+    }
+    let Some(waiting) = current::current_wq().and_then(|key| target.runtime.wq_name(key)) else {
+        return;
+    };
+    notice::once(Notice::Dependency, || {
+        format!(
+            "an item of mem_reclaim workqueue '{waiting}' ({}) waits for workqueue '{}', which \
+             has no rescuer: where no \
+             thread can be had, both may wait for ever",
+            current::describe_item(),
+            target.name
+        )
+    });
 }

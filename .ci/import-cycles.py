@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The largest cycle of modules in each room of the library, and what it may be at most.
+
+A module is a file or folder directly in the room. It needs another one if it imports it, or calls a
+function that only the other one defines: methods of a type may be written beside those who use
+them, so imports alone do not tell who calls whom. Tests may need anything.
+"""
+import re
+import sys
+from pathlib import Path
+
+# Modules in the largest cycle. Only ever lowered.
+MOST = {"api": 2, "observe": 2, "engine": 5, "record": 0, "detect": 0, "os": 3}
+# Also names of closures and of the standard library's functions.
+NOT_OURS = {"ended", "exists", "from_raw", "into_inner", "load", "write_str"}
+SOURCES = Path("crates/cmwq/src")
+CALL = re.compile(r"(?:\.|::)(\w+)\(|(?:\w::)(\w+)\)")
+
+
+def code(path):
+    """Without comments and tests."""
+    text = re.sub(r"//.*", "", path.read_text())
+    text = re.sub(r"#\[cfg\(test\)\][^;{]*;", "", text)
+    return re.split(r"(?m)^#\[cfg\((?:all\()?test\b.*\n(?:pub\(crate\) )?mod tests? \{", text)[0]
+
+
+def modules(room):
+    """Name to the code of its files, each with its depth below the room."""
+    found = {}
+    for path in sorted((SOURCES / room).rglob("*.rs")):
+        parts = path.relative_to(SOURCES / room).with_suffix("").parts
+        if "tests" not in parts:
+            found.setdefault(parts[0], []).append((code(path), len(parts)))
+    return found
+
+
+def imported(room, text, depth):
+    """Names after `crate::room::` and after as many `super::` as lead to the room."""
+    way = "super::" * depth
+    for match in re.finditer(rf"\bcrate::{room}::(\w+|\{{[^;]*\}})|(?<!super::){way}(\w+)", text):
+        names = match.group(1) or match.group(2)
+        yield from re.findall(r"(?:^|[{,]\s*)(\w+)", names)
+
+
+def needs(room, found):
+    """Who needs whom, and why."""
+    elsewhere = set()
+    for path in [*SOURCES.rglob("*.rs"), *Path("crates/cmwq-core/src").rglob("*.rs")]:
+        if SOURCES / room not in path.parents:
+            elsewhere |= set(re.findall(r"\bfn (\w+)", path.read_text()))
+    defined = {}
+    for name, files in found.items():
+        for text, _ in files:
+            for function in re.findall(r"\bfn (\w+)", text):
+                defined.setdefault(function, set()).add(name)
+    edges = {name: {} for name in found}
+    for name, files in found.items():
+        for text, depth in files:
+            for other in imported(room, text, depth):
+                edges[name].setdefault(other, "imported")
+            for function in {one or two for one, two in CALL.findall(text)} - elsewhere - NOT_OURS:
+                if len(defined.get(function, ())) == 1:
+                    edges[name].setdefault(*defined[function], f"calls {function}")
+    return {a: {b: why for b, why in to.items() if b in found and b != a} for a, to in edges.items()}
+
+
+def reached(edges, start):
+    seen, left = set(), [start]
+    while left:
+        for other in edges[left.pop()]:
+            if other not in seen:
+                seen.add(other)
+                left.append(other)
+    return seen
+
+
+def main():
+    failed = False
+    for room, most in MOST.items():
+        edges = needs(room, modules(room))
+        reach = {name: reached(edges, name) for name in edges}
+        cycles = {frozenset(b for b in reach[a] if a in reach[b]) for a in edges}
+        largest = max(cycles, key=len)
+        if "--show" in sys.argv:
+            print(f"{room}: {len(largest)} of {len(edges)} modules in the largest cycle", *sorted(largest))
+        if len(largest) > most:
+            failed = True
+            print(f"{room} has a cycle of {len(largest)} modules ({most} at most):")
+            for a in sorted(largest):
+                for b, why in sorted(edges[a].items()):
+                    if b in largest:
+                        print(f"  {a} -> {b}: {why}")
+    sys.exit(failed)
+
+
+main()

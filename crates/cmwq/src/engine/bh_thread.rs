@@ -1,0 +1,147 @@
+//! The thread of a BH context: runs the items of its CPU's BH pools.
+
+use cmwq_core::{BhVisit, Claim, Kick};
+
+use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
+use crate::engine::current::{self, BhRun};
+use crate::engine::invoke;
+use crate::engine::pool::Pool;
+use crate::engine::runtime::HIGHPRI_NICE;
+use crate::engine::thread_hooks;
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::published::Published;
+use crate::os::sense;
+use crate::os::sync::Ordering;
+use crate::os::topo::CpuSet;
+use crate::record::trace;
+
+/// What the thread of a CPU's context does.
+pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
+    prepare(cpu);
+    invoke::watch_thread();
+    let _hooks = thread_hooks::begin(|| thread_name(cpu));
+    thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
+    let context = &contexts.cpus[cpu as usize];
+    thread.meter.begin();
+    loop {
+        context.parker.park(None);
+        if context.serve(&thread) {
+            context.parker.unpark(park::WAKE);
+        // ORDERING: no pairing of its own: see `stop`.
+        } else if contexts.is_leaving.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Puts the calling thread on its CPU, before others as far as that is permitted: softirqs are.
+fn prepare(cpu: u32) {
+    // A CPU that has left just now is no refusal: its context is brought back when it returns.
+    if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu))
+        && !sense::sched::is_absent(&error)
+    {
+        notice::once(Notice::PinRefused, || {
+            format!(
+                "the BH context of CPU {cpu} cannot be pinned to it ({error}); it runs where the \
+                 system puts it"
+            )
+        });
+    }
+    if let Err(error) = sense::sched::set_nice_current(HIGHPRI_NICE) {
+        notice::once(Notice::Nice, || {
+            format!(
+                "nice {HIGHPRI_NICE} refused ({error}); BH items run at normal priority (grant \
+                 CAP_SYS_NICE or raise \
+                 RLIMIT_NICE)"
+            )
+        });
+    }
+}
+
+impl BhContext {
+    /// Moves the calling thread back to its CPU, if the system has moved it away.
+    #[inline]
+    fn return_to_cpu(&self, pool: &Pool) {
+        // ORDERING: no pairing of its own: see `bring_back`.
+        if self.is_astray.load(Ordering::Relaxed) {
+            self.is_astray.store(false, Ordering::Relaxed);
+            // Refused, the CPU has left again.
+            let _ = sense::sched::pin_current(&pool.spec().cpus);
+        }
+    }
+
+    /// One round over the pools. `true`: work is left, because a visit's limits were reached.
+    fn serve(&self, thread: &BhThread) -> bool {
+        let mut is_left = false;
+        for pool in self.pools.iter().filter_map(Published::get) {
+            is_left |= visit(pool, self, thread);
+        }
+        is_left
+    }
+}
+
+/// Runs items of `pool` in the order of queueing, within the limits of a visit. `true`: some are
+/// left, and nobody else has been told.
+///
+/// KERNEL: `bh_worker` — same.
+fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &BhThread) -> bool {
+    let mut guard = pool.lock();
+    if guard.core.work_waits() {
+        let guest = guard.core.guest_enter();
+        mirror.serve(pool.id.0, true);
+        let mut length = BhVisit::begin(clock::now());
+        while let Some(claim) = guard.core.guest_next(guest) {
+            meter.turn_to(&mut guard.core, claim.pwq);
+            guard.mirror.started(mirror, &claim, clock::coarse);
+            pool.unlock(guard, claim.kick);
+            context.return_to_cpu(pool);
+            run(pool, &claim);
+            guard = pool.lock_only();
+            let effects = guard.core.finish(guest);
+            if effects.flush_done.is_some() || effects.grant.is_some() {
+                drop(guard);
+                pool.act_effects(effects);
+                guard = pool.lock_only();
+            }
+            // What is in the inbox is younger than what is on the worklist.
+            if !guard.core.work_waits() && !pool.inbox.is_empty() {
+                guard.empty_inbox(pool);
+            }
+            // What is scheduled is this guest's alone: a barrier, or the same item once more.
+            if length.is_over(clock::now) && guard.core.guest_may_leave(guest) {
+                break;
+            }
+        }
+        meter.charge(&mut guard.core);
+        mirror.rest();
+        // Its kick is for us; what it would say is what is asked below.
+        let _ = guard.core.guest_leave(guest);
+    }
+    let is_left = guard.core.work_waits();
+    if !is_left {
+        // From here on a queuer raises again; one that came by the inbox meanwhile is found by
+        // `unlock`.
+        guard.unwatch(pool);
+    }
+    pool.unlock(guard, Kick::None);
+    is_left
+}
+
+/// Calls the function. The item must not be touched afterwards.
+fn run(pool: &'static Pool, claim: &Claim) {
+    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
+    let call = || {
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe { invoke::call(pool.runtime, claim) };
+    };
+    if trace::wants_runs() {
+        trace::run(pool, claim, call);
+    } else {
+        call();
+        trace::has_run(pool, claim);
+    }
+    current::leave_bh();
+}

@@ -1,0 +1,107 @@
+//! The timers of delayed items, which the service keeps: arming and disarming them.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use cmwq_core::{Nanos, Timer};
+
+use crate::engine::handle::{Handle, TimersHandle};
+use crate::engine::service::{FIRE_BATCH, Service};
+use crate::engine::timers::Armed;
+use crate::os::clock;
+use crate::os::sync::{lock, without};
+
+/// No timer is due later.
+const LATEST: Nanos = 1 << 62;
+
+impl Service {
+    /// Arms a timer for an item that is going to `wq`, which is kept in being until then.
+    ///
+    /// # Safety
+    /// As for [`Wheel::arm`](cmwq_core::Wheel::arm) and [`TimersHandle::add`], for a timer of a
+    /// delayed item with that route.
+    #[inline]
+    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
+        let delay = delay
+            .as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(delay.subsec_nanos().into());
+        let now = clock::now();
+        let at = now.saturating_add(delay).min(LATEST);
+        let mut timers = lock(&self.timers);
+        // SAFETY: passed on to the caller.
+        let armed = unsafe {
+            wq.add();
+            timers.arm(timer, at, now)
+        };
+        match armed {
+            Armed::Prompt(deadline) => {
+                drop(timers);
+                // Whoever held the timers' lock second knows of the other: we of the plan, or the
+                // service of the timer.
+                self.plan.need_by(deadline);
+            }
+            Armed::Deferred => self.publish_deferred(&timers),
+        }
+    }
+
+    /// Disarms a timer, and calls `then` under the timers' lock; `None`: it was not armed.
+    ///
+    /// # Safety
+    /// As for [`Wheel::cancel`](cmwq_core::Wheel::cancel).
+    #[inline]
+    pub(crate) unsafe fn disarm<T>(
+        &self,
+        timer: NonNull<Timer>,
+        then: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let mut timers = lock(&self.timers);
+        // SAFETY: passed on to the caller.
+        unsafe { timers.cancel(timer) }.then(then)
+    }
+
+    /// Whether a timer was armed in the process that this one is the child of; it is disarmed then.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
+        let timers = lock(&self.timers);
+        // SAFETY: passed on to the caller.
+        unsafe { timers.forget_foreign(timer) }
+    }
+
+    /// See [`Wheel::has_at`](cmwq_core::Wheel::has_at).
+    pub(crate) fn has_timer_at(&self, timer: usize) -> bool {
+        lock(&self.timers).has_at(timer)
+    }
+
+    /// See [`TimersHandle::sub`].
+    ///
+    /// # Safety
+    /// As there, but for the lock.
+    #[must_use]
+    pub(crate) unsafe fn forget_timers(&self, wq: TimersHandle, count: u64) -> Option<Handle> {
+        let _timers = (!without("forget_timers.lock")).then(|| lock(&self.timers));
+        // SAFETY: under the lock; the rest is passed on to the caller.
+        unsafe { wq.sub(count) }
+    }
+
+    /// Disarms all timers: their items go to their queues, which refuse them.
+    pub(crate) fn discard_timers(&self) {
+        let (mut due, mut items) = (Vec::new(), Vec::new());
+        loop {
+            let mut budget = FIRE_BATCH;
+            let mut timers = lock(&self.timers);
+            while let Some(timer) = timers.expire_some(LATEST, &mut budget) {
+                due.push(timer);
+            }
+            drop(timers);
+            // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
+            unsafe { super::expired(self, &due, &mut items) };
+            if due.is_empty() && budget > 0 {
+                return;
+            }
+            due.clear();
+        }
+    }
+}

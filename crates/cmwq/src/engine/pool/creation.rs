@@ -1,0 +1,221 @@
+//! Making workers and letting them go: by a pool's manager, from outside, or later by the service.
+
+use std::io;
+
+use cmwq_core::{Kick, WorkerId};
+
+use super::{Locked, Pool, PoolKind, Todo};
+use crate::engine::reclaim;
+use crate::engine::thread::Thread;
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::sync::{Arc, Ordering};
+use crate::record::Role;
+
+/// Who creates a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Creator {
+    /// The pool's manager.
+    Manager(WorkerId),
+    /// Somebody outside, because work waits and the pool has nobody to come for it.
+    First,
+    /// Somebody outside, so that a worker can be lent to another pod.
+    Spare,
+}
+
+impl Pool {
+    /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
+    /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
+    /// service tries again.
+    ///
+    /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
+    #[cold]
+    pub(crate) fn create_worker(&'static self, by: Creator) {
+        if reclaim::current_is_rescuer() {
+            return self.create_later();
+        }
+        let is_own = matches!(by, Creator::Manager(_));
+        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
+            self.runtime.service.create_for(self);
+            return;
+        }
+        let mut guard = self.lock_only();
+        let (is_wanted, by) = match by {
+            Creator::Manager(id) => (true, Some(id)),
+            Creator::First => (guard.core.may_create_from_outside(), None),
+            Creator::Spare => (guard.core.may_create_spare(clock::now()), None),
+        };
+        if !is_wanted {
+            return;
+        }
+        let id = guard.core.worker_new();
+        let name = self.worker_name(guard.next_worker_number);
+        let mirror = self.runtime.inspect.worker(Role::Worker(self.id.0), &name);
+        let thread = Arc::new(Thread::new(name, mirror));
+        guard.next_worker_number += 1;
+        guard.set_thread(id, Some(Arc::clone(&thread)));
+        // This one is counted already.
+        let nr_others = guard.core.nr_staying() - 1;
+        let mayday = guard.mayday();
+        drop(guard);
+        self.act(mayday);
+
+        let headcount = &self.runtime.headcount;
+        let is_refused = !headcount.enter(nr_others);
+        let spawned = if is_refused {
+            Err(io::ErrorKind::QuotaExceeded.into())
+        } else {
+            self.spawn(id, thread).inspect_err(|_| headcount.leave())
+        };
+
+        let mut guard = self.lock();
+        match &spawned {
+            Ok(()) => guard.mirror.created(),
+            Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
+        }
+        let kick = if spawned.is_ok() {
+            let kick = guard.core.worker_created(id, by, clock::now());
+            // If there was nobody to stand by, now there is.
+            guard.refresh_standby(self);
+            kick
+        } else {
+            guard.set_thread(id, None);
+            if is_refused {
+                guard.core.create_refused(id, by, clock::now());
+            } else {
+                guard.core.create_failed(id, by, clock::now());
+            }
+            Kick::None
+        };
+        let is_closed = guard.core.is_closed();
+        // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
+        let cull = guard.core.cull_at();
+        self.unlock(guard, kick);
+        self.runtime.service.cull_at(cull);
+        if is_closed {
+            self.dismiss_idle();
+        }
+        if is_refused {
+            self.creation_refused();
+        } else if let Err(error) = spawned {
+            self.creation_failed(&error);
+        }
+    }
+
+    /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.
+    fn spawn(&'static self, id: WorkerId, thread: Arc<Thread>) -> io::Result<()> {
+        let runtime = self.runtime;
+        #[cfg(test)]
+        if runtime.fault_no_threads() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let name = thread.comm.base().to_owned();
+        #[cfg(cmwq_shuttle)]
+        let parker = thread.parker;
+        let (stack, main) = (runtime.params.stack_size, runtime.upcalls.worker_main);
+        let spawned = runtime.threads.spawn(&name, stack, move || main(self, id, thread));
+        // Models have no parkers that were another thread's before, so they always play what may
+        // happen with one: a wake-up that comes late, and to the wrong thread.
+        #[cfg(cmwq_shuttle)]
+        parker.unpark(park::WAKE);
+        spawned
+    }
+
+    /// `kworker/CPU:ID[H]` or `kworker/uPOOL:ID`, as the kernel names them.
+    fn worker_name(&self, number: u32) -> String {
+        let high = if self.spec().nice < 0 { "H" } else { "" };
+        match self.kind {
+            PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => format!("kworker/{cpu}:{number}{high}"),
+            PoolKind::Unbound | PoolKind::Managed => {
+                format!("kworker/u{}:{number}{high}", self.id.0)
+            }
+        }
+    }
+    /// The process has as many workers as it may: another pool yields one if it can, and this one
+    /// asks again.
+    #[cold]
+    fn creation_refused(&'static self) {
+        let runtime = self.runtime;
+        runtime.headcount.say();
+        let mut others = runtime.pools().filter(|pool| !std::ptr::eq(*pool, self));
+        let _ = others.any(Pool::yield_one);
+        self.retry_creation();
+    }
+
+    /// No thread could be had. Said once; tried again later by the service.
+    #[cold]
+    fn creation_failed(&'static self, error: &io::Error) {
+        // ORDERING: no pairing: a counter.
+        self.runtime.nr_creation_failures.fetch_add(1, Ordering::Relaxed);
+        notice::once(Notice::ThreadCreation, || {
+            format!(
+                "a worker could not be created ({error}); the existing ones carry on and creation \
+                 is tried again (raise RLIMIT_NPROC or the pids limit of the cgroup)"
+            )
+        });
+        self.retry_creation();
+    }
+
+    fn retry_creation(&'static self) {
+        let retry = self.lock_only().core.create_retry_at();
+        self.runtime.service.retry_at(retry.unwrap_or_else(clock::now));
+    }
+
+    /// Leaves the creation of a worker to the service.
+    #[cold]
+    fn create_later(&self) {
+        let at = self.lock_only().core.postpone_creation(clock::now());
+        self.runtime.service.retry_at(at);
+    }
+
+    // ---- the end
+
+    /// Lets all workers go, now or as soon as they are idle. Nothing is queued here any more.
+    #[cold]
+    pub(crate) fn close(&self) {
+        self.lock_only().core.close();
+        self.dismiss_idle();
+    }
+
+    /// Sends the idle workers of a closed pool away, as far as those who work can do without them.
+    #[cold]
+    pub(crate) fn dismiss_idle(&self) {
+        loop {
+            let mut guard = self.lock_only();
+            let leaving = guard.core.dismiss_one();
+            let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
+            drop(guard);
+            let Some(parker) = parker else { return };
+            parker.unpark(park::WAKE);
+        }
+    }
+
+    /// Lets an idle worker go, if there is one to spare.
+    fn yield_one(&'static self) -> bool {
+        let mut guard = self.lock_only();
+        let leaving = guard.core.yield_one();
+        if leaving.is_some() {
+            guard.mirror.culled();
+            guard.publish_mirror();
+        }
+        let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
+        drop(guard);
+        if let Some(parker) = parker {
+            parker.unpark(park::WAKE);
+        }
+        parker.is_some()
+    }
+}
+
+impl Locked {
+    /// Nobody was kicked. If that is because nobody is there, and some queue here has a rescuer:
+    /// when to look whether it has to be called.
+    #[inline]
+    pub(crate) fn mayday(&mut self) -> Todo {
+        if !self.core.needs_rescuer() {
+            return Todo::Nothing;
+        }
+        self.mayday.arm(clock::now).map_or(Todo::Nothing, Todo::Mayday)
+    }
+}

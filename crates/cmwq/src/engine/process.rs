@@ -1,0 +1,57 @@
+//! The process: its runtime, and what is built upon the runtime's queues.
+
+use cmwq_core::WorkItem;
+
+#[cfg(not(cmwq_loom))]
+use crate::engine::bare_timers::BareTimers;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::callbacks::Callbacks;
+use crate::engine::runtime::Runtime;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::totals::Totals;
+use crate::os::generation;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::os::sync::Mutex;
+
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+mod fork;
+#[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "process/global_model.rs")]
+mod global;
+mod starting;
+
+#[cfg(test)]
+pub(crate) use starting::UPCALLS;
+
+/// See the module header.
+pub(crate) struct Process {
+    pub(crate) runtime: &'static Runtime,
+    #[cfg(not(cmwq_loom))]
+    pub(crate) bare_timers: BareTimers,
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) callbacks: Callbacks,
+    /// See [`totals`](crate::observe::totals).
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) totals: Mutex<Totals>,
+}
+
+impl Process {
+    /// One with this runtime.
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn around(runtime: &'static Runtime) -> Box<Self> {
+        Box::new(Self {
+            runtime,
+            bare_timers: BareTimers::new(),
+            #[cfg(not(cmwq_shuttle))]
+            callbacks: Callbacks::new(),
+            #[cfg(not(cmwq_shuttle))]
+            totals: Mutex::default(),
+        })
+    }
+}
+
+/// Whether an item is pending in this process.
+pub(crate) fn is_pending(item: &WorkItem) -> bool {
+    let word = item.word();
+    let inherited = || Runtime::global().is_ok_and(|runtime| runtime.is_inherited(word));
+    word.is_pending() && !(generation::is_child() && inherited())
+}

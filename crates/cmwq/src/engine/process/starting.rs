@@ -1,0 +1,34 @@
+//! Starting a runtime: it is told here what it calls of the modules above it.
+
+use std::io;
+
+use crate::engine::bh_thread;
+use crate::engine::params::Params;
+use crate::engine::runtime::{Machine, Runtime, Upcalls};
+use crate::engine::service_thread;
+use crate::engine::worker;
+use crate::os::sense;
+use crate::record::Inspect;
+
+/// Of every runtime.
+pub(crate) const UPCALLS: Upcalls = Upcalls {
+    worker_main: worker::main,
+    bh_main: bh_thread::main,
+    runtime_of_process: Runtime::global,
+};
+
+/// Makes a runtime and starts its service. Runtimes live for ever.
+pub(crate) fn start(
+    params: Params,
+    machine: Machine,
+    first_pool: u32,
+    inspect: Inspect,
+) -> io::Result<&'static Runtime> {
+    let runtime = Box::leak(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
+    runtime.record_placement();
+    if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
+        sense::reserve();
+    }
+    service_thread::start(runtime)?;
+    Ok(runtime)
+}

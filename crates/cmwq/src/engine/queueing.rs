@@ -1,0 +1,268 @@
+//! Queueing: an item's way from the caller into a pool.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Enqueued, Kick, WorkFn, WorkItem, WorkWord};
+
+use crate::engine::caller_computes;
+use crate::engine::current;
+use crate::engine::wq::link::Link;
+use crate::engine::wq::{Kind, Queueing, Wq};
+use crate::os::generation;
+use crate::os::notice::{self, Notice};
+use crate::os::sync::Ordering;
+use crate::record::symbol;
+use crate::record::trace;
+
+impl Wq {
+    /// Whether the caller may queue here.
+    #[inline]
+    pub(crate) fn lets_in(&self) -> bool {
+        // ORDERING: no pairing: a queuer that comes at the same time as a drainer may be let in or
+        // not.
+        self.flags.load(Ordering::Relaxed) == 0 || current::current_wq() == Some(self.key)
+    }
+
+    /// Whether the way depends on who queues.
+    #[inline]
+    fn has_choice(&self, cpu: Option<u32>) -> bool {
+        // ORDERING: no pairing: a hint.
+        self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
+    }
+
+    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once
+    /// for each.
+    #[inline]
+    fn choose(&self, cpu: Option<u32>) -> Option<u32> {
+        if self.has_choice(cpu) { caller_computes::other_cpu(self.link(None).pool) } else { cpu }
+    }
+
+    /// Queues an item.
+    ///
+    /// KERNEL: `queue_work_on`, `__queue_work` — same; an idle item whose last pool is the chosen
+    /// one is claimed and queued by one atomic operation under the pool's lock.
+    ///
+    /// # Safety
+    /// `item` must be valid with the provenance of the object that holds it, and stay where it is
+    /// until its function is entered, if the result is `Queued`.
+    #[inline]
+    pub(crate) unsafe fn queue_item(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+        let is_in_turn = self.spec.kind == Kind::Unbound && self.runtime.params.debug_force_rr_cpu;
+        let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
+        // SAFETY: valid by the caller's promise.
+        let seen = unsafe { item.as_ref() }.word();
+        if self.lets_in() && !self.has_choice(cpu) {
+            let link = self.link(cpu);
+            let is_last_pool = seen.pool().is_none_or(|last| last == link.pool.id);
+            if is_last_pool && !seen.is_pending() && seen.disable_depth() == 0 {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_on_last_pool(link, item, seen, cpu) } {
+                    return Queueing::Queued;
+                }
+            }
+        }
+        // SAFETY: as above.
+        let item_ref = unsafe { item.as_ref() };
+        let is_pending = item_ref.claim().is_pending();
+        if is_pending && !(generation::is_child() && self.runtime.take_over(item_ref)) {
+            return Queueing::Not;
+        }
+        // SAFETY: PENDING is ours now.
+        unsafe { self.queue_won(cpu, item) }
+    }
+
+    /// Queues an item whose PENDING the caller has just won: unless it is disabled.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    pub(crate) unsafe fn queue_won(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+        // SAFETY: valid by the caller's promise.
+        let word = unsafe { item.as_ref() }.word();
+        if word.disable_depth() != 0 {
+            // SAFETY: valid by the caller's promise.
+            unsafe { item.as_ref() }.release(word);
+            return Queueing::Not;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.queue_claimed(cpu, item) }
+    }
+
+    /// Queues an item whose last pool is the chosen one. `false`: its word has changed meanwhile.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    #[inline]
+    unsafe fn queue_on_last_pool(
+        &self,
+        link: &Link,
+        item: NonNull<WorkItem>,
+        seen: WorkWord,
+        cpu: Option<u32>,
+    ) -> bool {
+        let Link { pool, pwq } = *link;
+        #[cfg(feature = "tracing")]
+        // SAFETY: valid by the caller's promise.
+        let func = unsafe { item.as_ref() }.func();
+        if pool.inbox.is_saturated() {
+            debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
+            // SAFETY: valid by the caller's promise.
+            if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
+                return false;
+            }
+            trace::ready();
+            trace::queue_work(self, pool, item, cpu);
+            // SAFETY: PENDING is ours, and the word names the pool.
+            if !unsafe { pool.inbox.push(item, pwq) } {
+                pool.relieve_inbox();
+            }
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
+            return true;
+        }
+        if self.spec.limits().are_shared() {
+            // See `PoolState::enqueue_idle`.
+            return false;
+        }
+        let mut guard = pool.lock_to_queue();
+        if self.is_replaced(link, &guard.core) {
+            pool.unlock(guard, Kick::None);
+            return false;
+        }
+        // SAFETY: passed on to the caller.
+        let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
+        let (queued, kick) = match queued {
+            Enqueued::Queued(kick) => {
+                trace::queue_work(self, pool, item, cpu);
+                (true, kick)
+            }
+            Enqueued::Changed => (false, Kick::None),
+        };
+        pool.unlock(guard, kick);
+        #[cfg(feature = "tracing")]
+        if queued {
+            trace::queued(self, item.as_ptr(), func);
+        }
+        queued
+    }
+
+    /// Queues an item whose PENDING the caller owns, whether it is disabled or not. Never `Not`.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    pub(crate) unsafe fn queue_claimed(
+        &self,
+        cpu: Option<u32>,
+        item: NonNull<WorkItem>,
+    ) -> Queueing {
+        // SAFETY: valid by the caller's promise.
+        let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
+        if !self.lets_in() {
+            self.say_refused(func);
+            // SAFETY: valid by the caller's promise.
+            unsafe { item.as_ref() }.release(word);
+            return Queueing::Refused;
+        }
+        let last = word.pool();
+        let way = self.choose(cpu);
+        loop {
+            let link = self.link(way);
+            let (mut pool, mut pwq) = (link.pool, link.pwq);
+            // Non-reentrance: a pool that still runs the item for this queue runs it again.
+            let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
+            let mut guard = None;
+            if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
+                let locked = other.lock();
+                if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
+                {
+                    (pool, pwq) = (other, same);
+                    guard = Some(locked);
+                } else {
+                    other.unlock(locked, Kick::None);
+                }
+            }
+            let is_redirected = guard.is_some();
+            let mut guard = guard.unwrap_or_else(|| pool.lock());
+            // A pwq that runs the item takes it though it is retired.
+            if !is_redirected && self.is_replaced(link, &guard.core) {
+                // Its successor was published before it was retired: this ends.
+                pool.unlock(guard, Kick::None);
+                continue;
+            }
+            trace::queue_work(self, pool, item, cpu);
+            // SAFETY: PENDING is owned by the caller.
+            let kick = unsafe { guard.core.enqueue(pwq, item) };
+            pool.unlock(guard, kick);
+            #[cfg(feature = "tracing")]
+            trace::queued(self, item.as_ptr(), func);
+            return Queueing::Queued;
+        }
+    }
+
+    /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
+    /// the queue does not let in. Those whose last pool is the chosen one are queued under one hold
+    /// of its lock and with one wake-up: each by itself would preempt the caller, where it shares
+    /// the CPU with the worker that it wakes.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item), for each item.
+    pub(crate) unsafe fn queue_claimed_all(
+        &self,
+        cpu: Option<u32>,
+        items: &[NonNull<WorkItem>],
+        mut refused: impl FnMut(NonNull<WorkItem>),
+    ) {
+        if !self.lets_in() {
+            // Also no link is made: the queue may have been taken down.
+            for &item in items {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
+                    refused(item);
+                }
+            }
+            return;
+        }
+        let link = self.link(cpu);
+        let Link { pool, pwq } = *link;
+        // Not only under the lock: this brings the items into the cache.
+        let is_last_pool = |item: &NonNull<WorkItem>| {
+            // SAFETY: valid by the caller's promise.
+            let last = unsafe { item.as_ref() }.word().pool();
+            last.is_none_or(|last| last == pool.id)
+        };
+        for run in items.chunk_by(|one, next| is_last_pool(one) == is_last_pool(next)) {
+            if is_last_pool(&run[0]) {
+                let (mut guard, mut kick) = (pool.lock(), Kick::None);
+                let is_replaced = self.is_replaced(link, &guard.core);
+                if !is_replaced {
+                    for &item in run {
+                        // SAFETY: PENDING is owned by the caller.
+                        kick = kick.or(unsafe { guard.core.enqueue(pwq, item) });
+                    }
+                }
+                pool.unlock(guard, kick);
+                if !is_replaced {
+                    continue;
+                }
+            }
+            for &item in run {
+                // SAFETY: passed on to the caller.
+                if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
+                    refused(item);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn say_refused(&self, func: WorkFn) {
+        notice::once(Notice::Refused, || {
+            format!(
+                "workqueue '{}' is being drained, destroyed or shut down and takes only what its \
+                 own items queue: {} \
+                 was not queued, and will not be said again",
+                self.name,
+                symbol::name_of(func as *const () as usize)
+            )
+        });
+    }
+}

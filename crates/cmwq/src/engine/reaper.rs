@@ -1,0 +1,52 @@
+//! The queue that takes down queues whose last handle was dropped where one cannot wait.
+
+use std::ptr::NonNull;
+
+use cmwq_core::WorkItem;
+
+use crate::engine::runtime::Runtime;
+use crate::engine::wq::{Kind, Queueing, Spec, Wq};
+use crate::os::sync::{Arc, lock};
+
+/// The queue that takes other queues down.
+const REAPER: Spec =
+    Spec { max_active: cmwq_core::consts::WQ_MAX_ACTIVE, ..Spec::of(Kind::Unbound) };
+
+/// The item that takes a queue down.
+#[repr(C)]
+struct TakeDown {
+    item: WorkItem,
+    wq: Arc<Wq>,
+}
+
+/// Its function.
+unsafe extern "C" fn take_down(item: *mut WorkItem) {
+    // SAFETY: made by `destroy_later`, queued once, and the run's.
+    let this = unsafe { Box::from_raw(item.cast::<TakeDown>()) };
+    this.wq.destroy();
+    this.wq.runtime.forget_wq(this.wq.key);
+}
+
+impl Runtime {
+    /// Takes a queue down whose last handle was dropped by one of the workers.
+    #[cold]
+    pub(crate) fn destroy_later(&'static self, wq: Arc<Wq>) {
+        let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
+        // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
+        let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
+        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
+        // of the process.
+        debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
+    }
+
+    /// The queue that takes down queues whose last handle was dropped where one cannot wait.
+    pub(crate) fn reaper(&'static self) -> Arc<Wq> {
+        let mut registry = lock(&self.registry);
+        if let Some(reaper) = &registry.reaper {
+            return Arc::clone(reaper);
+        }
+        let reaper = self.register(&mut registry, "reaper", REAPER);
+        registry.reaper = Some(Arc::clone(&reaper));
+        reaper
+    }
+}

@@ -1,0 +1,47 @@
+//! What the engine tells the watchdog: that work waits, and what an item waits for.
+
+use cmwq_core::WqKey;
+
+use super::Runtime;
+use crate::engine::thread::Thread;
+use crate::engine::watchdog::WaitFor;
+use crate::os::sync::Arc;
+
+impl Runtime {
+    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
+    /// under one that the watchdog takes.
+    #[inline]
+    pub(crate) fn work_waits(&self) {
+        if self.watchdog.alarm.is_unset() {
+            self.set_alarm();
+        }
+    }
+
+    /// Sets the watchdog's alarm, if the watchdog is on.
+    #[cold]
+    pub(crate) fn set_alarm(&self) {
+        if self.watchdog.set_alarm() {
+            self.start_watchdog();
+        }
+    }
+
+    /// Has the service thread start the watchdog's thread, unless it was asked before.
+    pub(crate) fn start_watchdog(&self) {
+        if self.watchdog.is_first_to_start() {
+            self.service.start_watchdog();
+        }
+    }
+
+    /// The item of a queue, with this address and function, begins to wait, until what is returned
+    /// is dropped.
+    pub(crate) fn begin_wait(
+        &self,
+        item: (WqKey, usize, usize),
+        what: WaitFor,
+        thread: Arc<Thread>,
+    ) -> impl Drop + '_ + use<'_> {
+        let waiting = self.watchdog.waits.begin(item, what, thread);
+        self.work_waits();
+        waiting
+    }
+}

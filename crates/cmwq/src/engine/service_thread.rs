@@ -1,0 +1,296 @@
+//! The service thread: does what must happen at a time rather than on an event.
+//!
+//! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
+//! failed creation, calls for rescuers, names of idle workers. It sleeps without a deadline when
+//! there is none of these: a process whose queues are idle wakes nobody.
+
+use std::ptr::NonNull;
+
+use cmwq_core::consts::CREATE_COOLDOWN_NS;
+use cmwq_core::detect::Tick;
+use cmwq_core::{Nanos, Retry, Timer, WorkItem};
+
+use crate::engine::delayed;
+use crate::engine::detection;
+use crate::engine::plan::NEVER;
+use crate::engine::pool::{Creator, Pool};
+use crate::engine::runtime::Runtime;
+use crate::engine::service::{FIRE_BATCH, Service};
+use crate::os::clock;
+use crate::os::notice::{self, Notice};
+use crate::os::park;
+use crate::os::sense;
+use crate::os::sync::{Ordering, lock};
+
+const SERVICE_STACK: usize = 256 << 10;
+
+/// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
+const SLICE_NS: u64 = 100_000;
+
+/// The CPUs are looked at no more often.
+const RESCAN_EVERY: Nanos = 1_000_000_000;
+/// Starts the thread.
+///
+/// # Errors
+/// If the system has no thread to give.
+pub(crate) fn start(runtime: &'static Runtime) -> std::io::Result<()> {
+    runtime.threads.spawn("cmwq/service", SERVICE_STACK, move || Loop::new(runtime).run())
+}
+
+/// The thread's own state.
+struct Loop {
+    runtime: &'static Runtime,
+    service: &'static Service,
+    tick_at: Nanos,
+    tick: Tick,
+    nr_ticks: usize,
+    /// There were more timers to handle than are handled at once.
+    is_behind: bool,
+    /// When to look at the CPUs again, if the thread is awake then.
+    rescan_due: Nanos,
+    /// When to try to start the watchdog, if it is wanted.
+    watchdog_due: Nanos,
+    due: Vec<NonNull<Timer>>,
+    /// Scratch space of [`delayed::expired`].
+    items: Vec<NonNull<WorkItem>>,
+    pools: Vec<&'static Pool>,
+}
+
+// SAFETY: the timers are taken off the wheel and handled by this thread within one round.
+unsafe impl Send for Loop {}
+
+impl Loop {
+    fn new(runtime: &'static Runtime) -> Self {
+        Self {
+            runtime,
+            service: &runtime.service,
+            tick_at: NEVER,
+            tick: Tick::new(runtime.detect.tick_role()),
+            nr_ticks: 0,
+            is_behind: false,
+            due: Vec::with_capacity(FIRE_BATCH),
+            items: Vec::with_capacity(FIRE_BATCH),
+            rescan_due: clock::now() + RESCAN_EVERY,
+            watchdog_due: 0,
+            pools: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+            sense::sched::set_timer_slack_ns(1);
+            // Only a hint: without it, what is due waits for the slices of our own workers.
+            let _ = sense::sched::set_slice_ns_current(SLICE_NS);
+            // Better now than when workers wait for it.
+            sense::reserve();
+        }
+        self.runtime.placement.set_widest_mask(&self.runtime.machine);
+        // ORDERING: no pairing of its own: see `stop`.
+        while !self.service.is_stopping.load(Ordering::Relaxed) {
+            let now = clock::now();
+            self.fire(now);
+            self.tick(now);
+            self.cull(now);
+            self.retry(now);
+            self.mayday(now);
+            self.create();
+            self.start_watchdog(now);
+            self.write_comms(now);
+            self.rescan(now);
+            self.service.plan.sleep(|| self.deadline());
+        }
+    }
+
+    fn deadline(&mut self) -> Nanos {
+        let service = self.service;
+        if self.tick_at == NEVER && !service.ticking.is_empty() {
+            self.tick_at = clock::now() + self.tick.begin();
+        }
+        // ORDERING (here and below): no pairing of their own: see `Plan`.
+        if service.is_wanted_now.swap(false, Ordering::Relaxed) && self.tick_at != NEVER {
+            self.tick_at = self.tick_at.min(clock::now() + self.tick.begin());
+        }
+        if self.is_behind {
+            return clock::now();
+        }
+        let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
+        // A worker that is displaced again and again waits for its turn.
+        let rescan = service.rescan_at.load(Ordering::Relaxed);
+        let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
+        let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
+        let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
+        [&service.cull_at, &service.retry_at, &service.mayday_at, &service.comms_at]
+            .map(|at| at.load(Ordering::Relaxed))
+            .into_iter()
+            .chain([self.tick_at, timer, rescan, watchdog])
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    /// Queues items whose time has come. Some of them: where there are more, this thread comes back
+    /// after a look at its other duties.
+    fn fire(&mut self, now: Nanos) {
+        let service = self.service;
+        let mut budget = FIRE_BATCH;
+        let mut timers = lock(&service.timers);
+        while let Some(timer) = timers.expire_some(now, &mut budget) {
+            self.due.push(timer);
+        }
+        // ORDERING: no pairing: a hint, and written under the lock.
+        if service.deferred_at.load(Ordering::Relaxed) <= now {
+            service.publish_deferred(&timers);
+        }
+        drop(timers);
+        self.is_behind = budget == 0;
+        // SAFETY: armed timers are members of delayed items that own PENDING and are alive.
+        unsafe { delayed::expired(service, &self.due, &mut self.items) };
+        self.due.clear();
+    }
+
+    /// Looks at the running workers of pools whose work waits.
+    fn tick(&mut self, now: Nanos) {
+        if now < self.tick_at {
+            return;
+        }
+        clock::look();
+        self.nr_ticks = self.nr_ticks.wrapping_add(1);
+        self.service.ticking.collect(&mut self.pools);
+        let mut has_woken = false;
+        for pool in &self.pools {
+            if self.runtime.detect.has_sentinel() {
+                self.runtime.sentinels.cover(pool, &self.runtime.threads, || pool.guarded_cpus());
+            }
+            has_woken |= self.tick_pool(pool);
+        }
+        self.service.ticking.drop_quiet();
+        if self.runtime.sentinels.is_one_astray() {
+            self.service.rescan_soon();
+        }
+        let interval = self.tick.after(has_woken);
+        self.tick_at =
+            if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };
+    }
+
+    /// Whether it found somebody blocked, and that let somebody else start.
+    fn tick_pool(&self, pool: &'static Pool) -> bool {
+        if !pool.is_watched() {
+            return false;
+        }
+        pool.detect_short_items();
+        let found = detection::look(pool, None, true);
+        if found.has_to_watch && self.runtime.detect.has_sentinel() {
+            // ORDERING: no pairing: a hint.
+            pool.is_suppressed.store(false, Ordering::Relaxed);
+            pool.arm_all_sentinels();
+        }
+        if found.has_backlog && !pool.has_short_items() {
+            self.runtime.call_for_help(pool);
+            self.runtime.watch_other_pods(pool, self.nr_ticks);
+        }
+        found.has_woken
+    }
+
+    /// Lets surplus idle workers leave.
+    fn cull(&mut self, now: Nanos) {
+        if now < self.service.cull_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.service.cull_at.store(NEVER, Ordering::Relaxed);
+        for pool in self.runtime.pools() {
+            loop {
+                let mut guard = pool.lock_only();
+                let leaving = guard.core.cull_one(now);
+                if leaving.is_some() {
+                    guard.mirror.culled();
+                    guard.publish_mirror();
+                }
+                let parker = leaving.and_then(|id| guard.thread(id)).map(|thread| thread.parker);
+                let next = guard.core.cull_at();
+                drop(guard);
+                let Some(parker) = parker else {
+                    self.service.cull_at(next);
+                    break;
+                };
+                parker.unpark(park::WAKE);
+            }
+        }
+    }
+
+    /// Tries again to create workers where that failed.
+    fn retry(&mut self, now: Nanos) {
+        if now < self.service.retry_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.service.retry_at.store(NEVER, Ordering::Relaxed);
+        self.runtime.bh.retry(self.runtime);
+        for pool in self.runtime.pools() {
+            let guard = pool.lock_only();
+            let retry = guard.core.retry(now);
+            drop(guard);
+            match retry {
+                Retry::Nothing => {}
+                Retry::At(at) => self.service.retry_at(at),
+                Retry::Create => pool.create_worker(Creator::Spare),
+            }
+        }
+    }
+
+    /// Calls rescuers to pools whose work nobody comes for.
+    fn mayday(&mut self, now: Nanos) {
+        if now < self.service.mayday_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.service.mayday_at.store(NEVER, Ordering::Relaxed);
+        for pool in self.runtime.pools() {
+            self.service.mayday_at(pool.send_maydays(now));
+        }
+    }
+
+    /// Creates workers for others; this thread has the process's own policy.
+    fn create(&self) {
+        let to_create_for = std::mem::take(&mut *lock(&self.service.to_create_for));
+        for pool in to_create_for {
+            pool.create_worker(Creator::Spare);
+        }
+    }
+
+    fn start_watchdog(&mut self, now: Nanos) {
+        let wanted = &self.service.has_to_start_watchdog;
+        if !wanted.load(Ordering::Relaxed) || now < self.watchdog_due {
+            return;
+        }
+        wanted.store(false, Ordering::Relaxed);
+        if let Err(error) = crate::OBSERVERS.start_watchdog(self.runtime) {
+            wanted.store(true, Ordering::Relaxed);
+            self.watchdog_due = now + CREATE_COOLDOWN_NS;
+            notice::once(Notice::Watchdog, || {
+                format!(
+                    "the watchdog has no thread ({error}); stalls are not reported until it gets \
+                     one"
+                )
+            });
+        }
+    }
+
+    /// Looks which CPUs the process has: once a second at most, and never only for that.
+    fn rescan(&mut self, now: Nanos) {
+        if now < self.rescan_due {
+            return;
+        }
+        self.rescan_due = now + RESCAN_EVERY;
+        let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
+        self.runtime.rescan(displaced != NEVER);
+    }
+
+    fn write_comms(&mut self, now: Nanos) {
+        if now < self.service.comms_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.service.comms_at.store(NEVER, Ordering::Relaxed);
+        for pool in self.runtime.pools() {
+            for thread in pool.threads() {
+                thread.comm.write(|wq| self.runtime.wq_name(wq));
+            }
+        }
+    }
+}

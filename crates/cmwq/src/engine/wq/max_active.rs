@@ -1,0 +1,79 @@
+//! How many items of a queue may be in execution: what was asked for, and 0 while it is frozen.
+
+use cmwq_core::PwqRef;
+
+use super::{Kind, Wq};
+use crate::engine::pool::{Pool, Todo};
+use crate::os::sync::{Ordering, lock};
+
+impl Wq {
+    /// Whether the queue starts nothing for now.
+    pub(crate) fn is_frozen(&self) -> bool {
+        // ORDERING: see `set_frozen`.
+        self.spec.freezable && self.runtime.is_frozen.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many items may be in execution. Takes effect at once: more start in order, and
+    /// of fewer no more start until enough have finished.
+    pub(crate) fn set_max_active(&self, max_active: u32) {
+        lock(&self.state).limits.set_max_active(max_active);
+        self.adjust_max_active();
+    }
+
+    pub(crate) fn max_active(&self) -> u32 {
+        lock(&self.state).limits.max_active()
+    }
+
+    pub(crate) fn min_active(&self) -> u32 {
+        lock(&self.state).limits.min_active()
+    }
+
+    pub(crate) fn set_min_active(&self, min_active: u32) {
+        lock(&self.state).limits.set_min_active(min_active);
+        self.adjust_max_active();
+    }
+
+    /// Applies what has changed of limits, freezing or CPUs to all pwqs, and starts what may start.
+    ///
+    /// KERNEL: `wq_adjust_max_active` — same.
+    pub(crate) fn adjust_max_active(&self) {
+        let state = lock(&self.state);
+        self.record_settings(&state);
+        let is_frozen = self.is_frozen();
+        let nodes = state.nodes.adjust(&state.limits, is_frozen, &self.spread(&state));
+        let todos = if state.limits.is_split() {
+            Vec::new()
+        } else {
+            self.set_each(&state.pwqs, state.limits.own(is_frozen))
+        };
+        drop(state);
+        for (pool, todo) in todos {
+            pool.act(todo);
+        }
+        // What was frozen was not watched.
+        self.runtime.work_waits();
+        for limit in nodes {
+            // One item of one pwq at a time: whoever has more goes to the end of the line.
+            while let Some(to) = limit.hand_over() {
+                Pool::grant(self.runtime, Some(to));
+            }
+        }
+    }
+
+    /// Returns what is left to do once WQ is dropped.
+    fn set_each(&self, pwqs: &[PwqRef], max_active: u32) -> Vec<(&'static Pool, Todo)> {
+        let set = |at: &PwqRef| {
+            let pool = self.runtime.pool(at.pool)?;
+            let mut guard = pool.lock();
+            let kick = guard.core.set_max_active(at.pwq, max_active);
+            guard.mirror.set_max_active(at.pwq, max_active);
+            Some((pool, guard.todo(pool, kick)))
+        };
+        pwqs.iter().filter_map(set).collect()
+    }
+
+    /// Whether the limit can be changed: not for ordered and BH queues.
+    pub(crate) fn has_limit(&self) -> bool {
+        !matches!(self.spec.kind, Kind::Ordered | Kind::Bh)
+    }
+}
