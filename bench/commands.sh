@@ -1,53 +1,65 @@
 #!/usr/bin/env bash
-# Wall time of `cmwq run` against xargs -P N and GNU parallel -j N, each N, on four kinds of commands. All are timed once in each
-# round, one behind the other, and the median of the rounds is printed, with the best N of each.
+# `cmwq run`, which nobody sizes, against `xargs -P N` and GNU `parallel -j N` at each N, on four kinds of commands: some compute,
+# some sleep, some read a disk, some do both. In each round all are timed once, one behind the other, so what disturbs the machine
+# disturbs all of them. Some ten minutes on two CPUs.
 #
 #   cargo build --release -p cmwq-cli && bench/commands.sh [ROUNDS] [COUNT]
+#
+# SIZES, KINDS: fewer of them. CMWQ: another command. OUT: where the table goes, bench/report/commands.md unless said; "-": nowhere.
+# BESIDE: what else the machine did, for the table's heading.
 set -euo pipefail
-cmwq=${CMWQ:-$(dirname "$0")/../target/release/cmwq}
-rounds=${1:-5} count=${2:-64} sizes=${SIZES:-1 2 4 8 16 32 64}
+here=$(dirname "$0")
+cmwq=${CMWQ:-$here/../target/release/cmwq}
+rounds=${1:-5} count=${2:-64}
+sizes=${SIZES:-1 2 3 4 8 16 32 64} kinds=${KINDS:-cpu nap disk mixed}
+out=${OUT:-$here/report/commands.md}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Not a tool of its own, so that all of them pay for the same shell.
-cpu='i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done'
-nap='sleep 0.1'
-disk="dd if=$folder/data of=/dev/null bs=64k count=16 iflag=direct skip=\$((RANDOM % 64)) status=none"
-mixed='sleep 0.05; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'
+# Not tools of their own, so that all of them pay for the same shell.
+cpu='i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'
+nap='sleep 0.05'
+disk="dd if=$folder/data of=/dev/null bs=64k count=32 iflag=direct skip=\$((\$\$ % 64)) status=none"
+mixed='sleep 0.03; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
+
+"$cmwq" --version >/dev/null
 dd if=/dev/zero of="$folder/data" bs=1M count=8 status=none
+tools=xargs
+if command -v parallel >/dev/null; then tools="xargs parallel"; else echo "GNU parallel is not installed: without it" >&2; fi
 
-# NAME COMMAND...: seconds, into a file by the name.
+with_xargs() { seq "$count" | xargs -P "$1" -I'{}' sh -c "$2"; }
+with_parallel() { seq "$count" | parallel --will-cite -j "$1" -N0 sh -c "$(printf %q "$2")"; }
+with_cmwq() { seq "$count" | "$cmwq" run -I'@@' -- sh -c "$2"; }
+
+# KIND TOOL N: a line with what it was, its seconds and those of CPU time.
+TIMEFORMAT='%R %U %S'
 timed() {
-    local name=$1 begin
-    shift
-    begin=$EPOCHREALTIME
-    "$@" </dev/null >/dev/null
-    echo "$EPOCHREALTIME $begin" | awk '{ print $1 - $2 }' >>"$folder/$name"
+    local took
+    took=$({ time "with_$2" "$3" "${!1}" </dev/null >/dev/null 2>"$folder/said"; } 2>&1) || {
+        cat "$folder/said" >&2
+        exit 1
+    }
+    echo "$1 $2 $3 $took" >>"$folder/times"
 }
-through_xargs() { seq "$count" | xargs -P "$1" -I'{}' bash -c "$2"; }
-through_parallel() { parallel --will-cite -j "$1" -N0 bash -c "$(printf %q "$2")" ::: $(seq "$count"); }
-through_cmwq() { seq "$count" | "$cmwq" run -I'@@' -- bash -c "$1"; }
-median() { sort -n "$folder/$1" | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-spread() { sort -n "$folder/$1" | awk 'NR == 1 { low = $1 } { high = $1 } END { printf "%.2f to %.2f", low, high }'; }
 
-for kind in cpu nap disk mixed; do
-    for ((round = 0; round < rounds; round++)); do
-        timed "$kind.cmwq" through_cmwq "${!kind}"
+for ((round = 1; round <= rounds; round++)); do
+    for kind in $kinds; do
+        echo "round $round of $rounds: $kind ($((SECONDS)) s)" >&2
+        timed "$kind" cmwq 0
         for size in $sizes; do
-            timed "$kind.xargs.$size" through_xargs "$size" "${!kind}"
-            if command -v parallel >/dev/null; then
-                timed "$kind.parallel.$size" through_parallel "$size" "${!kind}"
-            fi
+            for tool in $tools; do timed "$kind" "$tool" "$size"; done
         done
     done
-    printf '%-6s cmwq run %.2f s (%s)\n' "$kind" "$(median "$kind.cmwq")" "$(spread "$kind.cmwq")"
-    for tool in xargs parallel; do
-        for size in $sizes; do
-            [ -e "$folder/$kind.$tool.$size" ] || continue
-            echo "$(median "$kind.$tool.$size") $size"
-        done | sort -n | awk -v tool=$tool -v own="$(median "$kind.cmwq")" '
-            NR == 1 { best = $1; at = $2 }
-            { all = all sprintf("  %s: %.2f", $2, $1) }
-            END { if (NR) printf "       %-8s best with %s: %.2f s, cmwq takes %.2f of it;%s\n", tool, at, best, own / best, all }'
-    done
 done
+
+table() {
+    echo "# \`cmwq run\` against the best size of others"
+    echo
+    echo "$(nproc) CPUs, Linux $(uname -r), $(date -u +%Y-%m-%d), $count commands, $rounds rounds in turn${BESIDE:+; $BESIDE}."
+    echo "For each N, seconds of wall time, and of CPU time behind them, medians; then the best N, \`cmwq run\`, and how often as long it"
+    echo "takes as that tool with its best N: the median of the rounds' ratios, the least and the greatest."
+    echo "Made by \`bench/commands.sh\`, which has the commands."
+    echo
+    awk -v whats="$kinds" -v tools="$tools" -v sizes="$sizes" -v rounds="$rounds" -f "$here/sizes.awk" "$folder/times"
+}
+table | if [ "$out" = - ]; then cat; else tee "$out"; fi

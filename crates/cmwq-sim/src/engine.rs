@@ -4,7 +4,7 @@
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
 //! `creating`, `detecting`, `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`,
-//! `calling`, `lives` (queues that come and go), `closing`.
+//! `calling`, `lives` (queues that come and go), `closing`, `processes` (for which items stand).
 
 use cmwq_core::detect::HogWatch;
 use cmwq_core::{Effects, Kick, Wheel, WorkerId};
@@ -32,6 +32,7 @@ mod hotplug;
 mod issuing;
 mod lending;
 mod lives;
+mod processes;
 mod queueing;
 mod rescuing;
 mod teardown;
@@ -133,6 +134,8 @@ pub(crate) struct Run {
     pub(crate) is_intensive: bool,
     /// Was seen to hog the CPU.
     pub(crate) is_hog: bool,
+    /// It is a process that runs: the item stands for it.
+    pub(crate) is_watching: bool,
 }
 
 /// What an item or a barrier left to do beside the books.

@@ -69,6 +69,10 @@ pub enum Op {
     Sleep(Nanos),
     /// Block in a section that tells the pool so (`cmwq::blocking`).
     Announced(Nanos),
+    /// `true`: a process begins, for which the item stands: it says that it waits, and counts as
+    /// running while the process does. `false`: the process has ended. What the item does in
+    /// between is what the process does. Ends with the item at the latest.
+    Process(bool),
     /// Queue an item: on `cpu`, or where the caller runs. Items may queue themselves.
     Queue {
         /// Which.

@@ -22,6 +22,7 @@ use crate::topology::{Scope, Shape};
 mod bursts;
 mod lives;
 mod load;
+mod processes;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -255,6 +256,7 @@ pub fn run_seed_with(
         None => {
             let mut plan = load::plan(&mut rng.fork(2), &config, options);
             load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+            processes::draw(&mut rng.fork(8), &mut plan);
             // Who says how many items there are gets so many.
             if options.items.is_none() {
                 bursts::add(&mut rng.fork(7), &mut plan, &config);

@@ -33,6 +33,8 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 struct Groups {
     next: u64,
+    /// Commands that run, or are about to, and whose number is not known yet.
+    nr_starting: usize,
     by_number: BTreeMap<u64, Pid>,
 }
 
@@ -56,9 +58,10 @@ impl Running {
         }
     }
 
-    /// How many run.
+    /// How many run, with those that are being started.
     pub(super) fn count(&self) -> usize {
-        self.lock().by_number.len()
+        let groups = self.lock();
+        groups.by_number.len() + groups.nr_starting
     }
 
     /// Starts a command by `spawn`, which makes it the leader of a group.
@@ -69,9 +72,12 @@ impl Running {
         &self,
         spawn: impl FnOnce() -> io::Result<Child>,
     ) -> io::Result<(Child, Ticket<'_>)> {
+        self.lock().nr_starting += 1;
         // Not under the lock: it takes a millisecond.
-        let child = spawn()?;
+        let started = spawn();
         let mut groups = self.lock();
+        groups.nr_starting -= 1;
+        let child = started?;
         groups.next += 1;
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));

@@ -1,9 +1,12 @@
 //! `cmwq run` as a user runs it.
 
+mod beside;
+mod terminal;
+
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -230,6 +233,14 @@ fn niceness_and_cpus_are_those_of_the_queue() {
     prints(&["sh", "-c", "nproc", ":::", "x"], b"", &format!("{cpus}\n"));
 }
 
+/// Where that is not allowed it stays as it is, as for `nice`.
+#[test]
+fn those_of_high_priority_are_not_nice() {
+    // However nice the test is.
+    let allowed = Command::new("nice").args(["-n", "-40", "nice"]).output().unwrap();
+    prints(&["--highpri", "sh", "-c", "nice", ":::", "x"], b"", printed(&allowed));
+}
+
 #[test]
 fn starts_keep_their_distance() {
     let begin = Instant::now();
@@ -271,10 +282,13 @@ fn a_reader_that_goes_ends_it() {
     assert_eq!(child.wait().unwrap().code(), Some(141));
 }
 
+/// What a command does that is to be there for a while: it waits for a file.
+const WAITS: &str = "touch started.{}; while [ ! -e go.{} ]; do sleep 0.01; done";
+
 /// A run of two commands, one at a time, whose first has started.
 fn begun(folder: &TempDir) -> Child {
-    let script = "touch started.{}; while [ ! -e go ]; do sleep 0.01; done; echo {}";
-    let args = ["--max-active", "1", "sh", "-c", script, ":::", "a", "b"];
+    let script = format!("{WAITS}; echo {{}}");
+    let args = ["--max-active", "1", "sh", "-c", &script, ":::", "a", "b"];
     let child = command(folder.path(), &args).spawn().unwrap();
     eventually("it starts", || folder.path().join("started.a").exists());
     child
@@ -285,16 +299,23 @@ fn interrupt(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
+/// Returns when the first interrupt has been taken. What is returned keeps the other messages from
+/// being written to nobody.
+fn wait_until_told(child: &mut Child) -> BufReader<ChildStderr> {
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("nothing more starts; 1 that run may end"), "{line}");
+    told
+}
+
 #[test]
 fn once_interrupted_it_lets_end_what_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = begun(&folder);
     interrupt(&child);
-    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
-    assert!(line.contains("nothing more starts; 1 that run may end"), "{line}");
-    fs::write(folder.path().join("go"), "").unwrap();
+    let _told = wait_until_told(&mut child);
+    fs::write(folder.path().join("go.a"), "").unwrap();
     let output = child.wait_with_output().unwrap();
     check_code(&output, 130);
     assert_eq!(printed(&output), "a\n");
@@ -315,6 +336,28 @@ fn twice_interrupted_it_ends_what_runs() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 130);
     assert_eq!(printed(&output), "");
+}
+
+/// The command hears that it is to end, and does not.
+#[test]
+fn thrice_interrupted_it_kills_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'touch asked' TERM; touch started; while :; do sleep 0.01; done";
+    let args = ["--joblog", "log", "sh", "-c", script, ":::", "a"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let is_there = |name: &str| folder.path().join(name).exists();
+    eventually("it starts", || is_there("started"));
+    interrupt(&child);
+    let _told = wait_until_told(&mut child);
+    assert!(!is_there("asked"), "once is a wish to start nothing more");
+    interrupt(&child);
+    eventually("the command is asked to end", || is_there("asked"));
+    assert!(child.try_wait().unwrap().is_none(), "it goes on, and is waited for");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let signal = log.lines().nth(1).and_then(|line| line.split('\t').nth(7));
+    assert_eq!(signal, Some("9"), "{log}");
 }
 
 /// The second command would begin in ten minutes.

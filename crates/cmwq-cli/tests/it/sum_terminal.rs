@@ -20,7 +20,7 @@ pub(crate) fn terminal() -> (File, OwnedFd) {
 }
 
 /// Reads until `wanted` was seen or the other side is closed; returns all.
-fn read_until(terminal: &mut File, wanted: &str) -> String {
+pub(crate) fn read_until(terminal: &mut File, wanted: &str) -> String {
     let (mut seen, mut buffer) = (String::new(), [0; 4096]);
     while !seen.contains(wanted) {
         match terminal.read(&mut buffer) {

@@ -92,19 +92,20 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
 
 /// Whether a worker that watches others is blocked: it is if it is itself, and nobody whom it
 /// watches is running. `watched`: whether one of these is; `None`: that cannot be told, and then
-/// nobody takes it for blocked. It is asked for what is needed only.
+/// nobody takes it for blocked. They are asked first: nearly always the worker waits, and they run.
 pub fn look_for(
     thread: &mut impl Senses,
     patient: bool,
     watched: impl FnOnce() -> Option<bool>,
 ) -> Seen {
+    let is_known = match watched() {
+        Some(true) => return Seen::Running,
+        Some(false) => true,
+        None => false,
+    };
     match look(thread, patient) {
-        Seen::Running => Seen::Running,
-        own => match watched() {
-            Some(true) => Seen::Running,
-            Some(false) => own,
-            None => Seen::Unknown,
-        },
+        Seen::Blocked if !is_known => Seen::Unknown,
+        own => own,
     }
 }
 

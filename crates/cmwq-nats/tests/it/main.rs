@@ -6,6 +6,7 @@
 mod backlog;
 mod cancelling;
 mod chaos;
+mod cluster;
 mod flushing;
 mod giving_up;
 mod keys;
@@ -15,3 +16,5 @@ mod settings;
 mod support;
 mod taking;
 mod timing;
+#[cfg(feature = "tls")]
+mod tls;

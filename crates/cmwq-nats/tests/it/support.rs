@@ -16,10 +16,13 @@ pub(crate) use server::Server;
 /// So long a condition may take on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A broker of this test's own and a queue there; or the test ends with a word.
+/// A broker of this test's own, or what else `start` starts; or the test ends with a word.
 macro_rules! broker_or_skip {
     () => {
-        match $crate::support::Server::start() {
+        $crate::support::broker_or_skip!($crate::support::Server::start())
+    };
+    ($start:expr) => {
+        match $start {
             Some(server) => server,
             None => {
                 eprintln!("SKIPPED: no nats-server here (Debian: apt-get install nats-server)");

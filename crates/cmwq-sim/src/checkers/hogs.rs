@@ -10,7 +10,7 @@ use crate::Nanos;
 use crate::config::TickRole;
 use crate::event::{Event, PoolNo, Runner, What, WorkerNo};
 use crate::places::PoolKind;
-use crate::plan::Plan;
+use crate::plan::{Item, Op, Plan};
 use crate::scenario::Flag;
 
 /// Ticks until a look begins to measure, until it has measured enough, and until it comes again.
@@ -28,7 +28,7 @@ struct Run {
 
 #[derive(Debug)]
 pub(super) struct Hogs {
-    /// By queue, whether its items count as running.
+    /// By item, whether it counts as running, and computes itself.
     counts: Vec<bool>,
     /// By worker, its own pool.
     homes: Vec<PoolNo>,
@@ -40,10 +40,17 @@ pub(super) struct Hogs {
     is_held: Vec<bool>,
 }
 
+/// Whether the item counts as running, and its own thread is what computes: who waits for a process
+/// is no hog, however long that computes.
+fn counts(item: &Item, plan: &Plan) -> bool {
+    let waits_for_process = item.ops.iter().any(|op| matches!(op, Op::Process(_)));
+    !plan.queues[item.queue].flags.has(Flag::CpuIntensive) && !waits_for_process
+}
+
 impl Hogs {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            counts: plan.queues.iter().map(|q| !q.flags.has(Flag::CpuIntensive)).collect(),
+            counts: plan.items.iter().map(|item| counts(item, plan)).collect(),
             homes: Vec::new(),
             groups: Vec::new(),
             runs: Vec::new(),
@@ -130,7 +137,7 @@ impl Checker for Hogs {
                 self.restart(t, site.pool, world);
                 let is_home = self.home(runner.worker) == Some(site.pool);
                 let is_per_cpu = matches!(world.gauges[site.pool].kind, PoolKind::Cpu(_));
-                if is_home && is_per_cpu && self.counts[what.queue] {
+                if is_home && is_per_cpu && self.counts[what.item] {
                     self.begins(t, runner, world);
                 }
             }
@@ -141,7 +148,7 @@ impl Checker for Hogs {
                 self.groups[site.group] = site.pool;
             }
             What::Slept(_, runner) | What::Finished(_, runner) => self.ends(t, runner, world)?,
-            What::Woke(what, runner) if self.counts[what.queue] => {
+            What::Woke(what, runner) if self.counts[what.item] => {
                 let home = self.home(runner.worker);
                 let kind = home.and_then(|home| world.gauges.get(home)).map(|gauge| gauge.kind);
                 if matches!(kind, Some(PoolKind::Cpu(_))) {

@@ -35,7 +35,7 @@ impl Engine<'_> {
             Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
             Op::DropQueue(queue) => return self.drop_queue(queue, who),
             Op::MakeQueue(queue) => self.make_queue(queue),
-            Op::Burn(_) | Op::BurnUntil(_) | Op::Sleep(_) | Op::Announced(_) => {
+            Op::Burn(_) | Op::BurnUntil(_) | Op::Sleep(_) | Op::Announced(_) | Op::Process(_) => {
                 debug_assert!(false, "a caller from outside has no CPU and no time");
             }
         }

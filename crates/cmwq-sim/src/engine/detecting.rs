@@ -248,18 +248,21 @@ impl Engine<'_> {
             if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
                 continue;
             }
+            let process = self.is_process(tid).then(|| self.look_at_process(tid));
             if sleeping {
-                if evidence::is_back(&mut self.view(tid)) {
+                let is_back = || evidence::is_back(&mut self.view(tid));
+                if process.map_or_else(is_back, |seen| seen == Seen::Running) {
                     self.deliver(Report { pool, id, seq, is_blocked: false });
                 }
                 continue;
             }
-            match evidence::look(&mut self.view(tid), true) {
+            match process.unwrap_or_else(|| evidence::look(&mut self.view(tid), true)) {
                 Seen::Blocked => {
                     self.threads[tid].hog.slept();
                     has_woken |= self.deliver(Report { pool, id, seq, is_blocked: true });
                 }
-                Seen::Running if room_for_hogs > 0 && self.hogs(tid) => {
+                // What a process computes is not its worker's time.
+                Seen::Running if process.is_none() && room_for_hogs > 0 && self.hogs(tid) => {
                     room_for_hogs -= 1;
                     has_woken |= self.is_hog(tid);
                 }

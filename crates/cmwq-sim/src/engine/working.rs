@@ -163,6 +163,7 @@ impl Engine<'_> {
             is_taken_along: false,
             is_intensive: self.queues[queue].is_intensive(),
             is_hog: false,
+            is_watching: false,
         };
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
@@ -223,6 +224,7 @@ impl Engine<'_> {
             Op::BurnUntil(_) => return self.burn_on(tid, run, left),
             Op::Sleep(ns) => return self.block_for(tid, ns, false),
             Op::Announced(ns) => return self.block_for(tid, ns, true),
+            Op::Process(runs) => self.process(tid, runs),
             Op::Queue { item, cpu } => {
                 if self.may_queue(&run, item) {
                     self.queue(item, cpu, here);
@@ -296,10 +298,13 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_announced = announced;
             run.has_slept = true;
-            run.computed = run.computed.or(Some(0));
-            let what = run.what;
+            let (what, is_watching) = (run.what, run.is_watching);
+            // How a process spends its time says nothing of the item.
+            if !is_watching {
+                run.computed = run.computed.or(Some(0));
+            }
             self.note(What::Slept(what, runner));
-            if self.is_managed(tid) {
+            if self.is_managed(tid) && !is_watching {
                 self.machine.set_movable(tid, true);
             }
         }

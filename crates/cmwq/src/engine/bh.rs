@@ -2,10 +2,10 @@
 //! BH queues there: those of high priority first, in the order of queueing, one at a time.
 //!
 //! A BH pool has no workers of its own and a concurrency of 0, so its kick always says
-//! [`Watch`](cmwq_core::Kick::Watch): somebody has to be told. Elsewhere those are the detectors;
-//! here it is the context, which serves the pool as a guest. The pool counts as watched from the
-//! moment the context is raised until it has found nothing left, and meanwhile items come by the
-//! inbox, without the pool's lock.
+//! [`Watch`](cmwq_core::Kick::Watch). For other pools that arms the detectors, for this one it
+//! wakes the context, which serves the pool as a guest. The pool counts as watched from the moment
+//! the context is raised until it has found nothing left, and meanwhile items come by the inbox,
+//! without the pool's lock.
 //!
 //! *Does not* take part in detection: a BH item that blocks holds up its CPU's BH items and nobody
 //! else. It sleeps without a deadline while there is nothing to do.

@@ -72,7 +72,7 @@ impl BhContext {
         }
     }
 
-    /// One round over the pools. `true`: work is left, because a visit's limits were reached.
+    /// Serves each pool once. `true`: work is left, because the limits of one turn were reached.
     fn serve(&self, thread: &BhThread) -> bool {
         let mut is_left = false;
         for pool in self.pools.iter().filter_map(Published::get) {
@@ -82,8 +82,8 @@ impl BhContext {
     }
 }
 
-/// Runs items of `pool` in the order of queueing, within the limits of a visit. `true`: some are
-/// left, and nobody else has been told.
+/// Runs items of `pool` in the order of queueing, within the limits of one turn. `true`: some are
+/// left, and nobody else was woken for them.
 ///
 /// KERNEL: `bh_worker` — same.
 fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &BhThread) -> bool {

@@ -1,7 +1,7 @@
 //! The name a worker's thread shows in `ps -L` and `top -H`.
 //!
 //! The kernel composes `kworker/0:1+desc` when somebody reads it. A process must set the name, a
-//! system call, so here the worker only notes what it is doing, and the service thread sets the
+//! system call, so here the worker only stores what it is doing, and the service thread sets the
 //! names that have become wrong, a little later: `kworker/0:1+desc` for a worker that runs an item
 //! of queue `desc`, `kworker/0:1-desc` for one that did last and is idle. Short items and short
 //! naps of a busy worker cost nothing.

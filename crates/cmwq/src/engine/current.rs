@@ -269,7 +269,7 @@ pub(crate) fn running() -> Option<(String, usize)> {
     Some((runtime.wq_name(wq)?, func as *const () as usize))
 }
 
-/// [`blocking`], for a wait that may have no end: the watchdog is told what the item waits for.
+/// [`blocking`], for a wait that may have no end: reports to the watchdog what the item waits for.
 pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;

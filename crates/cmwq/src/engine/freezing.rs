@@ -34,7 +34,7 @@ pub fn freeze() {
 
 /// Whether any item of a freezable queue is still active: after [`freeze`], wait until it is not.
 ///
-/// Outside of a freeze it tells about the moment, and nothing can be relied on.
+/// Outside of a freeze the answer is about the moment, and nothing can be relied on.
 #[must_use]
 #[doc(alias = "freeze_workqueues_busy")]
 pub fn freeze_busy() -> bool {

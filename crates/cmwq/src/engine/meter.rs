@@ -7,8 +7,8 @@
 //! read from outside, and stands still while the thread is idle. A worker that serves one queue
 //! only is measured exactly, and never asks.
 //!
-//! *Owns* the notes of one thread, under the lock of the pool that the thread serves: those who may
-//! change them are the thread, and whoever removes the pwq.
+//! *Owns* the account of one thread, under the lock of the pool that the thread serves. The thread
+//! may change it, and whoever removes the pwq.
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 

@@ -103,13 +103,13 @@ pub(crate) struct Locked {
     pub(crate) threads: Vec<Option<Arc<Thread>>>,
     /// Work waits that may not start now, and detectors know.
     watched: bool,
-    /// Copy of what the inbox was told.
+    /// Copy of what the inbox says: pushing is enough.
     saturated: bool,
     /// What emptying the inbox demands; acted on by whoever did it.
     pending_kick: Kick,
     /// What the board says of it.
     entry: Entry,
-    /// A worker was called to be lent and has not come yet.
+    /// A worker was called to help another pod, and has not looked yet.
     is_called: bool,
     /// How far it had come by when, while its items are taken to be short.
     measured: Progress,
@@ -121,7 +121,7 @@ pub(crate) struct Locked {
     next_worker_number: u32,
     /// When to look whether rescuers have to be called.
     pub(crate) mayday: MaydayTimer,
-    /// The reader of traces that is told of activations.
+    /// The session of the trace for which the core notes activations.
     traced_for: u32,
     pub(crate) mirror: PoolMirror,
 }
@@ -169,7 +169,7 @@ pub(crate) enum Todo {
     Nothing,
     Wake(&'static Parker),
     /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
-    /// only a lent worker is watched.
+    /// only a worker that helps is watched.
     Watch {
         begin: bool,
         has_backlog: bool,
@@ -373,8 +373,7 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Two pods that watch workers they lent each other must not call each other for nothing,
-        // for ever.
+        // Two pods whose workers help each other must not call each other for nothing, for ever.
         if has_backlog && self.may_be_helped() {
             self.runtime.call_for_help(self);
         }

@@ -61,7 +61,17 @@ impl Wq {
                 }
             }
         }
-        // SAFETY: as above.
+        // SAFETY: passed on to the caller.
+        unsafe { self.claim_and_queue(cpu, item) }
+    }
+
+    /// As [`queue_item`](Self::queue_item), for all that cannot be claimed and queued in one.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    #[inline(never)]
+    unsafe fn claim_and_queue(&self, cpu: Option<u32>, item: NonNull<WorkItem>) -> Queueing {
+        // SAFETY: valid by the caller's promise.
         let item_ref = unsafe { item.as_ref() };
         let is_pending = item_ref.claim().is_pending();
         if is_pending && !(generation::is_child() && self.runtime.take_over(item_ref)) {

@@ -123,13 +123,13 @@ pub(crate) struct Registry {
     boards: Vec<(Priority, &'static Pods)>,
     /// The queue that takes down others, see `reaper`.
     pub(crate) reaper: Option<Arc<Wq>>,
-    /// Whom the end of the last queue is to be told.
+    /// Set when the last queue ends.
     pub(crate) all_gone: Option<Arc<Event>>,
     /// Pools made from now on are closed.
     pub(crate) is_closing: bool,
 }
 
-/// What tells pools apart. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
+/// What distinguishes pools. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
 /// whole mask only where the workers may leave the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolKey {
@@ -207,7 +207,7 @@ impl Machine {
         Self { start_mask, ..Self::below(sys, &possible, allowed, quota, params) }
     }
 
-    /// The machine that sysfs below `sys` tells of.
+    /// The machine that sysfs below `sys` describes.
     fn below(
         sys: &Path,
         possible: &CpuSet,

@@ -1,4 +1,4 @@
-//! A worker's thread as others see it: how to wake it, and how to tell what it is doing.
+//! A worker's thread as others see it: how to wake it, and how to find out what it is doing.
 
 use std::fmt;
 

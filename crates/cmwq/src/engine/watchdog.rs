@@ -1,4 +1,4 @@
-//! What the engine tells the watchdog while it acts: that work waits, and what an item waits for.
+//! What the engine reports to the watchdog: that work waits, and what an item waits for.
 //!
 //! The watchdog itself is a thread that looks from above (`observe/watchdog`); the service thread
 //! starts it when it is first needed. Nothing here looks at pools or reports.
@@ -20,7 +20,7 @@ pub(crate) use waits::{Wait, WaitFor};
 use alarm::Alarm;
 use waits::Waits;
 
-/// What the engine tells the watchdog, and how others set it.
+/// What the engine reports to the watchdog, and the watchdog's settings.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     pub(crate) alarm: Alarm,

@@ -32,7 +32,7 @@ pub(crate) fn main(pool: &'static Pool, id: WorkerId, thread: Arc<Thread>) {
     Worker::new(pool, id, thread).main();
 }
 
-/// A worker, or a rescuer during a visit, as seen by itself.
+/// A worker, or a rescuer while it serves a pool, as its own thread sees it.
 pub(crate) struct Worker {
     pub(crate) pool: &'static Pool,
     pub(crate) id: WorkerId,
@@ -136,7 +136,7 @@ impl Worker {
         }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            // Who claims it is told to watch.
+            // Whoever claims what is left there begins to watch.
             let _ = guard.take_inbox(self.pool);
         }
         guard

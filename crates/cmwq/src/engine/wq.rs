@@ -124,7 +124,7 @@ pub(crate) struct Wq {
     in_sysfs: AtomicBool,
     /// Items need the CPU for long: see `long_items`. Only of managed queues.
     pub(crate) has_long_items: AtomicBool,
-    /// The reader of traces that was told the queue's name last.
+    /// The last session of the trace that has the queue's name.
     named_to: AtomicU32,
     pub(crate) state: Mutex<State>,
     pub(crate) pwqs_to_flush: Countdown,
@@ -227,9 +227,10 @@ impl Wq {
         is_congested
     }
 
-    /// Whether this reader of traces has not been told the queue's name; it counts as told now.
+    /// Whether this session of the trace has not got the queue's name. From now on it counts as one
+    /// that has.
     pub(crate) fn is_new_to(&self, session: u32) -> bool {
-        // ORDERING: no pairing: a name told twice is no harm.
+        // ORDERING: no pairing: a name written twice is no harm.
         if self.named_to.load(Ordering::Relaxed) == session {
             return false;
         }

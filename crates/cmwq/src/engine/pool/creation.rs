@@ -20,7 +20,7 @@ pub(crate) enum Creator {
     Manager(WorkerId),
     /// Somebody outside, because work waits and the pool has nobody to come for it.
     First,
-    /// Somebody outside, so that a worker can be lent to another pod.
+    /// Somebody outside, so that a worker can help another pod.
     Spare,
 }
 

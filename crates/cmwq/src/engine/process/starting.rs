@@ -1,4 +1,4 @@
-//! Starting a runtime: it is told here what it calls of the modules above it.
+//! Starting a runtime: hands it what it calls of the modules above it.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What the engine tells the watchdog: that work waits, and what an item waits for.
+//! What the engine reports to the watchdog: that work waits, and what an item waits for.
 
 use cmwq_core::WqKey;
 

@@ -1,0 +1,72 @@
+//! The progress bar of `cmwq run`: on a terminal, and nowhere else.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use tempfile::TempDir;
+
+use super::{WAITS, command, eventually, printed};
+use crate::sum_terminal::{read_until, terminal};
+use crate::support::{check_code, stderr};
+
+/// Three commands, one at a time; the first one fails, and each waits for a file.
+fn begun(folder: &TempDir, more: &[&str], to: Stdio) -> Child {
+    let script = format!("{WAITS}; echo {{}}; [ {{}} != a ]");
+    let args = [more, &["--max-active", "1", "sh", "-c", &script, ":::", "a", "b", "c"]].concat();
+    let mut command = command(folder.path(), &args);
+    command.env("TERM", "xterm").env_remove("NO_COLOR").stderr(to);
+    let child = command.spawn().unwrap();
+    // The command holds the other copy of the terminal's side: its end is the end of what can be
+    // read.
+    drop(command);
+    eventually("it starts", || folder.path().join("started.a").exists());
+    child
+}
+
+#[test]
+fn a_terminal_shows_what_runs_waits_and_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut user, program) = terminal();
+    let child = begun(&folder, &[], program.into());
+    let shown = read_until(&mut user, "0/3 done, 1 running, 2 waiting");
+    assert!(shown.contains("0/3 done, 1 running, 2 waiting"), "{shown:?}");
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    let second = "1/3 done, 1 running, 1 waiting, 1 failed, ";
+    let mut shown = read_until(&mut user, second);
+    let (_, rest) = shown.split_once(second).unwrap_or_else(|| panic!("{shown:?}"));
+    if !rest.contains(" left") {
+        shown = read_until(&mut user, " left");
+        assert!(shown.contains(" left"), "{shown:?}");
+    }
+    fs::write(folder.path().join("go.b"), "").unwrap();
+    fs::write(folder.path().join("go.c"), "").unwrap();
+    let rest = read_until(&mut user, "nothing else: read to the end");
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 123);
+    assert_eq!(printed(&output), "a\nb\nc\n");
+    assert!(rest.ends_with("\x1b[2K") || rest.ends_with("\r"), "not taken away: {rest:?}");
+}
+
+#[test]
+fn who_does_not_want_a_bar_gets_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut user, program) = terminal();
+    let child = begun(&folder, &["--no-progress"], program.into());
+    for go in ["go.a", "go.b", "go.c"] {
+        fs::write(folder.path().join(go), "").unwrap();
+    }
+    assert_eq!(read_until(&mut user, "nothing else: read to the end"), "");
+    check_code(&child.wait_with_output().unwrap(), 123);
+}
+
+#[test]
+fn a_pipe_shows_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = begun(&folder, &[], Stdio::piped());
+    for go in ["go.a", "go.b", "go.c"] {
+        fs::write(folder.path().join(go), "").unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 123);
+    assert_eq!(stderr(&output), "");
+}

@@ -1,0 +1,63 @@
+//! Items that stand for a process while they wait for it.
+//!
+//! The worker's own thread plays the process: the worker sleeps meanwhile, and the process has the
+//! CPUs of the worker that started it.
+
+use cmwq_core::Kick;
+use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
+
+use super::{Engine, Mode};
+use crate::machine::{State, Tid};
+
+/// The worker's thread, as a look finds it while the process runs or waits.
+struct Waiter;
+
+impl Senses for Waiter {
+    fn switched(&mut self) -> Option<Switch> {
+        None
+    }
+
+    fn used(&mut self) -> Option<Used> {
+        Some(Used::Nothing)
+    }
+
+    fn is_blocked(&mut self) -> Option<bool> {
+        Some(true)
+    }
+
+    fn stood_still(&mut self) -> u32 {
+        0
+    }
+}
+
+impl Engine<'_> {
+    /// The item that the thread runs begins to stand for a process, and to wait for it, or has done
+    /// so. Who serves others, as rescuers do, stands for nobody.
+    pub(super) fn process(&mut self, tid: Tid, runs: bool) {
+        let thread = &mut self.threads[tid];
+        if !thread.is_worker() {
+            return;
+        }
+        let (home, id, seq) = (thread.home, thread.id, thread.seq);
+        if let Mode::Item(run) = &mut thread.mode {
+            run.is_watching = runs;
+        }
+        // It says that it waits, as one that blocks.
+        self.helping.occasions += u64::from(runs);
+        let core = self.pools.list[home].lock();
+        core.worker_watches(id, seq, runs);
+        let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
+        self.kick(home, kick);
+    }
+
+    /// Whether the thread plays a process.
+    pub(super) fn is_process(&self, tid: Tid) -> bool {
+        matches!(self.threads[tid].mode, Mode::Item(run) if run.is_watching)
+    }
+
+    /// What a look at the worker and its process tells.
+    pub(super) fn look_at_process(&self, tid: Tid) -> Seen {
+        let runs = self.machine.threads[tid].state != State::Off;
+        evidence::look_for(&mut Waiter, true, || Some(runs))
+    }
+}
