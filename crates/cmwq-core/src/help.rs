@@ -20,7 +20,7 @@ pub mod habit;
 pub mod layout;
 pub mod short_items;
 
-pub use board::{Board, Facts, Set};
+pub use board::{Board, Facts, Set, may_saturate};
 pub use choose::{Call, Instead, any, any_helper, instead_of, to_call, to_help, to_watch};
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};

@@ -43,6 +43,7 @@ mod batch;
 mod closing;
 mod events;
 mod footprint;
+mod for_others;
 mod headcount;
 mod hog;
 mod inbox;
@@ -171,16 +172,22 @@ pub struct PoolConfig {
 
 impl PoolConfig {
     /// As [`new`](Self::new), with what a pool of this kind does: workers of managed pools need
-    /// not come back to their CPUs, and batches are made where one worker may run at a time.
+    /// not come back to their CPUs, if there are others (`has_others`), and batches are made where
+    /// one worker may run at a time.
     #[must_use]
-    pub const fn of_kind(id: PoolId, kind: place::PoolKind, concurrency: u32) -> Self {
+    pub const fn of_kind(
+        id: PoolId,
+        kind: place::PoolKind,
+        concurrency: u32,
+        has_others: bool,
+    ) -> Self {
         let bh = matches!(kind, place::PoolKind::Bh);
         let is_percpu = matches!(kind, place::PoolKind::Percpu);
         // One whose CPU is away runs everything at once until that is back.
         let has_one = is_percpu || (concurrency == 1 && !bh);
         Self {
             bh,
-            unbinds: matches!(kind, place::PoolKind::Managed),
+            unbinds: matches!(kind, place::PoolKind::Managed) && has_others,
             batches: if has_one { Some(CALM_CLAIMS) } else { None },
             ..Self::new(id, concurrency)
         }

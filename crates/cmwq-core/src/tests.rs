@@ -17,6 +17,7 @@ mod events;
 mod evidence;
 mod flush;
 mod footprint;
+mod for_others;
 mod guest;
 mod headcount;
 mod help;

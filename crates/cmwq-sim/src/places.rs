@@ -74,6 +74,12 @@ impl PoolKind {
         place::concurrency(self.in_core(), self.nr_online(machine), u32::MAX)
     }
 
+    /// Whether it is a managed pod beside others, which have other CPUs.
+    pub(crate) fn has_others(self, machine: &Machine) -> bool {
+        let Self::Managed(domain) = self else { return false };
+        machine.domains().cpus(domain).len() < machine.nr_cpus() as usize
+    }
+
     /// How many of its items compute at once if enough of them wait: what checkers expect.
     pub(crate) fn expected(self, machine: &Machine) -> u32 {
         match self {
@@ -128,15 +134,19 @@ impl Pools {
         kind: PoolKind,
         is_high: bool,
         concurrency: u32,
+        has_others: bool,
         config: &Config,
     ) -> PoolNo {
+        let (id, in_core) = (PoolId(self.list.len() as u32), kind.in_core());
+        let mut core = PoolConfig::of_kind(id, in_core, concurrency, has_others);
         let number = self.list.len();
-        let mut core = PoolConfig::of_kind(PoolId(number as u32), kind.in_core(), concurrency);
         core.idle_timeout = config.idle_timeout;
         core.create_cooldown = config.create_cooldown;
         core.batches = core.batches.map(|_| config.calm_claims);
         core.unbinds &= config.sabotage != Some(Sabotage::NeverUnbind);
-        self.list.push(Pool::new(core, kind, is_high));
+        let mut pool = Pool::new(core, kind, is_high);
+        pool.may_saturate = help::may_saturate(has_others, config.detect.tick.is_some());
+        self.list.push(pool);
         #[cfg(feature = "explore")]
         if let Some(rule) = self.without {
             self.list[number].lock_only().take_out(rule);

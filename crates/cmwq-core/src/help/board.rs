@@ -82,6 +82,14 @@ impl Entry {
     }
 }
 
+/// Whether pushing into a watched pool's inbox may be enough. If others help it (`has_others`) only
+/// where somebody looks at intervals (`has_tick`): a pod that becomes idle does not tell those that
+/// are saturated, and nobody tells it what is pushed there afterwards.
+#[must_use]
+pub const fn may_saturate(has_others: bool, has_tick: bool) -> bool {
+    has_tick || !has_others
+}
+
 /// What a pod's pool knows of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {

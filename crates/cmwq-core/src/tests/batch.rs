@@ -10,7 +10,7 @@ const POOL: PoolId = PoolId(0);
 
 /// A pool whose worker has claimed the first of so many items and taken the next two along.
 fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
-    let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1);
+    let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1, true);
     config.batches = Some(0);
     let (mut f, workers) = Fixture::with(config, 2);
     let pwq = f.pwq(256);

@@ -146,6 +146,7 @@ impl Engine<'_> {
             let core = pool.lock();
             let kick = core.worker_blocked(report.id, report.seq);
             let is_unbound = core.is_unbound(report.id, report.seq);
+            let kick = self.replace_blocked(report.pool, kick);
             self.kick(report.pool, kick);
             self.unbind(report, is_unbound);
             matches!(kick, Kick::Wake(_))

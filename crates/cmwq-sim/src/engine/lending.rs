@@ -62,6 +62,24 @@ impl Engine<'_> {
         })
     }
 
+    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    fn others_wait(&self, pool: PoolNo) -> bool {
+        let board = &self.pools.boards[usize::from(self.pools.list[pool].is_high)];
+        self.lends(pool) && help::any(board, Set::Backlog)
+    }
+
+    /// A worker of the pool was reported blocked, which demanded `kick`: whom to wake.
+    pub(super) fn replace_blocked(&mut self, pool: PoolNo, kick: Kick) -> Kick {
+        // First it says that it has a CPU to spare, then it looks who wants it.
+        if self.pools.refresh(pool) {
+            return kick.or(Kick::Watch);
+        }
+        let others_wait = self.others_wait(pool);
+        let it = &mut self.pools.list[pool];
+        let caller_computes = it.caller_computes;
+        it.lock_only().replace_blocked(kick, || caller_computes, || others_wait)
+    }
+
     /// Work waits that it may not start. Whoever asks is about to help it.
     fn has_backlog(&mut self, pool: PoolNo) -> bool {
         let core = self.pools.list[pool].lock();

@@ -13,8 +13,8 @@ use std::mem;
 use std::ptr;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
-use cmwq_core::help::Progress;
 use cmwq_core::help::board::Entry;
+use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
     WorkerId, place,
@@ -158,6 +158,8 @@ pub(crate) struct Pool {
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     pub(crate) has_tick: bool,
+    /// See [`may_saturate`](cmwq_core::help::may_saturate).
+    may_saturate: bool,
 }
 
 /// What is left to do once the lock is dropped.
@@ -184,11 +186,10 @@ impl Pool {
         pods: Option<(&'static Pods, usize)>,
         runtime: &'static Runtime,
     ) -> Box<Self> {
-        let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), spec.concurrency);
+        let mut config =
+            PoolConfig::of_kind(id, spec.kind.in_core(), spec.concurrency, pods.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
-        // A pod that is the only one has no others to which its CPU would matter.
-        config.unbinds = pods.is_some();
         let (is_disassociated, is_apart) = (spec.is_disassociated, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
@@ -229,6 +230,7 @@ impl Pool {
             may_stray: AtomicBool::new(may_stray),
             lone_cpu,
             has_tick,
+            may_saturate: may_saturate(pods.is_some(), has_tick),
         })
     }
 
@@ -488,7 +490,8 @@ impl Locked {
     /// of running workers, or watching, calls this before the lock is dropped.
     #[inline]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
-        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
+        let is_watched = self.watched && pool.may_saturate;
+        let saturated = self.core.is_saturated(is_watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
         }

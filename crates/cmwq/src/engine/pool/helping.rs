@@ -160,8 +160,7 @@ impl Locked {
     /// Whether detectors have to watch this pool: work waits here, or a worker runs on a CPU that
     /// another pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
-        let is_used = self.core.nr_running() > 0 || pool.caller_computes();
-        self.core.work_waits() || (is_used && pool.others_wait())
+        self.core.has_to_watch(|| pool.caller_computes(), || pool.others_wait())
     }
 
     /// A worker of this pool was reported blocked. Returns whom to wake: with nothing to do here, a
@@ -171,11 +170,7 @@ impl Locked {
         if self.post_entry(pool) {
             return kick.or(Kick::Watch);
         }
-        // While a caller computes on its CPU, only the sentinel calls its workers.
-        if kick == Kick::None && !pool.caller_computes() && pool.others_wait() {
-            return self.core.kick_to_lend();
-        }
-        kick
+        self.core.replace_blocked(kick, || pool.caller_computes(), || pool.others_wait())
     }
 
     /// How many items it has started by now.

@@ -1,0 +1,118 @@
+//! Scripts: orders, one after the other, and what there must be after each.
+
+use cmwq_sim::Rng;
+
+use crate::simulated::simulated;
+use crate::stage::Stage;
+
+const STEPS: usize = 60;
+pub(crate) const NR_ITEMS: usize = 24;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Queue(usize),
+    Cancel(usize),
+    Block(usize),
+    Wake(usize),
+    Finish(usize),
+    SetMaxActive(usize, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Is {
+    Idle,
+    Pending,
+    Computing,
+    Blocked,
+    Done,
+}
+
+/// Of a pool that is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Workers {
+    pub(crate) all: usize,
+    /// Those that count as running, here or as guests of another pool.
+    pub(crate) running: usize,
+}
+
+/// What there is after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) items: Vec<Is>,
+    /// By CPU.
+    pub(crate) pools: Vec<Workers>,
+}
+
+/// Where an item is queued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) queue: usize,
+    /// Which of the stage's CPUs.
+    pub(crate) cpu: usize,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) stage: Stage,
+    pub(crate) places: Vec<Place>,
+    pub(crate) orders: Vec<Order>,
+    /// What the simulator comes to after each of them.
+    pub(crate) states: Vec<State>,
+}
+
+impl Script {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (mut rng, stage) = (Rng::new(seed), Stage::of(seed));
+        let (orders, states) = (Vec::new(), Vec::new());
+        let mut script = Self { stage, places: places(seed, stage), orders, states };
+        while script.orders.len() < STEPS {
+            let items = script.states.last().map_or(vec![Is::Idle; NR_ITEMS], |s| s.items.clone());
+            let Some(order) = any_order(&mut rng, stage, &items) else { break };
+            script.orders.push(order);
+            let all = simulated(&script);
+            // What is told later does not change what was before.
+            assert_eq!(all[..script.states.len()], script.states[..], "seed {seed}: {script:?}");
+            script.states = all;
+        }
+        script
+    }
+}
+
+fn places(seed: u64, stage: Stage) -> Vec<Place> {
+    let mut rng = Rng::new(seed).fork(1);
+    let (nr_queues, nr_cpus) = (stage.queues().len() as u64, stage.nr_cpus() as u64);
+    let mut any = || {
+        // Mostly of the pools that decide most.
+        let queue = if rng.chance(700_000) { rng.below(3) } else { rng.below(nr_queues) };
+        // One CPU has more than the other: help is wanted.
+        let cpu = if nr_cpus > 1 && rng.chance(300_000) { 1 } else { 0 };
+        Place { queue: queue as usize, cpu }
+    };
+    (0..NR_ITEMS).map(|_| any()).collect()
+}
+
+fn any_order(rng: &mut Rng, stage: Stage, items: &[Is]) -> Option<Order> {
+    let those = |is: Is| (0..NR_ITEMS).filter(|&item| items[item] == is).collect::<Vec<_>>();
+    let limited = stage.queues().iter().enumerate().filter(|(_, queue)| queue.1 == 2);
+    let limited: Vec<_> = limited.map(|(number, _)| number).collect();
+    for _ in 0..1_000 {
+        let (of, order): (_, fn(usize) -> Order) = match rng.below(20) {
+            0..=6 => (Is::Idle, Order::Queue),
+            7 => (Is::Pending, Order::Cancel),
+            8..=11 => (Is::Computing, Order::Block),
+            12..=14 => (Is::Blocked, Order::Wake),
+            15..=18 => (Is::Computing, Order::Finish),
+            _ if limited.is_empty() => continue,
+            _ => {
+                let queue = *rng.pick(&limited);
+                return Some(Order::SetMaxActive(queue, rng.between(1, 4) as u32));
+            }
+        };
+        let those = those(of);
+        if !those.is_empty() {
+            return Some(order(*rng.pick(&those)));
+        }
+    }
+    None
+}

@@ -1,0 +1,172 @@
+//! A script in the simulator.
+
+use std::collections::BTreeMap;
+
+use cmwq_sim::config::Costs;
+use cmwq_sim::event::What;
+use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::scenario::QueueSpec;
+use cmwq_sim::topology::Scope;
+use cmwq_sim::{Config, Nanos, simulate};
+
+use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
+use crate::stage::Stage;
+
+/// Virtual time of a step: many turns of all items that compute at once.
+const STEP: Nanos = 20_000_000;
+const SLICE: Nanos = 100_000;
+
+/// When an order is given, in virtual time.
+const fn time(step: usize) -> Nanos {
+    (step as Nanos + 1) * STEP
+}
+
+/// The script as a plan: the orders to each item are its program.
+fn plan(script: &Script) -> Plan {
+    let Script { stage, places, orders, .. } = script;
+    let spec = |(number, &(flag, max_active))| QueueSpec {
+        name: usize::to_string(&number),
+        flags: [flag].into_iter().collect(),
+        max_active,
+        scope: (*stage != Stage::Percpu).then_some(Scope::Cpu),
+    };
+    let end = time(orders.len());
+    let item = |number| {
+        let own = orders.iter().enumerate().filter_map(|(step, &order)| match order {
+            Order::Block(item) | Order::Wake(item) | Order::Finish(item) if item == number => {
+                Some((time(step), order))
+            }
+            _ => None,
+        });
+        let own: Vec<_> = own.collect();
+        let mut ops = vec![Op::Burn(stage.computes_first())];
+        for (at, &(told, order)) in own.iter().enumerate() {
+            match order {
+                Order::Block(_) => {
+                    let until = own.get(at + 1).map_or(end, |&(woken, _)| woken);
+                    ops.extend([Op::BurnUntil(told), Op::Announced(until - told)]);
+                }
+                Order::Finish(_) => ops.push(Op::BurnUntil(told)),
+                _ => {}
+            }
+        }
+        if !matches!(own.last(), Some((_, Order::Finish(_)))) {
+            ops.push(Op::BurnUntil(end));
+        }
+        Item { queue: places[number].queue, ops: ops.into(), nr_queueings: 0 }
+    };
+    let call = |(step, &order): (usize, &Order)| {
+        let op = match order {
+            Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
+            Order::Cancel(item) => Op::Cancel(item),
+            Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
+            _ => return None,
+        };
+        Some(Call { at: time(step), op })
+    };
+    Plan {
+        queues: stage.queues().iter().enumerate().map(spec).collect(),
+        items: (0..NR_ITEMS).map(item).collect(),
+        calls: orders.iter().enumerate().filter_map(call).collect(),
+        ..Plan::default()
+    }
+}
+
+/// What the simulator comes to after each order.
+pub(crate) fn simulated(script: &Script) -> Vec<State> {
+    let config = Config {
+        costs: Costs { slice: Some(SLICE), ..Costs::default() },
+        keep_events: true,
+        ..Config::exact(script.stage.nr_cpus() as u32)
+    };
+    let outcome = simulate(&plan(script), &config);
+    assert_eq!(outcome.violation, None, "{script:?}");
+
+    let mut seen = Seen::new(script);
+    let mut events = outcome.events.iter().peekable();
+    let after = |step: usize| {
+        while let Some(event) = events.next_if(|event| event.t < time(step) + STEP) {
+            seen.take(event.what);
+        }
+        seen.state()
+    };
+    (0..script.orders.len()).map(after).collect()
+}
+
+/// What events tell.
+struct Seen<'s> {
+    script: &'s Script,
+    items: Vec<Is>,
+    /// The worker of each item that was started.
+    runners: Vec<Option<usize>>,
+    /// Each worker's own pool.
+    homes: BTreeMap<usize, usize>,
+    /// The pools of the stage's CPUs, as far as items were queued there.
+    pools: Vec<Option<usize>>,
+}
+
+impl<'s> Seen<'s> {
+    fn new(script: &'s Script) -> Self {
+        Self {
+            script,
+            items: vec![Is::Idle; NR_ITEMS],
+            runners: vec![None; NR_ITEMS],
+            homes: BTreeMap::new(),
+            pools: vec![None; script.stage.nr_cpus()],
+        }
+    }
+
+    fn take(&mut self, what: What) {
+        let (item, is) = match what {
+            What::Queued(what, site) => {
+                let Script { stage, places, .. } = self.script;
+                if stage.queues()[what.queue].0 == stage.watched() {
+                    self.pools[places[what.item].cpu] = Some(site.pool);
+                }
+                (what.item, Is::Pending)
+            }
+            What::Cancelled(what) | What::Finished(what, _) => (what.item, Is::Done),
+            What::Started(what, _, runner) => {
+                self.runners[what.item] = Some(runner.worker);
+                (what.item, Is::Computing)
+            }
+            What::Woke(what, _) => (what.item, Is::Computing),
+            What::Slept(what, _) => (what.item, Is::Blocked),
+            What::WorkerMade(pool, worker) => {
+                self.homes.insert(worker, pool);
+                return;
+            }
+            What::WorkerLeft(_, worker) => {
+                self.homes.remove(&worker);
+                return;
+            }
+            _ => return,
+        };
+        self.items[item] = is;
+    }
+
+    /// The pool of a CPU. Where nothing was queued yet it is the one that only helps.
+    fn pool(&self, cpu: usize) -> Option<usize> {
+        self.pools[cpu].or_else(|| {
+            let is_other = |pool: &&usize| !self.pools.contains(&Some(**pool));
+            let has_several = self.script.stage == Stage::TwoPods;
+            self.homes.values().filter(|_| has_several).find(is_other).copied()
+        })
+    }
+
+    fn state(&self) -> State {
+        let workers = |cpu| {
+            let Some(pool) = self.pool(cpu) else { return Workers::default() };
+            let is_running = |&item: &usize| {
+                let home = self.runners[item].and_then(|worker| self.homes.get(&worker));
+                self.items[item] == Is::Computing && home == Some(&pool)
+            };
+            Workers {
+                all: self.homes.values().filter(|home| **home == pool).count(),
+                running: (0..NR_ITEMS).filter(is_running).count(),
+            }
+        };
+        let pools = (0..self.pools.len()).map(workers).collect();
+        State { items: self.items.clone(), pools }
+    }
+}

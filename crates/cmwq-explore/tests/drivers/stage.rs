@@ -1,0 +1,104 @@
+//! What scripts are played on: queues, and CPUs.
+
+use std::thread::available_parallelism;
+
+use cmwq_core::consts::WAITS_FIRST_NS;
+use cmwq_sim::Nanos;
+use cmwq_sim::scenario::Flag;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// A queue: its kind and `max_active`.
+pub(crate) type QueueKind = (Flag, u32);
+
+/// See the module header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Per-CPU queues, and others beside them. What is looked at is the pool of one CPU.
+    Percpu,
+    /// Managed queues where there is one CPU.
+    OnePod,
+    /// Managed queues of two CPUs, whose pods help each other.
+    TwoPods,
+}
+
+impl Stage {
+    pub(crate) const fn of(seed: u64) -> Self {
+        match seed % 4 {
+            0 | 1 => Self::Percpu,
+            2 => Self::OnePod,
+            _ => Self::TwoPods,
+        }
+    }
+
+    /// The first three share a pool.
+    pub(crate) const fn queues(self) -> &'static [QueueKind] {
+        match self {
+            Self::Percpu => &[
+                (Flag::Percpu, 256),
+                (Flag::Percpu, 256),
+                (Flag::Percpu, 2),
+                (Flag::Ordered, 0),
+                (Flag::Unbound, 2),
+            ],
+            Self::OnePod => &[
+                (Flag::Managed, 256),
+                (Flag::Managed, 256),
+                (Flag::Managed, 2),
+                (Flag::Ordered, 0),
+            ],
+            // Where two pods share a limit, a slot that comes free may make both run.
+            Self::TwoPods => &[(Flag::Managed, 256), (Flag::Managed, 256), (Flag::Managed, 256)],
+        }
+    }
+
+    /// The kind of the pools that are looked at.
+    pub(crate) fn watched(self) -> Flag {
+        self.queues()[0].0
+    }
+
+    /// How many pools are looked at: one for each CPU on which items are queued.
+    pub(crate) const fn nr_cpus(self) -> usize {
+        match self {
+            Self::Percpu | Self::OnePod => 1,
+            Self::TwoPods => 2,
+        }
+    }
+
+    /// CPU time that an item takes before anything else, in nanoseconds. Where pods help each
+    /// other, pools learn whether their items wait first; that would depend on how fast the machine
+    /// is.
+    pub(crate) const fn computes_first(self) -> Nanos {
+        match self {
+            Self::Percpu | Self::OnePod => 0,
+            Self::TwoPods => 2 * WAITS_FIRST_NS,
+        }
+    }
+
+    /// What is started from here has only the CPUs that the stage needs, until what is returned is
+    /// dropped. `None`: there are too few.
+    pub(crate) fn confine(self) -> Option<Confined> {
+        let before = sched_getaffinity(None).expect("a thread may ask for its mask");
+        let there_are = available_parallelism().map_or(1, usize::from);
+        if there_are < self.nr_cpus() {
+            return None;
+        }
+        if self != Self::Percpu {
+            let mut mask = CpuSet::new();
+            let all = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu));
+            all.take(self.nr_cpus()).for_each(|cpu| mask.set(cpu));
+            sched_setaffinity(None, &mask).expect("some of its own CPUs");
+        }
+        Some(Confined { before })
+    }
+}
+
+/// See [`Stage::confine`].
+pub(crate) struct Confined {
+    before: CpuSet,
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}

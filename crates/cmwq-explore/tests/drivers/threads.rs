@@ -1,0 +1,229 @@
+//! A script on threads.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cmwq::{Work, Workqueue};
+use cmwq_observe::inspect::{Pool, PoolKind, Target};
+use cmwq_sim::Nanos;
+use cmwq_sim::scenario::Flag;
+use rustix::thread::{gettid, sched_getaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
+use crate::stage::QueueKind;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+struct Told {
+    orders: Vec<Order>,
+    is_entered: bool,
+    is_blocked: bool,
+    is_done: bool,
+}
+
+#[derive(Debug, Default)]
+struct Seat {
+    told: Mutex<Told>,
+    more: Condvar,
+}
+
+impl Seat {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("nobody panics there")
+    }
+
+    fn tell(&self, order: Order) {
+        self.told().orders.push(order);
+        self.more.notify_all();
+    }
+
+    /// Waits for the next order.
+    fn next(&self) -> Order {
+        let mut told = self.told();
+        while told.orders.is_empty() {
+            told = self.more.wait(told).expect("nobody panics there");
+        }
+        told.orders.remove(0)
+    }
+
+    /// The function of the item.
+    fn run(&self, computes_first: Nanos) {
+        let begun = cpu_time();
+        while cpu_time() < begun + computes_first {}
+        self.told().is_entered = true;
+        while let Order::Block(_) = self.next() {
+            cmwq::blocking(|| {
+                self.told().is_blocked = true;
+                let _woken = self.next();
+            });
+            // The pool knows.
+            self.told().is_blocked = false;
+        }
+        self.told().is_done = true;
+    }
+}
+
+/// What this thread has used.
+fn cpu_time() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+}
+
+/// Whether all other threads of the process sleep: then nothing more happens by itself.
+fn all_others_sleep() -> bool {
+    let me = gettid().as_raw_nonzero().to_string();
+    let tasks = fs::read_dir("/proc/self/task").expect("procfs");
+    tasks.flatten().filter(|task| *task.file_name() != *me).all(|task| {
+        // One that has ended does nothing either.
+        let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { return true };
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('S' | 'Z' | 'X'))
+    })
+}
+
+struct Rig<'s> {
+    script: &'s Script,
+    target: Target,
+    cpus: Vec<u32>,
+    queues: Vec<Workqueue>,
+    items: Vec<(Work, Arc<Seat>)>,
+    queued: BTreeSet<usize>,
+    cancelled: BTreeSet<usize>,
+}
+
+impl<'s> Rig<'s> {
+    fn new(script: &'s Script) -> Self {
+        let queue = |&(flag, max_active): &QueueKind| {
+            let builder = Workqueue::builder("drivers");
+            let builder = match flag {
+                Flag::Percpu => builder.percpu().max_active(max_active),
+                Flag::Ordered => builder.ordered(),
+                Flag::Unbound => builder.unbound().max_active(max_active),
+                _ => builder.max_active(max_active),
+            };
+            builder.build().expect("a queue")
+        };
+        let computes_first = script.stage.computes_first();
+        let item = |_| {
+            let seat = Arc::new(Seat::default());
+            let theirs = Arc::clone(&seat);
+            (Work::new(move || theirs.run(computes_first)), seat)
+        };
+        let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
+        let cpus = (0..u32::MAX).filter(|&cpu| mask.is_set(cpu as usize));
+        Self {
+            script,
+            cpus: cpus.take(script.stage.nr_cpus()).collect(),
+            queues: script.stage.queues().iter().map(queue).collect(),
+            target: Target::open(std::process::id()).expect("a process may look at itself"),
+            items: (0..NR_ITEMS).map(item).collect(),
+            queued: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Queue(item) => {
+                let place = self.script.places[item];
+                let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+                assert!(queue.queue_work_on(cpu, &self.items[item].0), "{order:?}");
+                self.queued.insert(item);
+            }
+            Order::Cancel(item) => {
+                assert!(self.items[item].0.cancel(), "{order:?}");
+                self.cancelled.insert(item);
+            }
+            Order::SetMaxActive(queue, most) => {
+                self.queues[queue].set_max_active(most).expect("it has a limit");
+            }
+            Order::Block(item) | Order::Wake(item) | Order::Finish(item) => {
+                self.items[item].1.tell(order);
+            }
+        }
+    }
+
+    /// Without any pool's lock: who takes that lists what has come by the inbox, and then an item
+    /// that has to wait for its limit is overtaken by those behind it.
+    fn state(&self) -> State {
+        let is = |(number, (_, seat)): (usize, &(Work, Arc<Seat>))| {
+            let told = seat.told();
+            match (told.is_entered, told.is_blocked) {
+                _ if told.is_done || self.cancelled.contains(&number) => Is::Done,
+                (true, true) => Is::Blocked,
+                (true, false) => Is::Computing,
+                (false, _) if self.queued.contains(&number) => Is::Pending,
+                (false, _) => Is::Idle,
+            }
+        };
+        let snapshot = self.target.snapshot().expect("of this process");
+        let workers = |&cpu: &u32| {
+            let pool = snapshot.pools.iter().find(|pool| self.is_of(pool, cpu));
+            pool.map_or(Workers::default(), |pool| Workers {
+                all: pool.nr_workers as usize,
+                running: pool.nr_running as usize,
+            })
+        };
+        State {
+            items: self.items.iter().enumerate().map(is).collect(),
+            pools: self.cpus.iter().map(workers).collect(),
+        }
+    }
+
+    /// Whether it is the pool of the CPU that is looked at.
+    fn is_of(&self, pool: &Pool, cpu: u32) -> bool {
+        let is_it = match self.script.stage.watched() {
+            Flag::Percpu => pool.kind == PoolKind::Cpu && pool.cpu == Some(cpu),
+            _ => pool.kind == PoolKind::Managed && pool.pod.contains(cpu),
+        };
+        is_it && pool.nice == 0
+    }
+}
+
+pub(crate) fn play(seed: u64) {
+    let script = Script::new(seed);
+    let mut rig = Rig::new(&script);
+    for (step, (&order, expected)) in script.orders.iter().zip(&script.states).enumerate() {
+        rig.obey(order);
+        let begun = Instant::now();
+        loop {
+            let are_at_rest = all_others_sleep();
+            let state = rig.state();
+            if are_at_rest && state == *expected {
+                break;
+            }
+            if begun.elapsed() > PATIENCE {
+                complain(&script, step, &state);
+            }
+            thread::yield_now();
+        }
+    }
+    // Nobody is left waiting, whoever it is.
+    for (number, (_, seat)) in rig.items.iter().enumerate() {
+        seat.tell(Order::Wake(number));
+        seat.tell(Order::Finish(number));
+    }
+}
+
+fn complain(script: &Script, step: usize, state: &State) -> ! {
+    let expected = &script.states[step];
+    let mut said = format!("after step {step}, {:?}:", script.orders[step]);
+    let pairs = state.items.iter().zip(&expected.items).enumerate();
+    for (item, (is, should)) in pairs.filter(|(_, (is, should))| is != should) {
+        let _ = write!(said, " item {item} is {is:?}, in the simulator {should:?};");
+    }
+    eprintln!("{said} the pools' workers are {:?}, there {:?}", state.pools, expected.pools);
+    eprintln!("{:?}", script.places);
+    for (at, (order, state)) in script.orders.iter().zip(&script.states).enumerate().take(step + 1)
+    {
+        eprintln!("{at}: {order:?}, then {:?}", state.pools);
+    }
+    // Items that wait for orders would be waited for.
+    std::process::exit(1);
+}
