@@ -259,9 +259,12 @@ impl Search {
         let powers = std::iter::successors(Some(1), |size| Some(size * 2));
         let powers = powers.take_while(|&size| size < largest);
         let powers: Vec<usize> = powers.chain([largest]).collect();
+        let mut nr_hopeless = 0;
         for &size in powers.iter().rev() {
             self.take(size, &mut measure)?;
-            if self.is_hopeless(size) {
+            // Not after one: something else may have disturbed it.
+            nr_hopeless = if self.is_hopeless(size) { nr_hopeless + 1 } else { 0 };
+            if nr_hopeless == 2 {
                 break;
             }
         }
@@ -280,7 +283,7 @@ impl Search {
         Ok(())
     }
 
-    /// Whether that size took so much longer than the best that smaller ones need not be tried.
+    /// Whether that size took so much longer than the best that smaller ones can hardly be better.
     fn is_hopeless(&self, size: usize) -> bool {
         let ns_of = |wanted| self.0.iter().find(|&&(size, _)| size == wanted).map(|&(_, ns)| ns);
         let best = self.best().and_then(ns_of);
@@ -354,7 +357,7 @@ mod tests {
                 Ok(1.0 / size.min(64) as f64)
             })
             .unwrap();
-        assert!(measured.contains(&16) && !measured.contains(&4), "{measured:?}");
+        assert!(measured.contains(&8) && !measured.contains(&2), "{measured:?}");
     }
 
     #[test]

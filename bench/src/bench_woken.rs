@@ -24,6 +24,8 @@ use crate::systems::System;
 
 const RUNS: usize = 5;
 const ITEMS_PER_CPU: usize = 100;
+/// More than this do not wait at once in every system: tokio has 512 threads for what blocks.
+const MOST_ITEMS: usize = 400;
 const BURN_US: u64 = 2000;
 
 /// Until so many items wait, at most.
@@ -32,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Options of `woken`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct WokenOptions {
-    /// Items per CPU [default: 100].
+    /// Items per CPU [default: 100, and on many CPUs 400 in all].
     #[arg(long)]
     pub(crate) items_per_cpu: Option<NonZeroUsize>,
     /// CPU time that each item burns, in microseconds [default: 2000].
@@ -108,7 +110,8 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
 /// Measures all chosen systems and makes the table.
 pub(crate) fn run(session: &mut Session, options: &WokenOptions) -> Result<Section> {
     let cpus = session.cpus;
-    let count = session.size(options.items_per_cpu, ITEMS_PER_CPU, ITEMS_PER_CPU) * cpus;
+    let usual = ITEMS_PER_CPU.min(MOST_ITEMS / cpus).max(1);
+    let count = session.size(options.items_per_cpu, usual, usual) * cpus;
     let burn_us = options.burn_us.unwrap_or(BURN_US);
     let job = Job { burn_us, ..Job::new(Bench::Woken, cpus, count) };
     let mut rounds = session.rounds(RUNS);

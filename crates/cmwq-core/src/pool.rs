@@ -159,8 +159,11 @@ pub struct PoolConfig {
     pub create_cooldown: Nanos,
     /// A BH pool: leaves its mark in the work word.
     pub bh: bool,
+    /// It finds out what its items do before and after their waits, see
+    /// [`PoolState::item_waited`].
+    pub learns_waits: bool,
     /// Workers that block need not come back to the pool's own CPUs, see
-    /// [`PoolState::is_unbound`].
+    /// [`PoolState::is_unbound`]. Only where it learns.
     pub unbinds: bool,
     /// Its workers may take several items along, see [`Claim::more`](crate::Claim), after so many
     /// claims in a row during which nothing was called back. Only where one may run at a time.
@@ -171,9 +174,9 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// As [`new`](Self::new), with what a pool of this kind does: workers of managed pools need
-    /// not come back to their CPUs, if there are others (`has_others`), and batches are made where
-    /// one worker may run at a time.
+    /// As [`new`](Self::new), with what a pool of this kind does: managed pools learn how their
+    /// items wait, and their workers need not come back to their CPUs if there are other pools
+    /// (`has_others`); batches are made where one worker may run at a time.
     #[must_use]
     pub const fn of_kind(
         id: PoolId,
@@ -183,11 +186,13 @@ impl PoolConfig {
     ) -> Self {
         let bh = matches!(kind, place::PoolKind::Bh);
         let is_percpu = matches!(kind, place::PoolKind::Percpu);
+        let is_managed = matches!(kind, place::PoolKind::Managed);
         // One whose CPU is away runs everything at once until that is back.
         let has_one = is_percpu || (concurrency == 1 && !bh);
         Self {
             bh,
-            unbinds: matches!(kind, place::PoolKind::Managed) && has_others,
+            learns_waits: is_managed,
+            unbinds: is_managed && has_others,
             batches: if has_one { Some(CALM_CLAIMS) } else { None },
             ..Self::new(id, concurrency)
         }
@@ -203,6 +208,7 @@ impl PoolConfig {
             idle_ratio: policy::DEFAULT_RATIO,
             create_cooldown: CREATE_COOLDOWN_NS,
             bh: false,
+            learns_waits: false,
             unbinds: false,
             batches: None,
             arrived_max: ARRIVED_MAX,

@@ -159,7 +159,8 @@ impl<'s> World<'s> {
             let mut config = PoolConfig::new(PoolId(n as u32), spec.concurrency(true));
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
-            config.unbinds = spec.kind == PoolKind::Managed;
+            config.learns_waits = spec.kind == PoolKind::Managed;
+            config.unbinds = config.learns_waits;
             config.batches = scope.inboxes.map(|_| 0);
             let room = scope.inboxes.unwrap_or(Room::AMPLE);
             config.arrived_max = room.arrived;

@@ -1,7 +1,6 @@
 //! What the conditions of a simulation do to a timeline. Every expected time is worked out by hand.
 
 use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
-use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
@@ -275,14 +274,8 @@ fn items_that_wait_first_begin_while_others_compute() {
     // would be idle for 20 ms twice.
     let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, FETCH)).collect();
     let detect = Detect { blocked: MS, ..Detect::default() };
-    // Only pods that have others learn that. The other one's CPU is gone.
-    let shape = Shape::Regular([1, 2, 1, 1]);
-    let config = Config { shape, detect, keep_events: true, ..Config::exact(2) };
-    let mut plan = Plan::from(&scenario(2, &[Flag::Managed], &works));
-    plan.calls.insert(0, Call { at: 0, op: Op::Offline(1) });
-    let outcome = simulate(&plan, &config);
-    assert_eq!(outcome.violation, None);
-    let is_end = |event: &&Event| matches!(event.what, What::Finished(..));
-    let last = outcome.events.iter().rfind(is_end).map(|event| event.t);
-    assert_eq!(last, Some(150 * MS));
+    // Also where there is one pod.
+    let config = Config { detect, ..Config::exact(1) };
+    let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
+    assert_eq!(timeline.makespan, 150 * MS);
 }

@@ -36,6 +36,8 @@ struct Groups {
     /// Commands that run, or are about to, and whose number is not known yet.
     nr_starting: usize,
     by_number: BTreeMap<u64, Pid>,
+    /// What all that run were sent last, to end them.
+    sent: Option<Signal>,
 }
 
 /// A command that runs, until this is dropped.
@@ -81,8 +83,8 @@ impl Running {
         groups.next += 1;
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));
-        if self.going() == Going::Ended {
-            let _ = kill_process_group(pid_of(&child), Signal::TERM);
+        if let Some(signal) = groups.sent {
+            let _ = kill_process_group(pid_of(&child), signal);
         }
         Ok((child, Ticket { running: self, number }))
     }
@@ -95,8 +97,9 @@ impl Running {
 
     /// Ends those that run, too.
     pub(super) fn end_now(&self, signal: Signal) {
-        let groups = self.lock();
+        let mut groups = self.lock();
         self.going.store(2, Ordering::Relaxed);
+        groups.sent = Some(signal);
         for group in groups.by_number.values() {
             // A process that is in the books was not waited for: the number is its own.
             let _ = kill_process_group(*group, signal);
@@ -107,5 +110,29 @@ impl Running {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.running.lock().by_number.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::process::Command;
+
+    use super::*;
+
+    /// It is asked to end, which it would not do, and killed, before its number is known.
+    #[test]
+    fn one_that_is_being_started_gets_the_last_signal() {
+        let running = Running::default();
+        let script = "trap '' TERM; while :; do sleep 0.01; done";
+        let (mut child, _ticket) = running
+            .start(|| {
+                let child = Command::new("sh").args(["-c", script]).process_group(0).spawn();
+                running.end_now(Signal::TERM);
+                running.end_now(Signal::KILL);
+                child
+            })
+            .unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

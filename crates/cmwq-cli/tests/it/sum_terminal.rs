@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use crate::support::{Lease, check_code, printed_paths, stderr, sum, tree};
@@ -19,16 +20,23 @@ pub(crate) fn terminal() -> (File, OwnedFd) {
     (File::from(user), program)
 }
 
-/// Reads until `wanted` was seen or the other side is closed; returns all.
+/// Reads until `wanted` was seen, the other side is closed, or nothing has come for a minute;
+/// returns all.
 pub(crate) fn read_until(terminal: &mut File, wanted: &str) -> String {
     let (mut seen, mut buffer) = (String::new(), [0; 4096]);
-    while !seen.contains(wanted) {
+    while !seen.contains(wanted) && has_more(terminal) {
         match terminal.read(&mut buffer) {
             Ok(count) if count > 0 => seen += &String::from_utf8_lossy(&buffer[..count]),
             _ => break,
         }
     }
     seen
+}
+
+fn has_more(terminal: &File) -> bool {
+    let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let mut fds = [PollFd::new(terminal, PollFlags::IN)];
+    poll(&mut fds, Some(&minute)).is_ok_and(|ready| ready > 0)
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! `workqueue_activate_work` trace event — same moments: put on the worklist when queued, or when a
 //! slot comes free; not barriers. Items of a batch have one slot, which goes from one to the next:
 //! each becomes active when it is [begun](crate::Batch::begin), without the lock, so it is the
-//! driver that notes them.
+//! driver that notes them, just behind that: who queues such an item again at that moment may be
+//! noted before.
 
 use alloc::vec::Vec;
 use core::mem;

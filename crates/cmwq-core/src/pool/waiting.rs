@@ -28,9 +28,9 @@ pub struct Waited {
 
 impl PoolState {
     /// An item has ended during which its worker was found blocked. Only managed pools learn from
-    /// that.
+    /// that ([`learns_waits`](crate::PoolConfig::learns_waits)).
     pub fn item_waited(&mut self, waited: Waited) {
-        if !self.config.unbinds {
+        if !self.config.learns_waits {
             return;
         }
         let count = |counts: bool, so_far: u8| if counts { so_far.saturating_add(1) } else { 0 };

@@ -7,7 +7,7 @@ use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_SHORT_WAKES};
 use crate::{PoolConfig, PoolId, Waited, WorkerId};
 
 fn managed(unbinds: bool) -> (Fixture, Vec<WorkerId>) {
-    let config = PoolConfig { unbinds, ..PoolConfig::new(PoolId(0), 1) };
+    let config = PoolConfig { learns_waits: true, unbinds, ..PoolConfig::new(PoolId(0), 1) };
     Fixture::with(config, 2)
 }
 

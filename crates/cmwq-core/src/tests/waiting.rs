@@ -4,13 +4,14 @@ use std::vec::Vec;
 
 use super::support::Fixture;
 use crate::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use crate::place::PoolKind;
 use crate::{Next, PoolConfig, PoolId, Waited, WorkerId};
 
 const FIRST: Waited = Waited { before: WAITS_FIRST_NS - 1, after: 1_000_000 };
 const LATER: Waited = Waited { before: WAITS_FIRST_NS, after: 1_000_000 };
 
-fn pool(unbinds: bool) -> (Fixture, Vec<WorkerId>) {
-    Fixture::with(PoolConfig { unbinds, ..PoolConfig::new(PoolId(0), 1) }, 4)
+fn pool(learns_waits: bool) -> (Fixture, Vec<WorkerId>) {
+    Fixture::with(PoolConfig { learns_waits, ..PoolConfig::new(PoolId(0), 1) }, 4)
 }
 
 fn learn(f: &mut Fixture, waited: Waited, times: u8) {
@@ -82,4 +83,15 @@ fn pools_that_are_not_managed_keep_the_kernels_rule() {
     let (mut f, w) = pool(false);
     learn(&mut f, FIRST, MANY_FIRST_WAITS);
     assert!(!goes_on(&mut f, &w));
+}
+
+#[test]
+fn managed_pools_learn_also_where_there_are_no_others() {
+    let config = |kind, has_others| PoolConfig::of_kind(PoolId(0), kind, 1, has_others);
+    for has_others in [false, true] {
+        let managed = config(PoolKind::Managed, has_others);
+        assert_eq!((managed.learns_waits, managed.unbinds), (true, has_others));
+        assert!(!config(PoolKind::Percpu, has_others).learns_waits);
+        assert!(!config(PoolKind::Unbound, has_others).learns_waits);
+    }
 }

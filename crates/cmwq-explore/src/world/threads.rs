@@ -351,7 +351,7 @@ impl World<'_> {
     pub(crate) fn believe(&mut self, pool: u8) -> Progress {
         let Some(left) = self.left.beliefs.checked_sub(1) else { return Progress::Blocked };
         let p = &mut self.pools[usize::from(pool)].core;
-        if !p.config().unbinds {
+        if !p.config().learns_waits {
             return Progress::Blocked;
         }
         self.left.beliefs = left;

@@ -1,6 +1,6 @@
 //! Queues come and go, and change their attributes; owners, who do that.
 //!
-//! As the runtime's `wq::placing`: a change leads the queue to its new pools first, then retires
+//! As the runtime's `wq::links`: a change leads the queue to its new pools first, then retires
 //! the pwqs of the old ones, and removes each when it has drained. An ordered queue's new pwq is
 //! plugged until all older ones have gone. What cannot be removed yet, because a slot of the node
 //! is on its way there or the rescuer visits, is tried again.

@@ -135,10 +135,10 @@ impl Context {
         guard.mirror.decided(Reason::Blocked);
         guard.record_state(self.id);
         let is_unbound = guard.core.is_unbound(self.id, run.seq);
-        let unbinds = guard.core.config().unbinds;
+        let learns_waits = guard.core.config().learns_waits;
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
-        if unbinds && !reclaim::current_is_rescuer() {
+        if learns_waits && !reclaim::current_is_rescuer() {
             self.thread.record_blocked(run.seq);
         }
         if is_unbound {

@@ -144,10 +144,10 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     }
     let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
     let has_woken = matches!(wake, Kick::Wake(_));
-    let unbinds = guard.core.config().unbinds;
+    let learns_waits = guard.core.config().learns_waits;
     pool.unlock(guard, wake);
     // After the wake-up, which is urgent.
-    if unbinds {
+    if learns_waits {
         let blocked = suspects.iter().filter(|suspect| !suspect.sleeping && !suspect.is_hog);
         blocked.for_each(|suspect| suspect.thread.record_blocked(suspect.seq));
     }

@@ -209,8 +209,8 @@ pub(crate) fn wants_activations() -> bool {
     cfg!(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle)))) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once
-/// it has been looked up.
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock, but for
+/// [`activate_next`]; `moment` is when, once it has been looked up.
 #[cold]
 pub(crate) fn activate_work(
     pool: &impl TracedPool,

@@ -144,7 +144,8 @@ fn items_that_are_taken_along_and_called_back_become_active_once() {
 
 fn batches() {
     const ITEMS: usize = 200;
-    // By then many are taken along at once, and this is one of the first of many.
+    // By then many may be taken along at once, and this is one of the first of many. That they are
+    // is not told here, but by the core's test.
     const CALLS_BACK: usize = 40;
     let (wq, cpu) = (percpu("batches"), sys::allowed_cpus()[0]);
     let are_queued = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,7 @@
 //! `fork`: the child begins anew, and the parent's items stay the parent's.
 //!
 //! A child has a copy of everything and none of the threads. So the runtime it inherits is left as
-//! it is, never to be touched again, and the next use of the library makes a fresh one:
+//! it is, but for what never changes in it, and the next use of the library makes a fresh one:
 //!
 //! - A [generation] counts the forks that this process is the child of. Handles of
 //!   queues compare it with that of their queue and make themselves a new one
