@@ -64,13 +64,12 @@ impl Stage {
         }
     }
 
-    /// CPU time that an item takes before anything else, in nanoseconds. Where pods help each
-    /// other, pools learn whether their items wait first; that would depend on how fast the machine
-    /// is.
+    /// CPU time that an item takes before anything else, in nanoseconds. Managed pools learn whether
+    /// their items wait first; that would depend on how fast the machine is.
     pub(crate) const fn computes_first(self) -> Nanos {
         match self {
-            Self::Percpu | Self::OnePod => 0,
-            Self::TwoPods => 2 * WAITS_FIRST_NS,
+            Self::Percpu => 0,
+            Self::OnePod | Self::TwoPods => 2 * WAITS_FIRST_NS,
         }
     }
 
