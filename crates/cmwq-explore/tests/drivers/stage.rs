@@ -64,8 +64,8 @@ impl Stage {
         }
     }
 
-    /// CPU time that an item takes before anything else, in nanoseconds. Managed pools learn whether
-    /// their items wait first; that would depend on how fast the machine is.
+    /// CPU time that an item takes before anything else, in nanoseconds. Managed pools learn
+    /// whether their items wait first; that would depend on how fast the machine is.
     pub(crate) const fn computes_first(self) -> Nanos {
         match self {
             Self::Percpu => 0,
