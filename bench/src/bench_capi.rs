@@ -7,7 +7,6 @@ use crate::cli::CapiOptions;
 use crate::job::{Bench, Job};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::Spread;
 use crate::systems::System;
 
 const RUNS: usize = 15;
@@ -63,15 +62,12 @@ pub(crate) fn run(session: &mut Session, options: &CapiOptions) -> Result<Sectio
 }
 
 fn row(outcome: &Outcome<Sample>) -> Row {
-    let figure = |value: fn(&Sample) -> f64| {
-        Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-    };
     let figures = vec![
-        figure(|one| one.item_ns),
-        figure(|one| one.item_cpu_ns),
-        figure(|one| one.trip_ns),
-        figure(|one| one.trip_cpu_ns),
-        figure(|one| one.call_ns),
+        outcome.figure(|one| one.sample.item_ns),
+        outcome.figure(|one| one.sample.item_cpu_ns),
+        outcome.figure(|one| one.sample.trip_ns),
+        outcome.figure(|one| one.sample.trip_cpu_ns),
+        outcome.figure(|one| one.sample.call_ns),
     ];
     row_of(outcome, Bench::Capi, figures)
 }

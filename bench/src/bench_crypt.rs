@@ -210,7 +210,7 @@ fn section(session: &mut Session, options: &CryptOptions, issuers: usize) -> Res
     let cells = entrants.iter().map(|&(system, _)| Cell { system, job: job.clone() }).collect();
     let outcomes = session.alternate::<Sample>(&format!("crypt, {issuers}"), cells, rounds)?;
     let of_system = outcomes.iter().find(|outcome| outcome.system == System::CmwqWhole);
-    let of_system = of_system.and_then(|outcome| spread(outcome, |one| one.mib_per_s));
+    let of_system = of_system.and_then(|outcome| outcome.figure(|one| one.sample.mib_per_s));
     let rows: Vec<Row> = outcomes.iter().map(|outcome| row(outcome, of_system)).collect();
     let s = if issuers == 1 { "" } else { "s" };
     Ok(Section {
@@ -234,18 +234,18 @@ fn section(session: &mut Session, options: &CryptOptions, issuers: usize) -> Res
     })
 }
 
-fn spread(outcome: &Outcome<Sample>, value: fn(&Sample) -> f64) -> Option<Spread> {
-    Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-}
-
 fn row(outcome: &Outcome<Sample>, of_system: Option<Spread>) -> Row {
-    let bandwidth = spread(outcome, |one| one.mib_per_s);
+    let bandwidth = outcome.figure(|one| one.sample.mib_per_s);
     let ratio = bandwidth.zip(of_system).map(|(ours, system)| Spread {
         median: ours.median / system.median,
         min: ours.min / system.median,
         max: ours.max / system.median,
     });
-    row_of(outcome, Bench::Crypt, vec![bandwidth, spread(outcome, |one| one.cpu_percent), ratio])
+    row_of(
+        outcome,
+        Bench::Crypt,
+        vec![bandwidth, outcome.figure(|one| one.sample.cpu_percent), ratio],
+    )
 }
 
 /// Bandwidth of `system` by that of a row: over 1 where the row loses.

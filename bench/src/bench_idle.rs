@@ -9,7 +9,6 @@ use crate::cli::IdleOptions;
 use crate::job::{Bench, Job};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::Spread;
 use crate::sys;
 use crate::systems::System;
 
@@ -96,15 +95,11 @@ pub(crate) fn run(session: &mut Session, options: &IdleOptions) -> Result<Sectio
 }
 
 fn row(outcome: &Outcome<Sample>, count: usize) -> Row {
-    let figure = |value: &dyn Fn(&Sample) -> f64| {
-        Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-    };
-    let mib = |one: &Sample| one.bytes_each * count as f64 / f64::from(1 << 20);
     let figures = vec![
-        figure(&|one| one.ns_each),
-        figure(&|one| one.bytes_each),
-        figure(&mib),
-        figure(&|one| one.threads),
+        outcome.figure(|one| one.sample.ns_each),
+        outcome.figure(|one| one.sample.bytes_each),
+        outcome.figure(|one| one.sample.bytes_each * count as f64 / f64::from(1 << 20)),
+        outcome.figure(|one| one.sample.threads),
     ];
     row_of(outcome, Bench::Idle, figures)
 }

@@ -17,7 +17,6 @@ use crate::job::{Bench, Job, Producers};
 use crate::peers::{self, Peer};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::Spread;
 use crate::sys;
 use crate::systems::System;
 
@@ -126,10 +125,7 @@ pub(crate) fn run(session: &mut Session, options: &ItemsOptions) -> Result<Secti
 }
 
 fn row(outcomes: &[Outcome<Sample>]) -> Row {
-    let figures = outcomes.iter().map(|outcome| {
-        let ns: Vec<f64> = outcome.samples.iter().map(|one| one.sample.ns_per_item).collect();
-        Spread::of(&ns)
-    });
+    let figures = outcomes.iter().map(|outcome| outcome.figure(|one| one.sample.ns_per_item));
     // One cell's problem is the row's; the other cells keep their figures.
     let teller = outcomes.iter().find(|outcome| outcome.problem.is_some()).unwrap_or(&outcomes[0]);
     row_of(teller, Bench::Items, figures.collect())

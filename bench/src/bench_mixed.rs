@@ -4,20 +4,19 @@
 //! block. A pool of one thread per CPU leaves its CPUs idle while items block; a pool of one thread
 //! per item lets them fight for the CPUs.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{COUNT_EVERY, Measured};
+use crate::child::COUNT_EVERY;
 use crate::cli::MixedOptions;
+use crate::computing::Computing;
 use crate::gate::Gate;
 use crate::job::{Bench, Job};
 use crate::peers::{self, Peer};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
 use crate::rounds::{Cell, Outcome, Rounds, Session};
-use crate::stats::Spread;
 use crate::sys::{self, ThreadCount};
 use crate::systems::System;
 
@@ -38,22 +37,6 @@ pub(crate) struct Sample {
     base_threads: u64,
 }
 
-/// What every item of a round shares.
-struct Load {
-    burn: Duration,
-    computing: AtomicUsize,
-    max_computing: AtomicUsize,
-}
-
-impl Load {
-    fn compute(&self) {
-        let now = self.computing.fetch_add(1, Ordering::Relaxed) + 1;
-        self.max_computing.fetch_max(now, Ordering::Relaxed);
-        sys::burn(self.burn);
-        self.computing.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Runs one round in this process.
 pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let threads = ThreadCount::of("self")?;
@@ -61,23 +44,25 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let peer = P::start(job)?;
     peers::warm_up(&peer, job.cpus);
 
-    let load: &'static Load = Box::leak(Box::new(Load {
-        burn: job.burn(),
-        computing: AtomicUsize::new(0),
-        max_computing: AtomicUsize::new(0),
-    }));
+    let computing: &'static Computing = Box::leak(Box::default());
+    let burn = job.burn();
     let gate = Gate::leaked(job.count);
     let start = Instant::now();
     for _ in 0..job.count {
         if job.first_us == 0 {
-            peer.spawn_mixed(|| load.compute(), job.wait(), || gate.done());
+            peer.spawn_mixed(move || computing.burn(burn), job.wait(), || gate.done());
         } else {
-            peer.spawn_fetching(job.first_wait(), || load.compute(), job.wait(), || gate.done());
+            peer.spawn_fetching(
+                job.first_wait(),
+                move || computing.burn(burn),
+                job.wait(),
+                || gate.done(),
+            );
         }
     }
     gate.wait();
     let makespan = start.elapsed();
-    let max_computing = load.max_computing.load(Ordering::Relaxed) as f64;
+    let max_computing = computing.most();
     Ok(Sample { makespan_ns: sys::duration_ns(makespan) as f64, max_computing, base_threads })
 }
 
@@ -184,19 +169,16 @@ fn ideal_ns(job: &Job) -> f64 {
 }
 
 fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
-    let figure = |value: &dyn Fn(&Measured<Sample>) -> f64| {
-        Spread::of(&outcome.samples.iter().map(value).collect::<Vec<_>>())
-    };
     row_of(
         outcome,
         Bench::Mixed,
         vec![
-            figure(&|one| one.sample.makespan_ns),
-            figure(&|one| one.sample.makespan_ns / ideal_ns),
-            figure(&|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
-            figure(&|one| one.sample.max_computing),
+            outcome.figure(|one| one.sample.makespan_ns),
+            outcome.figure(|one| one.sample.makespan_ns / ideal_ns),
+            outcome.figure(|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
+            outcome.figure(|one| one.sample.max_computing),
             // Shown only in the table that has a column for it.
-            figure(&|one| one.foreign_share),
+            outcome.figure(|one| one.foreign_share),
         ],
     )
 }

@@ -239,15 +239,12 @@ fn kernel_limit(name: &str) -> String {
 }
 
 fn row(outcome: &Outcome<Sample>, label: &str) -> Row {
-    let figure = |value: &dyn Fn(&Sample) -> f64| {
-        Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-    };
     let figures = vec![
-        figure(&|one| one.queues),
-        figure(&|one| one.ns_each),
-        figure(&|one| one.bytes_each),
-        figure(&|one| one.kernel_stack_each),
-        figure(&|one| one.threads),
+        outcome.figure(|one| one.sample.queues),
+        outcome.figure(|one| one.sample.ns_each),
+        outcome.figure(|one| one.sample.bytes_each),
+        outcome.figure(|one| one.sample.kernel_stack_each),
+        outcome.figure(|one| one.sample.threads),
     ];
     row_of(outcome, Bench::Queues, figures).labelled(label.to_owned())
 }

@@ -8,7 +8,7 @@ use crate::job::{Bench, Job};
 use crate::peers::{self, Peer, Trips};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::{Spread, percentile};
+use crate::stats::percentile;
 use crate::systems::System;
 
 // A round takes a tenth of a second, and where the scheduler happens to place the two threads
@@ -74,10 +74,11 @@ pub(crate) fn run(session: &mut Session, options: &RoundtripOptions) -> Result<S
 }
 
 fn row(outcome: &Outcome<Sample>) -> Row {
-    let figure = |value: fn(&Sample) -> f64| {
-        Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-    };
-    row_of(outcome, Bench::Roundtrip, vec![figure(|one| one.p50_ns), figure(|one| one.p99_ns)])
+    row_of(
+        outcome,
+        Bench::Roundtrip,
+        vec![outcome.figure(|one| one.sample.p50_ns), outcome.figure(|one| one.sample.p99_ns)],
+    )
 }
 
 fn ratios(rows: &[Row]) -> Vec<Ratio> {

@@ -121,11 +121,8 @@ fn grown(
 }
 
 fn row(outcomes: &[Outcome<Sample>]) -> Row {
-    let figure = |outcome: &Outcome<Sample>, value: fn(&Sample) -> f64| {
-        Spread::of(&outcome.samples.iter().map(|one| value(&one.sample)).collect::<Vec<_>>())
-    };
-    let cpu = outcomes.iter().map(|outcome| figure(outcome, |one| one.cpu_ns));
-    let wall = outcomes.iter().map(|outcome| figure(outcome, |one| one.wall_ns));
+    let cpu = outcomes.iter().map(|outcome| outcome.figure(|one| one.sample.cpu_ns));
+    let wall = outcomes.iter().map(|outcome| outcome.figure(|one| one.sample.wall_ns));
     let figures = cpu.chain(wall).collect();
     let teller = outcomes.iter().find(|outcome| outcome.problem.is_some()).unwrap_or(&outcomes[0]);
     row_of(teller, Bench::Scaling, figures)

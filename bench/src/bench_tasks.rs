@@ -11,7 +11,6 @@ use crate::child::COUNT_EVERY;
 use crate::job::{Bench, Job};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::Spread;
 use crate::systems::System;
 
 const RUNS: usize = 7;
@@ -90,19 +89,16 @@ fn section(session: &mut Session, name: &str, job: &Job) -> Result<Section> {
 }
 
 fn row(outcome: &Outcome<Sample>) -> Row {
-    let figure = |value: &dyn Fn(&crate::child::Measured<Sample>) -> f64| {
-        Spread::of(&outcome.samples.iter().map(value).collect::<Vec<_>>())
-    };
     row_of(
         outcome,
         Bench::Tasks,
         vec![
-            figure(&|one| one.sample.makespan_ns),
-            figure(&|one| one.sample.latency_p50_ns),
-            figure(&|one| one.sample.latency_p99_ns),
-            figure(&|one| one.sample.late_p99_ns),
-            figure(&|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
-            figure(&|one| one.sample.max_computing),
+            outcome.figure(|one| one.sample.makespan_ns),
+            outcome.figure(|one| one.sample.latency_p50_ns),
+            outcome.figure(|one| one.sample.latency_p99_ns),
+            outcome.figure(|one| one.sample.late_p99_ns),
+            outcome.figure(|one| one.peak_threads.saturating_sub(one.sample.base_threads) as f64),
+            outcome.figure(|one| one.sample.max_computing),
         ],
     )
 }

@@ -143,7 +143,7 @@ pub(crate) fn run(session: &mut Session, options: &TenOptions) -> Result<Section
 }
 
 fn makespan(outcome: &Outcome<Sample>) -> Option<Spread> {
-    Spread::of(&outcome.samples.iter().map(|one| one.sample.makespan_ns).collect::<Vec<_>>())
+    outcome.figure(|one| one.sample.makespan_ns)
 }
 
 fn ratios(rows: &[Row], second_ms: u64) -> Vec<Ratio> {

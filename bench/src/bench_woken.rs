@@ -12,13 +12,13 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::child::{COUNT_EVERY, Measured};
+use crate::child::COUNT_EVERY;
+use crate::computing::Computing;
 use crate::gate::Gate;
 use crate::job::{Bench, Job};
 use crate::peers::{self, Peer};
 use crate::report::{Column, Ratio, Row, Section, Side, Unit, best_peer, row_of};
 use crate::rounds::{Cell, Outcome, Session};
-use crate::stats::Spread;
 use crate::sys;
 use crate::systems::System;
 
@@ -58,8 +58,7 @@ pub(crate) struct Sample {
 struct Load {
     waiting: AtomicUsize,
     event: AtomicU32,
-    computing: AtomicUsize,
-    max_computing: AtomicUsize,
+    computing: Computing,
     done: AtomicUsize,
 }
 
@@ -68,10 +67,7 @@ impl Load {
     fn run<P: Peer>(&self, burn: Duration) -> usize {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         P::block(|| sys::block_until_released(&self.event, PATIENCE));
-        let now = self.computing.fetch_add(1, Ordering::Relaxed) + 1;
-        self.max_computing.fetch_max(now, Ordering::Relaxed);
-        sys::burn(burn);
-        self.computing.fetch_sub(1, Ordering::Relaxed);
+        self.computing.burn(burn);
         self.done.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
@@ -103,8 +99,7 @@ pub(crate) fn measure<P: Peer>(job: &Job) -> Result<Sample> {
     let half_ns = sys::duration_ns(start.elapsed()) as f64;
     all.wait();
     let makespan_ns = sys::duration_ns(start.elapsed()) as f64;
-    let max_computing = load.max_computing.load(Ordering::Relaxed) as f64;
-    Ok(Sample { makespan_ns, half_ns, max_computing })
+    Ok(Sample { makespan_ns, half_ns, max_computing: load.computing.most() })
 }
 
 /// Measures all chosen systems and makes the table.
@@ -153,17 +148,14 @@ fn ideal_ns(job: &Job) -> f64 {
 }
 
 fn row(outcome: &Outcome<Sample>, ideal_ns: f64) -> Row {
-    let figure = |value: &dyn Fn(&Measured<Sample>) -> f64| {
-        Spread::of(&outcome.samples.iter().map(value).collect::<Vec<_>>())
-    };
     row_of(
         outcome,
         Bench::Woken,
         vec![
-            figure(&|one| one.sample.makespan_ns),
-            figure(&|one| one.sample.makespan_ns / ideal_ns),
-            figure(&|one| one.sample.half_ns),
-            figure(&|one| one.sample.max_computing),
+            outcome.figure(|one| one.sample.makespan_ns),
+            outcome.figure(|one| one.sample.makespan_ns / ideal_ns),
+            outcome.figure(|one| one.sample.half_ns),
+            outcome.figure(|one| one.sample.max_computing),
         ],
     )
 }

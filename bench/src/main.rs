@@ -33,6 +33,7 @@ mod bench_woken;
 mod child;
 mod cli;
 mod cold;
+mod computing;
 mod external;
 mod foreground;
 mod foreign;

@@ -19,6 +19,7 @@ use crate::external::External;
 use crate::foreground::{Foreground, Running};
 use crate::foreign::Burners;
 use crate::job::{Bench, Job};
+use crate::stats::Spread;
 use crate::sys;
 use crate::systems::{Role, System};
 
@@ -61,6 +62,11 @@ pub(crate) struct Outcome<S> {
 }
 
 impl<S> Outcome<S> {
+    /// A figure of each round, over all of them. `None`: there are no samples.
+    pub(crate) fn figure(&self, value: impl Fn(&Measured<S>) -> f64) -> Option<Spread> {
+        Spread::of(&self.samples.iter().map(value).collect::<Vec<_>>())
+    }
+
     /// The same measurements, of which only a part is looked at.
     pub(crate) fn map<T>(self, part: impl Fn(S) -> T) -> Outcome<T> {
         let Self { system, job, samples, problem } = self;

@@ -1,13 +1,13 @@
 //! Tasks of a runtime that await closures of a pool (tasks).
 
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use tokio::runtime::Runtime;
 
 use crate::bench_tasks::Sample;
+use crate::computing::Computing;
 use crate::gate::Gate;
 use crate::job::Job;
 use crate::stats::percentile;
@@ -32,23 +32,6 @@ pub(super) fn measure(system: System, job: &Job) -> Result<String> {
     Ok(serde_json::to_string(&sample)?)
 }
 
-/// What all closures of a round share.
-#[derive(Default)]
-struct Load {
-    computing: AtomicUsize,
-    max_computing: AtomicUsize,
-}
-
-impl Load {
-    fn run(&self, burn: Duration, wait: Duration) {
-        let now = self.computing.fetch_add(1, Ordering::Relaxed) + 1;
-        self.max_computing.fetch_max(now, Ordering::Relaxed);
-        sys::burn(burn);
-        self.computing.fetch_sub(1, Ordering::Relaxed);
-        std::thread::sleep(wait);
-    }
-}
-
 fn with<S, W>(job: &Job, spawn: S) -> Result<Sample>
 where
     S: Fn(Box<dyn FnOnce() + Send>) -> W + Copy + Send + 'static,
@@ -62,7 +45,7 @@ where
         }
     });
     let threads = ThreadCount::of("self")?.read().context("reading the number of threads")?;
-    let load: &'static Load = Box::leak(Box::default());
+    let computing: &'static Computing = Box::leak(Box::default());
     let gate = Gate::leaked(job.count);
     let (done, latencies) = std::sync::mpsc::channel();
     let beats = runtime.spawn(beat(gate));
@@ -73,7 +56,11 @@ where
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let done = done.clone();
         runtime.spawn(async move {
-            spawn(Box::new(move || load.run(burn, wait))).await;
+            let closure = move || {
+                computing.burn(burn);
+                std::thread::sleep(wait);
+            };
+            spawn(Box::new(closure)).await;
             // The other end waits for all of them.
             let _ = done.send(due.elapsed());
             gate.done();
@@ -92,7 +79,7 @@ where
         latency_p50_ns: at(&latencies, 50.0),
         latency_p99_ns: at(&latencies, 99.0),
         late_p99_ns: at(&late, 99.0),
-        max_computing: load.max_computing.load(Ordering::Relaxed) as f64,
+        max_computing: computing.most(),
         base_threads: threads,
     })
 }

@@ -168,6 +168,8 @@ pub struct PoolConfig {
     /// Its workers may take several items along, see [`Claim::more`](crate::Claim), after so many
     /// claims in a row during which nothing was called back. Only where one may run at a time.
     pub batches: Option<u8>,
+    /// Its inbox may be all that queueing takes: [`help::may_saturate`](crate::help::may_saturate).
+    pub may_saturate: bool,
     /// How many items may have arrived before more are listed at once, by whoever brings them:
     /// see [`PoolState::take_inbox`].
     pub arrived_max: u32,
@@ -211,6 +213,7 @@ impl PoolConfig {
             learns_waits: false,
             unbinds: false,
             batches: None,
+            may_saturate: true,
             arrived_max: ARRIVED_MAX,
         }
     }

@@ -128,7 +128,9 @@ pub(crate) trait Checker: fmt::Debug {
     fn name(&self) -> &'static str;
 
     /// Something happened.
-    fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String>;
+    fn observe(&mut self, _event: &Event, _world: &World<'_>) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Everything that happens at `now` has happened, and nothing will before `until` (`None`:
     /// ever). Only the `touched` pools' threads and CPUs changed since the last time.

@@ -137,16 +137,15 @@ impl Pools {
         has_others: bool,
         config: &Config,
     ) -> PoolNo {
-        let (id, in_core) = (PoolId(self.list.len() as u32), kind.in_core());
-        let mut core = PoolConfig::of_kind(id, in_core, concurrency, has_others);
         let number = self.list.len();
+        let id = PoolId(number as u32);
+        let mut core = PoolConfig::of_kind(id, kind.in_core(), concurrency, has_others);
         core.idle_timeout = config.idle_timeout;
         core.create_cooldown = config.create_cooldown;
         core.batches = core.batches.map(|_| config.calm_claims);
         core.unbinds &= config.sabotage != Some(Sabotage::NeverUnbind);
-        let mut pool = Pool::new(core, kind, is_high);
-        pool.may_saturate = help::may_saturate(has_others, config.detect.tick.is_some());
-        self.list.push(pool);
+        core.may_saturate = help::may_saturate(has_others, config.detect.tick.is_some());
+        self.list.push(Pool::new(core, kind, is_high));
         #[cfg(feature = "explore")]
         if let Some(rule) = self.without {
             self.list[number].lock_only().take_out(rule);

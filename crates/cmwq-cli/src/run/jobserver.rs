@@ -46,6 +46,7 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(20);
 /// Looks take no more than this part of one CPU's time.
 const PART: u32 = 20;
+
 /// The pipe.
 struct Pipe {
     /// Held open for the build; the numbers are in its environment.

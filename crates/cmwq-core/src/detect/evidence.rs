@@ -98,13 +98,12 @@ pub fn look_for(
     patient: bool,
     watched: impl FnOnce() -> Option<bool>,
 ) -> Seen {
-    let is_known = match watched() {
-        Some(true) => return Seen::Running,
-        Some(false) => true,
-        None => false,
-    };
+    let is_one_running = watched();
+    if is_one_running == Some(true) {
+        return Seen::Running;
+    }
     match look(thread, patient) {
-        Seen::Blocked if !is_known => Seen::Unknown,
+        Seen::Blocked if is_one_running.is_none() => Seen::Unknown,
         own => own,
     }
 }

@@ -9,13 +9,12 @@ use crate::inbox::Inbox;
 impl PoolState {
     /// Whether pushing into the pool's inbox is enough to queue an item. To be asked by whoever may
     /// have changed the number of running workers or the watching, before the lock is dropped.
-    /// `is_watched`: somebody looks for running workers that block, and
-    /// [`may_saturate`](crate::help::may_saturate) holds. `may_be_helped`: another pool has a CPU
-    /// to spare for items of this one, so that each must be told of.
+    /// `is_watched`: somebody looks for running workers that block. `may_be_helped`: another pool
+    /// has a CPU to spare for items of this one, so that each must be told of.
     #[inline]
     #[must_use]
     pub fn is_saturated(&self, is_watched: bool, may_be_helped: impl FnOnce() -> bool) -> bool {
-        is_watched && self.is_at_capacity() && !may_be_helped()
+        is_watched && self.config.may_saturate && self.is_at_capacity() && !may_be_helped()
     }
 
     /// Queues what is in the pool's inbox, oldest first. Returns what that demands once the lock is

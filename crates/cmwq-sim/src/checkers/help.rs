@@ -7,7 +7,7 @@ use super::{Checker, Gauge, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
 use crate::config::TickRole;
-use crate::event::{Event, GroupNo, PoolNo};
+use crate::event::{GroupNo, PoolNo};
 use crate::places::PoolKind;
 use crate::plan::Plan;
 use crate::scenario::Flag;
@@ -94,10 +94,6 @@ fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
 impl Checker for Help {
     fn name(&self) -> &'static str {
         "help"
-    }
-
-    fn observe(&mut self, _event: &Event, _world: &World<'_>) -> Result<(), String> {
-        Ok(())
     }
 
     fn settle(

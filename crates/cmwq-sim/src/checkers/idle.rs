@@ -3,7 +3,7 @@
 
 use super::{Checker, World};
 use crate::Nanos;
-use crate::event::{Event, PoolNo};
+use crate::event::PoolNo;
 use crate::machine::{Place, WHOLE};
 
 #[derive(Debug)]
@@ -12,10 +12,6 @@ pub(super) struct Idle;
 impl Checker for Idle {
     fn name(&self) -> &'static str {
         "idle"
-    }
-
-    fn observe(&mut self, _event: &Event, _world: &World<'_>) -> Result<(), String> {
-        Ok(())
     }
 
     fn settle(

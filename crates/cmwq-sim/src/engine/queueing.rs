@@ -165,10 +165,8 @@ impl Engine<'_> {
             return pool;
         }
         let concurrency = kind.concurrency(&self.machine);
-        let pool = {
-            let has_others = kind.has_others(&self.machine);
-            self.pools.make(kind, is_high, concurrency, has_others, self.config)
-        };
+        let has_others = kind.has_others(&self.machine);
+        let pool = self.pools.make(kind, is_high, concurrency, has_others, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
         self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);

@@ -29,8 +29,6 @@ pub(crate) struct Pool {
     /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
     /// to spare.
     pub(crate) nr_lent: u32,
-    /// See [`may_saturate`](cmwq_core::help::may_saturate).
-    pub(crate) may_saturate: bool,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
@@ -61,7 +59,6 @@ impl Pool {
             threads: Vec::new(),
             is_watched: false,
             nr_lent: 0,
-            may_saturate: true,
             context: None,
             is_disassociated: false,
             caller_computes: false,
@@ -140,8 +137,7 @@ impl Pool {
 
     /// See [`Pools::settle_saturation`](super::Pools::settle_saturation).
     pub(super) fn settle_saturation(&mut self, may_be_helped: impl FnOnce() -> bool) {
-        let is_saturated =
-            self.core.is_saturated(self.is_watched && self.may_saturate, may_be_helped);
+        let is_saturated = self.core.is_saturated(self.is_watched, may_be_helped);
         if is_saturated == self.inbox.is_saturated() {
             return;
         }

@@ -158,8 +158,6 @@ pub(crate) struct Pool {
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     pub(crate) has_tick: bool,
-    /// See [`may_saturate`](cmwq_core::help::may_saturate).
-    may_saturate: bool,
 }
 
 /// What is left to do once the lock is dropped.
@@ -190,13 +188,14 @@ impl Pool {
             PoolConfig::of_kind(id, spec.kind.in_core(), spec.concurrency, pods.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
+        let has_tick = !config.bh && runtime.detect != Detect::Inline;
+        config.may_saturate = may_saturate(pods.is_some(), has_tick);
         let (is_disassociated, is_apart) = (spec.is_disassociated, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, runtime);
         let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
         let lone_cpu = spec.cpus.first().filter(|_| is_for_one);
         let mirror = runtime.inspect.pool(id.0, &spec.recorded(may_stray));
-        let has_tick = !config.bh && runtime.detect != Detect::Inline;
         Box::new(Self {
             id,
             kind: spec.kind.clone(),
@@ -230,7 +229,6 @@ impl Pool {
             may_stray: AtomicBool::new(may_stray),
             lone_cpu,
             has_tick,
-            may_saturate: may_saturate(pods.is_some(), has_tick),
         })
     }
 
@@ -490,8 +488,7 @@ impl Locked {
     /// of running workers, or watching, calls this before the lock is dropped.
     #[inline]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
-        let is_watched = self.watched && pool.may_saturate;
-        let saturated = self.core.is_saturated(is_watched, || pool.may_be_helped());
+        let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
         if saturated != self.saturated {
             self.turn_saturation(pool, saturated);
         }

@@ -42,8 +42,8 @@ impl Wq {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
         let Some(flushes) = flushes else { return };
+        flushes.leave(me);
         let Flushes { books, flushers, .. } = &mut **flushes;
-        flushers.retain(|(id, _)| *id != me);
         if !books.is_first(me) {
             return;
         }
