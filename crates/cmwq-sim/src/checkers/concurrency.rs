@@ -15,7 +15,7 @@ pub(super) struct Concurrency {
     homes: Vec<PoolNo>,
     /// By item, whether it runs, and whether it did when it was queued.
     items: Vec<(bool, bool)>,
-    /// By pool, items in a row that waited before they had computed for 200 µs.
+    /// By pool, items in a row that waited before they had computed for 2 ms.
     first_waits: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
     finished: Vec<bool>,
@@ -66,7 +66,7 @@ impl Checker for Concurrency {
             }
             What::ToldWaited(pool, before) => {
                 let waits = self.first_waits(pool);
-                *waits = if before < 200_000 { *waits + 1 } else { 0 };
+                *waits = if before < 2_000_000 { *waits + 1 } else { 0 };
                 Ok(())
             }
             What::ToldNotWaited(pool) => {
