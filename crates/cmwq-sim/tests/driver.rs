@@ -294,3 +294,15 @@ fn items_that_wait_soon_begin_while_others_compute() {
     let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
     assert!((190 * MS..200 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
 }
+
+/// So does a pod that helps another one.
+#[test]
+fn helpers_begin_items_that_wait_soon_while_others_compute() {
+    // As above, twice as many for two CPUs, all of them queued on the first.
+    let works: Vec<(u32, u64, &[Step])> = (0..120).map(|_| (0, 0, BETWEEN)).collect();
+    let detect = Detect { blocked: MS, ..Detect::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, scope: Scope::Cpu, detect, ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap();
+    assert!((190 * MS..205 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
+}

@@ -22,6 +22,15 @@ impl PoolState {
         self.work_waits() || (is_used() && others_wait())
     }
 
+    /// A worker that serves another pod has ended an item there: whether its own pool wants it back.
+    /// Work of its own comes first, and so does its concurrency: another worker may have taken its
+    /// place while it was blocked. `caller_computes`: as for [`has_to_watch`](Self::has_to_watch).
+    #[must_use]
+    pub fn wants_back(&self, caller_computes: impl FnOnce() -> bool) -> bool {
+        let is_crowded = self.is_over_capacity() && !self.items_wait_first();
+        self.work_waits() || is_crowded || caller_computes()
+    }
+
     /// A worker of this pool was reported blocked, which demanded `kick`: whom to wake. Where
     /// nothing is to be done here, that is somebody who looks for work in other pods; while a
     /// caller computes on the CPU, only its sentinel calls workers.

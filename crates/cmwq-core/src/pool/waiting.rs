@@ -45,9 +45,12 @@ impl PoolState {
         self.first_waits = 0;
     }
 
-    /// Whether to start items although enough workers run.
+    /// Whether workers that have ended an item take another one although enough workers run. Of each
+    /// item that one of this pool's workers begins meanwhile, here or in another pool, it has to be
+    /// told if it did not wait.
     #[inline]
-    pub(super) fn items_wait_first(&self) -> bool {
+    #[must_use]
+    pub fn items_wait_first(&self) -> bool {
         self.first_waits >= MANY_FIRST_WAITS
     }
 }

@@ -78,7 +78,7 @@ impl Checker for Concurrency {
                 *self.finished(runner.worker) = true;
                 Ok(())
             }
-            What::Started(what, site, runner) => {
+            What::Started(what, _, runner) => {
                 let goes_on = std::mem::take(self.finished(runner.worker));
                 self.items[what.item].0 = true;
                 if self.items[what.item].1 || !world.config.detection_is_exact() {
@@ -92,7 +92,7 @@ impl Checker for Concurrency {
                     return Ok(());
                 }
                 let is_managed = matches!(gauge.kind, PoolKind::Managed(_));
-                if goes_on && is_managed && site.pool == home && *self.first_waits(home) >= 4 {
+                if goes_on && is_managed && *self.first_waits(home) >= 4 {
                     return Ok(());
                 }
                 Err(format!(

@@ -178,14 +178,13 @@ impl Engine<'_> {
         Turn::Again
     }
 
-    /// Between two items of the other pool: work of its own comes first, and workers of its own,
-    /// one of which may have come back from a wait, want the CPU.
+    /// Between two items of the other pool.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let caller_computes = self.pools.list[home].caller_computes;
         let core = self.pools.list[home].lock();
         self.threads[tid].seq = core.lend_again(id);
-        let is_wanted = core.work_waits() || core.is_over_capacity() || caller_computes;
+        let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         if is_wanted && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit);
