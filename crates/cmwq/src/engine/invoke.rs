@@ -14,10 +14,12 @@ use std::ptr;
 
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
+use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
 use crate::os::notice;
 use crate::os::sync::plain::{AtomicPtr, Ordering};
 use crate::record::symbol;
+use crate::record::trace;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use at_exit::{prepare, watch_thread};
@@ -28,12 +30,26 @@ type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
 /// Ends the process when it is dropped; forgotten where the function has returned.
 struct MustReturn<F: Fn() -> String>(F);
 
-/// Calls the function of a claimed item.
+/// Calls the function of an item that was claimed from `pool`, and traces that.
 ///
 /// # Safety
 /// The claim must be the caller's, and not used before or afterwards.
 #[inline]
-pub(crate) unsafe fn call(runtime: &'static Runtime, claim: &Claim) {
+pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
+    // SAFETY: the caller's promise, and it is called once.
+    let call = || unsafe { call_untraced(pool.runtime, claim) };
+    if trace::wants_runs() {
+        trace::run(pool, claim, call);
+    } else {
+        call();
+        trace::has_run(pool, claim);
+    }
+}
+
+/// # Safety
+/// As for [`call`].
+#[inline]
+unsafe fn call_untraced(runtime: &'static Runtime, claim: &Claim) {
     let guard = MustReturn(|| {
         let queue = runtime.wq_name(claim.wq).unwrap_or_default();
         format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))

@@ -204,17 +204,9 @@ impl Worker {
         let begin = self.long_items.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
-        let call = || {
-            // SAFETY: whoever queued the item promised that its function may be called with it,
-            // once, now.
-            unsafe { invoke::call(self.pool.runtime, claim) };
-        };
-        if trace::wants_runs() {
-            trace::run(self.pool, claim, call);
-        } else {
-            call();
-            trace::has_run(self.pool, claim);
-        }
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe { invoke::call(self.pool, claim) };
         self.thread.leave_function();
         context.end();
         if let Some(begin) = begin {
