@@ -132,27 +132,10 @@ impl PoolState {
         to == id
     }
 
-    /// Moves a chain from the worklist to a worker's scheduled list. KERNEL: `move_linked_works` —
-    /// same.
+    /// Moves a chain from the worklist to a worker's scheduled list.
     fn schedule_chain(&mut self, first: Node, to: WorkerId) {
-        let moves_all = self.keeps(Rule::ChainsMoveTogether);
-        let worker = self.workers.get_mut(to.0).expect("a worker that does not exist");
-        let mut node = first;
-        loop {
-            // SAFETY: `node` is linked on the worklist; (ring) gives its successor.
-            let (linked, next) = unsafe {
-                (WorkItem::of_node(node).as_ref().word().is_linked(), self.worklist.after(node))
-            };
-            // SAFETY: linked, (locked), (alive).
-            unsafe {
-                list::unlink(node);
-                worker.scheduled.push_back(node);
-            }
-            match next {
-                Some(next) if linked && moves_all => node = next,
-                _ => return,
-            }
-        }
+        // SAFETY: `first` is linked on the worklist; each node comes unlinked, (alive).
+        unsafe { self.move_chain(first, |pool, node| pool.scheduled_mut(to).push_back(node)) };
     }
 
     /// Claims `node` for `id`: from here on the item belongs to its function.

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use cmwq_core::detect::evidence::{SLEEPERS_PER_LOOK, Seen};
 use cmwq_core::detect::{alarms, hogs};
-use cmwq_core::{Hog, Kick, Nanos, WorkerId};
+use cmwq_core::{Hog, Kick, Nanos, PoolState, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::thread::Thread;
@@ -130,7 +130,8 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
             hog.kick
         } else {
             guard.mirror.decided(Reason::Blocked);
-            let kick = guard.worker_blocked(pool, suspect.id, suspect.seq);
+            let kick =
+                guard.worker_blocked(pool, suspect.id, suspect.seq, PoolState::worker_blocked);
             suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
             kick
         };

@@ -17,7 +17,7 @@ use crate::engine::detection;
 use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
-use crate::engine::pool::{Creator, Locked, Pool};
+use crate::engine::pool::{Creator, Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
 use crate::os::clock;
@@ -111,7 +111,8 @@ impl Worker {
         }
     }
 
-    /// One item, from its claim to the books behind it.
+    /// One claimed item, from dropping the lock to the books behind it. Comes back with the lock,
+    /// under which the worker asks for its next item.
     #[inline]
     fn run_item(
         &self,
@@ -121,10 +122,10 @@ impl Worker {
     ) -> MutexGuard<'static, Locked> {
         self.thread.meter.turn_to(&mut guard.core, claim.pwq);
         guard.record_start(self.pool, &self.thread, &claim);
-        let todo = guard.claimed(self.pool, claim.kick);
+        let todo = guard.todo(self.pool, claim.kick, Holder::Claimer);
         drop(guard);
         self.pool.act(todo);
-        self.call_watched(context, &claim, claim.seq);
+        self.call(context, &claim, claim.seq);
         if claim.more > 0 {
             self.run_batch(context, &claim);
         }
@@ -141,7 +142,7 @@ impl Worker {
         }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            // Whoever claims what is left there begins to watch.
+            // Nobody has to be told to watch: this worker will, when it claims the first of these.
             let _ = guard.take_inbox(self.pool);
         }
         guard
@@ -182,11 +183,20 @@ impl Worker {
         }
     }
 
-    /// Calls the function, then reports to the worker's own pool whether the item has waited.
+    /// Calls the item's function, with the thread's name and CPU set right; and reports to the
+    /// worker's own pool whether the item has waited. The item must not be touched afterwards.
     #[inline]
-    fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
+    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+        if self.thread.comm.turn_to(Some(claim.wq)) {
+            self.pool.runtime.service.write_comms_soon();
+        }
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
+            self.pool.runtime.service.rescan_soon();
+        }
+        self.thread.set_cpu(cpu);
         let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
-        self.call(context, claim, seq);
+        self.enter(context, claim, seq);
         if sleeps.is_some() || self.thread.was_blocked() {
             self.report_wait(sleeps);
         }
@@ -206,37 +216,16 @@ impl Worker {
         }
     }
 
-    /// Calls the function. The item must not be touched afterwards.
-    #[inline]
-    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
-        if self.thread.comm.turn_to(Some(claim.wq)) {
-            self.pool.runtime.service.write_comms_soon();
-        }
-        let cpu = sense::sched::current_cpu().unwrap_or(0);
-        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
-            self.pool.runtime.service.rescan_soon();
-        }
-        self.thread.set_cpu(cpu);
-        self.enter(context, claim, seq);
-    }
-
-    /// Calls the function, on the CPU that is known, and for the queue whose name is shown.
+    /// Calls the item's function. The thread shows the queue's name already, and on which CPU it
+    /// runs: [`call`](Self::call) sees to that, for a whole batch.
     #[inline]
     fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
         let begin = self.long_items.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
-        let call = || {
-            // SAFETY: whoever queued the item promised that its function may be called with it,
-            // once, now.
-            unsafe { invoke::call(self.pool.runtime, claim) };
-        };
-        if trace::wants_runs() {
-            trace::run(self.pool, claim, call);
-        } else {
-            call();
-            trace::has_run(self.pool, claim);
-        }
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe { invoke::call(self.pool, claim) };
         self.thread.leave_function();
         context.end();
         if let Some(begin) = begin {
@@ -333,7 +322,7 @@ impl Worker {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
-            self.call_watched(context, &claim, seq);
+            self.call(context, &claim, seq);
             let mut own = self.pool.lock();
             seq = own.core.lend_again(self.id);
             // Work of its own pool comes first. So does its pool's concurrency: another worker may

@@ -55,7 +55,6 @@ pub(crate) use sink::{
     FlusherGuard, RingsGuard, finish, leave_behind, lock_flusher, lock_rings, open,
 };
 
-#[cfg(feature = "tracing")]
 pub(crate) use outside::queued;
 
 use outside::probe;
