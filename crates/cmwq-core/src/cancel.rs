@@ -50,7 +50,7 @@ impl PoolState {
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);
         let mut effects = self.dec_in_flight(at.pwq, word.color(), word.is_inactive());
-        effects.kick = if self.keeps(Rule::GrabKicks) { self.kick_now() } else { Kick::None };
+        effects.kick = if self.keeps(Rule::GrabKicks) { self.kick() } else { Kick::None };
         Grab::Taken(effects)
     }
 

@@ -26,9 +26,6 @@ pub const RESCUER_BATCH: u32 = 16;
 pub const BUSY_WORKER_HASH_SIZE: usize = 64;
 /// Greatest depth to which a work item can be disabled; one more saturates.
 pub const WORK_DISABLE_MAX: u32 = (1 << 16) - 1;
-/// Pool ids fit the 24 bits that a queued work word has for them (the kernel has a pointer there
-/// and 31 bits off-queue; ids let a stale word be resolved without RCU).
-pub const MAX_POOLS: u32 = (1 << 24) - 1;
 /// An item that uses less of the CPU than this after it was found blocked is taken for one that
 /// only ends then: 100 µs. Not the kernel's.
 pub const COMPUTES_AFTER_WAIT_NS: u64 = 100_000;

@@ -530,39 +530,6 @@ impl PoolState {
         self.changed = true;
     }
 
-    /// KERNEL: `kick_pool` — same decision; the wake itself is the driver's, after the unlock.
-    #[inline]
-    fn kick(&mut self) -> Kick {
-        if !self.work_waits() {
-            return Kick::None;
-        }
-        if self.nr_running >= self.config.concurrency {
-            return if self.keeps(Rule::WatchAtCapacity) { Kick::Watch } else { Kick::None };
-        }
-        self.wake_idle()
-    }
-
-    /// Wakes the idle worker that stands by.
-    #[inline]
-    fn wake_idle(&mut self) -> Kick {
-        let Some(id) = self.idle_head else {
-            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
-        };
-        let worker = self.worker(id);
-        if worker.woken {
-            return Kick::None;
-        }
-        worker.woken = true;
-        Kick::Wake(id)
-    }
-
-    /// Every worker has left or is leaving, and none is being created. By *(standby)* there is no
-    /// need to ask whether those who work will ever look again: beside them somebody will.
-    fn none_to_come(&self) -> bool {
-        let nr_dying = if self.keeps(Rule::DyingDoNotCount) { self.nr_dying } else { 0 };
-        self.nr_workers == nr_dying && self.manager.is_none()
-    }
-
     fn enter_idle(&mut self, id: WorkerId, now: Nanos) {
         let head = self.idle_head;
         self.update(id, |w| {
@@ -728,10 +695,5 @@ impl PoolState {
 
     pub(crate) fn worklist_after(&self, node: crate::list::Node) -> Option<crate::list::Node> {
         self.worklist.after(node)
-    }
-
-    /// The decision of [`Kick`] as things stand.
-    pub fn kick_now(&mut self) -> Kick {
-        self.kick()
     }
 }

@@ -1,4 +1,5 @@
-//! Into the pool: queueing, `max_active`, activation, and the books of a leaving item.
+//! Into the pool: queueing, whom to wake for it, `max_active`, activation, and the books of a
+//! leaving item.
 
 use core::ptr::NonNull;
 
@@ -99,6 +100,7 @@ impl PoolState {
         p.set_active(p.nr_active - 1);
     }
 
+    /// Puts an item where its word says: on the worklist, or behind the pwq's limit.
     #[inline(always)]
     unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
         let node = WorkItem::node(item);
@@ -115,6 +117,41 @@ impl PoolState {
         unsafe { self.push_work(node) };
         self.note_activation(pwq, item);
         self.kick()
+    }
+
+    /// Whom to wake as things stand.
+    ///
+    /// KERNEL: `kick_pool` — same decision; the wake itself is the driver's, after the unlock.
+    #[inline]
+    pub fn kick(&mut self) -> Kick {
+        if !self.work_waits() {
+            return Kick::None;
+        }
+        if self.nr_running >= self.config.concurrency {
+            return if self.keeps(Rule::WatchAtCapacity) { Kick::Watch } else { Kick::None };
+        }
+        self.wake_idle()
+    }
+
+    /// Wakes the idle worker that stands by.
+    #[inline]
+    pub(super) fn wake_idle(&mut self) -> Kick {
+        let Some(id) = self.idle_head else {
+            return if self.none_to_come() { Kick::NeedFirst } else { Kick::None };
+        };
+        let worker = self.worker(id);
+        if worker.woken {
+            return Kick::None;
+        }
+        worker.woken = true;
+        Kick::Wake(id)
+    }
+
+    /// Every worker has left or is leaving, and none is being created. By *(standby)* there is no
+    /// need to ask whether those who work will ever look again: beside them somebody will.
+    pub(super) fn none_to_come(&self) -> bool {
+        let nr_dying = if self.keeps(Rule::DyingDoNotCount) { self.nr_dying } else { 0 };
+        self.nr_workers == nr_dying && self.manager.is_none()
     }
 
     #[inline(never)]
@@ -163,6 +200,21 @@ impl PoolState {
     /// # Safety
     /// `first` must be linked on a list of this pool.
     pub(crate) unsafe fn move_chain_to_worklist(&mut self, first: list::Node) {
+        // SAFETY: passed on to the caller; each node comes unlinked, (alive).
+        unsafe { self.move_chain(first, |pool, node| pool.push_work(node)) };
+    }
+
+    /// Takes `first` and what is glued to it off their list, and has `put` put each elsewhere.
+    ///
+    /// KERNEL: `move_linked_works` — same.
+    ///
+    /// # Safety
+    /// `first` must be linked on a list of this pool.
+    pub(super) unsafe fn move_chain(
+        &mut self,
+        first: list::Node,
+        mut put: impl FnMut(&mut Self, list::Node),
+    ) {
         let mut node = first;
         loop {
             // `next` may be the sentinel of another list; it is used only if `linked` says it is an
@@ -170,13 +222,11 @@ impl PoolState {
             let (linked, next) = unsafe {
                 (WorkItem::of_node(node).as_ref().word().is_linked(), self.worklist.after(node))
             };
-            // SAFETY: linked, (locked) by `&mut self`, (alive).
-            unsafe {
-                list::unlink(node);
-                self.push_work(node);
-            }
+            // SAFETY: linked, (locked) by `&mut self`.
+            unsafe { list::unlink(node) };
+            put(self, node);
             match next {
-                Some(next) if linked => node = next,
+                Some(next) if linked && self.keeps(Rule::ChainsMoveTogether) => node = next,
                 _ => return,
             }
         }

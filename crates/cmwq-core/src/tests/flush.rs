@@ -311,7 +311,7 @@ fn a_pwq_reports_once_and_only_its_own_colour() {
     crowd.finish(two, |effects| assert_eq!(effects.flush_done, Some(WqKey(1))));
     let again = crowd.queue(pwq);
     crowd.finish(again, |effects| assert_eq!(effects.flush_done, None));
-    assert_eq!(crowd.f.kick_now(), Kick::None);
+    assert_eq!(crowd.f.kick(), Kick::None);
 }
 
 fn random_step(q: &mut Queue, rng: &mut Rng, busy_percent: usize) {

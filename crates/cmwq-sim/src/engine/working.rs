@@ -1,6 +1,6 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
 
 use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
@@ -91,8 +91,8 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        if watch {
-            self.watch(home);
+        if self.has_to_watch(home) {
+            self.kick(home, Kick::Watch);
         } else {
             self.pools.list[home].is_watched = false;
             self.check_pool(home);
@@ -179,6 +179,7 @@ impl Engine<'_> {
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
         if self.threads[tid].is_worker() {
+            self.remember_run(item, tid);
             self.gauges[self.threads[tid].home].executing += 1;
             self.regauge(tid);
             self.report_falsely(tid);
@@ -270,8 +271,10 @@ impl Engine<'_> {
             | Op::Online(_)
             | Op::SetAttrs { .. }
             | Op::DropQueue(_)
-            | Op::MakeQueue(_) => {
-                debug_assert!(false, "CPUs and queues come and go by calls from outside");
+            | Op::MakeQueue(_)
+            | Op::Report { .. }
+            | Op::Count => {
+                debug_assert!(false, "that is for calls from outside");
             }
         }
         Turn::Again
@@ -451,6 +454,10 @@ impl Engine<'_> {
     fn after_item(&mut self, tid: Tid, pool: PoolNo) -> Turn {
         let _ = self.lock_behind_item(tid, pool);
         let thread = &mut self.threads[tid];
+        if thread.role == Role::Worker && thread.visit.is_none() {
+            self.pass_barriers(tid, pool);
+        }
+        let thread = &mut self.threads[tid];
         if thread.role != Role::Rescuer && thread.visit.is_none() {
             self.pools.list[pool].take_inbox_behind_item();
             thread.is_behind_item = thread.role == Role::Worker;
@@ -462,6 +469,19 @@ impl Engine<'_> {
             self.stay_or_go_home(tid, visit);
         }
         Turn::Again
+    }
+
+    /// Tells those who wait for the item that has just ended. The lock is dropped for each.
+    fn pass_barriers(&mut self, tid: Tid, pool: PoolNo) {
+        let id = self.threads[tid].id;
+        while let Some(passed) = self.lock_behind_item(tid, pool).pass_barrier(id) {
+            self.check_core(pool);
+            match Arena::name_of(passed.barrier.as_ptr()) {
+                Name::Barrier(barrier) => self.wait_is_over(barrier),
+                Name::Item(item) => unreachable!("item {item} was passed"),
+            }
+            self.act(pool, passed.effects);
+        }
     }
 
     // ---- other programs

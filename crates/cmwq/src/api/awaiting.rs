@@ -117,7 +117,7 @@ impl Workqueue {
     }
 
     /// Has one of the library's own workers do something that waits.
-    fn later(&self, what: impl FnOnce() + Send + 'static) -> Waiting {
-        Waiting(Some(closure::queue_on(&self.wq().runtime.reaper(), what)))
+    fn later<F: FnOnce() + Send + 'static>(&self, what: F) -> Waiting {
+        Waiting(Some(closure::queue::<F, F, ()>(&self.wq().runtime.reaper(), None, what)))
     }
 }

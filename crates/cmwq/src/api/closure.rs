@@ -1,9 +1,8 @@
 //! One closure as a work item: item, function or result, and what joins them, in one allocation.
 //!
-//! It is small, since a backlog is made of these: 56 bytes, which are 64 of an allocator, if
-//! neither function nor result has more than
-//! 8. What the two sides share is in [`state`]; what lies where is a [`Shape`], which the handle
-//!    carries and the run knows.
+//! It is small, since a backlog is made of these: if neither function nor result has more than a
+//! word, 56 bytes, which are 64 of an allocator. What the two sides share is in [`state`]; what
+//! lies where is a [`Shape`], which the handle carries and the run knows.
 
 use std::alloc::Layout;
 use std::any::Any;
@@ -12,16 +11,20 @@ use std::mem::{ManuallyDrop, needs_drop, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::task::Waker;
+use std::time::Duration;
 
 use cmwq_core::WorkItem;
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
+use crate::engine::handle::Handle;
 use crate::engine::wq::{Queueing, Wq};
 use crate::os::panic;
 use crate::os::panic::guarded;
 use crate::record::symbol::{self, closures};
+#[cfg(feature = "tracing")]
+use crate::record::trace::callers;
 
 mod abort;
 mod handle;
@@ -114,16 +117,28 @@ impl Shape {
 }
 
 /// What a closure's item can be.
-trait Item {
+pub(crate) trait Item: Sized + Send + Sync + 'static {
     const IS_DELAYED: bool;
+
+    /// An idle item, to be the first member of a closure, which is known by the name of `N`.
+    fn of<N, F: FnOnce() -> T, T>() -> Self;
 }
 
 impl Item for WorkItem {
     const IS_DELAYED: bool = false;
+
+    #[inline]
+    fn of<N, F: FnOnce() -> T, T>() -> Self {
+        Self::new(run::<N, Self, F, T>)
+    }
 }
 
 impl Item for DelayedItem {
     const IS_DELAYED: bool = true;
+
+    fn of<N, F: FnOnce() -> T, T>() -> Self {
+        Self::new(run::<N, Self, F, T>, refuse::<Self, F, T>)
+    }
 }
 
 impl<I: Item, F, T> Closure<I, F, T> {
@@ -141,7 +156,7 @@ impl<I: Item, F, T> Closure<I, F, T> {
     /// once.
     unsafe fn drop_func(whole: NonNull<u8>) {
         #[cfg(feature = "tracing")]
-        drop(crate::record::trace::callers::leave(whole.as_ptr().cast()));
+        drop(callers::leave(whole.as_ptr().cast()));
         let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
         let func = unsafe { run.take_func() };
@@ -163,8 +178,9 @@ impl<I: Item, F, T> Closure<I, F, T> {
 /// The run's side of a closure, once.
 struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 
-/// The function of a closure's item. `N` is what its name is to be: the closure, or the one inside
-/// of it that the user has written.
+/// The function of a closure's item: calls the closure, and hands what comes of it to the handle.
+/// Tools show it by the name of `N`: the closure, or the one inside of it that the user has
+/// written.
 unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
     closures::tell!(run::<N, I, F, T>, symbol::name_of_type::<N>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
@@ -180,33 +196,15 @@ unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
 /// Lets go of a closure that will not run: its handle is told.
 ///
 /// # Safety
-/// `item` must be a pointer to the whole `Closure<I, F, T>` whose run will not happen.
-unsafe fn refuse<I: Item, F, T>(item: NonNull<Closure<I, F, T>>) {
+/// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
+pub(crate) unsafe fn refuse<I: Item, F, T>(item: NonNull<I>) {
     #[cfg(feature = "tracing")]
-    drop(crate::record::trace::callers::leave(item.as_ptr().cast()));
-    let run = Run(item);
+    drop(callers::leave(item.as_ptr().cast()));
+    let run = Run::<I, F, T>(item.cast());
     // SAFETY: the first and only time: this is in the run's place.
     let func = unsafe { run.take_func() };
     guarded(|| drop(func));
     run.deliver(Outcome::Refused);
-}
-
-/// As [`refuse`], by a queue that a closure's own call found closed.
-///
-/// # Safety
-/// `item` must come from [`item`] with the same `F` and `T`, and not be queued.
-pub(crate) unsafe fn refuse_item<F, T>(item: NonNull<WorkItem>) {
-    // SAFETY: the caller's promise.
-    unsafe { refuse::<WorkItem, F, T>(item.cast()) };
-}
-
-/// As [`refuse`], for a closure with a timer.
-///
-/// # Safety
-/// `item` must come from [`delayed`] with the same `F` and `T`, and be neither queued nor armed.
-pub(crate) unsafe fn refuse_delayed<F, T>(item: NonNull<DelayedItem>) {
-    // SAFETY: the caller's promise.
-    unsafe { refuse::<DelayedItem, F, T>(item.cast()) };
 }
 
 impl<I: Item, F, T> Run<I, F, T> {
@@ -359,49 +357,48 @@ impl Origin {
     }
 }
 
-/// Queues a closure on a queue of the library's own.
-pub(crate) fn queue_on<F, T>(wq: &Wq, func: F) -> JoinHandle<T>
+/// Queues a closure, which tools show by the name of `N`. If the queue lets nothing in, the handle
+/// says so.
+#[inline]
+pub(crate) fn queue<N, F, T>(wq: &Wq, cpu: Option<u32>, func: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = item::<F, F, T>(func);
-    // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-    if unsafe { wq.queue_item(None, item) } == Queueing::Refused {
+    let (item, handle) = make::<N, WorkItem, F, T>(func);
+    // SAFETY: a fresh item of a closure, which stays where it is until its run.
+    let queueing = unsafe { wq.queue_item(cpu, item) };
+    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+    if queueing == Queueing::Refused {
         // SAFETY: made above, and not queued.
-        unsafe { refuse_item::<F, T>(item) };
+        unsafe { refuse::<WorkItem, F, T>(item) };
     }
     handle
 }
 
-/// Makes a closure's item, which is known by the name of `N`, and its handle. The pointer leads to
-/// the whole closure, and is to be queued or [refused](refuse_item) once.
-#[inline]
-pub(crate) fn item<N, F, T>(func: F) -> (NonNull<WorkItem>, JoinHandle<T>)
+/// As [`queue`], when `delay` has passed, and by the name of `F`.
+pub(crate) fn delay<F, T>(wq: &Handle, cpu: Option<u32>, func: F, delay: Duration) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = make(WorkItem::new(run::<N, WorkItem, F, T>), func);
-    (item.cast(), handle)
+    let (item, handle) = make::<F, DelayedItem, F, T>(func);
+    // SAFETY: a fresh item of a closure, which stays where it is until its run.
+    let queueing = unsafe { DelayedItem::queue(item, wq, cpu, delay) };
+    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+    if queueing == Queueing::Refused {
+        // SAFETY: made above, and neither queued nor armed.
+        unsafe { refuse::<DelayedItem, F, T>(item) };
+    }
+    handle
 }
 
-/// As [`item`], with a timer and by its own name.
-pub(crate) fn delayed<F, T>(func: F) -> (NonNull<DelayedItem>, JoinHandle<T>)
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let (item, handle) =
-        make(DelayedItem::new(run::<F, DelayedItem, F, T>, refuse_delayed::<F, T>), func);
-    (item.cast(), handle)
-}
-
-/// A closure of which nothing is anybody else's yet, and its handle.
+/// Makes a closure, which tools show by the name of `N`: its item, and its handle. The pointer is
+/// that of the whole closure. The item is to be queued or [refused](refuse), once.
 #[inline]
-fn make<I, F, T>(item: I, func: F) -> (NonNull<Closure<I, F, T>>, JoinHandle<T>)
+pub(crate) fn make<N, I, F, T>(func: F) -> (NonNull<I>, JoinHandle<T>)
 where
-    I: Item + Send + Sync + 'static,
+    I: Item,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
@@ -409,12 +406,15 @@ where
         let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
         assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
     };
+    let item = I::of::<N, F, T>();
     let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
     let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
     let closure = memory::take(Layout::new::<Closure<I, F, T>>()).cast::<Closure<I, F, T>>();
     // SAFETY: fresh memory, of this layout.
     unsafe { closure.write(Closure { item, packet, body }) };
+    #[cfg(feature = "tracing")]
+    callers::enter(closure.as_ptr().cast());
     // SAFETY: a closure with this value, of this shape, which has no handle yet.
     let handle = unsafe { JoinHandle::of(closure.cast(), &Closure::<I, F, T>::SHAPE) };
-    (closure, handle)
+    (closure.cast(), handle)
 }

@@ -43,6 +43,7 @@ use crate::engine::delayed::DelayedItem;
 use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
 use crate::engine::handle::Handle;
+use crate::engine::invoke;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Queueing;
 use crate::os::notice;
@@ -407,13 +408,13 @@ pub fn var(name: &str) -> Option<String> {
 /// As for the function itself.
 pub unsafe fn call(func: WorkFn, item: NonNull<WorkItem>) {
     // SAFETY: passed on to the caller; made ready by `must_return`.
-    must_return(func as usize, || unsafe { crate::engine::invoke::enter(func, item.as_ptr()) });
+    must_return(func as usize, || unsafe { invoke::may_escape(func)(item.as_ptr()) });
 }
 
 /// Calls `what`, which calls the function at address `func` that has to return: if it ends its
 /// thread or lets an exception out, the process ends with a word about it.
 pub fn must_return<R>(func: usize, what: impl FnOnce() -> R) -> R {
-    crate::engine::invoke::must_return(|| format!("function {}", symbol::name_of(func)), what)
+    invoke::must_return(|| format!("function {}", symbol::name_of(func)), what)
 }
 
 /// Says `text` on standard error, also in a silent process, and ends the process.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::closure::JoinHandle;
+use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 
 /// A closure that [`Workqueue::try_queue`] did not queue, and why.
@@ -102,10 +102,12 @@ impl Workqueue {
             return Err(TryQueueError { func, is_full: false });
         }
         let Some(account) = self.handle().account() else {
-            return Ok(self.queue_plain::<N, F, T>(cpu, func));
+            return Ok(closure::queue::<N, F, T>(self.handle(), cpu, func));
         };
         match account.try_enter() {
-            Some(ticket) => Ok(self.queue_plain::<N, _, T>(cpu, move || ticket.run(func))),
+            Some(ticket) => {
+                Ok(closure::queue::<N, _, T>(self.handle(), cpu, move || ticket.run(func)))
+            }
             None => Err(TryQueueError { func, is_full: true }),
         }
     }

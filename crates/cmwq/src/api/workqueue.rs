@@ -1,10 +1,7 @@
 //! The queue as users see it.
 
 use std::fmt;
-use std::ptr::NonNull;
 use std::time::Duration;
-
-use cmwq_core::WorkItem;
 
 use crate::api::builder::{Builder, clamp_max_active};
 use crate::api::closure::{self, JoinHandle};
@@ -12,15 +9,12 @@ use crate::api::rcu::RcuWork;
 use crate::api::work::{DelayedWork, Work};
 use crate::engine::account::Account;
 use crate::engine::attrs::{Attrs, Priority};
-use crate::engine::delayed::DelayedItem;
 use crate::engine::handle::Handle;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Kind, Queueing, Wq};
+use crate::engine::wq::{Kind, Wq};
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::sync::Arc;
-#[cfg(feature = "tracing")]
-use crate::record::trace;
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
@@ -111,8 +105,8 @@ impl Workqueue {
         self.queue_closure::<F, F, T>(Some(cpu), func)
     }
 
-    /// Queues a closure under the name of `N`, which is the closure itself, or what the user gave
-    /// of it.
+    /// Queues a closure. Tools show it by the name of the type `N`: that of `F`, or of the function
+    /// inside of it that the user gave.
     #[inline]
     pub(crate) fn queue_closure<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
     where
@@ -120,11 +114,12 @@ impl Workqueue {
         T: Send + 'static,
     {
         match self.handle.account() {
-            None => self.queue_plain::<N, F, T>(cpu, func),
+            None => closure::queue::<N, F, T>(&self.handle, cpu, func),
             Some(account) => self.queue_counted::<N, F, T>(account, cpu, func),
         }
     }
 
+    /// Queues a closure that carries a ticket for the queue's account.
     #[inline(never)]
     fn queue_counted<N, F, T>(
         &self,
@@ -137,42 +132,7 @@ impl Workqueue {
         T: Send + 'static,
     {
         let ticket = account.enter();
-        self.queue_plain::<N, _, T>(cpu, move || ticket.run(func))
-    }
-
-    /// Queues a closure that is not counted, or has its ticket.
-    #[inline]
-    pub(crate) fn queue_plain<N, F, T>(&self, cpu: Option<u32>, func: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (item, handle) = closure::item::<N, F, T>(func);
-        // SAFETY: made above.
-        let _ = unsafe { self.queue_made::<F, T>(cpu, item) };
-        handle
-    }
-
-    /// Queues a closure's item, or refuses it.
-    ///
-    /// # Safety
-    /// It must be a fresh item of [`closure::item`] with the same `F` and `T`.
-    #[inline]
-    pub(crate) unsafe fn queue_made<F, T>(
-        &self,
-        cpu: Option<u32>,
-        item: NonNull<WorkItem>,
-    ) -> Queueing {
-        #[cfg(feature = "tracing")]
-        trace::callers::enter(item.as_ptr());
-        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queueing = unsafe { self.handle.queue_item(cpu, item) };
-        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-        if queueing == Queueing::Refused {
-            // SAFETY: made above, and not queued.
-            unsafe { closure::refuse_item::<F, T>(item) };
-        }
-        queueing
+        closure::queue::<N, _, T>(&self.handle, cpu, move || ticket.run(func))
     }
 
     /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
@@ -213,32 +173,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (item, handle) = closure::delayed(func);
-        // SAFETY: made above.
-        let _ = unsafe { self.delay_made::<F, T>(cpu, item, delay) };
-        handle
-    }
-
-    /// Queues a closure's item when its time has come, or refuses it.
-    ///
-    /// # Safety
-    /// It must be a fresh item of [`closure::delayed`] with the same `F` and `T`.
-    pub(crate) unsafe fn delay_made<F, T>(
-        &self,
-        cpu: Option<u32>,
-        item: NonNull<DelayedItem>,
-        delay: Duration,
-    ) -> Queueing {
-        #[cfg(feature = "tracing")]
-        trace::callers::enter(item.as_ptr().cast());
-        // SAFETY: a fresh item of a closure, which owns a reference to itself until its run.
-        let queueing = unsafe { DelayedItem::queue(item, &self.handle, cpu, delay) };
-        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-        if queueing == Queueing::Refused {
-            // SAFETY: made above, and neither queued nor armed.
-            unsafe { closure::refuse_delayed::<F, T>(item) };
-        }
-        queueing
+        closure::delay(&self.handle, cpu, func, delay)
     }
 
     /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is

@@ -15,7 +15,6 @@ use crate::os::published::Published;
 use crate::os::sense;
 use crate::os::sync::Ordering;
 use crate::os::topo::CpuSet;
-use crate::record::trace;
 
 /// What the thread of a CPU's context does.
 pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
@@ -132,16 +131,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
     current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
-    let call = || {
-        // SAFETY: whoever queued the item promised that its function may be called with it, once,
-        // now.
-        unsafe { invoke::call(pool.runtime, claim) };
-    };
-    if trace::wants_runs() {
-        trace::run(pool, claim, call);
-    } else {
-        call();
-        trace::has_run(pool, claim);
-    }
+    // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
+    unsafe { invoke::call(pool, claim) };
     current::leave_bh();
 }

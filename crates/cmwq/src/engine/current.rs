@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
+use cmwq_core::{Claim, Kick, PoolState, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::engine::pool::Pool;
 use crate::engine::reclaim;
@@ -85,6 +85,12 @@ pub(crate) fn is_worker() -> bool {
     with(|_| ()).is_some()
 }
 
+/// The calling worker's run: of which pool, by which of its workers, and its number.
+#[cfg(feature = "explore")]
+pub(crate) fn run() -> Option<(&'static Pool, WorkerId, u64)> {
+    with(|context| context.run.get().map(|run| (context.pool, context.id, run.seq))).flatten()
+}
+
 /// Whether the calling thread is a worker or a rescuer that visits, or runs an item of a BH queue.
 /// May be asked when the thread's stack has gone.
 pub(crate) fn is_worker_or_bh() -> bool {
@@ -128,7 +134,7 @@ impl Context {
             return;
         }
         let mut guard = self.pool.lock();
-        let kick = guard.worker_waits(self.pool, self.id, run.seq);
+        let kick = guard.worker_blocked(self.pool, self.id, run.seq, PoolState::worker_waits);
         if guard.core.is_watching(self.id, run.seq) {
             return self.pool.unlock(guard, kick);
         }
@@ -270,7 +276,12 @@ pub(crate) fn running() -> Option<(String, usize)> {
 }
 
 /// [`blocking`], for a wait that may have no end: reports to the watchdog what the item waits for.
+#[inline]
 pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
+    if is_worker_or_bh() { waiting_in_item(what, f) } else { f() }
+}
+
+fn waiting_in_item<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
         let item = (run.wq, run.item as usize, run.func as *const () as usize);

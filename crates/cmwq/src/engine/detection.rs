@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use cmwq_core::detect::evidence::Seen;
 use cmwq_core::detect::{alarms, hogs};
-use cmwq_core::{Hog, Kick, Nanos, WorkerId};
+use cmwq_core::{Hog, Kick, Nanos, PoolState, WorkerId};
 
 use crate::engine::pool::Pool;
 use crate::engine::thread::Thread;
@@ -80,6 +80,14 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     })
 }
 
+/// Reports of one worker what nobody has looked for.
+#[cfg(feature = "explore")]
+pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
+    let Some(thread) = pool.lock_only().thread(id).map(Arc::clone) else { return };
+    let (sleeping, is_hog, is_unbound) = (!is_blocked, false, false);
+    apply(pool, &mut [Suspect { id, seq, sleeping, is_hog, is_unbound, thread }], None);
+}
+
 fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     let mut guard = pool.lock();
     if !guard.has_to_watch(pool) {
@@ -123,7 +131,8 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
             hog.kick
         } else {
             guard.mirror.decided(Reason::Blocked);
-            let kick = guard.worker_blocked(pool, suspect.id, suspect.seq);
+            let kick =
+                guard.worker_blocked(pool, suspect.id, suspect.seq, PoolState::worker_blocked);
             suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
             kick
         };

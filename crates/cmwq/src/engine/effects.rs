@@ -7,8 +7,8 @@ use cmwq_core::Effects;
 use crate::engine::pool::Pool;
 
 impl Pool {
-    /// The rest of what finishing or cancelling an item may demand, but for the kick. Caller holds
-    /// no core lock.
+    /// Does what finishing or cancelling an item demanded, but for the kick, which is
+    /// [`unlock`](Self::unlock)'s. Caller holds no core lock.
     #[inline]
     pub(crate) fn act_effects(&'static self, effects: Effects) {
         if effects.has_rest() {

@@ -14,39 +14,49 @@ use std::ptr;
 
 use cmwq_core::{Claim, WorkFn, WorkItem};
 
-use crate::engine::runtime::Runtime;
+use crate::engine::pool::Pool;
 use crate::os::notice;
 use crate::os::sync::plain::{AtomicPtr, Ordering};
 use crate::record::symbol;
+use crate::record::trace;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use at_exit::{prepare, watch_thread};
 
 /// As [`cmwq_core::WorkFn`], by an ABI that admits that it may not return.
-type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
+pub(crate) type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
 
 /// Ends the process when it is dropped; forgotten where the function has returned.
 struct MustReturn<F: Fn() -> String>(F);
 
-/// Calls the function of a claimed item.
+/// Calls the function of an item that was claimed from this pool, with the events of a run around
+/// it if anybody wants them.
 ///
 /// # Safety
 /// The claim must be the caller's, and not used before or afterwards.
 #[inline]
-pub(crate) unsafe fn call(runtime: &'static Runtime, claim: &Claim) {
-    let guard = MustReturn(|| {
-        let queue = runtime.wq_name(claim.wq).unwrap_or_default();
-        format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))
-    });
-    // SAFETY: the caller's promise; a claimed item is there until its function is entered.
-    unsafe {
-        let func = match (*claim.item).way() {
-            0 => claim.func,
-            way => func_of(way),
-        };
-        enter(func, claim.item);
+pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
+    let call = || {
+        let guard = MustReturn(|| {
+            let queue = pool.runtime.wq_name(claim.wq).unwrap_or_default();
+            format!("function {} of workqueue '{queue}'", symbol::name_of(claim.func as usize))
+        });
+        // SAFETY: the caller's promise; a claimed item is there until its function is entered.
+        unsafe {
+            let func = match (*claim.item).way() {
+                0 => claim.func,
+                way => func_of(way),
+            };
+            may_escape(func)(claim.item);
+        }
+        std::mem::forget(guard);
+    };
+    if trace::wants_runs() {
+        trace::run(pool, claim, call);
+    } else {
+        call();
+        trace::has_run(pool, claim);
     }
-    std::mem::forget(guard);
 }
 
 /// The functions that call items known by another one, by [`Way`].
@@ -84,14 +94,11 @@ fn func_of(way: u8) -> WorkFn {
     unsafe { std::mem::transmute::<*mut (), WorkFn>(func) }
 }
 
-/// # Safety
-/// As for the function itself; the caller has to be ready for its not returning.
+/// The function, for a caller that is ready for its not returning.
 #[inline(always)]
-pub(crate) unsafe fn enter(func: WorkFn, item: *mut WorkItem) {
+pub(crate) fn may_escape(func: WorkFn) -> Escaping {
     // SAFETY: the two types differ in nothing but whether the caller is ready for unwinding.
-    let func: Escaping = unsafe { std::mem::transmute(func) };
-    // SAFETY: the caller's promise.
-    unsafe { func(item) };
+    unsafe { std::mem::transmute(func) }
 }
 
 /// Calls `what`, which calls a foreign function that is to return; `who` names it.

@@ -160,6 +160,16 @@ pub(crate) struct Pool {
     pub(crate) has_tick: bool,
 }
 
+/// Who is about to drop the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A worker that has just claimed an item. It is watched from now on, if anybody watches, since
+    /// more may be queued without a word while it runs; and the standby may be another one now.
+    Claimer,
+    /// Anybody else.
+    Other,
+}
+
 /// What is left to do once the lock is dropped.
 #[must_use]
 #[derive(Debug)]
@@ -263,25 +273,14 @@ impl Pool {
         guard
     }
 
-    /// The lock with books that may be behind: for a worker of this pool behind its item, which has
-    /// other work before what may be in the inbox.
+    /// The lock with books that may be behind, and without what is in the inbox: for a worker of
+    /// this pool behind its item, which has other work before that; and for queueing, which makes
+    /// the books right where it comes to the worklist.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
         let mut guard = lock(&self.state);
         if trace::wants_activations() {
             guard.note_activations();
-        }
-        guard
-    }
-
-    /// As [`lock`](Self::lock), with books that may be behind: for queueing, which makes them right
-    /// where it comes to the worklist, and nothing else.
-    #[inline]
-    pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
-        trace::ready();
-        let mut guard = self.lock_in_turn();
-        if !self.inbox.is_empty() {
-            guard.empty_inbox(self);
         }
         guard
     }
@@ -327,7 +326,7 @@ impl Pool {
     /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox.
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
-        let todo = guard.todo(self, kick);
+        let todo = guard.todo(self, kick, Holder::Other);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);
@@ -512,13 +511,8 @@ impl Locked {
 
     /// Turns a decision into something that can be done without the lock. The last thing to do
     /// under it.
-    #[inline]
-    pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        self.decide(pool, kick, false)
-    }
-
     #[inline(always)]
-    fn decide(&mut self, pool: &Pool, kick: Kick, is_claimer: bool) -> Todo {
+    pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick, by: Holder) -> Todo {
         debug_assert!(self.core.has_standby(), "(standby): those who work in {pool:p} work alone");
         if trace::wants_activations() {
             self.trace_activations(pool);
@@ -535,7 +529,7 @@ impl Locked {
             Kick::None => {
                 self.mirror.kicked_nobody(&self.core);
                 match self.mayday() {
-                    Todo::Nothing if is_claimer && self.watched => self.watch(pool, true),
+                    Todo::Nothing if by == Holder::Claimer && self.watched => self.watch(pool, by),
                     todo => todo,
                 }
             }
@@ -546,7 +540,7 @@ impl Locked {
             Kick::Watch => {
                 self.mirror.decided(Reason::AtCapacity);
                 let was_watched = self.watched;
-                let todo = self.watch(pool, is_claimer);
+                let todo = self.watch(pool, by);
                 if !was_watched {
                     self.update_saturation(pool);
                 }
@@ -559,19 +553,11 @@ impl Locked {
         }
     }
 
-    /// As [`todo`](Self::todo), for a worker that has just claimed an item: it is watched from now
-    /// on, if anybody watches, since more may be queued without a word while it runs.
+    /// Work waits at capacity: somebody must watch.
     #[inline]
-    pub(crate) fn claimed(&mut self, pool: &Pool, kick: Kick) -> Todo {
-        self.decide(pool, kick, true)
-    }
-
-    /// Work waits at capacity: somebody must watch. `is_claimer`: by a worker that has just claimed
-    /// an item, or is going idle, so that the standby may be another one now.
-    #[inline]
-    pub(crate) fn watch(&mut self, pool: &Pool, is_claimer: bool) -> Todo {
+    pub(crate) fn watch(&mut self, pool: &Pool, by: Holder) -> Todo {
         let begin = !self.watched;
-        if !begin && !is_claimer && !pool.may_be_helped() {
+        if !begin && by != Holder::Claimer && !pool.may_be_helped() {
             return Todo::Nothing;
         }
         if begin {
@@ -633,20 +619,16 @@ impl Locked {
         trace::lose(missed);
     }
 
-    /// As [`PoolState::worker_blocked`], traced.
-    pub(crate) fn worker_blocked(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
+    /// As `how`, which is [`PoolState::worker_blocked`] or [`PoolState::worker_waits`], traced.
+    pub(crate) fn worker_blocked(
+        &mut self,
+        pool: &Pool,
+        id: WorkerId,
+        seq: u64,
+        how: fn(&mut PoolState, WorkerId, u64) -> Kick,
+    ) -> Kick {
         let was_blocked = self.core.is_blocked(id, seq);
-        let kick = self.core.worker_blocked(id, seq);
-        if !was_blocked && self.core.is_blocked(id, seq) {
-            self.trace_worker(Kind::WorkerBlocked, pool, id);
-        }
-        kick
-    }
-
-    /// As [`PoolState::worker_waits`], traced.
-    pub(crate) fn worker_waits(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
-        let was_blocked = self.core.is_blocked(id, seq);
-        let kick = self.core.worker_waits(id, seq);
+        let kick = how(&mut self.core, id, seq);
         if !was_blocked && self.core.is_blocked(id, seq) {
             self.trace_worker(Kind::WorkerBlocked, pool, id);
         }

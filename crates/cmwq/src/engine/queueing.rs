@@ -23,15 +23,16 @@ impl Wq {
         self.flags.load(Ordering::Relaxed) == 0 || current::current_wq() == Some(self.key)
     }
 
-    /// Whether the way depends on who queues.
+    /// Whether the item may go the way of another CPU, because of what else the caller does: see
+    /// [`caller_computes`].
     #[inline]
     fn has_choice(&self, cpu: Option<u32>) -> bool {
         // ORDERING: no pairing: a hint.
         self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
     }
 
-    /// The CPU whose way an item goes that is queued now, if not that from here. To be asked once
-    /// for each.
+    /// The CPU whose way an item that is queued now goes; `None`: the caller's. To be asked once
+    /// for each item, since items take turns.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
         if self.has_choice(cpu) { caller_computes::other_cpu(self.link(None).pool) } else { cpu }
@@ -50,19 +51,81 @@ impl Wq {
         let is_in_turn = self.spec.kind == Kind::Unbound && self.runtime.params.debug_force_rr_cpu;
         let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
         // SAFETY: valid by the caller's promise.
-        let seen = unsafe { item.as_ref() }.word();
-        if self.lets_in() && !self.has_choice(cpu) {
-            let link = self.link(cpu);
-            let is_last_pool = seen.pool().is_none_or(|last| last == link.pool.id);
-            if is_last_pool && !seen.is_pending() && seen.disable_depth() == 0 {
-                // SAFETY: passed on to the caller.
-                if unsafe { self.queue_on_last_pool(link, item, seen, cpu) } {
-                    return Queueing::Queued;
-                }
-            }
-        }
+        let (seen, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         // SAFETY: passed on to the caller.
-        unsafe { self.claim_and_queue(cpu, item) }
+        let claim_first = || unsafe { self.claim_and_queue(cpu, item) };
+        let Some(link) = self.link_of_idle(cpu, seen) else { return claim_first() };
+        let Link { pool, pwq } = *link;
+        if pool.inbox.is_saturated() {
+            // SAFETY: passed on to the caller.
+            let is_pushed = unsafe { self.push_idle(link, item, seen, cpu) };
+            return if is_pushed { Queueing::Queued } else { claim_first() };
+        }
+        if self.spec.limits().are_shared() {
+            // See `PoolState::enqueue_idle`.
+            return claim_first();
+        }
+        trace::ready();
+        let mut guard = pool.lock_in_turn();
+        if !pool.inbox.is_empty() {
+            // What is there is older.
+            guard.empty_inbox(pool);
+        }
+        let queued = if self.is_replaced(link, &guard.core) {
+            Enqueued::Changed
+        } else {
+            // SAFETY: passed on to the caller.
+            unsafe { guard.core.enqueue_idle(pwq, item, seen) }
+        };
+        let Enqueued::Queued(kick) = queued else {
+            pool.unlock(guard, Kick::None);
+            return claim_first();
+        };
+        trace::queue_work(self, pool, item, cpu);
+        pool.unlock(guard, kick);
+        trace::queued(self, item.as_ptr(), func);
+        Queueing::Queued
+    }
+
+    /// The way of an item that can be claimed and queued in one step: one that is idle, and was on
+    /// the pool there last, or on none. `seen`: its word.
+    #[inline]
+    fn link_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&Link> {
+        let is_idle = !seen.is_pending() && seen.disable_depth() == 0;
+        if !is_idle || !self.lets_in() || self.has_choice(cpu) {
+            return None;
+        }
+        let link = self.link(cpu);
+        seen.pool().is_none_or(|last| last == link.pool.id).then_some(link)
+    }
+
+    /// Queues an item where pushing it is enough. `false`: its word has changed meanwhile.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item).
+    #[inline]
+    unsafe fn push_idle(
+        &self,
+        &Link { pool, pwq }: &Link,
+        item: NonNull<WorkItem>,
+        seen: WorkWord,
+        cpu: Option<u32>,
+    ) -> bool {
+        debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
+        // SAFETY: valid by the caller's promise.
+        let func = unsafe { item.as_ref() }.func();
+        // SAFETY: as above.
+        if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
+            return false;
+        }
+        trace::ready();
+        trace::queue_work(self, pool, item, cpu);
+        // SAFETY: PENDING is ours, and the word names the pool.
+        if !unsafe { pool.inbox.push(item, pwq) } {
+            pool.relieve_inbox();
+        }
+        trace::queued(self, item.as_ptr(), func);
+        true
     }
 
     /// As [`queue_item`](Self::queue_item), for all that cannot be claimed and queued in one.
@@ -95,64 +158,6 @@ impl Wq {
         }
         // SAFETY: passed on to the caller.
         unsafe { self.queue_claimed(cpu, item) }
-    }
-
-    /// Queues an item whose last pool is the chosen one. `false`: its word has changed meanwhile.
-    ///
-    /// # Safety
-    /// As for [`queue_item`](Self::queue_item).
-    #[inline]
-    unsafe fn queue_on_last_pool(
-        &self,
-        link: &Link,
-        item: NonNull<WorkItem>,
-        seen: WorkWord,
-        cpu: Option<u32>,
-    ) -> bool {
-        let Link { pool, pwq } = *link;
-        #[cfg(feature = "tracing")]
-        // SAFETY: valid by the caller's promise.
-        let func = unsafe { item.as_ref() }.func();
-        if pool.inbox.is_saturated() {
-            debug_assert!(!self.is_replaceable(), "an unbound pool was saturated");
-            // SAFETY: valid by the caller's promise.
-            if !unsafe { item.as_ref() }.claim_for(seen, pool.id) {
-                return false;
-            }
-            trace::ready();
-            trace::queue_work(self, pool, item, cpu);
-            // SAFETY: PENDING is ours, and the word names the pool.
-            if !unsafe { pool.inbox.push(item, pwq) } {
-                pool.relieve_inbox();
-            }
-            #[cfg(feature = "tracing")]
-            trace::queued(self, item.as_ptr(), func);
-            return true;
-        }
-        if self.spec.limits().are_shared() {
-            // See `PoolState::enqueue_idle`.
-            return false;
-        }
-        let mut guard = pool.lock_to_queue();
-        if self.is_replaced(link, &guard.core) {
-            pool.unlock(guard, Kick::None);
-            return false;
-        }
-        // SAFETY: passed on to the caller.
-        let queued = unsafe { guard.core.enqueue_idle(pwq, item, seen) };
-        let (queued, kick) = match queued {
-            Enqueued::Queued(kick) => {
-                trace::queue_work(self, pool, item, cpu);
-                (true, kick)
-            }
-            Enqueued::Changed => (false, Kick::None),
-        };
-        pool.unlock(guard, kick);
-        #[cfg(feature = "tracing")]
-        if queued {
-            trace::queued(self, item.as_ptr(), func);
-        }
-        queued
     }
 
     /// Queues an item whose PENDING the caller owns, whether it is disabled or not. Never `Not`.
@@ -202,7 +207,6 @@ impl Wq {
             // SAFETY: PENDING is owned by the caller.
             let kick = unsafe { guard.core.enqueue(pwq, item) };
             pool.unlock(guard, kick);
-            #[cfg(feature = "tracing")]
             trace::queued(self, item.as_ptr(), func);
             return Queueing::Queued;
         }

@@ -8,15 +8,16 @@
 use std::io;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Batch, Claim, Kick, Nanos, Next, WorkerId, WqKey};
+use cmwq_core::{Batch, Claim, Kick, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
 use crate::engine::detection;
+use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
-use crate::engine::pool::{Creator, Locked, Pool};
+use crate::engine::pool::{Creator, Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
 use crate::os::clock;
@@ -110,7 +111,8 @@ impl Worker {
         }
     }
 
-    /// One item, from its claim to the books behind it.
+    /// One claimed item, from dropping the lock to the books behind it. Comes back with the lock,
+    /// under which the worker asks for its next item.
     #[inline]
     fn run_item(
         &self,
@@ -120,10 +122,10 @@ impl Worker {
     ) -> MutexGuard<'static, Locked> {
         self.thread.meter.turn_to(&mut guard.core, claim.pwq);
         guard.record_start(self.pool, &self.thread, &claim);
-        let todo = guard.claimed(self.pool, claim.kick);
+        let todo = guard.todo(self.pool, claim.kick, Holder::Claimer);
         drop(guard);
         self.pool.act(todo);
-        self.call_watched(context, &claim, claim.seq);
+        self.call(context, &claim, claim.seq);
         if claim.more > 0 {
             self.run_batch(context, &claim);
         }
@@ -134,10 +136,31 @@ impl Worker {
             self.pool.act_effects(effects);
             guard = self.pool.lock_in_turn();
         }
+        // Who traces runs sees those of barriers, too.
+        if !trace::wants_runs() {
+            guard = self.pass_barriers(guard);
+        }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            // Whoever claims what is left there begins to watch.
+            // Nobody has to be told to watch: this worker will, when it claims the first of these.
             let _ = guard.take_inbox(self.pool);
+        }
+        guard
+    }
+
+    /// Tells those who wait for the item that has just ended.
+    #[inline]
+    fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
+        while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
+            drop(guard);
+            // Who looks behind the wait does not find it running any more.
+            self.thread.mirror.rest();
+            // SAFETY: the core has just given it up.
+            unsafe { flushing::pass(barrier) };
+            if effects.has_rest() {
+                self.pool.act_effects(effects);
+            }
+            guard = self.pool.lock_in_turn();
         }
         guard
     }
@@ -160,11 +183,20 @@ impl Worker {
         }
     }
 
-    /// Calls the function, then reports to the worker's own pool whether the item has waited.
+    /// Calls the item's function, with the thread's name and CPU set right; and reports to the
+    /// worker's own pool whether the item has waited. The item must not be touched afterwards.
     #[inline]
-    fn call_watched(&self, context: &Context, claim: &Claim, seq: u64) {
+    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
+        if self.thread.comm.turn_to(Some(claim.wq)) {
+            self.pool.runtime.service.write_comms_soon();
+        }
+        let cpu = sense::sched::current_cpu().unwrap_or(0);
+        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
+            self.pool.runtime.service.rescan_soon();
+        }
+        self.thread.set_cpu(cpu);
         let sleeps = if claim.is_to_wait { sense::own_sleeps() } else { None };
-        self.call(context, claim, seq);
+        self.enter(context, claim, seq);
         if sleeps.is_some() || self.thread.was_blocked() {
             self.report_wait(sleeps);
         }
@@ -184,37 +216,16 @@ impl Worker {
         }
     }
 
-    /// Calls the function. The item must not be touched afterwards.
-    #[inline]
-    pub(crate) fn call(&self, context: &Context, claim: &Claim, seq: u64) {
-        if self.thread.comm.turn_to(Some(claim.wq)) {
-            self.pool.runtime.service.write_comms_soon();
-        }
-        let cpu = sense::sched::current_cpu().unwrap_or(0);
-        if self.pool.is_misplaced(cpu) && !self.thread.is_unbound() {
-            self.pool.runtime.service.rescan_soon();
-        }
-        self.thread.set_cpu(cpu);
-        self.enter(context, claim, seq);
-    }
-
-    /// Calls the function, on the CPU that is known, and for the queue whose name is shown.
+    /// Calls the item's function. The thread shows the queue's name already, and on which CPU it
+    /// runs: [`call`](Self::call) sees to that, for a whole batch.
     #[inline]
     fn enter(&self, context: &Context, claim: &Claim, seq: u64) {
         let begin = self.long_items.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
-        let call = || {
-            // SAFETY: whoever queued the item promised that its function may be called with it,
-            // once, now.
-            unsafe { invoke::call(self.pool.runtime, claim) };
-        };
-        if trace::wants_runs() {
-            trace::run(self.pool, claim, call);
-        } else {
-            call();
-            trace::has_run(self.pool, claim);
-        }
+        // SAFETY: whoever queued the item promised that its function may be called with it, once,
+        // now.
+        unsafe { invoke::call(self.pool, claim) };
         self.thread.leave_function();
         context.end();
         if let Some(begin) = begin {
@@ -314,7 +325,7 @@ impl Worker {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
-            self.call_watched(context, &claim, seq);
+            self.call(context, &claim, seq);
             let mut own = self.pool.lock();
             seq = own.core.lend_again(self.id);
             is_wanted = own.core.wants_back(|| self.pool.caller_computes());

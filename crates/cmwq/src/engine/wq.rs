@@ -193,7 +193,8 @@ impl Wq {
         self.mirror.add_outside(change);
     }
 
-    /// The way for an item that was queued for `cpu`, or from here.
+    /// The way of an item that is queued for `cpu`, or from the CPU where the caller is. The first
+    /// item makes it.
     #[inline]
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
         let slots = self.slots.get_or_init(|| {

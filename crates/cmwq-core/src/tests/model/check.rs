@@ -83,7 +83,7 @@ impl Pair {
             self.naive.pwqs[pwq].max_active = 1000;
             self.naive.activate(pwq);
         }
-        let _ = (self.f.kick_now(), self.naive.kick());
+        let _ = (self.f.kick(), self.naive.kick());
         while !self.held.is_empty() {
             self.publish(rng);
         }

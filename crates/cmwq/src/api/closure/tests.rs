@@ -22,7 +22,7 @@ unsafe impl Send for Item {}
 
 impl Item {
     fn run(self) {
-        // SAFETY: from `item`, and not queued.
+        // SAFETY: from `make`, and not queued.
         unsafe { (self.0.as_ref().func())(self.0.as_ptr()) };
     }
 }
@@ -32,7 +32,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = super::item::<F, F, T>(func);
+    let (item, handle) = make::<F, WorkItem, F, T>(func);
     (Item(item), handle)
 }
 
@@ -41,9 +41,9 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = super::item::<F, F, T>(func);
+    let (item, handle) = make::<F, WorkItem, F, T>(func);
     // SAFETY: made above, and not queued.
-    unsafe { refuse_item::<F, T>(item) };
+    unsafe { refuse::<WorkItem, F, T>(item) };
     handle
 }
 

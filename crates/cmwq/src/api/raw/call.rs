@@ -5,11 +5,12 @@ use std::ffi::c_void;
 use std::mem::transmute;
 use std::time::Duration;
 
-use cmwq_core::WorkFn;
+use cmwq_core::{WorkFn, WorkItem};
 
 use super::{lets_in, must_return};
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
+use crate::engine::delayed::DelayedItem;
 use crate::engine::invoke::{self, Way};
 use crate::engine::wq::Queueing;
 
@@ -98,14 +99,19 @@ where
     if !lets_in(wq) {
         return None;
     }
-    let (mut item, handle) = closure::item::<F, F, ()>(call);
-    // SAFETY: a fresh item, and the caller's promise.
+    let (mut item, handle) = closure::make::<F, WorkItem, F, ()>(call);
+    // SAFETY: a fresh item of a closure, which stays where it is until its run; and the caller's
+    // promise.
     let queueing = unsafe {
         invoke::know_as(item.as_mut(), known(func), way);
-        wq.queue_made::<F, ()>(None, item)
+        wq.handle().queue_item(None, item)
     };
-    // The queue may have been closed just now.
-    (queueing == Queueing::Queued).then_some(handle)
+    if queueing == Queueing::Refused {
+        // It was closed just now. SAFETY: made above, and not queued.
+        unsafe { closure::refuse::<WorkItem, F, ()>(item) };
+        return None;
+    }
+    Some(handle)
 }
 
 /// As [`queue`], on the way of delayed calls.
@@ -125,11 +131,16 @@ where
     if !lets_in(wq) {
         return None;
     }
-    let (mut item, handle) = closure::delayed::<F, ()>(call);
-    // SAFETY: a fresh item, and the caller's promise.
+    let (mut item, handle) = closure::make::<F, DelayedItem, F, ()>(call);
+    // SAFETY: as in `queue`.
     let queueing = unsafe {
         invoke::know_as(&mut item.as_mut().item, known(func), Way::DelayedCall);
-        wq.delay_made::<F, ()>(None, item, delay)
+        DelayedItem::queue(item, wq.handle(), None, delay)
     };
-    (queueing == Queueing::Queued).then_some(handle)
+    if queueing == Queueing::Refused {
+        // SAFETY: made above, and neither queued nor armed.
+        unsafe { closure::refuse::<DelayedItem, F, ()>(item) };
+        return None;
+    }
+    Some(handle)
 }

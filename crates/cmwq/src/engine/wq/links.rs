@@ -15,7 +15,7 @@ use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
 use crate::engine::attrs::Attrs;
 use crate::engine::limit::NodeCpus;
-use crate::engine::pool::{Pool, Todo};
+use crate::engine::pool::{Holder, Pool, Todo};
 use crate::engine::runtime::Found;
 use crate::engine::runtime::placement::Layout;
 use crate::os::sync::{Arc, lock};
@@ -287,7 +287,7 @@ impl Wq {
         let mut guard = pool.lock();
         let is_idle = guard.core.retire_pwq(at.pwq);
         guard.mirror.retire_pwq(at.pwq);
-        after.todos.push((pool, guard.todo(pool, Kick::None)));
+        after.todos.push((pool, guard.todo(pool, Kick::None, Holder::Other)));
         drop(guard);
         state.links().retired.push(at);
         if is_idle {
@@ -311,7 +311,7 @@ impl Wq {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         let mut guard = pool.lock();
         let kick = guard.core.unplug_pwq(at.pwq);
-        after.todos.push((pool, guard.todo(pool, kick)));
+        after.todos.push((pool, guard.todo(pool, kick, Holder::Other)));
     }
 
     /// Some replaced pwq has drained. KERNEL: `pwq_release_workfn` — same.

@@ -7,7 +7,7 @@ use super::check;
 use crate::detect::method::Detect;
 use crate::engine::attrs::Priority;
 use crate::engine::params::Params;
-use crate::engine::pool::{Pool, PoolKind, PoolSpec};
+use crate::engine::pool::{Holder, Pool, PoolKind, PoolSpec};
 use crate::engine::process::UPCALLS;
 use crate::engine::runtime::{Machine, Runtime};
 use crate::engine::thread::Thread;
@@ -63,7 +63,7 @@ pub(super) fn hire(pool: &'static Pool) -> (WorkerId, &'static Parker) {
 
 /// Work waits: somebody is to watch.
 fn watch(pool: &'static Pool) {
-    let _ = pool.lock_only().watch(pool, false);
+    let _ = pool.lock_only().watch(pool, Holder::Other);
 }
 
 /// The sentinel's whole action. Whether it had reason to.

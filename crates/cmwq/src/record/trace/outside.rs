@@ -7,10 +7,12 @@
 //! which are found under such, are not told.
 
 #[cfg(feature = "tracing")]
-use cmwq_core::{Claim, WorkFn, WorkItem};
+use cmwq_core::Claim;
+use cmwq_core::{WorkFn, WorkItem};
 
+use super::TracedQueue;
 #[cfg(feature = "tracing")]
-use super::{TracedPool, TracedQueue, callers};
+use super::{TracedPool, callers};
 
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
@@ -28,9 +30,10 @@ macro_rules! probe {
 pub(super) use probe;
 
 /// An item was queued. Caller holds no core lock; the item may be gone.
-#[cfg(feature = "tracing")]
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is nobody to tell"))]
 #[inline]
 pub(crate) fn queued(wq: &impl TracedQueue, item: *const WorkItem, func: WorkFn) {
+    #[cfg(feature = "tracing")]
     tracing::trace!(
         target: "cmwq",
         queue = wq.name(),
