@@ -262,8 +262,8 @@ impl Pool {
         guard
     }
 
-    /// The lock without what is in the inbox, or was: for those to whom items that wait do not
-    /// matter.
+    /// The lock with right books, but with what is in the inbox, or has arrived from there, left
+    /// where it is: for those to whom items that wait do not matter.
     #[inline]
     pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
         let mut guard = self.lock_in_turn();
