@@ -67,7 +67,6 @@ impl Wq {
         }
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
-        trace::ready();
         let mut guard = pool.lock_in_turn();
         if !pool.inbox.is_empty() {
             // What is there is older.
