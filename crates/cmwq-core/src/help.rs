@@ -21,7 +21,10 @@ pub mod layout;
 pub mod short_items;
 
 pub use board::{Board, Facts, Set, may_saturate};
-pub use choose::{Call, Instead, any, any_helper, instead_of, to_call, to_help, to_watch};
+pub use choose::{
+    Call, Instead, any, any_helper, instead_of, may_have_work, others_wait, to_call, to_help,
+    to_watch,
+};
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};
 pub use short_items::{Progress, Visit};

@@ -4,7 +4,9 @@
 mod concurrency;
 mod kind;
 mod pods;
+mod stand_ins;
 
 pub use concurrency::{concurrency, granted};
 pub use kind::PoolKind;
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
+pub use stand_ins::stand_in;

@@ -75,7 +75,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// It has more work than it may run.
     pub(crate) fn has_backlog(&self) -> bool {
-        self.core.work_waits() && self.core.is_at_capacity()
+        self.core.has_backlog()
     }
 }
 

@@ -27,6 +27,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
 
 use crate::Nanos;
 use crate::config::{Checks, Config};
@@ -101,9 +102,7 @@ impl Gauge {
 /// What checkers may look at beside the event: of the simulator, and what the events tell of work
 /// that waits.
 pub(crate) struct World<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) gauges: &'a [Gauge],
-    pub(crate) machine: &'a Machine,
+    scene: Scene<'a>,
     waiting: &'a Waiting,
 }
 
@@ -117,8 +116,15 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     const fn with(self, waiting: &'a Waiting) -> World<'a> {
-        let Self { config, gauges, machine } = self;
-        World { config, gauges, machine, waiting }
+        World { scene: self, waiting }
+    }
+}
+
+impl<'a> Deref for World<'a> {
+    type Target = Scene<'a>;
+
+    fn deref(&self) -> &Scene<'a> {
+        &self.scene
     }
 }
 

@@ -6,6 +6,8 @@
 //! `creating`, `detecting`, `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`,
 //! `calling`, `lives` (queues that come and go), `closing`, `processes` (for which items stand).
 
+use std::collections::BTreeMap;
+
 use cmwq_core::detect::HogWatch;
 use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 
@@ -17,7 +19,7 @@ use crate::config::{Config, Sabotage};
 use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
 use crate::places::{Link, Pools, Queue};
-use crate::plan::{Plan, QueueId};
+use crate::plan::{ItemId, Op, Plan, QueueId};
 use crate::report::{Helping, Memory, Outcome, Progress, Violation};
 use crate::rng::Rng;
 
@@ -253,6 +255,11 @@ pub(crate) struct Engine<'a> {
     nr_groups: usize,
     /// Spreads items over pods that are all busy.
     turn: usize,
+    /// How often the tick has looked.
+    nr_ticks: usize,
+    /// The plan has reports, and of which runs of items they may be.
+    is_told_reports: bool,
+    last_runs: BTreeMap<ItemId, Report>,
     calls_left: usize,
     outstanding: usize,
     steps: u64,
@@ -313,6 +320,9 @@ impl<'a> Engine<'a> {
             next_ticket: 1,
             nr_groups: 0,
             turn: 0,
+            nr_ticks: 0,
+            is_told_reports: plan.calls.iter().any(|call| matches!(call.op, Op::Report { .. })),
+            last_runs: BTreeMap::new(),
             calls_left: plan.calls.len(),
             outstanding: 0,
             steps: 0,

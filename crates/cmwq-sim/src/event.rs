@@ -95,6 +95,8 @@ pub enum What {
     WorkerMade(PoolNo, WorkerNo),
     /// A worker left its pool.
     WorkerLeft(PoolNo, WorkerNo),
+    /// A pool counts so many of its workers as running.
+    Counted(PoolNo, u32),
     /// A worker could not be created.
     CreateFailed(PoolNo),
     /// The watchdog says that nothing has happened there for so long.

@@ -121,6 +121,18 @@ pub enum Op {
     DropQueue(QueueId),
     /// Make a queue that has gone anew.
     MakeQueue(QueueId),
+    /// Report of the last run of an item, which may be over, that its worker was found blocked in
+    /// it, or back: nothing, if there was none.
+    Report {
+        /// Which item.
+        item: ItemId,
+        /// Or back.
+        is_blocked: bool,
+    },
+    /// Tell how many workers each pool counts as running: [`What::Counted`].
+    ///
+    /// [`What::Counted`]: crate::event::What::Counted
+    Count,
 }
 
 impl Plan {

@@ -4,6 +4,9 @@ pub(crate) mod awaiting;
 pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod config;
+#[cfg(feature = "explore")]
+#[doc(hidden)]
+pub mod explore;
 pub(crate) mod in_process;
 pub(crate) mod iter;
 pub mod legacy;

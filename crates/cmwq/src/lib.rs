@@ -100,6 +100,9 @@ pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
 pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use api::config::Config;
+#[cfg(feature = "explore")]
+#[doc(hidden)]
+pub use api::explore;
 pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;

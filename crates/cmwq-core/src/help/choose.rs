@@ -31,10 +31,31 @@ pub fn any_helper<B: Board>(board: &B) -> bool {
     any(board, Set::Spare) || any(board, Set::Reserve)
 }
 
+/// Whether another pod than `me` has a backlog, so that a CPU which somebody leaves here matters.
+/// As good as sure, unlike [`any`]: a summary's word is not taken for it. While nobody in the
+/// process has nothing to do nobody searches, and a backlog of long ago would be looked out for
+/// until somebody has.
+///
+/// This may take a word out of its summary, and who searches in that moment misses who has just
+/// come. Whoever asks and does not search next relies on the tick, which calls for help again for
+/// each backlog.
+#[inline]
+pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
+    any(board, Set::Backlog) && Nearest::new(board, Set::Backlog, me).next().is_some()
+}
+
 /// The pods that `me`, who has nothing to do, should visit until one has work for it.
 pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);
     found.chain(Nearest::new(board, Set::Saturated, me)).take(TRIES)
+}
+
+/// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: it says so;
+/// one that is only saturated may have something in its inbox that it does not know of.
+#[inline]
+#[must_use]
+pub const fn may_have_work(has_backlog: bool, inbox_is_empty: bool) -> bool {
+    has_backlog || !inbox_is_empty
 }
 
 /// Who is called to help.

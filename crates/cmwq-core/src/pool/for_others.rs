@@ -22,6 +22,36 @@ impl PoolState {
         self.work_waits() || (is_used() && others_wait())
     }
 
+    /// Another pod has a backlog, and asks to have the workers here watched: one that blocks leaves
+    /// a CPU for it.
+    pub const fn watch_for_others(&self, is_watched: bool) -> Kick {
+        if !is_watched && self.nr_running > 0 { Kick::Watch } else { Kick::None }
+    }
+
+    /// Another pod has a backlog, and a thread outside of the pools computes on the CPU here: whom
+    /// to wake. That is nobody if somebody can be called by the CPU's sentinel, which does that
+    /// where workers are watched.
+    pub fn kick_when_idle(&mut self, is_watched: bool) -> Kick {
+        match self.standby() {
+            _ if is_watched || !self.has_spare_cpu() => Kick::None,
+            Some(_) => Kick::Watch,
+            None => self.kick_to_lend(),
+        }
+    }
+
+    /// Whether more work waits here than may start: others may come and help.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        self.work_waits() && self.is_at_capacity()
+    }
+
+    /// Whether a worker that helps another pod has to come back. Work of its own pool comes first,
+    /// and so does that pool's concurrency: another worker may have taken its place while it was
+    /// blocked, or a thread outside of the pools the CPU (`caller_computes`).
+    pub fn wants_back(&self, caller_computes: impl FnOnce() -> bool) -> bool {
+        self.work_waits() || self.is_over_capacity() || caller_computes()
+    }
+
     /// A worker of this pool was reported blocked, which demanded `kick`: whom to wake. Where
     /// nothing is to be done here, that is somebody who looks for work in other pods; while a
     /// caller computes on the CPU, only its sentinel calls workers.

@@ -32,3 +32,42 @@ fn in_place_of_who_is_blocked_somebody_looks_for_work_elsewhere() {
     assert_eq!(f.replace_blocked(Kick::None, NO, YES), Kick::Wake(a));
     let _ = f.finish(b);
 }
+
+#[test]
+fn whoever_runs_is_watched_for_others_unless_somebody_watches_already() {
+    let (mut f, pwq, [_, b]) = Fixture::per_cpu();
+    assert_eq!(f.watch_for_others(false), Kick::None, "nobody runs");
+    let item = f.queue_new(pwq);
+    let _ = f.runs(b, item);
+    assert_eq!(f.watch_for_others(false), Kick::Watch);
+    assert_eq!(f.watch_for_others(true), Kick::None);
+    let _ = f.finish(b);
+}
+
+#[test]
+fn while_a_caller_computes_the_sentinel_calls_whoever_is_there() {
+    let (mut f, pwq, [_, b]) = Fixture::per_cpu();
+    assert_eq!(f.kick_when_idle(true), Kick::None, "it will");
+    assert_eq!(f.kick_when_idle(false), Kick::Watch);
+    let item = f.queue_new(pwq);
+    let _ = f.runs(b, item);
+    assert_eq!(f.kick_when_idle(false), Kick::None, "its own item has the CPU");
+    let _ = f.finish(b);
+    let (mut empty, _) = Fixture::new(1, 0);
+    assert_eq!(empty.kick_when_idle(false), Kick::NeedFirst);
+}
+
+#[test]
+fn a_helper_is_wanted_at_home_for_work_for_room_and_for_its_caller() {
+    let (mut f, pwq, [_, b]) = Fixture::per_cpu();
+    assert!(!f.wants_back(NO) && f.wants_back(YES) && !f.has_backlog());
+    let (first, second) = (f.queue_new(pwq), f.queue_new(pwq));
+    assert!(f.wants_back(NO), "work waits");
+    assert!(!f.has_backlog(), "it may start");
+    let _ = f.runs(b, first);
+    assert!(f.has_backlog());
+    let _ = f.finish(b);
+    let _ = f.runs(b, second);
+    assert!(!f.wants_back(NO), "as many run as may");
+    let _ = f.finish(b);
+}

@@ -2,7 +2,9 @@
 
 use std::vec::Vec;
 
-use crate::place::{Cpu, PoolKind, SHARD_CORES, Scope, concurrency, granted, pod_leaders};
+use crate::place::{
+    Cpu, PoolKind, SHARD_CORES, Scope, concurrency, granted, pod_leaders, stand_in,
+};
 use crate::policy::UNMANAGED;
 
 const ALL: u32 = u32::MAX;
@@ -90,4 +92,11 @@ fn siblings_and_caches_may_be_numbered_across_each_other() {
     assert_eq!(pod_leaders(Scope::Smt, &cpus), [0, 1, 0, 1, 5, 6]);
     assert_eq!(pod_leaders(Scope::CacheShard(1), &cpus), [0, 1, 0, 1, 5, 6]);
     assert_eq!(pod_leaders(Scope::Numa, &cpus), [0, 0, 0, 0, 5, 5]);
+}
+
+#[test]
+fn cpus_that_have_gone_are_spread_over_those_that_are_here() {
+    let stand_ins: Vec<_> = (4..8).filter_map(|index| stand_in(index, 3)).collect();
+    assert_eq!(stand_ins, [1, 2, 0, 1]);
+    assert_eq!(stand_in(4, 0), None, "none is here");
 }

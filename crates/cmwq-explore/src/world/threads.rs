@@ -154,7 +154,7 @@ impl World<'_> {
     fn turn_home(&mut self, tid: Tid, home: u8, id: WorkerId) {
         let p = &mut self.pools[usize::from(home)].core;
         let _ = p.lend_again(id);
-        let is_wanted = p.work_waits() || p.is_over_capacity();
+        let is_wanted = p.wants_back(|| false);
         self.unlock(tid, home, Kick::None);
         let thread = self.thread(tid);
         thread.is_wanted = is_wanted;

@@ -5,9 +5,11 @@
 //!
 //! Nothing is left to time. Whatever an item does it was told to do, one thing after the other; a
 //! worker blocks where it says so (`cmwq::blocking`), and nobody else looks at it
-//! (`CMWQ_DETECT=inline`). So an item that computes may sleep for all that the pool knows, and the
-//! core gets the same events in the same order from both drivers. The next order is given when all
-//! threads sleep.
+//! (`CMWQ_DETECT=inline`), but for reports that the script itself makes: that a worker was found
+//! blocked, or back, in the last run of an item. They may be true or false, come twice, or when the
+//! run is over and the worker in another one. So an item that computes may sleep for all that the
+//! pool knows, and the core gets the same events in the same order from both drivers. The next
+//! order is given when all threads sleep.
 //!
 //! Each script has a process of its own, so that it begins with nothing. `CMWQ_SEED=N` plays one.
 

@@ -16,6 +16,9 @@ pub(crate) enum Order {
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
+    /// Somebody reports of the last run of the item, which may be over, that its worker was found
+    /// blocked, or back.
+    Report(usize, bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,7 @@ pub(crate) struct Place {
 /// See the module header.
 #[derive(Debug)]
 pub(crate) struct Script {
+    pub(crate) seed: u64,
     pub(crate) stage: Stage,
     pub(crate) places: Vec<Place>,
     pub(crate) orders: Vec<Order>,
@@ -65,10 +69,10 @@ impl Script {
     pub(crate) fn new(seed: u64) -> Self {
         let (mut rng, stage) = (Rng::new(seed), Stage::of(seed));
         let (orders, states) = (Vec::new(), Vec::new());
-        let mut script = Self { stage, places: places(seed, stage), orders, states };
+        let mut script = Self { seed, stage, places: places(seed, stage), orders, states };
         while script.orders.len() < STEPS {
             let items = script.states.last().map_or(vec![Is::Idle; NR_ITEMS], |s| s.items.clone());
-            let Some(order) = any_order(&mut rng, stage, &items) else { break };
+            let Some(order) = any_order(&mut rng, seed, &items) else { break };
             script.orders.push(order);
             let all = simulated(&script);
             // What is told later does not change what was before.
@@ -92,23 +96,36 @@ fn places(seed: u64, stage: Stage) -> Vec<Place> {
     (0..NR_ITEMS).map(|_| any()).collect()
 }
 
-fn any_order(rng: &mut Rng, stage: Stage, items: &[Is]) -> Option<Order> {
+/// Whether the script has reports. The simulator's checkers take them for what they are, mistakes.
+pub(crate) const fn has_reports(seed: u64) -> bool {
+    seed / 4 % 2 == 1
+}
+
+fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
+    let stage = Stage::of(seed);
     let those = |is: Is| (0..NR_ITEMS).filter(|&item| items[item] == is).collect::<Vec<_>>();
     let limited = stage.queues().iter().enumerate().filter(|(_, queue)| queue.1 == 2);
     let limited: Vec<_> = limited.map(|(number, _)| number).collect();
     for _ in 0..1_000 {
-        let (of, order): (_, fn(usize) -> Order) = match rng.below(20) {
-            0..=6 => (Is::Idle, Order::Queue),
-            7 => (Is::Pending, Order::Cancel),
-            8..=11 => (Is::Computing, Order::Block),
-            12..=14 => (Is::Blocked, Order::Wake),
-            15..=18 => (Is::Computing, Order::Finish),
-            _ if limited.is_empty() => continue,
-            _ => {
-                let queue = *rng.pick(&limited);
-                return Some(Order::SetMaxActive(queue, rng.between(1, 4) as u32));
-            }
-        };
+        let (of, order): (_, fn(usize) -> Order) =
+            match rng.below(if has_reports(seed) { 26 } else { 20 }) {
+                0..=6 => (Is::Idle, Order::Queue),
+                7 => (Is::Pending, Order::Cancel),
+                8..=11 => (Is::Computing, Order::Block),
+                12..=14 => (Is::Blocked, Order::Wake),
+                15..=18 => (Is::Computing, Order::Finish),
+                20..=21 => (Is::Computing, |item| Order::Report(item, true)),
+                22 => (Is::Computing, |item| Order::Report(item, false)),
+                23 => (Is::Blocked, |item| Order::Report(item, false)),
+                24 => (Is::Blocked, |item| Order::Report(item, true)),
+                // Of a run that is over; its worker may be in another one.
+                25 => (Is::Done, |item| Order::Report(item, true)),
+                _ if limited.is_empty() => continue,
+                _ => {
+                    let queue = *rng.pick(&limited);
+                    return Some(Order::SetMaxActive(queue, rng.between(1, 4) as u32));
+                }
+            };
         let those = those(of);
         if !those.is_empty() {
             return Some(order(*rng.pick(&those)));

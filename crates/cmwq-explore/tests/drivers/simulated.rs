@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cmwq_sim::config::Costs;
+use cmwq_sim::config::{Checks, Costs};
 use cmwq_sim::event::What;
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::QueueSpec;
 use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, simulate};
 
-use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
+use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers, has_reports};
 use crate::stage::Stage;
 
 /// Virtual time of a step: many turns of all items that compute at once.
@@ -60,14 +60,19 @@ fn plan(script: &Script) -> Plan {
             Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
-            _ => return None,
+            Order::Report(item, is_blocked) => Op::Report { item, is_blocked },
+            Order::Block(_) | Order::Wake(_) | Order::Finish(_) => None?,
         };
         Some(Call { at: time(step), op })
+    };
+    let calls = |(step, order)| {
+        let count = Call { at: time(step) + STEP - 1, op: Op::Count };
+        call((step, order)).into_iter().chain([count])
     };
     Plan {
         queues: stage.queues().iter().enumerate().map(spec).collect(),
         items: (0..NR_ITEMS).map(item).collect(),
-        calls: orders.iter().enumerate().filter_map(call).collect(),
+        calls: orders.iter().enumerate().flat_map(calls).collect(),
         ..Plan::default()
     }
 }
@@ -76,6 +81,7 @@ fn plan(script: &Script) -> Plan {
 pub(crate) fn simulated(script: &Script) -> Vec<State> {
     let config = Config {
         costs: Costs { slice: Some(SLICE), ..Costs::default() },
+        checks: if has_reports(script.seed) { Checks::Only("reentrance") } else { Checks::All },
         keep_events: true,
         ..Config::exact(script.stage.nr_cpus() as u32)
     };
@@ -97,8 +103,8 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
 struct Seen<'s> {
     script: &'s Script,
     items: Vec<Is>,
-    /// The worker of each item that was started.
-    runners: Vec<Option<usize>>,
+    /// How many workers each pool counts as running.
+    running: BTreeMap<usize, u32>,
     /// Each worker's own pool.
     homes: BTreeMap<usize, usize>,
     /// The pools of the stage's CPUs, as far as items were queued there.
@@ -110,7 +116,7 @@ impl<'s> Seen<'s> {
         Self {
             script,
             items: vec![Is::Idle; NR_ITEMS],
-            runners: vec![None; NR_ITEMS],
+            running: BTreeMap::new(),
             homes: BTreeMap::new(),
             pools: vec![None; script.stage.nr_cpus()],
         }
@@ -126,11 +132,7 @@ impl<'s> Seen<'s> {
                 (what.item, Is::Pending)
             }
             What::Cancelled(what) | What::Finished(what, _) => (what.item, Is::Done),
-            What::Started(what, _, runner) => {
-                self.runners[what.item] = Some(runner.worker);
-                (what.item, Is::Computing)
-            }
-            What::Woke(what, _) => (what.item, Is::Computing),
+            What::Started(what, ..) | What::Woke(what, _) => (what.item, Is::Computing),
             What::Slept(what, _) => (what.item, Is::Blocked),
             What::WorkerMade(pool, worker) => {
                 self.homes.insert(worker, pool);
@@ -138,6 +140,10 @@ impl<'s> Seen<'s> {
             }
             What::WorkerLeft(_, worker) => {
                 self.homes.remove(&worker);
+                return;
+            }
+            What::Counted(pool, running) => {
+                self.running.insert(pool, running);
                 return;
             }
             _ => return,
@@ -157,13 +163,9 @@ impl<'s> Seen<'s> {
     fn state(&self) -> State {
         let workers = |cpu| {
             let Some(pool) = self.pool(cpu) else { return Workers::default() };
-            let is_running = |&item: &usize| {
-                let home = self.runners[item].and_then(|worker| self.homes.get(&worker));
-                self.items[item] == Is::Computing && home == Some(&pool)
-            };
             Workers {
                 all: self.homes.values().filter(|home| **home == pool).count(),
-                running: (0..NR_ITEMS).filter(is_running).count(),
+                running: self.running.get(&pool).map_or(0, |running| *running as usize),
             }
         };
         let pools = (0..self.pools.len()).map(workers).collect();

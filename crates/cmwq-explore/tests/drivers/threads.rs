@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq::explore::Run;
 use cmwq::{Work, Workqueue};
 use cmwq_observe::inspect::{Pool, PoolKind, Target};
 use cmwq_sim::Nanos;
@@ -22,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 struct Told {
     orders: Vec<Order>,
+    /// The run in which the item was entered.
+    run: Option<Run>,
     is_entered: bool,
     is_blocked: bool,
     is_done: bool,
@@ -54,6 +57,7 @@ impl Seat {
 
     /// The function of the item.
     fn run(&self, computes_first: Nanos) {
+        self.told().run = Run::current();
         let begun = cpu_time();
         while cpu_time() < begun + computes_first {}
         self.told().is_entered = true;
@@ -142,6 +146,14 @@ impl<'s> Rig<'s> {
             }
             Order::SetMaxActive(queue, most) => {
                 self.queues[queue].set_max_active(most).expect("it has a limit");
+            }
+            Order::Report(item, is_blocked) => {
+                let run = self.items[item].1.told().run;
+                match run {
+                    Some(run) if is_blocked => run.report_blocked(),
+                    Some(run) => run.report_resumed(),
+                    None => {}
+                }
             }
             Order::Block(item) | Order::Wake(item) | Order::Finish(item) => {
                 self.items[item].1.tell(order);

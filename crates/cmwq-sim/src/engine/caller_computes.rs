@@ -62,7 +62,6 @@ impl Engine<'_> {
             && self.pools.list[pool].caller_computes
         {
             self.pools.set_caller_computes(pool, false);
-            self.call_if_wanted(pool);
         }
     }
 
@@ -86,7 +85,17 @@ impl Engine<'_> {
         let is_idle = self.machine.nr_idle(self.pools.list[pool].kind.place()) > 0;
         if is_idle && self.config.sabotage != Some(Sabotage::StayTaken) {
             self.pools.set_caller_computes(pool, false);
-            self.call_if_wanted(pool);
+            if self.pools.list[pool].is_watched {
+                self.alarm(pool);
+            }
+        }
+    }
+
+    /// Sends the standby, who looks for work in other pods if there is none here.
+    fn alarm(&mut self, pool: PoolNo) {
+        let it = &self.pools.list[pool];
+        if let Some(tid) = it.read().standby().and_then(|id| it.thread(id)) {
+            self.unpark(tid);
         }
     }
 }

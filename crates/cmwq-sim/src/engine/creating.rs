@@ -64,8 +64,7 @@ impl Engine<'_> {
         self.gauges[pool].transit -= 1;
         self.watchers.touch(pool);
         if self.create(pool, creation, None) && creation.by == Creator::OutsideToLend {
-            let kick = self.pools.list[pool].lock().kick_to_lend();
-            self.kick(pool, kick);
+            self.call_created(pool);
         }
     }
 

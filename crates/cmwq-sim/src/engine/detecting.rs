@@ -12,8 +12,9 @@ use super::{Due, Engine, Mode};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
-use crate::event::PoolNo;
+use crate::event::{PoolNo, What};
 use crate::machine::{Place, State, Tid, WHOLE};
+use crate::plan::ItemId;
 
 /// What somebody saw.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +173,27 @@ impl Engine<'_> {
         }
     }
 
+    // ---- reports as a plan has them
+
+    /// Of which run of an item the plan may have reported.
+    pub(super) fn remember_run(&mut self, item: ItemId, tid: Tid) {
+        if self.is_told_reports {
+            self.last_runs.insert(item, self.report_on(tid, true));
+        }
+    }
+
+    pub(super) fn report_as_told(&mut self, item: ItemId, is_blocked: bool) {
+        if let Some(&report) = self.last_runs.get(&item) {
+            self.deliver(Report { is_blocked, ..report });
+        }
+    }
+
+    pub(super) fn count_running(&mut self) {
+        for pool in 0..self.pools.list.len() {
+            self.note(What::Counted(pool, self.pools.list[pool].read().nr_running()));
+        }
+    }
+
     // ---- the tick
 
     /// Work waits at capacity: somebody must notice when a running worker blocks.
@@ -201,6 +223,7 @@ impl Engine<'_> {
         let listed = self.ticking.iter().flat_map(|ticking| &ticking.pools);
         let listed: Vec<PoolNo> = listed.map(|&(pool, _)| pool).collect();
         let mut has_woken = false;
+        self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
             has_woken |= self.tick_pool(pool);
         }
@@ -208,7 +231,7 @@ impl Engine<'_> {
         let pools = &mut self.pools.list;
         ticking.pools.retain_mut(|(pool, quiet)| {
             let entry = &mut pools[*pool];
-            entry.is_ticking = quiet.stays(entry.is_watched || entry.nr_lent > 0);
+            entry.is_ticking = quiet.stays(entry.is_watched);
             entry.is_ticking
         });
         let interval = ticking.tick.after(has_woken);
@@ -219,17 +242,22 @@ impl Engine<'_> {
 
     /// Whether it found somebody blocked, and that let somebody else start.
     fn tick_pool(&mut self, pool: PoolNo) -> bool {
-        let entry = &mut self.pools.list[pool];
-        let work_waits = entry.lock().work_waits() && entry.is_watched;
-        if !work_waits && entry.nr_lent == 0 {
-            entry.is_watched = false;
+        if !self.pools.list[pool].is_watched {
+            return false;
+        }
+        let work_waits = self.pools.list[pool].lock().work_waits();
+        if !self.has_to_watch(pool) {
+            self.pools.list[pool].is_watched = false;
             self.check_pool(pool);
             return false;
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
         let has_woken = self.look(pool);
-        self.call_for_help(pool);
+        if work_waits {
+            self.call_for_help(pool);
+            self.watch_other_pods(pool);
+        }
         has_woken
     }
 

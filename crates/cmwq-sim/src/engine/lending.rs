@@ -53,8 +53,7 @@ impl Engine<'_> {
         others.into_iter().find_map(|pod| {
             let other = self.pools.find(PoolKind::Managed(pod as u32), is_high)?;
             let is_backlog = self.pools.boards[usize::from(is_high)].has(Set::Backlog, pod as u32);
-            // One that is saturated only may have something that it does not know of.
-            if !is_backlog && self.pools.list[other].inbox.is_empty() {
+            if !help::may_have_work(is_backlog, self.pools.list[other].inbox.is_empty()) {
                 return None;
             }
             self.helping.visits += 1;
@@ -62,10 +61,18 @@ impl Engine<'_> {
         })
     }
 
-    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    /// Whether anybody of the pool has to be watched.
+    pub(super) fn has_to_watch(&self, pool: PoolNo) -> bool {
+        let it = &self.pools.list[pool];
+        it.read().has_to_watch(|| it.caller_computes, || self.others_wait(pool))
+    }
+
+    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     fn others_wait(&self, pool: PoolNo) -> bool {
-        let board = &self.pools.boards[usize::from(self.pools.list[pool].is_high)];
-        self.lends(pool) && help::any(board, Set::Backlog)
+        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else {
+            return false;
+        };
+        help::others_wait(&self.pools.boards[usize::from(is_high)], me as usize)
     }
 
     /// A worker of the pool was reported blocked, which demanded `kick`: whom to wake.
@@ -80,10 +87,25 @@ impl Engine<'_> {
         it.lock_only().replace_blocked(kick, || caller_computes, || others_wait)
     }
 
+    /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs.
+    pub(super) fn watch_other_pods(&mut self, pool: PoolNo) {
+        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
+        let board = &self.pools.boards[usize::from(is_high)];
+        let others: Vec<_> = help::to_watch(board, me as usize, self.nr_ticks).collect();
+        for pod in others {
+            let Some(other) = self.pools.find(PoolKind::Managed(pod as u32), is_high) else {
+                continue;
+            };
+            let it = &self.pools.list[other];
+            if it.read().watch_for_others(it.is_watched) == Kick::Watch {
+                self.kick(other, Kick::Watch);
+            }
+        }
+    }
+
     /// Work waits that it may not start. Whoever asks is about to help it.
     fn has_backlog(&mut self, pool: PoolNo) -> bool {
-        let core = self.pools.list[pool].lock();
-        let has_backlog = core.work_waits() && core.is_at_capacity();
+        let has_backlog = self.pools.list[pool].lock().has_backlog();
         self.check_pool(pool);
         has_backlog
     }
@@ -107,20 +129,35 @@ impl Engine<'_> {
         let board = &self.pools.boards[usize::from(is_high)];
         let calls: Vec<Call> = help::to_call(board, me as usize).collect();
         for call in calls {
-            // A pod on whose CPU a caller computes is called by its sentinel.
-            let Call::Now(pod) = call else { continue };
+            let (Call::Now(pod) | Call::WhenIdle(pod)) = call;
             self.helping.visits += 1;
             let other = self.pool(PoolKind::Managed(pod as u32), is_high);
-            if self.call_to_lend(other) {
+            if self.pools.list[other].caller_computes {
+                self.call_when_idle(other);
+            } else if self.call_to_lend(other) {
                 return;
             }
         }
     }
 
-    /// The pod may help again: wakes a worker of it if another one wants that.
-    pub(super) fn call_if_wanted(&mut self, pool: PoolNo) {
-        if self.lends(pool) && self.who_wants_help(pool).is_some() {
-            self.call_to_lend(pool);
+    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by
+    /// the CPU's sentinel.
+    fn call_when_idle(&mut self, pool: PoolNo) {
+        let is_watched = self.pools.list[pool].is_watched;
+        let kick = self.pools.list[pool].lock().kick_when_idle(is_watched);
+        match kick {
+            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            kick => self.kick(pool, kick),
+        }
+    }
+
+    /// A worker was created to be called.
+    pub(super) fn call_created(&mut self, pool: PoolNo) {
+        if self.pools.list[pool].caller_computes {
+            self.call_when_idle(pool);
+        } else {
+            let kick = self.pools.list[pool].lock().kick_to_lend();
+            self.kick(pool, kick);
         }
     }
 
@@ -163,8 +200,7 @@ impl Engine<'_> {
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
         self.visit(tid, Some(Visit { host, id: guest }));
-        self.pools.list[home].nr_lent += 1;
-        self.watch(home);
+        self.kick(home, Kick::Watch);
         Some(Turn::Again)
     }
 
@@ -178,14 +214,13 @@ impl Engine<'_> {
         Turn::Again
     }
 
-    /// Between two items of the other pool: work of its own comes first, and workers of its own,
-    /// one of which may have come back from a wait, want the CPU.
+    /// Between two items of the other pool: it goes home if it is wanted there.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let caller_computes = self.pools.list[home].caller_computes;
         let core = self.pools.list[home].lock();
         self.threads[tid].seq = core.lend_again(id);
-        let is_wanted = core.work_waits() || core.is_over_capacity() || caller_computes;
+        let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         if is_wanted && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit);
@@ -197,7 +232,6 @@ impl Engine<'_> {
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         self.pools.list[home].lock().lend_end(id);
-        self.pools.list[home].nr_lent -= 1;
         self.check_pool(home);
         self.visit(tid, None);
     }

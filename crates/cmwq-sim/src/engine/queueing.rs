@@ -1,6 +1,6 @@
 //! Queueing, cancelling, limits, and acting on what the core says.
 
-use cmwq_core::{Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
+use cmwq_core::{Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
 
 use super::Engine;
 use crate::checkers::Gauge;
@@ -141,6 +141,7 @@ impl Engine<'_> {
 
     /// The queue's way into the pool that serves callers on `cpu`.
     pub(super) fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
+        let cpu = self.stand_in(queue, cpu);
         let is_high = self.queues[queue].is_high;
         let kind = self.queues[queue].pool_kind(cpu, &self.machine);
         let pool = self.pool(kind, is_high);
@@ -148,6 +149,17 @@ impl Engine<'_> {
             Some(link) => link,
             None => self.make_link(queue, pool),
         }
+    }
+
+    /// `cpu`, or the one that stands in for it: a pod that has no CPU any more has nobody of its
+    /// own to manage.
+    fn stand_in(&self, queue: QueueId, cpu: u32) -> u32 {
+        let (it, domains) = (&self.queues[queue], self.machine.domains());
+        if it.kind != Kind::Managed || domains.nr_online(domains.pod(it.scope, cpu)) > 0 {
+            return cpu;
+        }
+        let nth = place::stand_in(cpu as usize, self.machine.nr_online() as usize);
+        nth.and_then(|nth| self.machine.nth_online(nth)).unwrap_or(cpu)
     }
 
     /// The pool of this kind, made when it is first needed.

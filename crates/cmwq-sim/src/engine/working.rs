@@ -1,6 +1,6 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
 
 use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
@@ -91,8 +91,8 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        if watch {
-            self.watch(home);
+        if self.has_to_watch(home) {
+            self.kick(home, Kick::Watch);
         } else {
             self.pools.list[home].is_watched = false;
             self.check_pool(home);
@@ -168,6 +168,7 @@ impl Engine<'_> {
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
         if self.threads[tid].is_worker() {
+            self.remember_run(item, tid);
             self.gauges[self.threads[tid].home].executing += 1;
             self.regauge(tid);
             self.report_falsely(tid);
@@ -259,8 +260,10 @@ impl Engine<'_> {
             | Op::Online(_)
             | Op::SetAttrs { .. }
             | Op::DropQueue(_)
-            | Op::MakeQueue(_) => {
-                debug_assert!(false, "CPUs and queues come and go by calls from outside");
+            | Op::MakeQueue(_)
+            | Op::Report { .. }
+            | Op::Count => {
+                debug_assert!(false, "that is for calls from outside");
             }
         }
         Turn::Again

@@ -18,6 +18,11 @@ impl Machine {
         self.domains.nr_online(WHOLE)
     }
 
+    /// One of those that are online, counted from 0.
+    pub(crate) fn nth_online(&self, nth: usize) -> Option<u32> {
+        (0..self.nr_cpus()).filter(|&cpu| self.is_online(cpu)).nth(nth)
+    }
+
     /// `cpu`, or the next one behind it that is online.
     pub(crate) fn online_from(&self, cpu: u32) -> u32 {
         let all = self.nr_cpus();

@@ -26,9 +26,6 @@ pub(crate) struct Pool {
     threads: Vec<Option<Tid>>,
     /// Work waits that may not start now, and detectors know.
     pub(crate) is_watched: bool,
-    /// Workers that serve another pod: they are watched, too, because one that blocks leaves a CPU
-    /// to spare.
-    pub(crate) nr_lent: u32,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
@@ -58,7 +55,6 @@ impl Pool {
             is_high,
             threads: Vec::new(),
             is_watched: false,
-            nr_lent: 0,
             context: None,
             is_disassociated: false,
             caller_computes: false,
@@ -179,7 +175,7 @@ impl Pool {
     /// Whether a worker of another pool may take an item: one waits that this pool must not start
     /// itself.
     pub(crate) fn wants_help(&self) -> bool {
-        self.core.work_waits() && self.core.is_at_capacity()
+        self.core.has_backlog()
     }
 
     /// What it says on the board.

@@ -84,6 +84,12 @@ pub(crate) fn is_worker() -> bool {
     with(|_| ()).is_some()
 }
 
+/// The calling worker's run: of which pool, by which of its workers, and its number.
+#[cfg(feature = "explore")]
+pub(crate) fn run() -> Option<(&'static Pool, WorkerId, u64)> {
+    with(|context| context.run.get().map(|run| (context.pool, context.id, run.seq))).flatten()
+}
+
 /// Whether the calling thread is a worker or a rescuer that visits, or runs an item of a BH queue.
 /// May be asked when the thread's stack has gone.
 pub(crate) fn is_worker_or_bh() -> bool {

@@ -80,6 +80,14 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     })
 }
 
+/// Reports of one worker what nobody has looked for.
+#[cfg(feature = "explore")]
+pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
+    let Some(thread) = pool.lock_only().thread(id).map(Arc::clone) else { return };
+    let (sleeping, is_hog, is_unbound) = (!is_blocked, false, false);
+    apply(pool, &mut [Suspect { id, seq, sleeping, is_hog, is_unbound, thread }], None);
+}
+
 fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     let mut guard = pool.lock();
     if !guard.has_to_watch(pool) {

@@ -303,10 +303,7 @@ impl Worker {
             self.call(context, &claim, seq);
             let mut own = self.pool.lock();
             seq = own.core.lend_again(self.id);
-            // Work of its own pool comes first. So does its pool's concurrency: another worker may
-            // have taken its place while it was blocked.
-            is_wanted =
-                own.core.work_waits() || own.core.is_over_capacity() || self.pool.caller_computes();
+            is_wanted = own.core.wants_back(|| self.pool.caller_computes());
             self.pool.unlock(own, Kick::None);
             // As in its own pool, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();

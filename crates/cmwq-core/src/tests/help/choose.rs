@@ -4,7 +4,9 @@ use std::vec::Vec;
 
 use super::boards::Plain;
 use crate::help::board::Entry;
-use crate::help::{Call, Facts, Instead, Set, any, instead_of, to_call, to_help, to_watch};
+use crate::help::{
+    Call, Facts, Instead, Set, any, instead_of, others_wait, to_call, to_help, to_watch,
+};
 use crate::tests::support::Rng;
 
 /// How far it is from one pod to another: cache, node, or farther.
@@ -88,6 +90,22 @@ fn empty_words_are_retired() {
     board.put(Set::Spare, 200, true);
     assert_eq!(to_call(&board, 3).next(), Some(Call::Now(200)));
     assert_eq!(board.nr_retired.get(), 16);
+}
+
+/// A summary that names words which are empty is not taken for a backlog.
+#[test]
+fn a_backlog_that_has_gone_is_not_waited_for() {
+    for pods in [16, 256] {
+        let mut board = Plain::regular(pods, 16, 8);
+        let last = pods as usize - 1;
+        assert!(!others_wait(&board, 0));
+        board.put(Set::Backlog, last, true);
+        assert!(others_wait(&board, 0));
+        assert!(!others_wait(&board, last), "its own backlog");
+        board.put(Set::Backlog, last, false);
+        assert!(!others_wait(&board, 0), "{pods} pods");
+        assert!(!any(&board, Set::Backlog), "who looked has put it right");
+    }
 }
 
 /// However many pods there are, a search reads as many words.

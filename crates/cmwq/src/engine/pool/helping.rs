@@ -19,10 +19,10 @@ impl Pool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
     }
 
-    /// A pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     #[inline]
     fn others_wait(&self) -> bool {
-        self.pods.is_some_and(|(pods, _)| pods.any_backlog())
+        self.pods.is_some_and(|(pods, pod)| pods.others_wait(pod))
     }
 
     /// Its items are too short for others to help. A hint.
@@ -56,7 +56,7 @@ impl Pool {
     /// Work waits that it may not start. Whoever asks is about to help it.
     pub(crate) fn has_backlog(&'static self) -> bool {
         let guard = self.lock();
-        let has_backlog = guard.core.work_waits() && guard.core.is_at_capacity();
+        let has_backlog = guard.core.has_backlog();
         self.unlock(guard, Kick::None);
         has_backlog
     }
@@ -89,13 +89,18 @@ impl Pool {
         if self.is_watched() || without("caller_computes.call") {
             return;
         }
+        // A new worker begins by waiting, for this.
+        if self.try_to_call_when_idle() == Kick::NeedFirst {
+            let _ = self.try_to_call_when_idle();
+        }
+    }
+
+    fn try_to_call_when_idle(&'static self) -> Kick {
         let mut guard = self.lock();
-        let kick = match (guard.core.has_spare_cpu(), guard.core.standby()) {
-            (false, _) => Kick::None,
-            (true, Some(_)) => Kick::Watch,
-            (true, None) => guard.core.kick_to_lend(),
-        };
+        let is_watched = guard.watched;
+        let kick = guard.core.kick_when_idle(is_watched);
         self.unlock(guard, kick);
+        kick
     }
 
     /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
@@ -123,8 +128,8 @@ impl Pool {
             return;
         }
         let guard = self.lock();
-        let is_busy = guard.core.nr_running() > 0;
-        self.unlock(guard, if is_busy { Kick::Watch } else { Kick::None });
+        let kick = guard.core.watch_for_others(guard.watched);
+        self.unlock(guard, kick);
     }
 }
 

@@ -9,10 +9,11 @@
 //! Lost calls: the order is that of [`cmwq_core::help::board`]. Each write is a read-modify-write,
 //! and each read that follows is ordered as by a full fence (`board_put`, `board_retire`,
 //! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or
-//! somebody who has just retired the line between them sees both.
+//! somebody who has just retired the line between them sees both. Who does not act on that
+//! ([`others_wait`]) leaves it to the tick, which calls for help again.
 
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Board, Layout, Set, Whereabouts, any, any_helper};
+use cmwq_core::help::{Board, Layout, Set, Whereabouts, any_helper, others_wait};
 
 use super::Pool;
 use crate::os::published::Lasting;
@@ -80,11 +81,11 @@ impl Pods {
         any_helper(self)
     }
 
-    /// Whether any pod has more work than it may run, so that a CPU that some worker leaves
-    /// matters.
+    /// Whether another pod has more work than it may run, so that a CPU that some worker of this
+    /// one leaves matters.
     #[inline]
-    pub(crate) fn any_backlog(&self) -> bool {
-        any(self, Set::Backlog)
+    pub(crate) fn others_wait(&self, pod: usize) -> bool {
+        others_wait(self, pod)
     }
 
     #[inline]

@@ -34,8 +34,8 @@ impl Runtime {
     pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, me) = pool.pods?;
         let may_have_work = |pod: &usize| {
-            pods.has(Set::Backlog, *pod)
-                || pods.get(*pod).is_some_and(|pool| !pool.inbox.is_empty())
+            let inbox_is_empty = pods.get(*pod).is_none_or(|pool| pool.inbox.is_empty());
+            help::may_have_work(pods.has(Set::Backlog, *pod), inbox_is_empty)
         };
         let others = help::to_help(pods, me).filter(may_have_work);
         others.filter_map(|pod| pods.get(pod)).find(|pool| pool.has_backlog())

@@ -3,6 +3,8 @@
 //! ORDERING (all of it): no pairing: where an item goes while a CPU comes or leaves is anybody's
 //! guess, and either pool serves it.
 
+use cmwq_core::place;
+
 use super::{CpusInUse, Machine};
 use crate::os::sync::{AtomicUsize, Ordering};
 use crate::os::topo::CpuSet;
@@ -44,9 +46,8 @@ fn set_stand_ins(stand_ins: &[AtomicUsize], machine: &Machine, cpus: &CpuSet) {
     let is_here = |index: usize| cpus.contains(machine.cpus[index]);
     let here: Vec<usize> = (0..machine.cpus.len()).filter(|&index| is_here(index)).collect();
     for (index, stand_in) in stand_ins.iter().enumerate() {
-        // CPUs that are gone are spread over those that are left.
-        let to =
-            if is_here(index) { Some(index) } else { here.get(index % here.len().max(1)).copied() };
+        let other = || place::stand_in(index, here.len()).map(|nth| here[nth]);
+        let to = if is_here(index) { Some(index) } else { other() };
         stand_in.store(to.unwrap_or(index), Ordering::Relaxed);
     }
 }
