@@ -1,10 +1,15 @@
 //! Barriers: `flush_work` waits by gluing an item of its own behind the one it waits for.
+//!
+//! A barrier has nothing to do but to tell that its turn has come. So a worker that has just ended
+//! an item need not run what is glued to it: it [passes](PoolState::pass_barrier) the barriers,
+//! which takes a fifth of a run. Where one is met otherwise (its item was taken back, a guest is at
+//! work, runs are traced), it is run like any other item.
 
 use core::ptr::NonNull;
 
 use crate::ids::{WorkerId, WqKey};
 use crate::list;
-use crate::pool::PoolState;
+use crate::pool::{Effects, PoolState};
 use crate::word::WorkWord;
 use crate::work::WorkItem;
 
@@ -18,6 +23,17 @@ impl PoolState {
         let (_, pwq, _) = self.executing(core::ptr::from_ref(item) as usize, item.func())?;
         self.pwq_wq(pwq)
     }
+}
+
+/// A barrier that is over.
+#[must_use]
+#[derive(Debug)]
+pub struct Passed {
+    /// Nobody else touches it: whoever waits is to be told once the lock is dropped, and may free
+    /// it then.
+    pub barrier: NonNull<WorkItem>,
+    /// What the end of its books demands, beside. Without a kick: a barrier has no slot.
+    pub effects: Effects,
 }
 
 /// What a flush of one item found.

@@ -110,7 +110,8 @@ impl Default for Timer {
 pub struct Wheel {
     tag: u32,
     elapsed: u64,
-    occupied: [u128; LEVELS],
+    /// Which slots of each level have timers.
+    occupied: [[u64; 2]; LEVELS],
     slots: Box<[Bucket]>,
     expired: List,
     /// Of each level, the slot that came up, while its timers are being moved down.
@@ -179,7 +180,7 @@ impl Wheel {
         Self {
             tag,
             elapsed: now >> TICK_SHIFT,
-            occupied: [0; LEVELS],
+            occupied: [[0; 2]; LEVELS],
             slots: slots.into_boxed_slice(),
             expired: List::new(),
             moving: Default::default(),
@@ -207,6 +208,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `timer` must be valid, not armed, and stay where it is until it is cancelled or returned.
+    #[inline]
     pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
         let expires = at.div_ceil(TICK_NS);
         // SAFETY: valid and not armed, so ours alone.
@@ -227,6 +229,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `timer` must be valid and, if armed, armed on this wheel.
+    #[inline]
     pub unsafe fn cancel(&mut self, timer: NonNull<Timer>) -> bool {
         let node = Timer::node(timer);
         // SAFETY: valid; linked only on this wheel.
@@ -350,6 +353,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `timer` must be valid, unlinked and counted.
+    #[inline]
     unsafe fn link(&mut self, timer: NonNull<Timer>) -> u64 {
         // SAFETY: valid.
         let expires = unsafe { (*timer.as_ptr()).expires };
@@ -359,7 +363,8 @@ impl Wheel {
             let at = expires.min(self.elapsed + REACH - 1);
             let level = level_of(self.elapsed, at);
             let index = at >> SHIFT[level];
-            self.occupied[level] |= 1 << (index as usize % SLOTS);
+            let (half, bit) = bit(index as usize % SLOTS);
+            self.occupied[level][half] |= bit;
             let slot = place(level, index);
             let bucket = &mut self.slots[slot];
             bucket.len += 1;
@@ -373,6 +378,7 @@ impl Wheel {
         deadline
     }
 
+    #[inline]
     fn note_removed(&mut self, slot: u16) {
         if slot == EXPIRED {
             return;
@@ -386,7 +392,10 @@ impl Wheel {
                 *left = left.saturating_sub(1);
                 return;
             }
-            1 => self.occupied[level] &= !(1 << index),
+            1 => {
+                let (half, bit) = bit(index);
+                self.occupied[level][half] &= !bit;
+            }
             _ => {}
         }
         bucket.len -= 1;
@@ -395,7 +404,8 @@ impl Wheel {
     /// The slot that comes up first.
     fn next_slot(&self) -> Option<Slot> {
         let of_level = |level: usize| {
-            let occupied = self.occupied[level];
+            let [low, high] = self.occupied[level].map(u128::from);
+            let occupied = low | high << u64::BITS;
             if occupied == 0 {
                 return None;
             }
@@ -427,7 +437,8 @@ impl Wheel {
     fn come_up(&mut self, slot: Slot) {
         self.elapsed = slot.deadline;
         let place = slot.place();
-        self.occupied[slot.level] &= !(1 << (place % SLOTS));
+        let (half, bit) = bit(place % SLOTS);
+        self.occupied[slot.level][half] &= !bit;
         let bucket = &mut self.slots[place];
         if slot.level == 0 {
             debug_assert!(self.expired.is_empty(), "time went on over uncollected timers");
@@ -498,20 +509,32 @@ const LEAD: [u64; LEVELS] = {
 };
 
 /// The last slot of a level that has come up, counted from the beginning of time.
+#[inline]
 fn hand(elapsed: u64, level: usize) -> u64 {
     (elapsed + LEAD[level]) >> SHIFT[level]
 }
 
+/// Where it says whether a slot has timers: in which half of a level's, and the bit there.
+#[inline]
+fn bit(index: usize) -> (usize, u64) {
+    (index / u64::BITS as usize, 1 << (index % u64::BITS as usize))
+}
+
 /// Where a level's slot is kept.
+#[inline]
 fn place(level: usize, index: u64) -> usize {
     level * SLOTS + index as usize % SLOTS
 }
 
 /// The level for a timer that expires at `at`, which is after `elapsed`: the lowest one on which it
 /// is in the last round of which any part has come up to the level.
+#[inline]
 fn level_of(elapsed: u64, at: u64) -> usize {
     let reaches = |&level: &usize| at >> SHIFT[level + 1] <= hand(elapsed, level + 1);
-    (0..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
+    // The lower ones do not reach as far from anywhere: not even two rounds ahead.
+    let bits = u64::BITS - (at - elapsed).leading_zeros();
+    let first = (bits.saturating_sub(2) / ROUND_BITS) as usize;
+    (first..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
 }
 
 impl fmt::Debug for Wheel {

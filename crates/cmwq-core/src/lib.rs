@@ -59,7 +59,7 @@ mod models;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
-pub use barrier::FlushTarget;
+pub use barrier::{FlushTarget, Passed};
 pub use batch::{BATCH_MAX, Batch};
 pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
 pub use cancel::Grab;

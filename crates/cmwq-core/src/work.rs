@@ -80,6 +80,7 @@ impl WorkItem {
     }
 
     /// `work_pending`: queued, armed on a timer, or in transit.
+    #[inline]
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.word().is_pending()

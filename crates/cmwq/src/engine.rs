@@ -12,6 +12,7 @@ pub(crate) mod histogram;
 pub(crate) mod limit;
 pub(crate) mod long_items;
 pub(crate) mod meter;
+pub(crate) mod own_event;
 pub(crate) mod params;
 pub(crate) mod plan;
 pub(crate) mod reclaim;

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::{Effects, Kick, PoolState, Rule, bucket};
+use crate::barrier::Passed;
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
 use crate::policy;
@@ -113,12 +114,19 @@ impl PoolState {
         };
         let runner = self.find_executing(item.as_ptr() as usize, func);
         let to = runner.filter(|_| self.keeps(Rule::NoReentrance)).unwrap_or(id);
-        if linked || to != id {
-            self.schedule_chain(node, to);
+        // What it starts at once is unlinked here and re-linked nowhere, see `start`. Mostly that
+        // is all.
+        let chain = if to != id {
+            Some(node)
         } else {
-            // The common case, one item: it is unlinked here and re-linked nowhere, see `start`.
+            let moves_all = linked && self.keeps(Rule::ChainsMoveTogether);
+            let barriers = if moves_all { self.worklist.after(node) } else { None };
             // SAFETY: linked, (locked) by `&mut self`.
             unsafe { list::unlink(node) };
+            barriers
+        };
+        if let Some(first) = chain {
+            self.schedule_chain(first, to);
         }
         self.settle_cursors();
         to == id
@@ -202,6 +210,39 @@ impl PoolState {
             pwq.nr_barriers -= 1;
         }
         self.dec_in_flight(current.pwq, current.color, current.inactive)
+    }
+
+    /// Ends the barrier that worker `id` would run next, if it is one and stands behind what the
+    /// worker has just [finished](Self::finish). `None`: there is none. To be called until `None`,
+    /// between two items of a worker of this pool; the lock may be dropped in between.
+    ///
+    /// KERNEL: none; `process_one_work` runs `wq_barrier_func` as any other function.
+    #[inline]
+    pub fn pass_barrier(&mut self, id: WorkerId) -> Option<Passed> {
+        let node = self.worker(id).scheduled.first()?;
+        self.pass(node)
+    }
+
+    fn pass(&mut self, node: Node) -> Option<Passed> {
+        // SAFETY: `node` is linked on a list of this pool, and so a member of an item.
+        let barrier = unsafe { WorkItem::of_node(node) };
+        // SAFETY: the item is alive until `start` below publishes it.
+        let word = unsafe { barrier.as_ref() }.word();
+        let at = word.pwq().filter(|_| word.is_inactive())?;
+        if self.is_behind() {
+            self.call_back();
+        }
+        // SAFETY: linked, (locked) by `&mut self`.
+        unsafe { list::unlink(node) };
+        let pwq = self.pwq(at.pwq);
+        pwq.counts.count_batch(1);
+        pwq.nr_barriers -= 1;
+        self.progress += 1;
+        let idle = WorkWord::off_queue(self.config.id, self.config.bh);
+        // SAFETY: the last touch.
+        unsafe { barrier.as_ref() }.start(idle);
+        let effects = self.dec_in_flight(at.pwq, word.color(), true);
+        Some(Passed { barrier, effects })
     }
 
     // ---- guests: workers of another pool that lend a hand

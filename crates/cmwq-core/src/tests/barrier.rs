@@ -2,7 +2,7 @@
 
 use super::support::{Fixture, ItemPtr, work};
 use crate::policy::UNMANAGED;
-use crate::{FlushTarget, Kick, PoolId, PwqId, WorkerId, WqKey};
+use crate::{Effects, FlushTarget, Kick, PoolId, PwqId, WorkerId, WqKey};
 
 /// An unmanaged pool with four idle workers and a pwq with that limit.
 fn pool(max_active: u32) -> (Fixture, PwqId, [WorkerId; 4]) {
@@ -232,4 +232,52 @@ fn a_barrier_can_be_flushed_too() {
         let _ = f.finish(a);
         let _ = f.runs(a, barrier);
     }
+}
+
+#[test]
+fn a_worker_passes_those_of_the_item_that_it_has_finished() {
+    let (mut f, pwq, [a, ..]) = pool(10);
+    let target = f.queue_new(pwq);
+    let queued = glue(&mut f, target, FlushTarget::Queued);
+    let other = f.queue_new(pwq);
+    let _ = f.runs(a, target);
+    let running = glue(&mut f, target, FlushTarget::Running(a));
+    let _ = f.finish(a);
+    for barrier in [running, queued] {
+        assert_eq!(f.passes(a, barrier), Effects::NONE);
+    }
+    assert!(f.pass_barrier(a).is_none());
+    let stats = f.pwq_stats(pwq).expect("a pwq");
+    assert_eq!((stats.started, stats.completed), (3, 3), "they count as if they had run");
+    let _ = f.runs(a, other);
+}
+
+#[test]
+fn an_item_that_comes_next_is_not_passed() {
+    let (mut f, pwq, [a, b, ..]) = pool(10);
+    let target = f.queue_new(pwq);
+    let _ = f.runs(a, target);
+    let _ = f.queue(pwq, target);
+    let barrier = glue(&mut f, target, FlushTarget::Queued);
+    assert!(!f.sleeps(b), "b hands the target to a");
+    let _ = f.finish(a);
+    assert!(f.pass_barrier(a).is_none());
+    let _ = f.runs(a, target);
+    let _ = f.finish(a);
+    let _ = f.passes(a, barrier);
+    assert_eq!(f.pwq_load(pwq), Some((0, false, false)));
+}
+
+#[test]
+fn the_last_one_that_is_passed_ends_a_flush_and_a_retired_pwq() {
+    let (mut f, pwq, [a, ..]) = pool(10);
+    let target = f.queue_new(pwq);
+    let _ = f.runs(a, target);
+    let barriers = [(); 2].map(|()| glue(&mut f, target, FlushTarget::Running(a)));
+    assert!(f.flush_prep(pwq, Some(0), Some(1)));
+    let _ = f.retire_pwq(pwq);
+    assert_eq!(f.finish(a), Effects::NONE);
+    assert_eq!(f.passes(a, barriers[1]), Effects::NONE);
+    let both = Effects { flush_done: Some(WqKey(1)), retired: Some(WqKey(1)), ..Effects::NONE };
+    assert_eq!(f.passes(a, barriers[0]), both);
 }

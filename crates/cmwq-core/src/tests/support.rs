@@ -190,6 +190,15 @@ impl Fixture {
         effects
     }
 
+    /// The worker passes this barrier now.
+    pub(super) fn passes(&mut self, id: WorkerId, barrier: ItemPtr) -> Effects {
+        let passed = self.pool.pass_barrier(id).expect("no barrier comes next");
+        self.pool.check();
+        assert_eq!(passed.barrier, barrier, "{id:?} passes another one");
+        assert!(!work(barrier).is_pending(), "it is not given up");
+        passed.effects
+    }
+
     /// No queue leads here: those leave, in this order, and no others.
     pub(super) fn close_and_dismiss(&mut self, expected: &[WorkerId]) {
         assert!(self.pool.close_if_unused());

@@ -2,7 +2,8 @@
 
 use cmwq_core::consts::MANY_FIRST_WAITS;
 use cmwq_core::{
-    Claim, Kick, Nanos, Next, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited, WorkerId,
+    Claim, Kick, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited,
+    WorkerId,
 };
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
@@ -31,6 +32,9 @@ impl World<'_> {
     }
 
     fn ask(&mut self, tid: Tid, pool: u8, id: WorkerId) {
+        if let Some(passed) = self.pools[usize::from(pool)].core.pass_barrier(id) {
+            return self.pass(tid, &passed);
+        }
         let p = &mut self.pools[usize::from(pool)];
         if p.has_inbox && !p.core.work_waits() {
             let _ = p.take_inbox();
@@ -60,6 +64,16 @@ impl World<'_> {
                 self.threads[tid] = None;
             }
         }
+    }
+
+    /// Who waits behind a barrier is told, without the lock: others come in between.
+    fn pass(&mut self, tid: Tid, passed: &Passed) {
+        let Named::Barrier(waiter) = self.name_of(passed.barrier.as_ptr() as usize) else {
+            unreachable!("an item was passed")
+        };
+        self.thread(usize::from(waiter)).event = true;
+        let _ = self.rest(tid, &passed.effects);
+        self.thread(tid).at = At::Awake;
     }
 
     /// A claimed item's function is entered.

@@ -443,6 +443,10 @@ impl Engine<'_> {
     fn after_item(&mut self, tid: Tid, pool: PoolNo) -> Turn {
         let _ = self.lock_behind_item(tid, pool);
         let thread = &mut self.threads[tid];
+        if thread.role == Role::Worker && thread.visit.is_none() {
+            self.pass_barriers(tid, pool);
+        }
+        let thread = &mut self.threads[tid];
         if thread.role != Role::Rescuer && thread.visit.is_none() {
             self.pools.list[pool].take_inbox_behind_item();
             thread.is_behind_item = thread.role == Role::Worker;
@@ -454,6 +458,19 @@ impl Engine<'_> {
             self.stay_or_go_home(tid, visit);
         }
         Turn::Again
+    }
+
+    /// Tells those who wait for the item that has just ended. The lock is dropped for each.
+    fn pass_barriers(&mut self, tid: Tid, pool: PoolNo) {
+        let id = self.threads[tid].id;
+        while let Some(passed) = self.lock_behind_item(tid, pool).pass_barrier(id) {
+            self.check_core(pool);
+            match Arena::name_of(passed.barrier.as_ptr()) {
+                Name::Barrier(barrier) => self.wait_is_over(barrier),
+                Name::Item(item) => unreachable!("item {item} was passed"),
+            }
+            self.act(pool, passed.effects);
+        }
     }
 
     // ---- other programs

@@ -274,7 +274,12 @@ pub(crate) fn running() -> Option<(String, usize)> {
 }
 
 /// [`blocking`], for a wait that may have no end: reports to the watchdog what the item waits for.
+#[inline]
 pub(crate) fn waiting_for<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
+    if is_worker_or_bh() { waiting_in_item(what, f) } else { f() }
+}
+
+fn waiting_in_item<R>(what: WaitFor, f: impl FnOnce() -> R) -> R {
     let _wait = with(|context| {
         let run = context.run.get()?;
         let item = (run.wq, run.item as usize, run.func as *const () as usize);

@@ -114,6 +114,7 @@ impl DelayedItem {
     /// # Safety
     /// `this` must be valid with the provenance of the object that holds it, and stay where it is
     /// until its function is entered, if the result is `Queued`.
+    #[inline]
     pub(crate) unsafe fn queue(
         this: NonNull<Self>,
         wq: &Handle,
@@ -142,6 +143,7 @@ impl DelayedItem {
     ///
     /// # Safety
     /// As for [`queue`](Self::queue).
+    #[inline]
     pub(crate) unsafe fn queue_won(
         this: NonNull<Self>,
         wq: &Handle,

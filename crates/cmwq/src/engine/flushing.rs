@@ -6,6 +6,7 @@ use cmwq_core::{FlushTarget, Kick, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
+use crate::engine::own_event::OwnEvent;
 use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
@@ -13,7 +14,6 @@ use crate::os::generation;
 use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::rest::Rest;
-use crate::os::sync::Arc;
 
 /// Who waits for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,23 @@ pub(crate) enum Flusher {
 #[repr(C)]
 struct Barrier {
     item: WorkItem,
-    done: Arc<Event>,
+    done: &'static Event,
 }
 
 unsafe extern "C" fn barrier_fn(item: *mut WorkItem) {
     // SAFETY: the item of a barrier is its first member, and the flusher waits for `set`.
-    let done = unsafe { Arc::clone(&(*item.cast::<Barrier>()).done) };
+    let done = unsafe { (*item.cast::<Barrier>()).done };
     done.set();
+}
+
+/// Tells who waits behind the barrier.
+///
+/// # Safety
+/// It must be one that this module has queued, and that the core has
+/// [passed](cmwq_core::PoolState::pass_barrier) just now.
+pub(crate) unsafe fn pass(barrier: NonNull<WorkItem>) {
+    // SAFETY: the caller's promise; it does not run otherwise.
+    unsafe { barrier_fn(barrier.as_ptr()) };
 }
 
 /// Whether this is what somebody who waits for an item has queued behind it.
@@ -89,8 +99,8 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     }
     // Asked once, and not under the pool's lock: it takes the registry's.
     let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
-    let done = Arc::new(Event::new());
-    let barrier = Barrier { item: WorkItem::new(barrier_fn), done: Arc::clone(&done) };
+    let done = OwnEvent::take();
+    let barrier = Barrier { item: WorkItem::new(barrier_fn), done: done.event() };
     let target = NonNull::from(item);
     loop {
         let word = item.word();

@@ -8,12 +8,13 @@
 use std::io;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Batch, Claim, Kick, Nanos, Next, WorkerId, WqKey};
+use cmwq_core::{Batch, Claim, Kick, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
 use crate::engine::current::{self, Context};
 use crate::engine::detection;
+use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
 use crate::engine::pool::{Creator, Holder, Locked, Pool};
@@ -135,10 +136,31 @@ impl Worker {
             self.pool.act_effects(effects);
             guard = self.pool.lock_in_turn();
         }
+        // Who traces runs sees those of barriers, too.
+        if !trace::wants_runs() {
+            guard = self.pass_barriers(guard);
+        }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
             // Nobody has to be told to watch: this worker will, when it claims the first of these.
             let _ = guard.take_inbox(self.pool);
+        }
+        guard
+    }
+
+    /// Tells those who wait for the item that has just ended.
+    #[inline]
+    fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
+        while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
+            drop(guard);
+            // Who looks behind the wait does not find it running any more.
+            self.thread.mirror.rest();
+            // SAFETY: the core has just given it up.
+            unsafe { flushing::pass(barrier) };
+            if effects.has_rest() {
+                self.pool.act_effects(effects);
+            }
+            guard = self.pool.lock_in_turn();
         }
         guard
     }

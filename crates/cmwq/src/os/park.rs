@@ -88,12 +88,20 @@ impl Event {
         Self { futex: Futex::new(0) }
     }
 
+    /// It has not happened yet, as when it was new. By its only waiter, when everybody who was to
+    /// set it has.
+    pub(crate) fn renew(&self) {
+        // ORDERING: no pairing: the waiter hands it to who sets it, and with it this.
+        self.futex.word.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         // ORDERING: Acquire pairs with the Release of `set`.
         self.futex.word.load(acquire("event_is_set")) & HAPPENED != 0
     }
 
-    /// Lets all waiters go, now and later. The caller must keep the event alive during the call.
+    /// Lets all waiters go, now and later. The caller must keep the event alive during the call; it
+    /// may be in use again before that is over.
     pub(crate) fn set(&self) {
         // ORDERING: Release pairs with the Acquire of `is_set` and `wait`.
         if self.futex.word.swap(HAPPENED, release("event_set")) & WAITERS != 0 {

@@ -352,6 +352,15 @@ impl Naive {
         self.leave(entry)
     }
 
+    /// The first that the worker has scheduled is over, if it is a barrier: which, and whether that
+    /// ends a flush.
+    pub(super) fn pass(&mut self, id: WorkerId) -> Option<(usize, bool)> {
+        let worker = self.worker(id);
+        let entry = *worker.scheduled.front().filter(|entry| !entry.holds_slot)?;
+        worker.scheduled.pop_front();
+        Some((entry.item, self.leave(entry)))
+    }
+
     pub(super) fn guest_next(&mut self, id: WorkerId) -> Option<(usize, Kick)> {
         while self.worker(id).scheduled.is_empty()
             && !self.worklist.is_empty()

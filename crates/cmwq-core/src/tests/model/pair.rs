@@ -189,6 +189,25 @@ impl Pair {
         }
     }
 
+    /// A worker that has finished an item passes a barrier, if one comes next.
+    pub(super) fn pass(&mut self, rng: &mut Rng) {
+        let is_between = |worker: &naive::Worker| {
+            worker.at == At::Work && worker.running.is_none() && !worker.guest
+        };
+        let Some(id) = self.pick_worker(rng, is_between) else { return };
+        let entry = self.naive.workers[&id].scheduled.front().copied();
+        let naive = self.naive.pass(id).map(|(item, flushed)| {
+            let flush_done = entry.filter(|_| flushed).map(|entry| WqKey(entry.pwq as u32));
+            (item, Effects { flush_done, ..Effects::NONE })
+        });
+        let passed = self.f.pass_barrier(id);
+        let real = passed.map(|passed| (self.number_of(passed.barrier.as_ptr()), passed.effects));
+        assert_eq!(real, naive, "{id:?}");
+        if naive.is_some() {
+            self.note("barrier: passed");
+        }
+    }
+
     pub(super) fn block(&mut self, rng: &mut Rng) {
         let Some((id, seq)) = self.pick_report(rng) else { return };
         let (real, naive) = (self.f.worker_blocked(id, seq), self.naive.blocked(id, seq));

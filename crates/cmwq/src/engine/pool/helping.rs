@@ -14,7 +14,7 @@ use crate::os::sync::{Ordering, without};
 
 impl Pool {
     /// Another pod has a CPU to spare, and the items here are worth it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn may_be_helped(&self) -> bool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
     }
@@ -136,9 +136,13 @@ impl Pool {
 impl Locked {
     /// Posts what has changed of this pod on the board. `true`: by this the board says that the pod
     /// has a backlog, as it did not before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_entry(&mut self, pool: &Pool) -> bool {
         let Some((pods, pod)) = pool.pods else { return false };
+        self.post_changes(pool, pods, pod)
+    }
+
+    fn post_changes(&mut self, pool: &Pool, pods: &Pods, pod: usize) -> bool {
         let is_at_capacity = self.core.is_at_capacity();
         let facts = Facts {
             work_waits: self.core.work_waits(),

@@ -22,6 +22,7 @@ use super::global;
 use crate::engine::current;
 use crate::engine::handle;
 use crate::engine::observers;
+use crate::engine::own_event;
 use crate::engine::params::early;
 use crate::engine::readers;
 use crate::engine::reclaim;
@@ -40,6 +41,7 @@ struct Held {
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
     _parkers: thread::ParkersGuard,
+    _events: own_event::EventsGuard,
     observers: Box<dyn observers::Held>,
     flusher: record::trace::FlusherGuard,
     rings: record::trace::RingsGuard,
@@ -68,6 +70,7 @@ extern "C" fn prepare() {
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
         _parkers: thread::lock_parkers(),
+        _events: own_event::lock_events(),
         observers: crate::OBSERVERS.hold(),
         flusher: record::trace::lock_flusher(),
         rings: record::trace::lock_rings(),

@@ -97,3 +97,20 @@ fn a_wait_with_an_end_tells_whether_it_happened() {
         assert!(s.event.wait(None));
     });
 }
+
+/// Who set it first may wake sleepers only when it is used again.
+#[test]
+fn it_can_be_used_again() {
+    check_three(|| {
+        let s = shared();
+        let first = setter(&s);
+        assert!(s.event.wait(None));
+        assert_eq!(s.news.read(), 1);
+        s.event.renew();
+        let second = setter(&s);
+        assert!(s.event.wait(None));
+        assert_eq!(s.news.read(), 2);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}

@@ -335,17 +335,24 @@ impl PoolMirror {
     /// What may have changed while the lock was held.
     #[inline]
     pub(crate) fn publish(&mut self, core: &mut PoolState) {
-        if !IS_LEFT_OUT && (core.has_changed() || core.work_waits() != self.work_waits) {
+        if IS_LEFT_OUT {
+            return;
+        }
+        if core.work_waits() != self.work_waits {
+            self.work_waits = !self.work_waits;
+            if let Some(record) = self.record() {
+                set(&record.work_waits, self.work_waits.into());
+            }
+        }
+        if core.has_changed() {
             self.publish_changed(core);
         }
     }
 
     #[inline(never)]
     fn publish_changed(&mut self, core: &mut PoolState) {
-        self.work_waits = core.work_waits();
         if let Some(record) = self.record() {
             set(&record.counts, pack_counts(core.nr_workers(), core.nr_idle(), core.nr_running()));
-            set(&record.work_waits, self.work_waits.into());
         }
         if let Some(touched) = core.take_touched() {
             self.publish_touched(core, &touched);

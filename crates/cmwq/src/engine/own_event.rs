@@ -1,0 +1,109 @@
+//! The event with which a thread waits for items: one after the other, it is always the same.
+//!
+//! Who sets an event wakes sleepers last, and the waiter may have seen that it is set, and have
+//! gone, before. So these are recycled when their threads end, as parkers are, and never freed: a
+//! wake-up that comes late finds somebody else's wait, which goes on waiting.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use crate::os::park::Event;
+use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
+
+/// The events of threads that have ended.
+static FREE: PlainMutex<Vec<&'static Event>> = PlainMutex::new(Vec::new());
+
+std::thread_local! {
+    static OWN: Own = const { Own(Cell::new(None)) };
+}
+
+/// What a thread keeps between two waits.
+struct Own(Cell<Option<&'static Event>>);
+
+/// An event that is not set, for one wait. To be dropped when nobody is going to set it any more.
+pub(crate) struct OwnEvent(&'static Event);
+
+/// See `fork`.
+pub(crate) type EventsGuard = PlainGuard<'static, Vec<&'static Event>>;
+
+pub(crate) fn lock_events() -> EventsGuard {
+    lock_plain(&FREE)
+}
+
+/// A model checker's words must not outlive the execution they were made in.
+const IS_RECYCLED: bool = cfg!(not(any(cmwq_loom, cmwq_shuttle)));
+
+impl OwnEvent {
+    /// The calling thread's, if it is not in use.
+    #[inline]
+    pub(crate) fn take() -> Self {
+        if IS_RECYCLED && let Ok(Some(event)) = OWN.try_with(|own| own.0.take()) {
+            event.renew();
+            return Self(event);
+        }
+        Self::another()
+    }
+
+    #[cold]
+    fn another() -> Self {
+        if IS_RECYCLED && let Some(event) = lock_events().pop() {
+            event.renew();
+            return Self(event);
+        }
+        Self(Box::leak(Box::new(Event::new())))
+    }
+
+    /// For who sets it.
+    pub(crate) fn event(&self) -> &'static Event {
+        self.0
+    }
+}
+
+impl Deref for OwnEvent {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        self.0
+    }
+}
+
+impl Drop for OwnEvent {
+    #[inline]
+    fn drop(&mut self) {
+        if !IS_RECYCLED {
+            return;
+        }
+        // The thread may be about to end; or the event is of a wait inside of another one.
+        let spare = OWN.try_with(|own| own.0.replace(Some(self.0))).unwrap_or(Some(self.0));
+        if let Some(spare) = spare {
+            lock_events().push(spare);
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(event) = self.0.take() {
+            lock_events().push(event);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_waits_with_the_same_one_again_and_it_is_not_set() {
+        let first = OwnEvent::take();
+        first.set();
+        assert!(first.wait(None));
+        let (event, inner) = (first.event(), OwnEvent::take());
+        assert!(!ptr::eq(event, inner.event()), "it is in use");
+        drop((inner, first));
+        let again = OwnEvent::take();
+        assert!(ptr::eq(event, again.event()) && !again.is_set());
+    }
+}
