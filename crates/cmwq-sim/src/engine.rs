@@ -3,12 +3,14 @@
 //! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
 //! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
-//! `creating`, `detecting`, `lending`, `rescuing`, `bh`, `waiting`, `delaying`, `hotplug`,
-//! `calling`, `lives` (queues that come and go), `closing`, `processes` (for which items stand).
+//! `creating`, `detecting`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`, `delaying`,
+//! `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes` (for which items
+//! stand).
 
 use std::collections::BTreeMap;
 
 use cmwq_core::detect::HogWatch;
+use cmwq_core::help;
 use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 
 use crate::Nanos;
@@ -37,6 +39,7 @@ mod lives;
 mod processes;
 mod queueing;
 mod rescuing;
+mod short_items;
 mod teardown;
 mod waiting;
 mod watching;
@@ -168,6 +171,8 @@ pub(crate) struct Thread {
     /// It has ended an item, and asks for the next one under the same hold of the lock.
     is_behind_item: bool,
     pub(crate) visit: Option<Visit>,
+    /// What it has run there, and how long that took.
+    length: help::Visit,
     pub(crate) is_parked: bool,
     /// Was woken while it was not parked.
     pub(crate) token: bool,
@@ -470,6 +475,7 @@ impl<'a> Engine<'a> {
             more: 0,
             is_behind_item: false,
             visit: None,
+            length: help::Visit::begin(self.now),
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,
@@ -661,9 +667,10 @@ impl<'a> Engine<'a> {
     /// inbox is enough.
     fn settle_pool(&mut self, pool: PoolNo) {
         let mut has_posted = self.pools.refresh(pool);
-        let (lends, is_saturated) = (self.lends(pool), self.pools.list[pool].inbox.is_saturated());
+        let may_be_helped = self.pools.list[pool].is_watched && self.may_be_helped(pool);
+        let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
-            self.pools.settle_saturation(pool, lends);
+            self.pools.list[pool].settle_saturation(may_be_helped);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
             has_posted |= self.pools.refresh(pool);

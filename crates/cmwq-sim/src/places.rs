@@ -182,14 +182,6 @@ impl Pools {
         self.by_domain.get(domain as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Keeps the word of the pool's inbox on whether pushing is enough. The last thing to do with
-    /// its lock. `has_helpers`: pods that have a CPU to spare help it.
-    pub(crate) fn settle_saturation(&mut self, pool: PoolNo, has_helpers: bool) {
-        let it = &mut self.list[pool];
-        let board = &self.boards[usize::from(it.is_high)];
-        it.settle_saturation(|| has_helpers && help::any_helper(board));
-    }
-
     /// To be called when CPUs of the pool have left or come back.
     pub(crate) fn set_disassociated(&mut self, pool: PoolNo, is_disassociated: bool) {
         self.list[pool].is_disassociated = is_disassociated;

@@ -49,6 +49,7 @@ const fn sleep(ms: u64) -> Step {
 const COMPUTE: &[Step] = &[burn(10)];
 const NAP: &[Step] = &[sleep(10)];
 const FETCH: &[Step] = &[sleep(20), burn(2)];
+const SHORT: &[Step] = &[Step::Burn(100)];
 
 #[test]
 fn time_slices_let_intensive_items_share_the_cpu() {
@@ -278,4 +279,36 @@ fn items_that_wait_first_begin_while_others_compute() {
     let config = Config { detect, ..Config::exact(1) };
     let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
     assert_eq!(timeline.makespan, 150 * MS);
+}
+
+/// Which items start on CPU 1, and when, of those that are queued for CPU 0.
+fn helped(works: &[(u32, u64, &[Step])]) -> Vec<(usize, Nanos)> {
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, detect, ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], works), &config).unwrap();
+    let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
+    starts.filter(|event| event.cpu == 1).map(|event| (event.work, event.t)).collect()
+}
+
+#[test]
+fn a_helper_of_short_items_leaves_and_nobody_else_comes() {
+    // They take 200 µs, and the tick looks after 250. A guest looks at sixteen items together.
+    let mut works = vec![(0, 0, SHORT); 2_000];
+    assert_eq!(helped(&works).len(), 16);
+    // What was found 20 ms ago says nothing of what comes then.
+    works.extend([(0, 20, COMPUTE); 2]);
+    assert_eq!(helped(&works)[16..], [(2_001, 20 * MS)]);
+}
+
+#[test]
+fn the_tick_finds_that_items_are_not_short_any_more() {
+    // Each pod takes a short one in turn, until the guest leaves after its sixteenth. The others
+    // are run by 2.4 µs, and so the first long one begins. The tick finds at 250 µs that nine items
+    // have taken longer than nine microseconds, and calls for help.
+    let mut works = vec![(0, 0, SHORT); 40];
+    works.extend([(0, 0, COMPUTE); 4]);
+    let helped = helped(&works);
+    assert!(helped[..16].iter().all(|(work, _)| *work < 40), "{helped:?}");
+    assert_eq!(helped[16..], [(41, 250 * US), (43, 250 * US + 10 * MS)]);
 }

@@ -29,13 +29,15 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(super) struct Ticking {
     tick: Tick,
+    /// When it comes next.
+    at: Nanos,
     /// The pools that are looked at, and since when in vain.
     pools: Vec<(PoolNo, Quiet)>,
 }
 
 impl Ticking {
     pub(super) const fn new(role: TickRole) -> Self {
-        Self { tick: Tick::new(role), pools: Vec::new() }
+        Self { tick: Tick::new(role), at: 0, pools: Vec::new() }
     }
 }
 
@@ -202,6 +204,7 @@ impl Engine<'_> {
             return self.raise(pool, context);
         }
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
+            self.forget_short_items(pool);
             self.settle_pool(pool);
         }
         let entry = &mut self.pools.list[pool];
@@ -212,14 +215,31 @@ impl Engine<'_> {
             entry.is_ticking = true;
             ticking.pools.push((pool, Quiet::default()));
             if ticking.pools.len() == 1 {
-                self.agenda.add(self.now + ticking.tick.begin(), Rank::Wake, Due::Tick);
+                ticking.at = self.now + ticking.tick.begin();
+                self.agenda.add(ticking.at, Rank::Wake, Due::Tick);
             }
         }
-        self.call_for_help(pool);
+        if self.may_be_helped(pool) {
+            self.call_for_help(pool);
+        }
+    }
+
+    /// Somebody relies on the tick: it comes after its first interval at the latest.
+    pub(super) fn tick_soon(&mut self) {
+        let Some(ticking) = self.ticking.as_mut().filter(|it| !it.pools.is_empty()) else { return };
+        let at = self.now + ticking.tick.begin();
+        if at < ticking.at {
+            ticking.at = at;
+            self.agenda.add(at, Rank::Wake, Due::Tick);
+        }
     }
 
     /// Looks at the workers of all pools where work waits, or did lately.
     pub(super) fn tick(&mut self) {
+        // One that was put forward has been.
+        if self.ticking.as_ref().is_none_or(|ticking| ticking.at != self.now) {
+            return;
+        }
         let listed = self.ticking.iter().flat_map(|ticking| &ticking.pools);
         let listed: Vec<PoolNo> = listed.map(|&(pool, _)| pool).collect();
         let mut has_woken = false;
@@ -236,7 +256,8 @@ impl Engine<'_> {
         });
         let interval = ticking.tick.after(has_woken);
         if !ticking.pools.is_empty() {
-            self.agenda.add(self.now + interval, Rank::Wake, Due::Tick);
+            ticking.at = self.now + interval;
+            self.agenda.add(ticking.at, Rank::Wake, Due::Tick);
         }
     }
 
@@ -245,6 +266,7 @@ impl Engine<'_> {
         if !self.pools.list[pool].is_watched {
             return false;
         }
+        self.detect_short_items(pool);
         let work_waits = self.pools.list[pool].lock().work_waits();
         if !self.has_to_watch(pool) {
             self.pools.list[pool].is_watched = false;
@@ -254,7 +276,7 @@ impl Engine<'_> {
         self.check_pool(pool);
         self.helping.occasions += 1;
         let has_woken = self.look(pool);
-        if work_waits {
+        if work_waits && !self.pools.list[pool].has_short_items {
             self.call_for_help(pool);
             self.watch_other_pods(pool);
         }

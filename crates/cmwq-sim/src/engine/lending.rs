@@ -199,6 +199,7 @@ impl Engine<'_> {
         self.check_pool(home);
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
+        self.threads[tid].length = help::Visit::begin(self.now);
         self.visit(tid, Some(Visit { host, id: guest }));
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
@@ -210,7 +211,7 @@ impl Engine<'_> {
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
         }
-        self.go_home(tid, visit);
+        self.go_home(tid, visit, false);
         Turn::Again
     }
 
@@ -222,17 +223,29 @@ impl Engine<'_> {
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
-        if is_wanted && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
-            self.go_home(tid, visit);
+        let now = self.now;
+        self.threads[tid].length.count(|| now);
+        let is_short = self.threads[tid].length.is_short() && self.may_find_short();
+        if (is_wanted || is_short) && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
+            self.go_home(tid, visit, is_wanted);
         }
     }
 
-    fn go_home(&mut self, tid: Tid, visit: Visit) {
+    fn go_home(&mut self, tid: Tid, visit: Visit, is_wanted: bool) {
+        let work_waits = self.pools.list[visit.host].lock().work_waits();
+        let was_short = || self.threads[tid].length.was_short(self.now, work_waits);
+        let is_short = !is_wanted && self.may_find_short() && was_short();
+        if is_short {
+            self.set_short(visit.host, true);
+        }
         let kick = self.pools.list[visit.host].lock().guest_leave(visit.id);
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         self.pools.list[home].lock().lend_end(id);
         self.check_pool(home);
         self.visit(tid, None);
+        if is_short {
+            self.tick_soon();
+        }
     }
 }

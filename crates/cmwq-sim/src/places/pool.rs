@@ -4,8 +4,8 @@
 //! it takes one is done here, too, by the same functions of the core: whoever asks the core for
 //! something says what it would have locked the pool for.
 
-use cmwq_core::help::Facts;
 use cmwq_core::help::board::Entry;
+use cmwq_core::help::{Facts, Progress};
 use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, WorkerId};
 
 use super::PoolKind;
@@ -26,6 +26,9 @@ pub(crate) struct Pool {
     threads: Vec<Option<Tid>>,
     /// Work waits that may not start now, and detectors know.
     pub(crate) is_watched: bool,
+    /// Its items are too short for others to help, and how far it had come when that was found.
+    pub(crate) has_short_items: bool,
+    pub(crate) measured: Progress,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
     /// None of its CPUs is online: it helps nobody.
@@ -55,6 +58,8 @@ impl Pool {
             is_high,
             threads: Vec::new(),
             is_watched: false,
+            has_short_items: false,
+            measured: Progress { at: 0, started: 0 },
             context: None,
             is_disassociated: false,
             caller_computes: false,
@@ -131,9 +136,9 @@ impl Pool {
         }
     }
 
-    /// See [`Pools::settle_saturation`](super::Pools::settle_saturation).
-    pub(super) fn settle_saturation(&mut self, may_be_helped: impl FnOnce() -> bool) {
-        let is_saturated = self.core.is_saturated(self.is_watched, may_be_helped);
+    /// Keeps the inbox's word on whether pushing is enough. The last thing to do with the lock.
+    pub(crate) fn settle_saturation(&mut self, may_be_helped: bool) {
+        let is_saturated = self.core.is_saturated(self.is_watched, || may_be_helped);
         if is_saturated == self.inbox.is_saturated() {
             return;
         }
@@ -183,7 +188,7 @@ impl Pool {
         let facts = Facts {
             work_waits: self.core.work_waits(),
             is_at_capacity: self.core.is_at_capacity(),
-            has_short_items: false,
+            has_short_items: self.has_short_items,
             is_saturated: self.inbox.is_saturated(),
             is_called: self.is_called,
             is_closed: self.is_disassociated,

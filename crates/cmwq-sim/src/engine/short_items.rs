@@ -1,0 +1,50 @@
+//! Items that are too short to be helped with: a guest that finds some leaves, and nobody else is
+//! called until the tick finds that the pool's own worker takes longer over them.
+
+use cmwq_core::help::{self, Progress};
+
+use super::Engine;
+use crate::event::PoolNo;
+
+impl Engine<'_> {
+    /// Another pod has a CPU to spare, and the items here are worth it.
+    pub(super) fn may_be_helped(&self, pool: PoolNo) -> bool {
+        let it = &self.pools.list[pool];
+        let board = &self.pools.boards[usize::from(it.is_high)];
+        self.lends(pool) && !it.has_short_items && help::any_helper(board)
+    }
+
+    /// Only the tick can find later that items are worth helping.
+    pub(super) const fn may_find_short(&self) -> bool {
+        self.ticking.is_some()
+    }
+
+    /// The tick looks again whether the items are short, if they are taken to be.
+    pub(super) fn detect_short_items(&mut self, pool: PoolNo) {
+        if self.pools.list[pool].has_short_items
+            && let Some(is_short) = self.pools.list[pool].measured.was_short(self.progress_of(pool))
+        {
+            self.set_short(pool, is_short);
+            self.check_pool(pool);
+        }
+    }
+
+    /// Work begins to wait: what was found long ago is not believed any more.
+    pub(super) fn forget_short_items(&mut self, pool: PoolNo) {
+        if self.pools.list[pool].has_short_items {
+            let is_old = self.pools.list[pool].measured.is_old(self.progress_of(pool));
+            self.set_short(pool, !is_old);
+        }
+    }
+
+    pub(super) fn set_short(&mut self, pool: PoolNo, is_short: bool) {
+        let now = self.progress_of(pool);
+        let it = &mut self.pools.list[pool];
+        (it.measured, it.has_short_items) = (now, is_short);
+    }
+
+    /// How many items it has started by now.
+    fn progress_of(&self, pool: PoolNo) -> Progress {
+        Progress { at: self.now, started: self.pools.list[pool].read().progress() }
+    }
+}
