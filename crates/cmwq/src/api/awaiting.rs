@@ -59,7 +59,7 @@ impl Workqueue {
     /// From one of the queue's own items it would wait for itself: that is reported, and it is
     /// ready at once.
     pub fn flush_async(&self) -> Waiting {
-        if self.wq().says_waits_for_itself("flushed") {
+        if self.handle().says_waits_for_itself("flushed") {
             return Waiting(None);
         }
         let wq = self.handle().shared();
@@ -70,7 +70,7 @@ impl Workqueue {
     /// queue, until it is ready, also if the future is dropped. From one of the queue's own items
     /// as in [`flush_async`](Self::flush_async).
     pub fn drain_async(&self) -> Waiting {
-        if self.wq().says_waits_for_itself("drained") {
+        if self.handle().says_waits_for_itself("drained") {
             return Waiting(None);
         }
         let wq = self.handle().shared();
@@ -105,19 +105,19 @@ impl Workqueue {
     /// ```
     #[doc(alias = "destroy_workqueue")]
     pub fn close(self) -> Waiting {
-        let is_first = self.wq().close(DESTROYING);
+        let is_first = self.handle().close(DESTROYING);
         let other = self.clone();
         other.later(move || {
             if is_first {
                 self.handle().close_and_drain();
             } else {
-                self.wq().drain();
+                self.handle().drain();
             }
         })
     }
 
     /// Has one of the library's own workers do something that waits.
     fn later<F: FnOnce() + Send + 'static>(&self, what: F) -> Waiting {
-        Waiting(Some(closure::queue::<F, F, ()>(&self.wq().runtime.reaper(), None, what)))
+        Waiting(Some(closure::queue::<F, F, ()>(&self.handle().runtime.reaper(), None, what)))
     }
 }

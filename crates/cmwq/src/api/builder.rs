@@ -318,13 +318,13 @@ impl Builder {
         }
         let handle = Handle::new(wq, Account::new(self.max_queued, self.sample_every));
         if spec.mem_reclaim {
-            rescuing::start(handle.wq()).map_err(|error| {
+            rescuing::start(&handle).map_err(|error| {
                 Error::thread(format!("cannot create the rescuer of workqueue '{name}'"), error)
             })?;
         }
         // The last step, as in the kernel: from now on others may change it.
         if self.sysfs {
-            runtime.enter_sysfs(handle.wq())?;
+            runtime.enter_sysfs(&handle)?;
         }
         Ok(Workqueue::of_handle(handle))
     }

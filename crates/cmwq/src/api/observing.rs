@@ -19,12 +19,12 @@ impl Workqueue {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let waiting = self.wq().waiting();
+        let waiting = self.handle().waiting();
         Stats {
             queued: waiting.queued,
             waiting_for_limit: waiting.for_limit,
             oldest: self.handle().account().and_then(|account| account.oldest()),
-            ..Stats::new(self.wq().stats())
+            ..Stats::new(self.handle().stats())
         }
     }
 
@@ -44,7 +44,7 @@ impl Workqueue {
     #[must_use]
     #[doc(alias = "workqueue_congested")]
     pub fn is_congested(&self, cpu: Option<u32>) -> bool {
-        self.wq().is_congested(cpu)
+        self.handle().is_congested(cpu)
     }
 
     /// The queue's attributes as text; see [`sysfs`](crate::observe::sysfs).
@@ -84,5 +84,5 @@ pub fn set_worker_desc(desc: &str) {
 
 /// Writes what one queue is doing to standard error.
 pub fn show_one_workqueue(wq: &Workqueue) {
-    show::show_one(wq.wq());
+    show::show_one(wq.handle());
 }

@@ -37,7 +37,7 @@ impl OutsideBacklog {
     pub fn set(&self, items: u64) {
         // ORDERING (both): no pairing: what is added up is right in any order.
         let before = self.shown.swap(items, Ordering::Relaxed);
-        self.wq.wq().add_outside(items.wrapping_sub(before));
+        self.wq.handle().add_outside(items.wrapping_sub(before));
     }
 }
 

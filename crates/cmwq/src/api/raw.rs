@@ -149,7 +149,7 @@ pub unsafe fn destroy(raw: NonNull<()>) -> Option<Workqueue> {
 /// Whether the queue takes items from outside: it is not being drained or destroyed.
 #[must_use]
 pub fn lets_in(wq: &Workqueue) -> bool {
-    wq.wq().lets_in()
+    wq.handle().lets_in()
 }
 
 /// What the C interface says: also a refused item counts as queued.
@@ -221,7 +221,7 @@ pub unsafe fn mod_delayed(
 ) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { &item.as_ref().0 };
-    let was_pending = grab::grab(wq.wq().runtime, Target::Delayed(delayed));
+    let was_pending = grab::grab(wq.handle().runtime, Target::Delayed(delayed));
     // SAFETY: PENDING is ours; the rest is passed on to the caller.
     let _ = unsafe { arm(wq, cpu, item, delay) };
     was_pending

@@ -98,7 +98,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        if !self.wq().lets_in() {
+        if !self.handle().lets_in() {
             return Err(TryQueueError { func, is_full: false });
         }
         let Some(account) = self.handle().account() else {

@@ -11,7 +11,7 @@ use crate::engine::account::Account;
 use crate::engine::attrs::{Attrs, Priority};
 use crate::engine::handle::Handle;
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Kind, Wq};
+use crate::engine::wq::Kind;
 use crate::os::error::Error;
 use crate::os::notice;
 use crate::os::sync::Arc;
@@ -429,10 +429,6 @@ impl Workqueue {
 }
 
 impl Workqueue {
-    pub(crate) fn wq(&self) -> &Wq {
-        &self.handle
-    }
-
     #[inline]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle

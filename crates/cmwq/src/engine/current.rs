@@ -15,7 +15,6 @@ use crate::os::sense::Root;
 use crate::os::sync::Arc;
 use crate::record::Reason;
 use crate::record::symbol;
-use crate::record::trace;
 
 /// The calling worker's view of itself. Lives on the worker's stack.
 pub(crate) struct Context {
@@ -158,7 +157,6 @@ impl Context {
         run.blocking -= 1;
         self.run.set(Some(run));
         if run.blocking == 0 {
-            trace::ready();
             let mut guard = self.pool.lock_only();
             guard.worker_resumed(self.pool, self.id, run.seq);
             guard.publish_mirror();

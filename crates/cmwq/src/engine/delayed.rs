@@ -163,7 +163,7 @@ impl DelayedItem {
         unsafe { *delayed.route.get() = route };
         let timer = Self::timer(this);
         // SAFETY: valid, not armed (we own PENDING), alive until it expires or is disarmed.
-        unsafe { wq.wq().runtime.service.arm(timer, delay, handle) };
+        unsafe { wq.runtime.service.arm(timer, delay, handle) };
         Queueing::Queued
     }
 

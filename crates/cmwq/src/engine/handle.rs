@@ -70,17 +70,7 @@ impl Handle {
         self.0.account.as_ref()
     }
 
-    /// The queue.
-    ///
-    /// # Panics
-    /// In a child that uses the library for the first time, if its service thread or the queue's
-    /// rescuer cannot be created.
-    #[inline]
-    pub(crate) fn wq(&self) -> &Wq {
-        self.0.wq()
-    }
-
-    /// Makes the queue in a child that has none yet: [`wq`](Self::wq) does not panic afterwards.
+    /// Makes the queue in a child that has none yet: dereferencing does not panic afterwards.
     ///
     /// # Errors
     /// If its service thread or the queue's rescuer cannot be created.
@@ -102,7 +92,7 @@ impl Handle {
     /// Takes no more items, and waits for those it has. It is taken down with its last handle:
     /// whoever has another may have been let in just before.
     pub(crate) fn close_and_drain(&self) {
-        self.wq().close_and_drain();
+        self.0.wq().close_and_drain();
         // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
         self.0.is_drained.store(true, Ordering::Relaxed);
     }
@@ -115,7 +105,7 @@ impl Handle {
             self.close(DESTROYING);
             return false;
         }
-        self.wq().destroy();
+        self.0.wq().destroy();
         // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
         self.0.is_destroyed.store(true, Ordering::Relaxed);
         true
@@ -209,9 +199,14 @@ impl Wq {
 impl std::ops::Deref for Handle {
     type Target = Wq;
 
+    /// The queue.
+    ///
+    /// # Panics
+    /// In a child that uses the library for the first time, if its service thread or the queue's
+    /// rescuer cannot be created.
     #[inline]
     fn deref(&self) -> &Wq {
-        self.wq()
+        self.0.wq()
     }
 }
 
@@ -242,6 +237,6 @@ impl Drop for Owner {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.wq(), f)
+        fmt::Debug::fmt(self.0.wq(), f)
     }
 }

@@ -253,7 +253,6 @@ impl Pool {
     /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        trace::ready();
         let mut guard = self.lock_in_turn();
         guard.core.catch_up();
         if !self.inbox.is_empty() {
@@ -262,8 +261,8 @@ impl Pool {
         guard
     }
 
-    /// The lock without what is in the inbox, or was: for those to whom items that wait do not
-    /// matter.
+    /// The lock with right books, but with what is in the inbox, or has arrived from there, left
+    /// where it is: for those to whom items that wait do not matter.
     #[inline]
     pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
         let mut guard = self.lock_in_turn();
@@ -278,6 +277,7 @@ impl Pool {
     /// the books right where it comes to the worklist.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
+        trace::ready();
         let mut guard = lock(&self.state);
         if trace::wants_activations() {
             guard.note_activations();
@@ -287,7 +287,6 @@ impl Pool {
 
     /// As [`lock`](Self::lock), but what is for the worker that runs stays so: for flushing.
     pub(crate) fn lock_to_flush(&self) -> (MutexGuard<'_, Locked>, Kick) {
-        trace::ready();
         let mut guard = self.lock_only();
         let kick = guard.take_inbox(self);
         (guard, kick)

@@ -51,7 +51,7 @@ impl Wq {
         let is_in_turn = self.spec.kind == Kind::Unbound && self.runtime.params.debug_force_rr_cpu;
         let cpu = if is_in_turn && cpu.is_none() { self.runtime.cpu_in_turn() } else { cpu };
         // SAFETY: valid by the caller's promise.
-        let (seen, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
+        let seen = unsafe { item.as_ref() }.word();
         // SAFETY: passed on to the caller.
         let claim_first = || unsafe { self.claim_and_queue(cpu, item) };
         let Some(link) = self.link_of_idle(cpu, seen) else { return claim_first() };
@@ -65,7 +65,8 @@ impl Wq {
             // See `PoolState::enqueue_idle`.
             return claim_first();
         }
-        trace::ready();
+        // SAFETY: valid by the caller's promise.
+        let func = unsafe { item.as_ref() }.func();
         let mut guard = pool.lock_in_turn();
         if !pool.inbox.is_empty() {
             // What is there is older.

@@ -45,7 +45,6 @@ use std::ptr::NonNull;
 use cmwq_core::{Activation, Claim, WorkItem, WqKey};
 
 pub(crate) use event::Moment;
-use event::Turn;
 pub use event::{ALL, ANY_CPU, Event, Kind, NAMES, Record, WORDS, unpack};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use session::{Round, Session, Tick};
@@ -245,13 +244,8 @@ pub(crate) fn activate_work(
 pub(crate) fn activate_next(pool: &impl TracedPool, claim: &Claim) {
     if wants_activations() {
         ready();
-        let Claim { func, wq, seq, .. } = *claim;
-        let is_on = is_on(Kind::ActivateWork);
-        let mut moment = is_on.then(|| sink::moment_behind(Turn::Ended(seq - 1)));
-        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut moment);
-        if let Some(moment) = moment.flatten() {
-            sink::keep(Turn::Come(seq), moment);
-        }
+        let Claim { func, wq, .. } = *claim;
+        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut None);
     }
 }
 
@@ -295,25 +289,17 @@ fn tell_names(pool: &impl TracedPool, claim: &Claim) {
 
 #[cold]
 fn emit_execute(kind: Kind, pool: &impl TracedPool, claim: &Claim) {
-    let moment = if kind == Kind::ExecuteStart {
+    if kind == Kind::ExecuteStart {
         tell_names(pool, claim);
-        sink::moment_behind(Turn::Come(claim.seq))
-    } else {
-        sink::moment()
-    };
-    let Some(moment) = moment else { return };
-    let event = Event {
+    }
+    record(&Event {
         pool: pool.id(),
         wq: claim.wq.0,
         work: claim.item.addr() as u64,
         func: claim.func as usize as u64,
         pool_cpu: cpu_of(pool),
         ..Event::new(kind)
-    };
-    sink::record(&event, moment);
-    if kind == Kind::ExecuteEnd {
-        sink::keep(Turn::Ended(claim.seq), moment);
-    }
+    });
 }
 
 /// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.

@@ -37,7 +37,7 @@ pub struct When {
 /// function must be fit to be called with it.
 pub unsafe fn arm(wq: &Workqueue, timer: NonNull<RawTimer>, when: When, arming: Arming) -> bool {
     // In a child it makes the queue, and with it the runtime.
-    let runtime = wq.wq().runtime;
+    let runtime = wq.handle().runtime;
     let Some(process) = Process::existing() else { return false };
     let at = clock::now().saturating_add(when.after);
     let when = bare_timers::When { at, jiffies: when.jiffies };

@@ -134,8 +134,8 @@ impl Pool {
 }
 
 impl Locked {
-    /// Posts what has changed of this pod on the board. `true`: the board says since now that this
-    /// pod has a backlog.
+    /// Posts what has changed of this pod on the board. `true`: by this the board says that the pod
+    /// has a backlog, as it did not before.
     #[inline(always)]
     pub(super) fn post_entry(&mut self, pool: &Pool) -> bool {
         let Some((pods, pod)) = pool.pods else { return false };

@@ -179,7 +179,7 @@ fn an_items_last_pool_may_be_renewed() {
         changer.join().unwrap();
         assert_eq!(count.get(), queued);
         for (wq, nice) in [(&wq, 3), (&other, 6)] {
-            let pool = wq.wq().link(None).pool;
+            let pool = wq.handle().link(None).pool;
             assert_eq!((wq.attrs().nice, pool.spec().nice), (nice, nice));
             wq.flush();
         }

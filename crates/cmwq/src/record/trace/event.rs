@@ -120,15 +120,6 @@ pub(crate) struct Moment {
     pub(super) cpu: u16,
 }
 
-/// An event that is followed by another one at the same moment, by the number of a worker's run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// The run has ended.
-    Ended(u64),
-    /// The turn of the run's item has come, behind another one without a look at the pool.
-    Come(u64),
-}
-
 /// What a record of a ring says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {

@@ -10,7 +10,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 use super::control::{self, TraceFile, control, is_leased};
-use super::event::{self, Event, Moment, Turn, WORDS};
+use super::event::{self, Event, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::os::sense;
@@ -34,8 +34,6 @@ struct Local {
     known: Box<[u32; KNOWN_QUEUES]>,
     /// Functions that were named: direct-mapped.
     functions: Box<[usize; KNOWN_FUNCTIONS]>,
-    /// The last event, if another one may follow at the same moment.
-    last: Option<(Turn, Moment)>,
 }
 
 /// The file and the rings that nobody uses.
@@ -108,7 +106,6 @@ fn acquire_ring() {
     // SAFETY: the slot was ours alone, and is this thread's now.
     let local = unsafe { &mut *ring.as_ref().get() };
     local.session = 0;
-    local.last = None;
     local.tid = u32::try_from(sense::sched::gettid()).unwrap_or_default();
     local.name = base_name(sense::sched::thread_name());
     RING.set(ring.as_ptr());
@@ -137,7 +134,6 @@ fn new_ring(rings: &mut Rings) -> Option<Slot> {
         name: Vec::new(),
         known: Box::new([0; KNOWN_QUEUES]),
         functions: Box::new([0; KNOWN_FUNCTIONS]),
-        last: None,
     };
     Some(Slot(ptr::NonNull::from(Box::leak(Box::new(UnsafeCell::new(local))))))
 }
@@ -159,34 +155,6 @@ fn with(f: impl FnOnce(&mut Local)) {
 pub(super) fn moment() -> Option<Moment> {
     let stamp = control::now();
     is_leased(stamp).then(|| Moment { stamp, cpu: current_cpu() })
-}
-
-/// The moment of the thread's last event, if that was `behind`; else as [`moment`]. A look at the
-/// clock takes a sixth of what a traced item takes.
-#[inline]
-pub(super) fn moment_behind(behind: Turn) -> Option<Moment> {
-    let ring = RING.get();
-    if !ring.is_null() {
-        // SAFETY: as in `with`.
-        let local = unsafe { &mut *(*ring).get() };
-        local.meet_session();
-        if let Some((turn, moment)) = local.last
-            && turn == behind
-        {
-            return Some(moment);
-        }
-    }
-    moment()
-}
-
-/// The thread's last event was `turn`, at that moment.
-#[inline]
-pub(super) fn keep(turn: Turn, moment: Moment) {
-    let ring = RING.get();
-    if !ring.is_null() {
-        // SAFETY: as in `with`.
-        unsafe { (*(*ring).get()).last = Some((turn, moment)) };
-    }
 }
 
 /// Writes an event of that moment. Of what was switched on; the caller has looked.
@@ -239,7 +207,6 @@ pub(super) fn name_function(func: usize, find: fn(usize) -> Option<&'static str>
 fn tell_function(func: u64, name: &str) {
     let stamp = control::now();
     with(|local| {
-        local.last = None;
         event::pack_function(stamp, func, name).for_each(|words| local.push(&words, stamp));
     });
 }
@@ -249,8 +216,6 @@ fn tell_function(func: u64, name: &str) {
 pub(super) fn tell_name(wq: u32, name: &str) {
     let stamp = control::now();
     with(|local| {
-        // What follows must not seem to be older than the name.
-        local.last = None;
         event::pack_name(stamp, wq, name).for_each(|words| local.push(&words, stamp));
     });
 }
@@ -286,7 +251,6 @@ impl Local {
         self.session = session;
         self.known.fill(0);
         self.functions.fill(0);
-        self.last = None;
         self.tid = u32::try_from(sense::sched::gettid()).unwrap_or_default();
     }
 

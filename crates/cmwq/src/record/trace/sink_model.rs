@@ -1,6 +1,6 @@
 //! Nothing is traced under a model checker; the rings have a model of their own.
 
-use super::event::{Event, Moment, Turn};
+use super::event::{Event, Moment};
 
 #[inline(always)]
 pub(super) fn mask() -> u32 {
@@ -20,12 +20,6 @@ pub(super) fn lose(_count: u64) {}
 pub(super) fn moment() -> Option<Moment> {
     None
 }
-
-pub(super) fn moment_behind(_behind: Turn) -> Option<Moment> {
-    None
-}
-
-pub(super) fn keep(_turn: Turn, _moment: Moment) {}
 
 pub(super) fn record(_event: &Event, _moment: Moment) {}
 
