@@ -91,6 +91,8 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
+        // Before the board is written: the pod may be called again.
+        self.pools.list[home].is_called = false;
         if self.has_to_watch(home) {
             self.kick(home, Kick::Watch);
         } else {
@@ -98,7 +100,6 @@ impl Engine<'_> {
             self.check_pool(home);
         }
         self.plan_cull(home);
-        self.pools.list[home].is_called = false;
         if !watch && let Some(turn) = self.lend(tid) {
             return turn;
         }
