@@ -286,9 +286,9 @@ fn items_that_wait_first_begin_while_others_compute() {
 #[test]
 fn items_that_wait_soon_begin_while_others_compute() {
     // 60 items compute for 180 ms. The CPU is idle for 10 ms while the first ten begin, 2 ms apart:
-    // 190 ms at best. At the end the last ones come back 3 ms apart and compute for 2, so it is idle
-    // again for some. If nothing began before all that are back are done, it would be idle for
-    // nearly 20 ms each time: 246 ms.
+    // 190 ms at best. At the end the last ones come back 3 ms apart and compute for 2, so it is
+    // idle again for some. If nothing began before all that are back are done, it would be idle
+    // for nearly 20 ms each time: 246 ms.
     let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, BETWEEN)).collect();
     let detect = Detect { blocked: MS, ..Detect::default() };
     let config = Config { detect, ..Config::exact(1) };
