@@ -11,9 +11,9 @@ impl PoolState {
     /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
     /// which may be back, then those that count as running, which may be blocked.
     ///
-    /// Who has waited for longest is most likely back, so [`SLEEPERS_PER_LOOK`] of these are chosen.
-    /// While they are believed blocked the pool takes its CPU for free, and starts others that only
-    /// crowd on it.
+    /// Who has waited for longest is most likely back, so [`SLEEPERS_PER_LOOK`] of these are
+    /// chosen. While they are believed blocked the pool takes its CPU for free, and starts others
+    /// that only crowd on it.
     ///
     /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
     pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
