@@ -55,6 +55,7 @@ mod rescue;
 mod rules;
 mod stall;
 mod standby;
+mod suspects;
 mod touched;
 mod unbinding;
 #[cfg(feature = "explore")]
@@ -255,6 +256,8 @@ pub struct PoolState {
     short_wakes: u8,
     /// Items in a row that waited before they computed, see `waiting`.
     first_waits: u8,
+    /// How many workers were ever reported blocked.
+    nr_blocked_reports: u64,
     /// An item waited for a slot since [`parked`](Self::parked) found none.
     has_parked: bool,
     activations: Activations,
@@ -295,6 +298,7 @@ impl PoolState {
             progress: 0,
             short_wakes: 0,
             first_waits: 0,
+            nr_blocked_reports: 0,
             has_parked: false,
             activations: Activations::off(),
             changed: false,

@@ -38,6 +38,7 @@ mod rescue;
 mod self_free;
 mod stats;
 mod support;
+mod suspects;
 mod threads;
 mod tick;
 mod unbinding;

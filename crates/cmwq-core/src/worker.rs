@@ -83,6 +83,8 @@ pub(crate) struct Worker {
     pub(crate) phase: Phase,
     /// Believed blocked since a report about run `seq`.
     pub(crate) sleeping: bool,
+    /// Which report of the pool's that was.
+    pub(crate) blocked_nr: u64,
     /// Runs an item of a `WQ_CPU_INTENSIVE` queue, or one that was seen to hog the CPU.
     pub(crate) cpu_intensive: bool,
     /// Told to leave at its next look.
@@ -114,6 +116,7 @@ impl Worker {
         Self {
             phase: Phase::Prep,
             sleeping: false,
+            blocked_nr: 0,
             cpu_intensive: false,
             die: false,
             woken: false,

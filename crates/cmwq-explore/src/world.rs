@@ -334,9 +334,14 @@ impl<'s> World<'s> {
     /// Nobody watches where nothing waits: that is the worst that detectors may do, and all of them
     /// get there.
     pub(crate) fn rest_detectors(&mut self) {
-        for pool in &mut self.pools {
+        let lends = self.left.lending;
+        let have_backlogs: Vec<bool> =
+            self.pools.iter().map(|pool| lends && pool.has_backlog()).collect();
+        for (n, pool) in self.pools.iter_mut().enumerate() {
+            let others_wait = || have_backlogs.iter().enumerate().any(|(m, &has)| has && m != n);
             // Who has said that pushing is enough goes on watching.
-            pool.is_watched &= pool.core.work_waits() || pool.inbox.is_saturated();
+            pool.is_watched &=
+                pool.core.has_to_watch(|| false, others_wait) || pool.inbox.is_saturated();
         }
     }
 

@@ -48,6 +48,7 @@ const fn sleep(ms: u64) -> Step {
 
 const COMPUTE: &[Step] = &[burn(10)];
 const NAP: &[Step] = &[sleep(10)];
+const BETWEEN: &[Step] = &[burn(1), sleep(20), burn(2)];
 const FETCH: &[Step] = &[sleep(20), burn(2)];
 const SHORT: &[Step] = &[Step::Burn(100)];
 
@@ -279,6 +280,32 @@ fn items_that_wait_first_begin_while_others_compute() {
     let config = Config { detect, ..Config::exact(1) };
     let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
     assert_eq!(timeline.makespan, 150 * MS);
+}
+
+/// The same for items that compute a little before they wait.
+#[test]
+fn items_that_wait_soon_begin_while_others_compute() {
+    // 60 items compute for 180 ms. The CPU is idle for 10 ms while the first ten begin, 2 ms apart:
+    // 190 ms at best. At the end the last ones come back 3 ms apart and compute for 2, so it is
+    // idle again for some. If nothing began before all that are back are done, it would be idle
+    // for nearly 20 ms each time: 246 ms.
+    let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, BETWEEN)).collect();
+    let detect = Detect { blocked: MS, ..Detect::default() };
+    let config = Config { detect, ..Config::exact(1) };
+    let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
+    assert!((190 * MS..200 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
+}
+
+/// So does a pod that helps another one.
+#[test]
+fn helpers_begin_items_that_wait_soon_while_others_compute() {
+    // As above, twice as many for two CPUs, all of them queued on the first.
+    let works: Vec<(u32, u64, &[Step])> = (0..120).map(|_| (0, 0, BETWEEN)).collect();
+    let detect = Detect { blocked: MS, ..Detect::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, scope: Scope::Cpu, detect, ..Config::exact(2) };
+    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap();
+    assert!((190 * MS..205 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
 }
 
 /// Which items start on CPU 1, and when, of those that are queued for CPU 0.

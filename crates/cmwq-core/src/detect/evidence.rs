@@ -4,8 +4,6 @@
 
 use crate::ids::Nanos;
 
-/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
-pub const SLEEPERS_PER_LOOK: usize = 8;
 /// Where nothing but the CPU time of a thread can be had, it is taken for blocked when so many
 /// looks in a row have found it standing still. It may only be starved of CPU; that costs one
 /// worker too many, for a while.

@@ -119,7 +119,9 @@ impl PoolState {
             return Kick::None;
         }
         let pwq = worker.current.map(|c| c.pwq);
-        self.update(id, |w| w.sleeping = true);
+        self.nr_blocked_reports += 1;
+        let nr = self.nr_blocked_reports;
+        self.update(id, |w| (w.sleeping, w.blocked_nr) = (true, nr));
         let kick = self.kick();
         if let (Kick::Wake(_), Some(pwq)) = (kick, pwq) {
             self.pwq(pwq).rare_stats().cm_wakeup += 1;

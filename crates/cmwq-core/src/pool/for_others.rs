@@ -47,9 +47,11 @@ impl PoolState {
 
     /// Whether a worker that helps another pod has to come back. Work of its own pool comes first,
     /// and so does that pool's concurrency: another worker may have taken its place while it was
-    /// blocked, or a thread outside of the pools the CPU (`caller_computes`).
+    /// blocked, unless items wait first; or a thread outside of the pools has the CPU
+    /// (`caller_computes`).
     pub fn wants_back(&self, caller_computes: impl FnOnce() -> bool) -> bool {
-        self.work_waits() || self.is_over_capacity() || caller_computes()
+        let is_crowded = self.is_over_capacity() && !self.items_wait_first();
+        self.work_waits() || is_crowded || caller_computes()
     }
 
     /// A worker of this pool was reported blocked, which demanded `kick`: whom to wake. Where

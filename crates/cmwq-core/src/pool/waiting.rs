@@ -3,9 +3,10 @@
 //! At capacity a pool starts nothing until somebody blocks. That is right for items that compute,
 //! and wrong for those that fetch something first: whoever comes back from its wait has the CPU, so
 //! nothing new begins to wait meanwhile, and when the last one is done the CPU is idle for as long
-//! as the next ones wait. Such an item costs the CPU next to nothing until it is blocked. So a
-//! worker of a managed pool that has finished an item takes another one although enough workers
-//! run, as long as the pool's items wait first.
+//! as the next ones wait. Such an item needs the CPU for a short time only until it is blocked. So
+//! a worker of a managed pool that has finished an item takes another one although enough workers
+//! run, as long as the pool's items wait first: one begins for each that ends, so no more of them
+//! are under way than were at once when nothing else was runnable.
 //!
 //! What an item uses of the CPU before its first wait is measured when it was found blocked. The
 //! pool believes it after a few items in a row, and stops believing it with the first item that did
@@ -44,9 +45,12 @@ impl PoolState {
         self.first_waits = 0;
     }
 
-    /// Whether to start items although enough workers run.
+    /// Whether workers that have ended an item take another one although enough workers run. Of
+    /// each item that one of this pool's workers begins meanwhile, here or in another pool, it has
+    /// to be told if it did not wait.
     #[inline]
-    pub(super) fn items_wait_first(&self) -> bool {
+    #[must_use]
+    pub fn items_wait_first(&self) -> bool {
         self.first_waits >= MANY_FIRST_WAITS
     }
 }

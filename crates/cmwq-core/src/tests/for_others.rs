@@ -1,7 +1,8 @@
 //! What a pool does because other pods have a backlog.
 
 use super::support::Fixture;
-use crate::Kick;
+use crate::consts::MANY_FIRST_WAITS;
+use crate::{Kick, PoolConfig, PoolId, Waited};
 
 const YES: fn() -> bool = || true;
 const NO: fn() -> bool = || false;
@@ -31,6 +32,35 @@ fn in_place_of_who_is_blocked_somebody_looks_for_work_elsewhere() {
     assert_eq!(f.replace_blocked(Kick::Watch, NO, YES), Kick::Watch, "work of its own comes first");
     assert_eq!(f.replace_blocked(Kick::None, NO, YES), Kick::Wake(a));
     let _ = f.finish(b);
+}
+
+#[test]
+fn who_helps_others_is_wanted_back_by_work_callers_and_those_that_compute() {
+    let config = PoolConfig { learns_waits: true, ..PoolConfig::new(PoolId(0), 1) };
+    let (mut f, w) = Fixture::with(config, 3);
+    let pwq = f.pwq(256);
+    let _ = f.kick_to_lend();
+    assert!(!f.sleeps(w[2]));
+    let seq = f.lend(w[2]).expect("there are others");
+    assert!(!f.wants_back(NO));
+    assert!(f.wants_back(YES), "its caller has the CPU");
+
+    // Another one takes its place, and it is back.
+    assert!(f.worker_blocked(w[2], seq) == Kick::None);
+    let item = f.queue_new(pwq);
+    assert!(f.wants_back(NO), "work waits");
+    let _ = f.runs(w[1], item);
+    let _ = f.lend_again(w[2]);
+    assert!(f.wants_back(NO), "two run");
+    let at_once = Waited { before: 0, after: 0 };
+    (0..MANY_FIRST_WAITS).for_each(|_| f.item_waited(at_once));
+    assert!(!f.wants_back(NO), "the next item waits as they do");
+    assert!(f.wants_back(YES));
+    f.item_did_not_wait();
+    assert!(f.wants_back(NO));
+    f.lend_end(w[2]);
+    assert!(!f.sleeps(w[2]));
+    let _ = f.finish(w[1]);
 }
 
 #[test]

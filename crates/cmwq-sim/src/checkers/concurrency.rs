@@ -15,7 +15,7 @@ pub(super) struct Concurrency {
     homes: Vec<PoolNo>,
     /// By item, whether it runs, and whether it did when it was queued.
     items: Vec<(bool, bool)>,
-    /// By pool, items in a row that waited before they had computed for 200 µs.
+    /// By pool, items in a row that waited before they had computed for 2 ms.
     first_waits: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
     finished: Vec<bool>,
@@ -66,7 +66,7 @@ impl Checker for Concurrency {
             }
             What::ToldWaited(pool, before) => {
                 let waits = self.first_waits(pool);
-                *waits = if before < 200_000 { *waits + 1 } else { 0 };
+                *waits = if before < 2_000_000 { *waits + 1 } else { 0 };
                 Ok(())
             }
             What::ToldNotWaited(pool) => {
@@ -78,7 +78,7 @@ impl Checker for Concurrency {
                 *self.finished(runner.worker) = true;
                 Ok(())
             }
-            What::Started(what, site, runner) => {
+            What::Started(what, _, runner) => {
                 let goes_on = std::mem::take(self.finished(runner.worker));
                 self.items[what.item].0 = true;
                 if self.items[what.item].1 || !world.config.detection_is_exact() {
@@ -92,7 +92,7 @@ impl Checker for Concurrency {
                     return Ok(());
                 }
                 let is_managed = matches!(gauge.kind, PoolKind::Managed(_));
-                if goes_on && is_managed && site.pool == home && *self.first_waits(home) >= 4 {
+                if goes_on && is_managed && *self.first_waits(home) >= 4 {
                     return Ok(());
                 }
                 Err(format!(

@@ -3,7 +3,7 @@
 
 use std::mem;
 
-use cmwq_core::detect::evidence::{self, SLEEPERS_PER_LOOK, Seen, Senses, Switch, Used};
+use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::{Kick, WorkerId, WorkerView};
@@ -287,8 +287,8 @@ impl Engine<'_> {
     /// running, or hogged the CPU, and others started in their place.
     fn look(&mut self, pool: PoolNo) -> bool {
         let core = self.pools.list[pool].lock();
-        let sleepers = core.workers().filter(|view| view.sleeping).take(SLEEPERS_PER_LOOK);
-        let views: Vec<_> = core.workers().filter(|view| view.running).chain(sleepers).collect();
+        let mut views = Vec::new();
+        core.suspects(|view| views.push(view));
         let kind = self.pools.list[pool].kind.in_core();
         let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs(kind);
         self.check_pool(pool);

@@ -91,6 +91,8 @@ impl Engine<'_> {
     /// Nothing to do here: looks around, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
+        // Before the board is written: the pod may be called again.
+        self.pools.list[home].is_called = false;
         if self.has_to_watch(home) {
             self.kick(home, Kick::Watch);
         } else {
@@ -98,7 +100,6 @@ impl Engine<'_> {
             self.check_pool(home);
         }
         self.plan_cull(home);
-        self.pools.list[home].is_called = false;
         if !watch && let Some(turn) = self.lend(tid) {
             return turn;
         }
@@ -139,9 +140,20 @@ impl Engine<'_> {
                 self.wait_is_over(barrier);
                 return self.leave_function(tid, site, id);
             }
-            Name::Item(item) => self.enter(tid, site, item, claim.is_to_wait),
+            Name::Item(item) => {
+                let is_to_wait = claim.is_to_wait || self.expects_waits(tid, pool);
+                self.enter(tid, site, item, is_to_wait);
+            }
         }
         Turn::Again
+    }
+
+    /// Whether the pool of a worker that serves another one expects that its item waits.
+    fn expects_waits(&self, tid: Tid, host: PoolNo) -> bool {
+        let thread = &self.threads[tid];
+        thread.is_worker()
+            && thread.home != host
+            && self.pools.list[thread.home].read().items_wait_first()
     }
 
     /// The function of an item is entered.

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use cmwq_core::detect::evidence::{SLEEPERS_PER_LOOK, Seen};
+use cmwq_core::detect::evidence::Seen;
 use cmwq_core::detect::{alarms, hogs};
 use cmwq_core::{Hog, Kick, Nanos, PoolState, WorkerId};
 
@@ -95,15 +95,8 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
-    let mut sleepers = 0;
-    for view in guard.core.workers().filter(|view| view.running || view.sleeping) {
-        if view.sleeping {
-            sleepers += 1;
-            if sleepers > SLEEPERS_PER_LOOK {
-                continue;
-            }
-        }
-        let Some(thread) = guard.thread(view.id) else { continue };
+    guard.core.suspects(|view| {
+        let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,
             seq: view.seq,
@@ -112,7 +105,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
             is_unbound: false,
             thread: Arc::clone(thread),
         });
-    }
+    });
     let has_backlog = guard.core.work_waits();
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     pool.unlock(guard, Kick::None);

@@ -293,6 +293,7 @@ impl Worker {
         self.pool.create_worker(Creator::Spare);
         let mut own = self.pool.lock();
         let lent = own.core.lend(self.id);
+        let waits_first = own.core.items_wait_first();
         if lent.is_some() {
             own.mirror.decided(Reason::Lent);
             self.thread.meter.charge(&mut own.core);
@@ -303,7 +304,7 @@ impl Worker {
         if self.thread.is_unbound() {
             self.pool.rebind(&self.thread);
         }
-        self.serve(context, busy, seq);
+        self.serve(context, busy, seq, waits_first);
         let mut own = self.pool.lock();
         own.core.lend_end(self.id);
         self.pool.unlock(own, Kick::None);
@@ -311,14 +312,16 @@ impl Worker {
     }
 
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
-    /// work, or they are so short that it is not worth it.
-    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64) {
+    /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
+    /// of them.
+    fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64, mut waits_first: bool) {
         let (mut visit, mut is_wanted) = (Visit::begin(clock::now()), false);
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
-        while let Some(claim) = guard.core.guest_next(guest) {
+        while let Some(mut claim) = guard.core.guest_next(guest) {
+            claim.is_to_wait |= waits_first;
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);
@@ -326,6 +329,7 @@ impl Worker {
             let mut own = self.pool.lock();
             seq = own.core.lend_again(self.id);
             is_wanted = own.core.wants_back(|| self.pool.caller_computes());
+            waits_first = own.core.items_wait_first();
             self.pool.unlock(own, Kick::None);
             // As in its own pool, an item ends in the lock hold in which the next one begins.
             guard = busy.lock();

@@ -1,0 +1,33 @@
+//! Which workers a look is for.
+
+use super::PoolState;
+use crate::ids::WorkerId;
+use crate::worker::WorkerView;
+
+/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
+const SLEEPERS_PER_LOOK: usize = 8;
+
+impl PoolState {
+    /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
+    /// which may be back, then those that count as running, which may be blocked.
+    ///
+    /// Who has waited for longest is most likely back, so [`SLEEPERS_PER_LOOK`] of these are
+    /// chosen. While they are believed blocked the pool takes its CPU for free, and starts others
+    /// that only crowd on it.
+    ///
+    /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
+    pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
+        self.assert_caught_up();
+        let mut oldest = [(u64::MAX, WorkerId(0)); SLEEPERS_PER_LOOK];
+        for (id, worker) in self.workers.iter().filter(|(_, worker)| worker.sleeping) {
+            let last = &mut oldest[SLEEPERS_PER_LOOK - 1];
+            if worker.blocked_nr < last.0 {
+                *last = (worker.blocked_nr, WorkerId(id));
+                oldest.sort_unstable();
+            }
+        }
+        let sleepers = oldest.iter().filter(|sleeper| sleeper.0 != u64::MAX);
+        sleepers.filter_map(|&(_, id)| self.worker_view(id)).for_each(&mut look);
+        self.workers().filter(|view| view.running).for_each(look);
+    }
+}
