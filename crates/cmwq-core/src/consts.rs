@@ -31,9 +31,11 @@ pub const WORK_DISABLE_MAX: u32 = (1 << 16) - 1;
 pub const COMPUTES_AFTER_WAIT_NS: u64 = 100_000;
 /// After so many such items in a row the workers of a managed pool stay bound. Not the kernel's.
 pub const MANY_SHORT_WAKES: u8 = 4;
-/// An item that uses less of the CPU than this before it is found blocked waits first: 2 ms. Not
+/// An item that uses less of the CPU than this before it is found blocked waits first: 200 µs. Not
 /// the kernel's.
-pub const WAITS_FIRST_NS: u64 = 2_000_000;
+pub const WAITS_FIRST_NS: u64 = 200_000;
+/// So does one that uses less than this before, and not less after it: 2 ms. Not the kernel's.
+pub const WAITS_SOON_NS: u64 = 2_000_000;
 /// After so many such items in a row a managed pool starts others although enough workers run. Not
 /// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;

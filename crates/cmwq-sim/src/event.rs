@@ -1,5 +1,7 @@
 //! What can be observed of a run, and its digest.
 
+use cmwq_core::Waited;
+
 use crate::Nanos;
 use crate::plan::{ItemId, QueueId};
 
@@ -69,8 +71,8 @@ pub enum What {
     Woke(Queueing, Runner),
     /// The function returned.
     Finished(Queueing, Runner),
-    /// A worker's pool was told that an item had waited, after so much CPU time.
-    ToldWaited(PoolNo, Nanos),
+    /// A worker's pool was told that an item had waited, and what it used of the CPU.
+    ToldWaited(PoolNo, Waited),
     /// It was told that an item had not waited.
     ToldNotWaited(PoolNo),
     /// A flush of the queue began.

@@ -104,7 +104,8 @@ impl PoolState {
         None
     }
 
-    /// KERNEL: `assign_work` — same. `true`: the chain is on `id`'s scheduled list.
+    /// KERNEL: `assign_work` — same. `true`: `id` has to start `node` now, which is on no list any
+    /// more, and what is glued to it is on `id`'s scheduled list.
     #[inline]
     pub(super) fn assign(&mut self, node: Node, id: WorkerId) -> bool {
         // SAFETY: `node` is linked on the worklist.
@@ -145,7 +146,7 @@ impl PoolState {
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
-        // SAFETY: a single assigned item is unlinked already, a scheduled one is linked: see
+        // SAFETY: one that was just assigned is unlinked already, a scheduled one is linked: see
         // `assign`.
         unsafe {
             if list::is_linked(node) {
@@ -180,7 +181,8 @@ impl PoolState {
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
-        let is_to_wait = self.items_wait_first();
+        // A barrier never waits, and says nothing of the items.
+        let is_to_wait = !word.is_inactive() && self.items_wait_first();
         Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait, more: 0 }
     }
 

@@ -2,7 +2,7 @@
 
 use super::PoolState;
 use crate::ids::WorkerId;
-use crate::worker::WorkerView;
+use crate::worker::{Worker, WorkerView};
 
 /// How many of the workers believed blocked are looked at in one go, to see whether they are back.
 const SLEEPERS_PER_LOOK: usize = 8;
@@ -11,15 +11,16 @@ impl PoolState {
     /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
     /// which may be back, then those that count as running, which may be blocked.
     ///
-    /// Who has waited for longest is most likely back, so [`SLEEPERS_PER_LOOK`] of these are
-    /// chosen. While they are believed blocked the pool takes its CPU for free, and starts others
-    /// that only crowd on it.
+    /// A guest is looked at in its own pool. Who has waited for longest is most likely back, so
+    /// [`SLEEPERS_PER_LOOK`] of these are chosen. While they are believed blocked the pool takes
+    /// its CPU for free, and starts others that only crowd on it.
     ///
     /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
     pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
         self.assert_caught_up();
         let mut oldest = [(u64::MAX, WorkerId(0)); SLEEPERS_PER_LOOK];
-        for (id, worker) in self.workers.iter().filter(|(_, worker)| worker.sleeping) {
+        let sleeps = |worker: &Worker| worker.sleeping && !worker.guest;
+        for (id, worker) in self.workers.iter().filter(|(_, worker)| sleeps(worker)) {
             let last = &mut oldest[SLEEPERS_PER_LOOK - 1];
             if worker.blocked_nr < last.0 {
                 *last = (worker.blocked_nr, WorkerId(id));

@@ -3,12 +3,15 @@
 use std::vec::Vec;
 
 use super::support::Fixture;
-use crate::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use crate::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};
 use crate::place::PoolKind;
 use crate::{Next, PoolConfig, PoolId, Waited, WorkerId};
 
-const FIRST: Waited = Waited { before: WAITS_FIRST_NS - 1, after: 1_000_000 };
-const LATER: Waited = Waited { before: WAITS_FIRST_NS, after: 1_000_000 };
+const FIRST: Waited = Waited { before: WAITS_FIRST_NS - 1, after: 0 };
+const SOON: Waited = Waited { before: WAITS_SOON_NS - 1, after: WAITS_SOON_NS - 1 };
+const LATER: Waited = Waited { before: WAITS_SOON_NS, after: 2 * WAITS_SOON_NS };
+/// It computes, then waits, and that was it.
+const LAST: Waited = Waited { before: WAITS_FIRST_NS, after: WAITS_FIRST_NS - 1 };
 
 fn pool(learns_waits: bool) -> (Fixture, Vec<WorkerId>) {
     Fixture::with(PoolConfig { learns_waits, ..PoolConfig::new(PoolId(0), 1) }, 4)
@@ -71,11 +74,31 @@ fn one_that_computes_first_or_never_waits_ends_it() {
     learn(&mut f, FIRST, 200);
     learn(&mut f, FIRST, 200);
     assert!(goes_on(&mut f, &w));
-    f.item_waited(LATER);
-    assert!(!goes_on(&mut f, &w));
-    learn(&mut f, FIRST, MANY_FIRST_WAITS);
+    for ends in [LATER, LAST] {
+        f.item_waited(ends);
+        assert!(!goes_on(&mut f, &w));
+        learn(&mut f, SOON, MANY_FIRST_WAITS);
+        assert!(goes_on(&mut f, &w));
+    }
     f.item_did_not_wait();
     assert!(!goes_on(&mut f, &w));
+}
+
+#[test]
+fn a_barrier_is_not_expected_to_wait() {
+    let (mut f, w) = pool(true);
+    learn(&mut f, FIRST, MANY_FIRST_WAITS);
+    let pwq = f.pwq(8);
+    let (item, barrier) = (f.queue_new(pwq), f.item());
+    let claim = f.claim(w[3]);
+    assert!(claim.item == item.as_ptr() && claim.is_to_wait);
+    let _ = f.barrier(item, barrier);
+    let _ = f.finish(w[3]);
+    let claim = f.claim(w[3]);
+    assert!(claim.item == barrier.as_ptr() && !claim.is_to_wait);
+    let _ = f.finish(w[3]);
+    assert!(!f.sleeps(w[3]));
+    assert!(f.remove_pwq(pwq).is_some());
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last
 //! four of those that waited, goes on with another one.
 
+use cmwq_core::Waited;
+
 use super::{Checker, World};
 use crate::event::{Event, PoolNo, What, WorkerNo};
 use crate::places::PoolKind;
@@ -15,7 +17,7 @@ pub(super) struct Concurrency {
     homes: Vec<PoolNo>,
     /// By item, whether it runs, and whether it did when it was queued.
     items: Vec<(bool, bool)>,
-    /// By pool, items in a row that waited before they had computed for 2 ms.
+    /// By pool, items in a row that waited before they had computed for long.
     first_waits: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
     finished: Vec<bool>,
@@ -64,9 +66,10 @@ impl Checker for Concurrency {
                 self.items[what.item].1 = self.items[what.item].0;
                 Ok(())
             }
-            What::ToldWaited(pool, before) => {
+            What::ToldWaited(pool, Waited { before, after }) => {
                 let waits = self.first_waits(pool);
-                *waits = if before < 2_000_000 { *waits + 1 } else { 0 };
+                let is_first = before < 200_000 || (before < 2_000_000 && before <= after);
+                *waits = if is_first { *waits + 1 } else { 0 };
                 Ok(())
             }
             What::ToldNotWaited(pool) => {

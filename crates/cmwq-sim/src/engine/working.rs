@@ -384,8 +384,9 @@ impl Engine<'_> {
         let pool = &mut self.pools.list[home];
         match run.computed {
             Some(after) => {
-                pool.lock_only().item_waited(Waited { before: run.before, after });
-                self.note(What::ToldWaited(home, run.before));
+                let waited = Waited { before: run.before, after };
+                pool.lock_only().item_waited(waited);
+                self.note(What::ToldWaited(home, waited));
             }
             None if run.is_to_wait => {
                 pool.lock_only().item_did_not_wait();

@@ -3,7 +3,7 @@
 //! Between two lock holds it does exactly one of: run a function, create a worker, sleep, help
 //! another pool, leave. The core says which. The life of an item here: [`Worker::run`] →
 //! `PoolState::next` claims it → unlock → wake whom the claim says → the function → lock →
-//! `PoolState::finish` → `next` under the same hold.
+//! `PoolState::finish` → `next`, mostly under the same hold.
 
 use std::io;
 
@@ -321,7 +321,7 @@ impl Worker {
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
         while let Some(mut claim) = guard.core.guest_next(guest) {
-            claim.is_to_wait |= waits_first;
+            claim.is_to_wait |= waits_first && !flushing::is_barrier(claim.func as usize);
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);

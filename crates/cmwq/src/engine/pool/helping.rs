@@ -8,7 +8,7 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress, Set};
 
 use super::pods::Pods;
-use super::{Locked, Pool};
+use super::{Creator, Locked, Pool};
 use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
@@ -89,8 +89,8 @@ impl Pool {
         if self.is_watched() || without("caller_computes.call") {
             return;
         }
-        // A new worker begins by waiting, for this.
         if self.try_to_call_when_idle() == Kick::NeedFirst {
+            self.create_worker(Creator::Spare);
             let _ = self.try_to_call_when_idle();
         }
     }
@@ -99,17 +99,19 @@ impl Pool {
         let mut guard = self.lock();
         let is_watched = guard.watched;
         let kick = guard.core.kick_when_idle(is_watched);
-        self.unlock(guard, kick);
+        self.unlock(guard, without_first(kick));
         kick
     }
 
-    /// Wakes an idle worker, to look for work in other pods. `false`: there is none to call.
+    /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
+    /// `false`: nobody comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
-        match self.try_to_call() {
-            // A new worker begins by waiting, for this.
-            Kick::NeedFirst => self.try_to_call() != Kick::None,
-            kick => kick != Kick::None,
+        let mut kick = self.try_to_call();
+        if kick == Kick::NeedFirst {
+            self.create_worker(Creator::Spare);
+            kick = self.try_to_call();
         }
+        matches!(kick, Kick::Wake(_))
     }
 
     fn try_to_call(&'static self) -> Kick {
@@ -118,7 +120,7 @@ impl Pool {
         // Only who was woken will answer. A worker that is being created, by us or somebody else,
         // will not.
         guard.is_called |= matches!(kick, Kick::Wake(_));
-        self.unlock(guard, kick);
+        self.unlock(guard, without_first(kick));
         kick
     }
 
@@ -131,6 +133,11 @@ impl Pool {
         let kick = guard.core.watch_for_others(guard.watched);
         self.unlock(guard, kick);
     }
+}
+
+/// No work waits here, so what is acted on otherwise, the first worker, would not be created.
+fn without_first(kick: Kick) -> Kick {
+    if kick == Kick::NeedFirst { Kick::None } else { kick }
 }
 
 impl Locked {
