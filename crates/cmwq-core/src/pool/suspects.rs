@@ -12,8 +12,8 @@ impl PoolState {
     /// which may be back, then those that count as running, which may be blocked.
     ///
     /// A guest is looked at in its own pool. Who has waited for longest is most likely back, so
-    /// [`SLEEPERS_PER_LOOK`] of these are chosen. While they are believed blocked the pool takes
-    /// its CPU for free, and starts others that only crowd on it.
+    /// eight of these are chosen. While they are believed blocked the pool takes its CPU for free,
+    /// and starts others that only crowd on it.
     ///
     /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
     pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
