@@ -154,7 +154,7 @@ impl Worker {
         while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
             drop(guard);
             // Who looks behind the wait does not find it running any more.
-            self.thread.mirror.rest();
+            self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
             if effects.has_rest() {

@@ -267,11 +267,22 @@ impl WorkerMirror {
         add(&record.runs, 1);
     }
 
+    /// Its item has ended. That it rests, and since when, [`rest`](Self::rest) tells. By itself.
+    #[inline]
+    pub(crate) fn ended(&self) {
+        let Some(record) = self.record() else { return };
+        super::seqlock::write(&record.seq, || {
+            set(&record.func, 0);
+            set(&record.since_ns, 0);
+        });
+    }
+
     /// The thread has no item any more, and sleeps or does something else. By itself.
     #[inline]
     pub(crate) fn rest(&self) {
         let Some(record) = self.record() else { return };
-        if record.func.load(Ordering::Relaxed) != 0 {
+        let [func, since] = [&record.func, &record.since_ns].map(|at| at.load(Ordering::Relaxed));
+        if func != 0 || since == 0 {
             super::seqlock::write(&record.seq, || {
                 set(&record.func, 0);
                 set(&record.since_ns, clock::coarse());
