@@ -45,9 +45,19 @@ pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
 }
 
 /// The pods that `me`, who has nothing to do, should visit until one has work for it.
+#[inline]
 pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);
-    found.chain(Nearest::new(board, Set::Saturated, me)).take(TRIES)
+    let tries = if may_be_wanted(board, me) { TRIES } else { 0 };
+    found.chain(Nearest::new(board, Set::Saturated, me)).take(tries)
+}
+
+/// `false`: nobody wants help from `me`, as is seen at a glance where one word has all pods.
+#[inline]
+fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
+    let layout = board.layout();
+    let others = |set| board.word(set, 0) & !layout.position(me).mask();
+    layout.nr_words() > 1 || others(Set::Backlog) != 0 || others(Set::Saturated) != 0
 }
 
 /// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: it says so;
@@ -205,6 +215,7 @@ enum Stage {
 }
 
 impl<'a, B: Board> Nearest<'a, B> {
+    #[inline]
     fn new(board: &'a B, set: Set, me: usize) -> Self {
         let position = board.layout().position(me);
         let (word, stage) = (position.word, Stage::Begin);
