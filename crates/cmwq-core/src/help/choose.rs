@@ -52,12 +52,16 @@ pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     found.chain(Nearest::new(board, Set::Saturated, me)).take(tries)
 }
 
-/// `false`: nobody wants help from `me`, as is seen at a glance where one word has all pods.
+/// `false`: nobody wants help from `me`. Reads what a search reads that finds nobody.
 #[inline]
 fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
     let layout = board.layout();
-    let others = |set| board.word(set, 0) & !layout.position(me).mask();
-    layout.nr_words() > 1 || others(Set::Backlog) != 0 || others(Set::Saturated) != 0
+    let position = layout.position(me);
+    let nr_summaries = if layout.nr_words() == 1 { 0 } else { layout.nr_summaries() };
+    [Set::Backlog, Set::Saturated].into_iter().any(|set| {
+        board.word(set, position.word) & !position.mask() != 0
+            || (0..nr_summaries).any(|at| board.summary(set, at) != 0)
+    })
 }
 
 /// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: it says so;
