@@ -72,13 +72,6 @@ pub(crate) struct Pool {
     pub(crate) kick: Kick,
 }
 
-impl Pool {
-    /// It has more work than it may run.
-    pub(crate) fn has_backlog(&self) -> bool {
-        self.core.has_backlog()
-    }
-}
-
 /// The memory of a node's limit, as its driver has it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -334,15 +327,18 @@ impl<'s> World<'s> {
     /// Nobody watches where nothing waits: that is the worst that detectors may do, and all of them
     /// get there.
     pub(crate) fn rest_detectors(&mut self) {
-        let lends = self.left.lending;
-        let have_backlogs: Vec<bool> =
-            self.pools.iter().map(|pool| lends && pool.has_backlog()).collect();
-        for (n, pool) in self.pools.iter_mut().enumerate() {
-            let others_wait = || have_backlogs.iter().enumerate().any(|(m, &has)| has && m != n);
+        let others_wait: Vec<bool> = (0..self.pools.len()).map(|n| self.others_wait(n)).collect();
+        for (pool, others_wait) in self.pools.iter_mut().zip(others_wait) {
             // Who has said that pushing is enough goes on watching.
             pool.is_watched &=
-                pool.core.has_to_watch(|| false, others_wait) || pool.inbox.is_saturated();
+                pool.core.has_to_watch(|| false, || others_wait) || pool.inbox.is_saturated();
         }
+    }
+
+    /// Whether another pool than this one has more work than it may run, and would be helped.
+    pub(crate) fn others_wait(&self, pool: usize) -> bool {
+        let mut others = self.pools.iter().enumerate().filter(|(other, _)| *other != pool);
+        self.left.lending && others.any(|(_, other)| other.core.has_backlog())
     }
 
     /// Whether everything that was asked for is done, and everybody rests.

@@ -265,6 +265,16 @@ fn a_cpu_of_4096_is_like_any_other() {
     assert_eq!(timeline.events[0].cpu, 4095);
 }
 
+/// Of `count` such items that are queued together on the first of `cpus` pods, where a block is
+/// reported after a millisecond.
+fn makespan(cpus: u32, count: usize, script: &[Step]) -> Nanos {
+    let detect = Detect { blocked: MS, ..Detect::default() };
+    let shape = Shape::Regular([1, cpus, 1, 1]);
+    let config = Config { shape, scope: Scope::Cpu, detect, ..Config::exact(cpus) };
+    let works = vec![(0, 0, script); count];
+    run_scenario_under(&scenario(cpus, &[Flag::Managed], &works), &config).unwrap().makespan
+}
+
 /// A wait that is over has the CPU before anything new begins to wait. But what waits first costs
 /// nothing to begin: once the pool knows that, each item that ends lets another one begin, and the
 /// CPU computes without a gap.
@@ -274,12 +284,8 @@ fn items_that_wait_first_begin_while_others_compute() {
     // until 140 ms at best. Those that begin while the pool is still learning come 4 ms apart, not
     // 2, and are waited for: 10 ms. If nothing began before all that are back are done, the CPU
     // would be idle for 20 ms twice.
-    let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, FETCH)).collect();
-    let detect = Detect { blocked: MS, ..Detect::default() };
     // Also where there is one pod.
-    let config = Config { detect, ..Config::exact(1) };
-    let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
-    assert_eq!(timeline.makespan, 150 * MS);
+    assert_eq!(makespan(1, 60, FETCH), 150 * MS);
 }
 
 /// The same for items that compute a little before they wait.
@@ -289,23 +295,16 @@ fn items_that_wait_soon_begin_while_others_compute() {
     // 190 ms at best. At the end the last ones come back 3 ms apart and compute for 2, so it is
     // idle again for some. If nothing began before all that are back are done, it would be idle
     // for nearly 20 ms each time: 246 ms.
-    let works: Vec<(u32, u64, &[Step])> = (0..60).map(|_| (0, 0, BETWEEN)).collect();
-    let detect = Detect { blocked: MS, ..Detect::default() };
-    let config = Config { detect, ..Config::exact(1) };
-    let timeline = run_scenario_under(&scenario(1, &[Flag::Managed], &works), &config).unwrap();
-    assert!((190 * MS..200 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
+    let makespan = makespan(1, 60, BETWEEN);
+    assert!((190 * MS..200 * MS).contains(&makespan), "{makespan}");
 }
 
 /// So does a pod that helps another one.
 #[test]
 fn helpers_begin_items_that_wait_soon_while_others_compute() {
     // As above, twice as many for two CPUs, all of them queued on the first.
-    let works: Vec<(u32, u64, &[Step])> = (0..120).map(|_| (0, 0, BETWEEN)).collect();
-    let detect = Detect { blocked: MS, ..Detect::default() };
-    let shape = Shape::Regular([1, 2, 1, 1]);
-    let config = Config { shape, scope: Scope::Cpu, detect, ..Config::exact(2) };
-    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap();
-    assert!((190 * MS..205 * MS).contains(&timeline.makespan), "{}", timeline.makespan);
+    let makespan = makespan(2, 120, BETWEEN);
+    assert!((190 * MS..205 * MS).contains(&makespan), "{makespan}");
 }
 
 /// Which items start on CPU 1, and when, of those that are queued for CPU 0.

@@ -14,6 +14,7 @@ pub(crate) mod notice;
 pub(crate) mod panic;
 pub(crate) mod park;
 pub(crate) mod published;
+pub(crate) mod recycled;
 pub(crate) mod rest;
 pub(crate) mod sense;
 pub(crate) mod sync;

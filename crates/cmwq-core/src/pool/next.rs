@@ -222,10 +222,6 @@ impl PoolState {
     #[inline]
     pub fn pass_barrier(&mut self, id: WorkerId) -> Option<Passed> {
         let node = self.worker(id).scheduled.first()?;
-        self.pass(node)
-    }
-
-    fn pass(&mut self, node: Node) -> Option<Passed> {
         // SAFETY: `node` is linked on a list of this pool, and so a member of an item.
         let barrier = unsafe { WorkItem::of_node(node) };
         // SAFETY: the item is alive until `start` below publishes it.
@@ -257,15 +253,24 @@ impl PoolState {
         id
     }
 
-    /// The next item for a guest, while this pool cannot start it itself.
-    pub fn guest_next(&mut self, id: WorkerId) -> Option<Claim> {
+    /// The next item for a guest, while this pool cannot start it itself. `home_waits`: whether the
+    /// guest's own pool [expects](Self::items_wait_first) that items wait.
+    pub fn guest_next(&mut self, id: WorkerId, home_waits: bool) -> Option<Claim> {
+        let node = self.guest_node(id)?;
+        let mut claim = self.start(id, node);
+        let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.inactive);
+        claim.is_to_wait |= home_waits && !is_barrier;
+        Some(claim)
+    }
+
+    fn guest_node(&mut self, id: WorkerId) -> Option<Node> {
         if let Some(node) = self.worker(id).scheduled.first() {
-            return Some(self.start(id, node));
+            return Some(node);
         }
         while self.work_waits() && self.nr_running >= self.config.concurrency {
             let node = self.worklist.first()?;
             if self.assign(node, id) {
-                return Some(self.start(id, node));
+                return Some(node);
             }
         }
         None

@@ -29,7 +29,7 @@ fn the_context_runs_items_in_order_and_leaves_the_mark() {
     let items = [(); 3].map(|()| f.queue_new(pwq));
     let guest = f.guest_enter();
     for (n, item) in items.into_iter().enumerate() {
-        let claim = f.guest_next(guest).expect("an item");
+        let claim = f.guest_next(guest, false).expect("an item");
         f.check();
         assert_eq!(claim.item, item.as_ptr());
         assert_eq!(claim.kick, if n < 2 { Kick::Watch } else { Kick::None });
@@ -38,7 +38,7 @@ fn the_context_runs_items_in_order_and_leaves_the_mark() {
         assert_eq!(word.pool(), Some(PoolId(7)));
         assert_eq!(f.finish(guest).kick, Kick::None);
     }
-    assert!(f.guest_next(guest).is_none());
+    assert!(f.guest_next(guest, false).is_none());
     assert_eq!(f.guest_leave(guest), Kick::None);
 }
 
@@ -47,7 +47,7 @@ fn a_context_that_leaves_early_is_told_that_work_is_left() {
     let (mut f, pwq) = bh();
     let _items = [(); 2].map(|()| f.queue_new(pwq));
     let guest = f.guest_enter();
-    let _ = f.guest_next(guest).expect("an item");
+    let _ = f.guest_next(guest, false).expect("an item");
     let _ = f.finish(guest);
     assert_eq!(f.guest_leave(guest), Kick::Watch);
     assert!(f.work_waits());
@@ -58,12 +58,12 @@ fn what_only_the_guest_can_run_keeps_it() {
     let (mut f, pwq) = bh();
     let item = f.queue_new(pwq);
     let guest = f.guest_enter();
-    let _ = f.guest_next(guest).expect("an item");
+    let _ = f.guest_next(guest, false).expect("an item");
     let barrier = f.item();
     assert_eq!(f.barrier(item, barrier), FlushTarget::Running(guest));
     let _ = f.finish(guest);
     assert!(!f.guest_may_leave(guest));
-    let claim = f.guest_next(guest).expect("the barrier");
+    let claim = f.guest_next(guest, false).expect("the barrier");
     assert_eq!(claim.item, barrier.as_ptr());
     let _ = f.finish(guest);
     assert!(f.guest_may_leave(guest));

@@ -5,14 +5,14 @@ use crate::{Claim, Kick, PwqId, WorkerId, WqKey};
 
 impl Fixture {
     fn guest_runs(&mut self, id: WorkerId, item: ItemPtr) -> Claim {
-        let claim = self.guest_next(id).expect("something to run");
+        let claim = self.guest_next(id, false).expect("something to run");
         self.check();
         assert_eq!(claim.item, item.as_ptr());
         claim
     }
 
     fn guest_finds_nothing(&mut self, id: WorkerId) {
-        assert!(self.guest_next(id).is_none());
+        assert!(self.guest_next(id, false).is_none());
         self.check();
     }
 }

@@ -145,7 +145,7 @@ fn a_lent_hog_does_not_count_at_home_and_is_counted_abroad() {
     let (mut abroad, pwq, _, items) = hogged();
     let _ = home.lend(b).expect("a stays as standby");
     let guest = abroad.guest_enter();
-    let _ = abroad.guest_next(guest).expect("the second item");
+    let _ = abroad.guest_next(guest, false).expect("the second item");
 
     let seq = home.seq(b);
     let hog = home.worker_cpu_intensive(b, seq).expect("it counts at home");

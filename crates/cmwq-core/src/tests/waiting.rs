@@ -102,6 +102,32 @@ fn a_barrier_is_not_expected_to_wait() {
 }
 
 #[test]
+fn a_guests_item_is_expected_to_wait_by_either_pool_and_a_barrier_by_none() {
+    for (here, at_home) in [(false, false), (false, true), (true, false)] {
+        let (mut f, w) = pool(true);
+        if here {
+            learn(&mut f, FIRST, MANY_FIRST_WAITS);
+        }
+        let pwq = f.pwq(8);
+        let own = f.queue_new(pwq);
+        let (item, barrier) = (f.queue_new(pwq), f.item());
+        let _ = f.runs(w[3], own);
+        let guest = f.guest_enter();
+        let claim = f.guest_next(guest, at_home).expect("the second item");
+        assert_eq!((claim.item, claim.is_to_wait), (item.as_ptr(), here || at_home));
+        let _ = f.barrier(item, barrier);
+        let _ = f.finish(guest);
+        let claim = f.guest_next(guest, at_home).expect("the barrier");
+        assert_eq!((claim.item, claim.is_to_wait), (barrier.as_ptr(), false));
+        let _ = f.finish(guest);
+        let _ = f.guest_leave(guest);
+        let _ = f.finish(w[3]);
+        assert!(!f.sleeps(w[3]));
+        assert!(f.remove_pwq(pwq).is_some());
+    }
+}
+
+#[test]
 fn pools_that_are_not_managed_keep_the_kernels_rule() {
     let (mut f, w) = pool(false);
     learn(&mut f, FIRST, MANY_FIRST_WAITS);

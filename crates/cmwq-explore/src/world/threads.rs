@@ -183,7 +183,7 @@ impl World<'_> {
         self.thread(tid).guest = Some(guest);
         let p = &mut self.pools[usize::from(busy)].core;
         if !(is_wanted && p.guest_may_leave(guest))
-            && let Some(claim) = p.guest_next(guest)
+            && let Some(claim) = p.guest_next(guest, false)
         {
             self.begin(tid, busy, guest, &claim);
             return;
@@ -203,7 +203,7 @@ impl World<'_> {
             return Progress::Blocked;
         };
         let Who::Worker(home, _) = thread.who else { return Progress::Blocked };
-        let is_busy = self.pools[usize::from(busy)].has_backlog();
+        let is_busy = self.pools[usize::from(busy)].core.has_backlog();
         if home == busy || !is_busy || !thread.todo.is_empty() {
             return Progress::Blocked;
         }
@@ -214,9 +214,7 @@ impl World<'_> {
 
     /// Another pool's backlog calls for a worker of this one.
     pub(crate) fn call_to_lend(&mut self, pool: u8) -> Progress {
-        let other_waits = (0..self.pools.len())
-            .any(|other| other != usize::from(pool) && self.pools[other].has_backlog());
-        if !self.left.lending || !other_waits {
+        if !self.others_wait(usize::from(pool)) {
             return Progress::Blocked;
         }
         let kick = self.pools[usize::from(pool)].core.kick_to_lend();

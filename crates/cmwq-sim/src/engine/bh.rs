@@ -60,7 +60,7 @@ impl Engine<'_> {
             return self.look_for_bh(tid, index);
         }
         let id = self.threads[tid].id;
-        let claim = self.pools.list[pool].lock_in_turn().guest_next(id);
+        let claim = self.pools.list[pool].lock_in_turn().guest_next(id, false);
         self.check_pool(pool);
         match claim {
             Some(claim) => self.begin(tid, pool, id, claim),

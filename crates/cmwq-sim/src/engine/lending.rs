@@ -116,13 +116,13 @@ impl Engine<'_> {
         let pools = others.filter_map(|pod| self.pools.find(PoolKind::Managed(pod), is_high));
         pools.into_iter().find(|&other| {
             self.helping.visits += 1;
-            self.pools.list[other].wants_help()
+            self.pools.list[other].read().has_backlog()
         })
     }
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
     pub(super) fn call_for_help(&mut self, pool: PoolNo) {
-        if !self.lends(pool) || !self.pools.list[pool].wants_help() {
+        if !self.lends(pool) || !self.pools.list[pool].read().has_backlog() {
             return;
         }
         let Some((me, is_high)) = self.pod_of(pool) else { return };
@@ -191,7 +191,7 @@ impl Engine<'_> {
             return None;
         }
         let host = self.who_wants_help(home)?;
-        debug_assert!(self.pools.list[host].wants_help(), "the index of pools is stale");
+        debug_assert!(self.pools.list[host].read().has_backlog(), "the index of pools is stale");
         if self.pools.list[home].lock_only().may_create_spare(self.now) {
             return Some(self.begin_creation(tid, Creator::Lender));
         }
@@ -206,7 +206,8 @@ impl Engine<'_> {
     }
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
-        let claim = self.pools.list[visit.host].lock().guest_next(visit.id);
+        let home_waits = self.pools.list[self.threads[tid].home].read().items_wait_first();
+        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, home_waits);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);

@@ -140,20 +140,9 @@ impl Engine<'_> {
                 self.wait_is_over(barrier);
                 return self.leave_function(tid, site, id);
             }
-            Name::Item(item) => {
-                let is_to_wait = claim.is_to_wait || self.expects_waits(tid, pool);
-                self.enter(tid, site, item, is_to_wait);
-            }
+            Name::Item(item) => self.enter(tid, site, item, claim.is_to_wait),
         }
         Turn::Again
-    }
-
-    /// Whether the pool of a worker that serves another one expects that its item waits.
-    fn expects_waits(&self, tid: Tid, host: PoolNo) -> bool {
-        let thread = &self.threads[tid];
-        thread.is_worker()
-            && thread.home != host
-            && self.pools.list[thread.home].read().items_wait_first()
     }
 
     /// The function of an item is entered.

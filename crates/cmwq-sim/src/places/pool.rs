@@ -177,12 +177,6 @@ impl Pool {
         self.threads[index] = tid;
     }
 
-    /// Whether a worker of another pool may take an item: one waits that this pool must not start
-    /// itself.
-    pub(crate) fn wants_help(&self) -> bool {
-        self.core.has_backlog()
-    }
-
     /// What it says on the board.
     pub(super) fn entry(&self) -> Entry {
         let facts = Facts {

@@ -207,6 +207,21 @@ pub(crate) unsafe fn refuse<I: Item, F, T>(item: NonNull<I>) {
     run.deliver(Outcome::Refused);
 }
 
+/// Whether the queue has refused a closure, which was let go then.
+///
+/// # Safety
+/// `item` must come from [`make`] with the same `F` and `T`, and `queueing` be what came of it.
+#[inline]
+pub(crate) unsafe fn was_refused<I: Item, F, T>(item: NonNull<I>, queueing: Queueing) -> bool {
+    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+    let was_refused = queueing == Queueing::Refused;
+    if was_refused {
+        // SAFETY: passed on to the caller: it is neither queued nor armed.
+        unsafe { refuse::<I, F, T>(item) };
+    }
+    was_refused
+}
+
 impl<I: Item, F, T> Run<I, F, T> {
     fn packet(&self) -> &Packet {
         // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
@@ -367,12 +382,7 @@ where
 {
     let (item, handle) = make::<N, WorkItem, F, T>(func);
     // SAFETY: a fresh item of a closure, which stays where it is until its run.
-    let queueing = unsafe { wq.queue_item(cpu, item) };
-    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-    if queueing == Queueing::Refused {
-        // SAFETY: made above, and not queued.
-        unsafe { refuse::<WorkItem, F, T>(item) };
-    }
+    let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_item(cpu, item)) };
     handle
 }
 
@@ -384,12 +394,8 @@ where
 {
     let (item, handle) = make::<F, DelayedItem, F, T>(func);
     // SAFETY: a fresh item of a closure, which stays where it is until its run.
-    let queueing = unsafe { DelayedItem::queue(item, wq, cpu, delay) };
-    debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
-    if queueing == Queueing::Refused {
-        // SAFETY: made above, and neither queued nor armed.
-        unsafe { refuse::<DelayedItem, F, T>(item) };
-    }
+    let _ =
+        unsafe { was_refused::<DelayedItem, F, T>(item, DelayedItem::queue(item, wq, cpu, delay)) };
     handle
 }
 

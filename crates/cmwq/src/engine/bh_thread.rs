@@ -91,7 +91,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
         let guest = guard.core.guest_enter();
         mirror.serve(pool.id.0, true);
         let mut length = BhVisit::begin(clock::now());
-        while let Some(claim) = guard.core.guest_next(guest) {
+        while let Some(claim) = guard.core.guest_next(guest, false) {
             meter.turn_to(&mut guard.core, claim.pwq);
             guard.mirror.started(mirror, &claim, clock::coarse);
             pool.unlock(guard, claim.kick);

@@ -1,17 +1,17 @@
 //! The event with which a thread waits for items: one after the other, it is always the same.
 //!
 //! Who sets an event wakes sleepers last, and the waiter may have seen that it is set, and have
-//! gone, before. So these are recycled when their threads end, as parkers are, and never freed: a
-//! wake-up that comes late finds somebody else's wait, which goes on waiting.
+//! gone, before. So these are [recycled](crate::os::recycled) when their threads end, as parkers
+//! are: a wake-up that comes late finds somebody else's wait, which goes on waiting.
 
 use std::cell::Cell;
 use std::ops::Deref;
 
 use crate::os::park::Event;
-use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
+use crate::os::recycled::{IS_RECYCLED, Recycled};
 
 /// The events of threads that have ended.
-static FREE: PlainMutex<Vec<&'static Event>> = PlainMutex::new(Vec::new());
+pub(crate) static EVENTS: Recycled<Event> = Recycled::new();
 
 std::thread_local! {
     static OWN: Own = const { Own(Cell::new(None)) };
@@ -23,34 +23,12 @@ struct Own(Cell<Option<&'static Event>>);
 /// An event that is not set, for one wait. To be dropped when nobody is going to set it any more.
 pub(crate) struct OwnEvent(&'static Event);
 
-/// See `fork`.
-pub(crate) type EventsGuard = PlainGuard<'static, Vec<&'static Event>>;
-
-pub(crate) fn lock_events() -> EventsGuard {
-    lock_plain(&FREE)
-}
-
-/// A model checker's words must not outlive the execution they were made in.
-const IS_RECYCLED: bool = cfg!(not(any(cmwq_loom, cmwq_shuttle)));
-
 impl OwnEvent {
     /// The calling thread's, if it is not in use.
     #[inline]
     pub(crate) fn take() -> Self {
-        if IS_RECYCLED && let Ok(Some(event)) = OWN.try_with(|own| own.0.take()) {
-            event.renew();
-            return Self(event);
-        }
-        Self::another()
-    }
-
-    #[cold]
-    fn another() -> Self {
-        if IS_RECYCLED && let Some(event) = lock_events().pop() {
-            event.renew();
-            return Self(event);
-        }
-        Self(Box::leak(Box::new(Event::new())))
+        let own = OWN.try_with(|own| own.0.take()).ok().flatten();
+        Self(own.unwrap_or_else(|| EVENTS.take(Event::new)))
     }
 
     /// For who sets it.
@@ -73,10 +51,11 @@ impl Drop for OwnEvent {
         if !IS_RECYCLED {
             return;
         }
+        self.0.renew();
         // The thread may be about to end; or the event is of a wait inside of another one.
         let spare = OWN.try_with(|own| own.0.replace(Some(self.0))).unwrap_or(Some(self.0));
         if let Some(spare) = spare {
-            lock_events().push(spare);
+            EVENTS.give_back(spare);
         }
     }
 }
@@ -84,7 +63,7 @@ impl Drop for OwnEvent {
 impl Drop for Own {
     fn drop(&mut self) {
         if let Some(event) = self.0.take() {
-            lock_events().push(event);
+            EVENTS.give_back(event);
         }
     }
 }

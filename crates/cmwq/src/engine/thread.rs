@@ -13,29 +13,13 @@ use crate::engine::comm::Comm;
 use crate::engine::meter::Meter;
 use crate::os::clock;
 use crate::os::park::Parker;
+use crate::os::recycled::Recycled;
 use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
-use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering, PlainMutex};
+use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering};
 use crate::record::WorkerMirror;
 
-/// The parkers of threads that are gone. They are recycled and never freed, so that a lock-free
-/// waker (the sentinel) may hold one longer than its owner lives: at worst the next owner wakes for
-/// nothing.
-static FREE_PARKERS: PlainMutex<Vec<&'static Parker>> = PlainMutex::new(Vec::new());
-
-/// See `fork`.
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) type ParkersGuard = crate::os::sync::PlainGuard<'static, Vec<&'static Parker>>;
-
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-pub(crate) fn lock_parkers() -> ParkersGuard {
-    crate::os::sync::lock_plain(&FREE_PARKERS)
-}
-
-/// A parker for a new thread.
-fn take_parker() -> &'static Parker {
-    let free = FREE_PARKERS.lock().ok().and_then(|mut free| free.pop());
-    free.unwrap_or_else(|| Box::leak(Box::new(Parker::new())))
-}
+/// The parkers of threads that are gone. The sentinel may hold one longer than its owner lives.
+pub(crate) static PARKERS: Recycled<Parker> = Recycled::new();
 
 /// The ways to look at a thread, opened by the thread itself when it starts.
 #[derive(Debug, Default)]
@@ -84,7 +68,7 @@ const NO_GUEST: u64 = u64::MAX;
 impl Thread {
     pub(crate) fn new(name: String, mirror: WorkerMirror) -> Self {
         Self {
-            parker: take_parker(),
+            parker: PARKERS.take(Parker::new),
             comm: Comm::new(name),
             meter: Meter::new(mirror.record()),
             mirror,
@@ -306,12 +290,7 @@ impl evidence::Senses for View<'_> {
 impl Drop for Thread {
     fn drop(&mut self) {
         let _ = self.parker.take();
-        // A model checker's words must not outlive the execution they were made in.
-        if cfg!(not(any(cmwq_loom, cmwq_shuttle)))
-            && let Ok(mut free) = FREE_PARKERS.lock()
-        {
-            free.push(self.parker);
-        }
+        PARKERS.give_back(self.parker);
     }
 }
 

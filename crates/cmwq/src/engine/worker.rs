@@ -157,9 +157,7 @@ impl Worker {
             self.thread.mirror.rest();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
-            if effects.has_rest() {
-                self.pool.act_effects(effects);
-            }
+            self.pool.act_effects(effects);
             guard = self.pool.lock_in_turn();
         }
         guard
@@ -320,8 +318,7 @@ impl Worker {
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
-        while let Some(mut claim) = guard.core.guest_next(guest) {
-            claim.is_to_wait |= waits_first && !flushing::is_barrier(claim.func as usize);
+        while let Some(claim) = guard.core.guest_next(guest, waits_first) {
             self.thread.meter.turn_to(&mut guard.core, claim.pwq);
             guard.record_start(busy, &self.thread, &claim);
             busy.unlock(guard, claim.kick);

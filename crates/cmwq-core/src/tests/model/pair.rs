@@ -357,7 +357,7 @@ impl Pair {
             }
             None => {}
             Some(id) => {
-                let real = self.f.guest_next(id).map(|claim| (claim.item, claim.kick));
+                let real = self.f.guest_next(id, false).map(|claim| (claim.item, claim.kick));
                 let real = real.map(|(item, kick)| (self.number_of(item), kick));
                 assert_eq!(real, self.naive.guest_next(id));
                 match real {

@@ -12,7 +12,6 @@ use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::invoke::{self, Way};
-use crate::engine::wq::Queueing;
 
 /// A C function with an argument.
 pub type Func = unsafe extern "C-unwind" fn(*mut c_void);
@@ -102,16 +101,12 @@ where
     let (mut item, handle) = closure::make::<F, WorkItem, F, ()>(call);
     // SAFETY: a fresh item of a closure, which stays where it is until its run; and the caller's
     // promise.
-    let queueing = unsafe {
+    let was_refused = unsafe {
         invoke::know_as(item.as_mut(), known(func), way);
-        wq.handle().queue_item(None, item)
+        closure::was_refused::<WorkItem, F, ()>(item, wq.handle().queue_item(None, item))
     };
-    if queueing == Queueing::Refused {
-        // It was closed just now. SAFETY: made above, and not queued.
-        unsafe { closure::refuse::<WorkItem, F, ()>(item) };
-        return None;
-    }
-    Some(handle)
+    // The queue may have been closed just now.
+    (!was_refused).then_some(handle)
 }
 
 /// As [`queue`], on the way of delayed calls.
@@ -133,14 +128,10 @@ where
     }
     let (mut item, handle) = closure::make::<F, DelayedItem, F, ()>(call);
     // SAFETY: as in `queue`.
-    let queueing = unsafe {
+    let was_refused = unsafe {
         invoke::know_as(&mut item.as_mut().item, known(func), Way::DelayedCall);
-        DelayedItem::queue(item, wq.handle(), None, delay)
+        let queueing = DelayedItem::queue(item, wq.handle(), None, delay);
+        closure::was_refused::<DelayedItem, F, ()>(item, queueing)
     };
-    if queueing == Queueing::Refused {
-        // SAFETY: made above, and neither queued nor armed.
-        unsafe { closure::refuse::<DelayedItem, F, ()>(item) };
-        return None;
-    }
-    Some(handle)
+    (!was_refused).then_some(handle)
 }

@@ -89,39 +89,39 @@ impl Pool {
         if self.is_watched() || without("caller_computes.call") {
             return;
         }
-        if self.try_to_call_when_idle() == Kick::NeedFirst {
-            self.create_worker(Creator::Spare);
-            let _ = self.try_to_call_when_idle();
-        }
-    }
-
-    fn try_to_call_when_idle(&'static self) -> Kick {
-        let mut guard = self.lock();
-        let is_watched = guard.watched;
-        let kick = guard.core.kick_when_idle(is_watched);
-        self.unlock(guard, without_first(kick));
-        kick
+        let _ = self.call(|locked| locked.core.kick_when_idle(locked.watched));
     }
 
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: nobody comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
-        let mut kick = self.try_to_call();
-        if kick == Kick::NeedFirst {
-            self.create_worker(Creator::Spare);
-            kick = self.try_to_call();
-        }
+        let kick = self.call(|locked| {
+            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_lend() };
+            // Only who was woken will answer. A worker that is being created, by us or somebody
+            // else, will not.
+            locked.is_called |= matches!(kick, Kick::Wake(_));
+            kick
+        });
         matches!(kick, Kick::Wake(_))
     }
 
-    fn try_to_call(&'static self) -> Kick {
-        let mut guard = self.lock();
-        let kick = if guard.is_called { Kick::None } else { guard.core.kick_to_lend() };
-        // Only who was woken will answer. A worker that is being created, by us or somebody else,
-        // will not.
-        guard.is_called |= matches!(kick, Kick::Wake(_));
-        self.unlock(guard, without_first(kick));
-        kick
+    /// Wakes `whom`, and asks again once a worker was created because there was none.
+    fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> Kick {
+        let ask = || {
+            let mut guard = self.lock();
+            let kick = whom(&mut guard);
+            // No work waits here, so acting on it would not create the first worker.
+            let is_nobody = kick == Kick::NeedFirst;
+            self.unlock(guard, if is_nobody { Kick::None } else { kick });
+            kick
+        };
+        match ask() {
+            Kick::NeedFirst => {
+                self.create_worker(Creator::Spare);
+                ask()
+            }
+            kick => kick,
+        }
     }
 
     /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
@@ -133,11 +133,6 @@ impl Pool {
         let kick = guard.core.watch_for_others(guard.watched);
         self.unlock(guard, kick);
     }
-}
-
-/// No work waits here, so what is acted on otherwise, the first worker, would not be created.
-fn without_first(kick: Kick) -> Kick {
-    if kick == Kick::NeedFirst { Kick::None } else { kick }
 }
 
 impl Locked {

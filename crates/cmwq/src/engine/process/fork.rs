@@ -30,6 +30,8 @@ use crate::engine::thread;
 use crate::os::generation;
 use crate::os::notice;
 use crate::os::panic;
+use crate::os::park::{Event, Parker};
+use crate::os::recycled;
 use crate::os::sense;
 use crate::os::sync::{OnceLock, PlainGuard};
 use crate::record;
@@ -40,8 +42,8 @@ struct Held {
     _successors: PlainGuard<'static, ()>,
     _handler: panic::HandlerGuard,
     _notices: notice::TextsGuard,
-    _parkers: thread::ParkersGuard,
-    _events: own_event::EventsGuard,
+    _parkers: recycled::Guard<Parker>,
+    _events: recycled::Guard<Event>,
     observers: Box<dyn observers::Held>,
     flusher: record::trace::FlusherGuard,
     rings: record::trace::RingsGuard,
@@ -69,8 +71,8 @@ extern "C" fn prepare() {
         _successors: handle::lock_successors(),
         _handler: panic::lock_handler(),
         _notices: notice::lock_texts(),
-        _parkers: thread::lock_parkers(),
-        _events: own_event::lock_events(),
+        _parkers: thread::PARKERS.lock(),
+        _events: own_event::EVENTS.lock(),
         observers: crate::OBSERVERS.hold(),
         flusher: record::trace::lock_flusher(),
         rings: record::trace::lock_rings(),
