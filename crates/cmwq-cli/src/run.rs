@@ -5,6 +5,7 @@
 //! the arguments, [`template`] what a command becomes with them, [`work`] what is done with one,
 //! [`child`] the process, [`sink`] its output. `--jobserver` is another matter: [`jobserver`].
 
+mod captured;
 mod child;
 mod halt;
 mod input;
@@ -12,6 +13,7 @@ mod jobserver;
 mod journal;
 mod lines;
 mod memory;
+mod programs;
 mod progress;
 mod report;
 mod running;

@@ -1,17 +1,19 @@
 //! One command as a process: started, watched, waited for, and ended where that is asked for.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
+use super::captured::{Captured, Captures};
 use super::lines::Lines;
+use super::programs::Programs;
 use super::running::Running;
 
 /// How long a command may take to end that was asked to, before it is killed.
@@ -22,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) enum Capture {
     /// To ours, as it comes.
     Nothing,
-    /// Into files without names, to be printed when it has ended.
+    /// Into files without names, in memory or on a disk, to be printed when it has ended.
     Whole,
     /// Line by line.
     Lines,
@@ -54,13 +56,15 @@ impl End {
 pub(super) struct Ran {
     pub(super) end: End,
     /// Standard output and standard error, if they were captured as a whole.
-    pub(super) output: Option<[File; 2]>,
+    pub(super) output: Option<[Arc<Captured>; 2]>,
 }
 
 /// A command line, and what it may do.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) words: &'a [OsString],
+    pub(super) programs: &'a Programs,
+    pub(super) captures: &'a Captures,
     pub(super) capture: Capture,
     pub(super) timeout: Option<Duration>,
 }
@@ -74,7 +78,7 @@ impl Call<'_> {
         let Some((program, arguments)) = self.words.split_first() else {
             return Ok(Ran { end: End::NotFound, output: None });
         };
-        let mut command = Command::new(program);
+        let mut command = self.programs.command(program);
         // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
         command.args(arguments).stdin(Stdio::null()).process_group(0);
         let mut output = None;
@@ -84,8 +88,8 @@ impl Call<'_> {
                 command.stdout(Stdio::piped()).stderr(Stdio::piped());
             }
             Capture::Whole => {
-                let files = [tempfile::tempfile()?, tempfile::tempfile()?];
-                command.stdout(files[0].try_clone()?).stderr(files[1].try_clone()?);
+                let files = [self.captures.open()?, self.captures.open()?];
+                command.stdout(files[0].for_command()?).stderr(files[1].for_command()?);
                 output = Some(files);
             }
         }
@@ -184,7 +188,7 @@ fn is_readable(pipe: &OwnedFd) -> bool {
     poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().contains(PollFlags::IN))
 }
 
-fn not_started(error: &io::Error, output: Option<[File; 2]>) -> io::Result<Ran> {
+fn not_started(error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> io::Result<Ran> {
     let end = match error.kind() {
         io::ErrorKind::NotFound => End::NotFound,
         _ => End::NotStarted,
@@ -203,13 +207,4 @@ fn ended(status: ExitStatus) -> End {
 pub(super) fn pid_of(child: &Child) -> Pid {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     pid.expect("the system gave it")
-}
-
-/// All that was captured, from the beginning.
-pub(super) fn contents(file: &mut File) -> io::Result<Vec<u8>> {
-    use std::io::Seek as _;
-    file.rewind()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::child::contents;
+use super::captured::Captured;
 use super::lines::tagged;
 use super::progress::Progress;
 
@@ -19,21 +19,24 @@ const SMALL: u64 = 64 << 10;
 pub(super) enum Output {
     Nothing,
     /// Standard output and standard error.
-    Files([File; 2]),
+    Files([Arc<Captured>; 2]),
     /// The same.
     Bytes([Vec<u8>; 2]),
 }
 
 impl Output {
     /// What was captured in files, in memory if it is small or is to have tags.
-    pub(super) fn captured(files: Option<[File; 2]>, tag: Option<&[u8]>) -> io::Result<Self> {
-        let Some(mut files) = files else { return Ok(Self::Nothing) };
-        let is_small = |file: &File| file.metadata().is_ok_and(|data| data.len() <= SMALL);
+    pub(super) fn captured(
+        files: Option<[Arc<Captured>; 2]>,
+        tag: Option<&[u8]>,
+    ) -> io::Result<Self> {
+        let Some(files) = files else { return Ok(Self::Nothing) };
+        let is_small = |file: &Arc<Captured>| file.len().is_ok_and(|len| len <= SMALL);
         if !files.iter().all(is_small) && tag.is_none() {
             return Ok(Self::Files(files));
         }
-        let [out, err] = &mut files;
-        Ok(Self::Bytes([tagged(&contents(out)?, tag), tagged(&contents(err)?, tag)]))
+        let [out, err] = &files;
+        Ok(Self::Bytes([tagged(&out.contents()?, tag), tagged(&err.contents()?, tag)]))
     }
 }
 
@@ -110,11 +113,8 @@ impl Sink {
                 ours[1].write_all(&both[1])
             }
             Output::Files(files) => {
-                for (mut from, mut to) in files.into_iter().zip(ours) {
-                    from.rewind()?;
-                    io::copy(&mut from, &mut to)?;
-                }
-                Ok(())
+                let mut both = files.iter().zip(ours);
+                both.try_for_each(|(from, to)| from.copy_to(to))
             }
         };
         self.progress.aside(|| state.put(copy))

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant, SystemTime};
 use cmwq::{AffinityScope, Config, Workqueue};
 use rustix::process::Signal;
 
+use super::captured::Captures;
 use super::child::{Call, Capture, End};
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
 use super::lines::Lines;
 use super::memory::Memory;
+use super::programs::Programs;
 use super::progress::{Progress, Stand};
 use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
@@ -29,12 +31,14 @@ use crate::{exit, message};
 /// LIMIT: commands at once, unless somebody says how many.
 const MAX_ACTIVE: u32 = 512;
 /// Descriptors that a command takes here, and those that the rest takes.
-const FDS_PER_COMMAND: u64 = 8;
+const FDS_PER_COMMAND: u64 = 10;
 const FDS_RESERVED: u64 = 64;
 /// So many commands more than may run are known ahead.
 const AHEAD: u64 = 64;
 /// When to look again whether memory is short.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
+/// Between two looks whether what commands write is large.
+const RELIEVE: Duration = Duration::from_millis(100);
 /// Between two pictures of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
@@ -79,6 +83,8 @@ pub(super) struct Work {
     /// Commands whose turn has come and that have not ended.
     busy: AtomicU64,
     running: Running,
+    programs: Programs,
+    captures: Captures,
     sink: Sink,
     journal: Option<Journal>,
     books: Mutex<Books>,
@@ -183,6 +189,8 @@ impl Work {
             said_short: AtomicBool::new(false),
             busy: AtomicU64::new(0),
             running: Running::default(),
+            programs: Programs::default(),
+            captures: Captures::default(),
             sink,
             journal,
             books: Mutex::default(),
@@ -263,6 +271,7 @@ impl Work {
 
     /// Waits until all that was started has ended, and no more will be.
     fn wait(&self) -> Books {
+        let mut relieve_at = Instant::now() + RELIEVE;
         let mut books = self.books();
         loop {
             let is_over = books.is_all || self.running.going() != Going::On;
@@ -277,6 +286,12 @@ impl Work {
             }
             let waited = self.changed.wait_timeout(books, REDRAW);
             books = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if Instant::now() >= relieve_at {
+                drop(books);
+                self.captures.relieve();
+                relieve_at = Instant::now() + RELIEVE;
+                books = self.books();
+            }
         }
     }
 
@@ -377,7 +392,13 @@ impl Work {
     fn attempt(&self, job: &Job) -> io::Result<(End, Output)> {
         let lines =
             (self.capture == Capture::Lines).then(|| Lines::new(&self.sink, job.tag.as_deref()));
-        let call = Call { words: &job.words, capture: self.capture, timeout: self.timeout };
+        let call = Call {
+            words: &job.words,
+            programs: &self.programs,
+            captures: &self.captures,
+            capture: self.capture,
+            timeout: self.timeout,
+        };
         let ran = call.run(&self.running, lines.as_ref())?;
         if let Some(lines) = lines {
             self.heed(lines.end());
@@ -404,7 +425,7 @@ impl Work {
         let Some(journal) = &self.journal else { return };
         let written = match output {
             Output::Nothing => 0,
-            Output::Files(files) => files[0].metadata().map_or(0, |data| data.len()),
+            Output::Files(files) => files[0].len().unwrap_or(0),
             Output::Bytes(both) => both[0].len() as u64,
         };
         let entry = Entry {
@@ -474,8 +495,15 @@ struct Settled<'a>(&'a Work);
 
 impl Drop for Settled<'_> {
     fn drop(&mut self) {
-        self.0.books().outstanding -= 1;
-        self.0.changed.notify_all();
+        let work = self.0;
+        let mut books = work.books();
+        books.outstanding -= 1;
+        let left = books.outstanding;
+        drop(books);
+        // Who waits for the end, who waits for room, and after an end that was asked for both.
+        if left == 0 || left + 1 >= work.room || work.running.going() != Going::On {
+            work.changed.notify_all();
+        }
     }
 }
 
@@ -495,9 +523,7 @@ fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output>
     let both = match output {
         Output::Nothing => Default::default(),
         Output::Bytes(both) => both,
-        Output::Files([mut out, mut err]) => {
-            [super::child::contents(&mut out)?, super::child::contents(&mut err)?]
-        }
+        Output::Files([out, err]) => [out.contents()?, err.contents()?],
     };
     let record = Record::new(job.number, &job.words, end, times, &both);
     Ok(Output::Bytes([report::line(&record), Vec::new()]))

@@ -4,12 +4,19 @@
 //! first case the scheduler itself makes the next time rare, so the sentinel is armed again at
 //! once. Alarms in quick succession are the second case, and wait for the tick.
 //!
+//! In the first case, too, most alarms are false while all that runs computes: whoever arms a
+//! sentinel and sleeps leaves the CPU to it. So after some in a row during which nobody was found
+//! blocked the sentinels rest after each, until a tick comes anyway.
+//!
 //! KERNEL: no twin.
 
 use crate::ids::Nanos;
 
 /// False alarms closer together than this make the sentinels wait for the tick: 100 µs.
 pub const QUICK_SUCCESSION_NS: Nanos = 100_000;
+
+/// After so many false alarms in a row the sentinels rest.
+pub const FRUITLESS_ALARMS: u32 = 8;
 
 /// What to do after a false alarm.
 #[must_use]
@@ -19,12 +26,17 @@ pub enum AfterFalse {
     Arm,
     /// Let them rest until the next tick, which is to come soon.
     WaitForTick,
+    /// Let them rest until the next tick, whenever it comes.
+    Rest,
 }
 
-/// An alarm at `now` was false, as the one at `last` was; both in nanoseconds.
+/// An alarm at `now` was false, as the one at `last` was; both in nanoseconds. `in_a_row`: how many
+/// were, this one included, since somebody was found blocked.
 #[inline]
-pub const fn after_false(last: Nanos, now: Nanos) -> AfterFalse {
-    if now.saturating_sub(last) < QUICK_SUCCESSION_NS {
+pub const fn after_false(last: Nanos, now: Nanos, in_a_row: u32) -> AfterFalse {
+    if in_a_row >= FRUITLESS_ALARMS {
+        AfterFalse::Rest
+    } else if now.saturating_sub(last) < QUICK_SUCCESSION_NS {
         AfterFalse::WaitForTick
     } else {
         AfterFalse::Arm

@@ -13,9 +13,6 @@ pub const REST: Nanos = 16;
 /// The same for those that are believed blocked, all of them together: that one of them is back is
 /// less urgent.
 pub const SLEEPERS_REST: Nanos = 32;
-/// What a single thread's state tells of the whole process is believed for so long after all of it
-/// was looked at: 20 ms. A process may start another one and wait for it meanwhile.
-pub const GLANCE_HOLDS_NS: Nanos = 20_000_000;
 
 /// Whom a look is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +26,6 @@ pub enum Asker {
 /// The looks at one process and its descendants.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
-    last: Nanos,
     next: Nanos,
 }
 
@@ -40,12 +36,6 @@ impl Looks {
         now >= self.next
     }
 
-    /// Whether the last look at all of it is too long ago.
-    #[must_use]
-    pub const fn is_stale(&self, now: Nanos) -> bool {
-        now.saturating_sub(self.last) > GLANCE_HOLDS_NS
-    }
-
     /// A look has taken from `begin` to `end`, in nanoseconds. Returns when the next may begin.
     #[must_use]
     pub const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
@@ -53,7 +43,6 @@ impl Looks {
             Asker::Runner => REST,
             Asker::Sleeper => SLEEPERS_REST,
         };
-        self.last = end;
         self.next = end.saturating_add(end.saturating_sub(begin).saturating_mul(rest));
         self.next
     }

@@ -107,11 +107,21 @@ fn who_has_not_run_is_not_back() {
 
 #[test]
 fn false_alarms_in_quick_succession_wait_for_the_tick() {
-    assert_eq!(alarms::after_false(0, 1_000_000), AfterFalse::Arm);
-    assert_eq!(alarms::after_false(1_000_000, 1_099_999), AfterFalse::WaitForTick);
-    assert_eq!(alarms::after_false(1_000_000, 1_100_000), AfterFalse::Arm);
-    assert_eq!(alarms::after_false(1_000_001, 1_000_000), AfterFalse::WaitForTick, "two at once");
+    assert_eq!(alarms::after_false(0, 1_000_000, 1), AfterFalse::Arm);
+    assert_eq!(alarms::after_false(1_000_000, 1_099_999, 2), AfterFalse::WaitForTick);
+    assert_eq!(alarms::after_false(1_000_000, 1_100_000, 2), AfterFalse::Arm);
+    let at_once = alarms::after_false(1_000_001, 1_000_000, 2);
+    assert_eq!(at_once, AfterFalse::WaitForTick, "two at once");
     assert!(alarms::is_false(0, true));
     assert!(!alarms::is_false(1, true), "somebody was blocked");
     assert!(!alarms::is_false(0, false), "nobody has to be watched any more");
+}
+
+#[test]
+fn sentinels_rest_after_eight_false_alarms_in_a_row() {
+    for now in [1_000_001, 9_000_000] {
+        assert_ne!(alarms::after_false(1_000_000, now, 7), AfterFalse::Rest);
+        assert_eq!(alarms::after_false(1_000_000, now, 8), AfterFalse::Rest);
+        assert_eq!(alarms::after_false(1_000_000, now, u32::MAX), AfterFalse::Rest);
+    }
 }

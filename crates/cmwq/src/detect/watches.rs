@@ -76,12 +76,10 @@ impl Watches {
 
 impl Watched {
     fn is_running(&mut self, asker: Asker) -> Option<bool> {
-        let now = clock::now();
-        if let Some(runs) = self.family.glance()
-            && (runs || !self.looks.is_stale(now))
-        {
+        if let Some(runs) = self.family.glance() {
             return Some(runs);
         }
+        let now = clock::now();
         // ORDERING: no pairing: a budget.
         let from = if asker == Asker::Sleeper { SLEEPERS_FROM.load(Ordering::Relaxed) } else { 0 };
         if now < from || !self.looks.may_look(now) {

@@ -72,6 +72,9 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
         }
         let hog_thresh = if patient { pool.runtime.hogs.thresh_ns } else { 0 };
         suspects.retain_mut(|suspect| suspect.is_worth_reporting(patient, hog_thresh, &mut found));
+        if found.blocked > 0 {
+            pool.alarms_bear_fruit();
+        }
         if !suspects.is_empty() {
             found.has_woken = apply(pool, suspects, me);
         }

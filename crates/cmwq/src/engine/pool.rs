@@ -30,8 +30,8 @@ use crate::os::clock;
 use crate::os::park::{self, Parker};
 use crate::os::sense;
 use crate::os::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
-    lock_plain, release, without,
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex,
+    acquire, lock, lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 use crate::record;
@@ -144,6 +144,8 @@ pub(crate) struct Pool {
     /// False alarms come in quick succession: the sentinels wait for the tick.
     pub(crate) is_suppressed: AtomicBool,
     last_false_alarm: AtomicU64,
+    /// False alarms since somebody was found blocked.
+    nr_false_alarms: AtomicU32,
     /// On the service's list of ticking pools.
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
@@ -232,6 +234,7 @@ impl Pool {
             standby: AtomicPtr::new(ptr::null_mut()),
             is_suppressed: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
+            nr_false_alarms: AtomicU32::new(0),
             is_ticking: AtomicBool::new(false),
             pods,
             has_short_items: AtomicBool::new(false),
@@ -416,13 +419,21 @@ impl Pool {
         let now = clock::now();
         // ORDERING: no pairing: hints.
         let last = self.last_false_alarm.swap(now, Ordering::Relaxed);
-        match alarms::after_false(last, now) {
+        let in_a_row = self.nr_false_alarms.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        match alarms::after_false(last, now, in_a_row) {
             AfterFalse::Arm => self.arm_all_sentinels(),
             AfterFalse::WaitForTick => {
                 self.is_suppressed.store(true, Ordering::Relaxed);
                 self.runtime.service.wake_now();
             }
+            AfterFalse::Rest => self.is_suppressed.store(true, Ordering::Relaxed),
         }
+    }
+
+    /// Somebody was found blocked, so alarms are worth their while.
+    pub(crate) fn alarms_bear_fruit(&self) {
+        // ORDERING: no pairing: a hint.
+        self.nr_false_alarms.store(0, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,6 @@
-//! How much CPU time a thread has used, asked from any thread.
+//! How much CPU time a thread has used, or another process, asked from any thread.
 //!
-//! *Owns* nothing: a clock is a number that names a thread.
+//! *Owns* nothing: a clock is a number that names a thread or a process.
 //!
 //! It is the cheapest question there is about another thread, but answers only "has it run since I
 //! last asked?". Blocked and preempted look the same, so it is a filter before the dearer
@@ -9,7 +9,7 @@
 use core::mem::MaybeUninit;
 use std::io;
 
-/// The CPU-time clock of a thread of this process.
+/// The CPU-time clock of a thread of this process, or of a whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuClock {
     id: libc::clockid_t,
@@ -31,12 +31,30 @@ impl CpuClock {
         Ok(Self { id: unsafe { id.assume_init() } })
     }
 
-    /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended.
+    /// The clock of a process with all its threads, those that have ended included. `None`: there
+    /// is no such process.
+    pub(super) fn of_process(pid: u32) -> Option<Self> {
+        let mut id = MaybeUninit::uninit();
+        // SAFETY: `id` is writable, and any number may be asked for.
+        let errno = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), id.as_mut_ptr()) };
+        // SAFETY: if the call succeeded it has written `id`.
+        (errno == 0).then(|| Self { id: unsafe { id.assume_init() } })
+    }
+
+    /// The CPU time that the thread has used, in nanoseconds; `None` when it has ended. That of a
+    /// process lasts until somebody has waited for it.
     ///
     /// The clock goes by the thread's number. Once the thread has ended a new thread may get that
     /// number, and the clock is then that one's: who keeps a clock must know that its thread lives.
     pub(crate) fn now_ns(self) -> Option<u64> {
         read(self.id)
+    }
+
+    /// Whether somebody whose clock it is has a CPU at this moment. `false`: nobody, or it cannot
+    /// be told.
+    pub(super) fn goes(self) -> bool {
+        let before = self.now_ns();
+        before.is_some() && before < self.now_ns()
     }
 }
 

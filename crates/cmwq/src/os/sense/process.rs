@@ -1,7 +1,8 @@
 //! Whether a process or one of its descendants uses a CPU, as procfs shows it.
 //!
-//! *Owns* one descriptor: of the thread that is most likely to tell, so that the usual question
-//! costs one read. Only if that thread does not run are all of them looked at.
+//! *Owns* one descriptor: of the thread that is most likely to run, so that the usual question
+//! costs one read. While none of the processes has used a CPU since all were found waiting, their
+//! clocks tell. Otherwise all of them are looked at.
 //!
 //! *Does* allocate, other than its neighbours: whoever asks is no sentinel.
 //!
@@ -12,10 +13,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::clock::CpuClock;
 use super::stat::{StatFile, ThreadState};
 
 /// LIMIT: threads and processes that are looked at in one go; of a larger family nobody can tell.
 const MOST: usize = 1024;
+/// LIMIT: so many processes and threads are remembered from a look; of a larger family a glance
+/// tells less.
+const REMEMBERED: usize = 16;
 
 /// Where a family begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +35,30 @@ pub(crate) enum Root {
 #[derive(Debug)]
 pub(crate) struct Family {
     root: Root,
-    /// The thread that ran when all were looked at last, or the only one.
+    /// The thread that ran when all were looked at last, or the one that was looked at last.
     likely: Option<StatFile>,
-    /// The last look at all found one thread, and nobody running.
-    is_lonely: bool,
+    /// The clock of its process.
+    likely_clock: Option<CpuClock>,
+    /// All processes, if the last look at all found nobody running.
+    still: Vec<Still>,
+}
+
+/// A process, and the CPU time that it had used before its threads were looked at.
+#[derive(Debug)]
+struct Still {
+    clock: CpuClock,
+    used: u64,
+}
+
+impl Still {
+    fn of(pid: u32) -> Option<Self> {
+        let clock = CpuClock::of_process(pid)?;
+        Some(Self { clock, used: clock.now_ns()? })
+    }
+
+    fn has_not_run(&self) -> bool {
+        self.clock.now_ns() == Some(self.used)
+    }
 }
 
 /// What a look at all found.
@@ -42,39 +67,55 @@ struct Round {
     threads: usize,
     /// Somebody came or went while we looked.
     has_changed: bool,
-    /// The `stat` file of the thread that was looked at last; if it runs, `is_running`.
-    last: Option<PathBuf>,
     is_running: bool,
+    /// The threads; if one runs, it is the last. Some of them, if there are many.
+    looked_at: Vec<StatFile>,
+    processes: usize,
+    /// One for each process, unless one has no clock or there are too many.
+    still: Vec<Still>,
 }
 
 impl Family {
     pub(crate) fn new(root: Root) -> Self {
-        Self { root, likely: None, is_lonely: false }
+        Self { root, likely: None, likely_clock: None, still: Vec::new() }
     }
 
-    /// What can be told by one read. `None`: nothing.
+    /// What can be told by some clocks, or one read. `None`: nothing.
+    ///
+    /// Of a family that was found waiting, nobody is taken to run before somebody has had a CPU.
     pub(crate) fn glance(&self) -> Option<bool> {
-        match self.likely.as_ref()?.state().ok()? {
-            ThreadState::Gone => None,
-            state if !state.is_blocked() => Some(true),
-            _ => self.is_lonely.then_some(false),
+        // Who has not run has started nobody, and woken nobody either.
+        if !self.still.is_empty() && self.still.iter().all(Still::has_not_run) {
+            return Some(false);
         }
+        // A clock that goes while it is read costs a fifth of reading a state.
+        if self.likely_clock.is_some_and(CpuClock::goes) {
+            return Some(true);
+        }
+        let state = self.likely.as_ref()?.state().ok()?;
+        (!state.is_blocked()).then_some(true)
     }
 
     /// Whether any thread of the family runs, by a look at all of them; a family that has ended
     /// does not. `None`: procfs does not tell, or there are too many.
     pub(crate) fn look(&mut self) -> Option<bool> {
         self.likely = None;
+        self.still = Vec::new();
         let mut round = self.round()?;
-        if !round.is_running && (round.threads > 1 || round.has_changed) {
+        let is_one = round.threads < 2 && !round.has_changed;
+        if !round.is_running && !is_one && !round.stands_still() {
             // One of those that were looked at first may have been woken by one that was looked at
             // later: nobody was found running at any time, and somebody ran all the time.
             round = self.round()?;
         }
-        self.is_lonely = !round.is_running && round.threads == 1 && !round.has_changed;
-        if round.is_running || self.is_lonely {
-            self.likely = round.last.and_then(|path| StatFile::open_path(&path).ok());
+        self.likely_clock = None;
+        if round.has_all_clocks() {
+            self.likely_clock = round.still.last().map(|last| last.clock);
+            if !round.is_running {
+                self.still = round.still;
+            }
         }
+        self.likely = round.looked_at.pop().and_then(|stat| stat.keep().ok());
         Some(round.is_running)
     }
 
@@ -88,27 +129,9 @@ impl Family {
             }
         }
         while let Some(pid) = processes.pop() {
-            let listed = match fs::read_dir(format!("/proc/{pid}/task")) {
-                Ok(listed) => listed,
-                Err(error) if is_gone(&error) => {
-                    round.has_changed |= self.root != Root::Process(pid);
-                    continue;
-                }
-                Err(_) => return None,
-            };
-            for task in listed {
-                let Ok(task) = task else {
-                    round.has_changed = true;
-                    break;
-                };
-                round.threads += 1;
-                if round.threads > MOST {
-                    return None;
-                }
-                round.look_at(&task.path(), &mut processes)?;
-                if round.is_running {
-                    return Some(round);
-                }
+            round.look_at_process(pid, &mut processes)?;
+            if round.is_running {
+                break;
             }
         }
         Some(round)
@@ -116,20 +139,86 @@ impl Family {
 }
 
 impl Round {
-    /// Looks at one thread. `None`: procfs does not tell.
-    fn look_at(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<()> {
-        let path = task.join("stat");
-        match StatFile::open_path(&path).and_then(|stat| stat.state()) {
-            Ok(ThreadState::Gone) => return Some(()),
-            Ok(state) => self.is_running = !state.is_blocked(),
+    /// Whether nobody runs still, and nobody has run since it was looked at.
+    fn stands_still(&self) -> bool {
+        let is_blocked = |stat: &StatFile| stat.state().is_ok_and(|state| state.is_blocked());
+        self.looked_at.len() == self.threads
+            && self.looked_at.iter().all(is_blocked)
+            && self.has_all_clocks()
+            && self.still.iter().all(Still::has_not_run)
+    }
+
+    fn has_all_clocks(&self) -> bool {
+        !self.has_changed && self.processes == self.still.len()
+    }
+
+    /// Looks at its threads until one runs, the first one first. `None`: procfs does not tell.
+    fn look_at_process(&mut self, pid: u32, processes: &mut Vec<u32>) -> Option<()> {
+        self.processes += 1;
+        if self.still.len() < REMEMBERED {
+            self.still.extend(Still::of(pid));
+        }
+        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+        let first = tasks.join(pid.to_string());
+        let nr_threads = self.look_at(&first, processes)?;
+        if nr_threads < 2 || self.is_running {
+            return Some(());
+        }
+        let listed = match fs::read_dir(&tasks) {
+            Ok(listed) => listed,
             Err(error) if is_gone(&error) => {
                 self.has_changed = true;
                 return Some(());
             }
             Err(_) => return None,
+        };
+        for task in listed {
+            let Ok(task) = task else {
+                self.has_changed = true;
+                break;
+            };
+            let task = task.path();
+            if task != first {
+                self.look_at(&task, processes)?;
+            }
+            if self.is_running {
+                break;
+            }
         }
-        self.last = Some(path);
-        if self.is_running { Some(()) } else { self.add_children(task, processes) }
+        Some(())
+    }
+
+    /// Looks at one thread, and returns how many its process has. `None`: procfs does not tell, or
+    /// there are too many.
+    fn look_at(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<u64> {
+        self.threads += 1;
+        if self.threads > MOST {
+            return None;
+        }
+        let opened = StatFile::open_path(&task.join("stat"));
+        let (stat, found) = match opened.and_then(|stat| Ok((stat.state_and_threads()?, stat))) {
+            Ok((found, stat)) => (stat, found),
+            Err(error) if is_gone(&error) => {
+                self.has_changed = true;
+                return Some(0);
+            }
+            Err(_) => return None,
+        };
+        let (state, nr_threads) = found;
+        self.is_running = !state.is_blocked();
+        if state == ThreadState::Gone {
+            self.has_changed |= nr_threads == 0;
+            self.threads -= 1;
+            return Some(nr_threads);
+        }
+        if self.looked_at.len() == REMEMBERED {
+            self.looked_at.pop();
+        }
+        self.looked_at.push(stat);
+        if !self.is_running {
+            self.add_children(task, processes)?;
+        }
+        Some(nr_threads)
     }
 
     fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<()> {

@@ -64,15 +64,23 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())
+        Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())?.keep()
     }
 
-    /// Opens that of any process's thread by its name, with the same promise.
+    /// Opens that of any process's thread by its name, with the same promise, to be read at once.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// If there is no such thread, or descriptors are scarce.
     pub(super) fn open_path(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: within_budget(File::open(path)?)? })
+        Ok(Self { file: File::open(path)? })
+    }
+
+    /// The file, to be read now and then.
+    ///
+    /// # Errors
+    /// If the library has as many descriptors as it may have.
+    pub(super) fn keep(self) -> io::Result<Self> {
+        Ok(Self { file: within_budget(self.file)? })
     }
 
     /// What the thread is doing.
@@ -83,11 +91,30 @@ impl StatFile {
         // LIMIT: number, name and state take at most 10 + 64 + 6 bytes; what is cut off is not
         // looked at.
         let mut text = [0; 128];
+        let Some(len) = self.read(&mut text)? else { return Ok(ThreadState::Gone) };
+        parse_state(&text[..len]).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// What the thread is doing, and how many threads its process has.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub(super) fn state_and_threads(&self) -> io::Result<(ThreadState, u64)> {
+        // LIMIT: a name of 64 bytes and 19 numbers of at most 20 digits.
+        let mut text = [0; 512];
+        let Some(len) = self.read(&mut text)? else { return Ok((ThreadState::Gone, 0)) };
+        let text = &text[..len];
+        let found = parse_state(text).zip(parse_threads(text));
+        found.ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Reads the beginning. `None`: the thread has gone.
+    fn read(&self, text: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            return match self.file.read_at(&mut text, 0) {
-                Ok(len) => parse_state(&text[..len]).ok_or(io::ErrorKind::InvalidData.into()),
+            return match self.file.read_at(text, 0) {
+                Ok(len) => Ok(Some(len)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(ThreadState::Gone),
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(None),
                 Err(e) => Err(e),
             };
         }
@@ -97,16 +124,26 @@ impl StatFile {
 /// Finds the state in `NUMBER (NAME) STATE …`, where the name may hold anything, parentheses
 /// included.
 fn parse_state(text: &[u8]) -> Option<ThreadState> {
-    let name_end = text.iter().rposition(|byte| *byte == b')')?;
-    match text.get(name_end + 1..)? {
+    match behind_name(text)? {
         [b' ', letter, b' ', ..] => Some(ThreadState::from_letter(*letter)),
         _ => None,
     }
 }
 
+/// The twentieth field.
+fn parse_threads(text: &[u8]) -> Option<u64> {
+    let fields = str::from_utf8(behind_name(text)?).ok()?;
+    fields.split_ascii_whitespace().nth(20 - 3)?.parse().ok()
+}
+
+fn behind_name(text: &[u8]) -> Option<&[u8]> {
+    let name_end = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(name_end + 1..)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ThreadState, parse_state};
+    use super::{ThreadState, parse_state, parse_threads};
 
     #[test]
     fn the_state_follows_the_last_parenthesis() {
@@ -123,6 +160,14 @@ mod tests {
         {
             assert_eq!(parse_state(text), None, "{}", String::from_utf8_lossy(text));
         }
+    }
+
+    #[test]
+    fn the_number_of_threads_is_the_twentieth_field() {
+        let text = b"17 (a) b) S 1 17 17 0 -1 64 9 0 0 0 2 1 0 0 20 0 34 0 5 6 7";
+        assert_eq!(parse_threads(text), Some(34));
+        assert_eq!(parse_threads(b"17 (a) S 1 17 17 0 -1 64 9 0 0 0 2 1 0 0 20 0"), None);
+        assert_eq!(parse_threads(b""), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod descriptors;
 mod park;
 mod perf;
+mod process;
 mod sched;
 mod subject;
 mod thread_state;
