@@ -3,9 +3,9 @@
 //!
 //! It is made with the queue, so that nothing has to be made when it is needed, and sleeps until it
 //! is called. A pool with work that nobody comes for asks the service thread to look again in 10 ms
-//! ([`Locked::mayday`]); if nobody has come by then, the service calls the rescuers of the pwqs
-//! whose items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is
-//! called goes to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
+//! (`Locked::mayday`); if nobody has come by then, the service calls the rescuers of the pwqs whose
+//! items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is called goes
+//! to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
 //!
 //! Lock: maydays ([`Maydays`]), inside of a pool's.
 //!
@@ -15,12 +15,12 @@
 
 use std::io;
 
-use cmwq_core::{Claim, Kick, Nanos, PwqId, PwqRef, Rescue};
+use cmwq_core::{Kick, Nanos, PwqId, PwqRef, Rescue};
 
 use crate::engine::current::{self, Context};
 use crate::engine::invoke;
 use crate::engine::plan::NEVER;
-use crate::engine::pool::{Locked, Pool};
+use crate::engine::pool::Pool;
 use crate::engine::reclaim;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
@@ -32,7 +32,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Event};
 use crate::os::sense;
-use crate::os::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::os::sync::{Arc, Mutex, lock};
 use crate::os::topo::CpuSet;
 use crate::record::trace;
 use crate::record::{Reason, Role};
@@ -91,6 +91,7 @@ impl Duty {
         self.prepare();
         invoke::watch_thread();
         let hooks = thread_hooks::begin(|| self.rescuer.thread.comm.base().to_owned());
+        self.rescuer.thread.meter.begin();
         loop {
             match self.next() {
                 Next::Rescue(at) => self.rescue(at),
@@ -158,11 +159,15 @@ impl Duty {
         self.rescuer.thread.mirror.serve(pool.id.0, false);
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
-                Rescue::Run(claim) => guard = run_item(guard, &worker, &context, &claim),
+                Rescue::Run(claim) => {
+                    let run = || worker.call(&context, &claim, claim.seq);
+                    guard = worker.run_as_guest((pool, id), guard, &claim, run);
+                }
                 Rescue::CallAgain => break true,
                 Rescue::Leave => break false,
             }
         };
+        worker.thread.meter.charge(&mut guard.core);
         self.rescuer.thread.set_guest(None);
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
@@ -192,24 +197,6 @@ impl Duty {
             });
         }
     }
-}
-
-/// One item, from its claim to the books behind it.
-fn run_item(
-    guard: MutexGuard<'static, Locked>,
-    worker: &Worker,
-    context: &Context,
-    claim: &Claim,
-) -> MutexGuard<'static, Locked> {
-    let pool = worker.pool;
-    guard.record_start(pool, &worker.thread, claim);
-    pool.unlock(guard, claim.kick);
-    worker.call(context, claim, claim.seq);
-    let mut guard = pool.lock();
-    let effects = guard.core.finish(worker.id);
-    pool.unlock(guard, effects.kick);
-    pool.act_effects(effects);
-    pool.lock()
 }
 
 impl Pool {

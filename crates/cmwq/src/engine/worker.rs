@@ -310,6 +310,31 @@ impl Worker {
         true
     }
 
+    /// One item that guest `id` of `pool` has claimed, from dropping the lock to the books behind
+    /// it. `run` calls the function.
+    #[inline]
+    pub(crate) fn run_as_guest(
+        &self,
+        (pool, id): (&'static Pool, WorkerId),
+        mut guard: MutexGuard<'static, Locked>,
+        claim: &Claim,
+        run: impl FnOnce(),
+    ) -> MutexGuard<'static, Locked> {
+        self.thread.meter.turn_to(&mut guard.core, claim.pwq);
+        guard.record_start(pool, &self.thread, claim);
+        pool.unlock(guard, claim.kick);
+        run();
+        // As in a worker's own pool, an item ends in the lock hold in which the next one begins.
+        let mut guard = pool.lock();
+        let effects = guard.core.finish(id);
+        if effects.has_rest() {
+            pool.unlock(guard, Kick::None);
+            pool.act_effects(effects);
+            guard = pool.lock();
+        }
+        guard
+    }
+
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
     /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
     /// of them.
@@ -320,23 +345,14 @@ impl Worker {
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
         while let Some(claim) = guard.core.guest_next(guest, waits_first) {
-            self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-            guard.record_start(busy, &self.thread, &claim);
-            busy.unlock(guard, claim.kick);
-            self.call(context, &claim, seq);
-            let mut own = self.pool.lock();
-            seq = own.core.lend_again(self.id);
-            is_wanted = own.core.wants_back(|| self.pool.caller_computes());
-            waits_first = own.core.items_wait_first();
-            self.pool.unlock(own, Kick::None);
-            // As in its own pool, an item ends in the lock hold in which the next one begins.
-            guard = busy.lock();
-            let effects = guard.core.finish(guest);
-            if effects.has_rest() {
-                busy.unlock(guard, Kick::None);
-                busy.act_effects(effects);
-                guard = busy.lock();
-            }
+            guard = self.run_as_guest((busy, guest), guard, &claim, || {
+                self.call(context, &claim, seq);
+                let mut own = self.pool.lock();
+                seq = own.core.lend_again(self.id);
+                is_wanted = own.core.wants_back(|| self.pool.caller_computes());
+                waits_first = own.core.items_wait_first();
+                self.pool.unlock(own, Kick::None);
+            });
             visit.count(clock::now);
             // Only the tick can find later that the items are worth helping.
             let is_short = visit.is_short() && busy.has_tick;

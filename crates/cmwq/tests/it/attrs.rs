@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("attrs::real_time_refused", real_time_refused),
     ("attrs::workers_go", workers_go),
     ("attrs::inherited_niceness", inherited_niceness),
+    ("attrs::favoured", favoured),
 ];
 
 fn ordered(name: &str) -> Workqueue {
@@ -310,6 +311,24 @@ fn real_time_refused() {
 fn a_nicer_worker_creates_no_nicer_ones_for_others() {
     Stage::new("attrs::inherited_niceness").play();
     Stage::new("attrs::inherited_niceness").user(NOBODY).play();
+}
+
+/// A process that was started with a favourable niceness keeps it, though it could not ask for it.
+#[test]
+fn no_worker_of_a_favoured_process_loses_its_niceness() {
+    Stage::new("attrs::favoured").play();
+}
+
+fn favoured() {
+    if !sys::is_root() {
+        return crate::support::scene::skip("only root can favour a process");
+    }
+    if let Err(error) = sys::set_nice(-5) {
+        return crate::support::scene::skip(error);
+    }
+    sys::become_user(NOBODY).unwrap();
+    assert!(sys::set_nice(-6).is_err());
+    inherited_niceness();
 }
 
 fn inherited_niceness() {

@@ -11,6 +11,7 @@ use cmwq::{Builder, ErrorKind, JoinHandle, Workqueue};
 
 use crate::idle::assert_quiet;
 use crate::nproc::{more_threads, no_more_threads, user};
+use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::Opened;
 use crate::support::{Gate, Peak, eventually, joined, percpu, procfs, sys};
@@ -212,6 +213,9 @@ const SOON: Duration = Duration::from_millis(700);
 
 /// As Linux does it: in order, one at a time, soon; and an item of a queue without a rescuer stays
 /// where it is.
+/// What is less is charged with the next item.
+const MICROSECOND: Duration = Duration::from_micros(1);
+
 fn in_order() {
     let cpu = cpu();
     let (wq, plain) = (reclaim("kref_rescue", Builder::percpu), percpu("plain"));
@@ -231,6 +235,14 @@ fn in_order() {
     let first = seen[0].at - from;
     assert!(first < SOON, "{first:?}");
     assert!(!stays.is_finished(), "nobody comes for it");
+    let before = wq.stats().cpu_time;
+    let used = joined(wq.queue_on(cpu, || {
+        let begun = sys::thread_cpu_time();
+        burn(Duration::from_millis(5));
+        assert!(cmwq::current_is_rescuer());
+        sys::thread_cpu_time() - begun
+    }));
+    eventually("it is charged", || wq.stats().cpu_time + MICROSECOND >= before + used);
     stuck.free();
     joined(stays);
     assert!(!joined(wq.queue_on(cpu, cmwq::current_is_rescuer)));

@@ -155,6 +155,7 @@ struct SchedAttr {
 
 /// Asks for short slices of CPU time: where a thread that woke up asks for less than the one that
 /// has the CPU, it need not wait for the end of that one's slice. Its share of the CPU is the same.
+/// Threads of favourable niceness keep the usual slices.
 ///
 /// # Errors
 /// If the kernel refuses. Older ones accept it and do nothing.
@@ -166,6 +167,11 @@ pub(crate) fn set_slice_ns_current(slice_ns: u64) -> io::Result<()> {
     check(unsafe {
         libc::syscall(libc::SYS_sched_getattr, CURRENT_THREAD, &raw mut attr, size, 0)
     })?;
+    if attr.nice < 0 {
+        // The flag below would take that from the threads that this one creates, and without
+        // privileges they could not have it back.
+        return Ok(());
+    }
     // Everything else as it is.
     attr.size = size;
     attr.runtime = slice_ns;

@@ -122,6 +122,12 @@ pub(crate) fn nice() -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, gettid() as libc::id_t) }
 }
 
+/// Sets the nice level of the calling thread.
+pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, gettid() as libc::id_t, nice) })
+}
+
 /// The scheduling class and real-time priority of the calling thread.
 pub(crate) fn policy() -> (i32, i32) {
     let mut param = libc::sched_param { sched_priority: 0 };

@@ -1,15 +1,22 @@
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use super::eventually;
 use crate::os::sense::{Family, Root};
 
-/// A shell that is killed when it is dropped.
+/// A shell's function that computes for ten seconds or so, and ends even if nobody kills it.
+const COMPUTES: &str = "computes() { i=0; while [ $i -lt 9999999 ]; do i=$((i+1)); done; }";
+
+/// A shell that is killed when it is dropped, with all that it has started.
 struct Shell(Child);
 
 impl Shell {
     fn new(script: &str) -> Self {
-        Self(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap())
+        let script = format!("{COMPUTES}; {script}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::piped()).process_group(0);
+        Self(command.spawn().unwrap())
     }
 
     fn type_return(&mut self) {
@@ -19,8 +26,12 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // Once somebody has waited for it, its number may be another's.
+        if let Ok(None) = self.0.try_wait() {
+            let group = format!("-{}", self.0.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            let _ = self.0.wait();
+        }
     }
 }
 
@@ -36,9 +47,9 @@ fn found_waiting(shell: &Shell) -> Family {
 #[test]
 fn a_family_that_waited_is_looked_at_again_when_one_of_it_has_run() {
     for script in [
-        "read line; while :; do :; done",
-        "sh -c 'exec sleep 1000' & read line; kill $!; while :; do :; done",
-        "read line; sh -c 'while kill -0 $PPID 2>/dev/null; do :; done' & read line",
+        "read line; computes",
+        "sleep 1000 & read line; kill $!; computes",
+        "read line; computes & read line",
     ] {
         let mut shell = Shell::new(script);
         let mut family = found_waiting(&shell);
