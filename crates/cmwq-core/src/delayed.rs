@@ -110,8 +110,8 @@ impl Default for Timer {
 pub struct Wheel {
     tag: u32,
     elapsed: u64,
-    /// Which slots of each level have timers.
-    occupied: [[u64; 2]; LEVELS],
+    /// Which slots have timers: a bit for each place, two words for each level.
+    occupied: [u64; 2 * LEVELS],
     slots: Box<[Bucket]>,
     expired: List,
     /// Of each level, the slot that came up, while its timers are being moved down.
@@ -157,11 +157,11 @@ struct Slot {
 impl Slot {
     /// The first tick that it spans.
     fn start(self) -> u64 {
-        self.deadline + LEAD[self.level]
+        self.deadline + lead(self.level)
     }
 
     fn place(self) -> usize {
-        place(self.level, self.start() >> SHIFT[self.level])
+        place(self.level, self.start() >> shift(self.level))
     }
 }
 
@@ -180,7 +180,7 @@ impl Wheel {
         Self {
             tag,
             elapsed: now >> TICK_SHIFT,
-            occupied: [[0; 2]; LEVELS],
+            occupied: [0; 2 * LEVELS],
             slots: slots.into_boxed_slice(),
             expired: List::new(),
             moving: Default::default(),
@@ -208,7 +208,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `timer` must be valid, not armed, and stay where it is until it is cancelled or returned.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
         let expires = at.div_ceil(TICK_NS);
         // SAFETY: valid and not armed, so ours alone.
@@ -229,7 +229,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `timer` must be valid and, if armed, armed on this wheel.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn cancel(&mut self, timer: NonNull<Timer>) -> bool {
         let node = Timer::node(timer);
         // SAFETY: valid; linked only on this wheel.
@@ -362,13 +362,13 @@ impl Wheel {
         } else {
             let at = expires.min(self.elapsed + REACH - 1);
             let level = level_of(self.elapsed, at);
-            let index = at >> SHIFT[level];
-            let (half, bit) = bit(index as usize % SLOTS);
-            self.occupied[level][half] |= bit;
+            let index = at >> shift(level);
             let slot = place(level, index);
+            let (word, bit) = bit(slot);
+            self.occupied[word] |= bit;
             let bucket = &mut self.slots[slot];
             bucket.len += 1;
-            (&mut bucket.timers, slot as u16, (index << SHIFT[level]) - LEAD[level])
+            (&mut bucket.timers, slot as u16, (index << shift(level)) - lead(level))
         };
         // SAFETY: valid, unlinked, and alive until cancelled or returned.
         unsafe {
@@ -383,18 +383,18 @@ impl Wheel {
         if slot == EXPIRED {
             return;
         }
-        let (level, index) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
-        let bucket = &mut self.slots[usize::from(slot)];
+        let slot = usize::from(slot);
+        let bucket = &mut self.slots[slot];
         match bucket.len {
             // The slot has come up since: the timer was still to be moved, or to be collected.
             0 => {
-                let left = &mut self.moving[level].left.len;
+                let left = &mut self.moving[slot / SLOTS].left.len;
                 *left = left.saturating_sub(1);
                 return;
             }
             1 => {
-                let (half, bit) = bit(index);
-                self.occupied[level][half] &= !bit;
+                let (word, bit) = bit(slot);
+                self.occupied[word] &= !bit;
             }
             _ => {}
         }
@@ -404,7 +404,7 @@ impl Wheel {
     /// The slot that comes up first.
     fn next_slot(&self) -> Option<Slot> {
         let of_level = |level: usize| {
-            let [low, high] = self.occupied[level].map(u128::from);
+            let [low, high] = [0, 1].map(|half| u128::from(self.occupied[2 * level + half]));
             let occupied = low | high << u64::BITS;
             if occupied == 0 {
                 return None;
@@ -413,8 +413,8 @@ impl Wheel {
             // at the same tick.
             let hand = hand(self.elapsed, level);
             let ahead = occupied.rotate_right(hand as u32 % SLOTS as u32).trailing_zeros();
-            let start = (hand + u64::from(ahead)) << SHIFT[level];
-            Some(Slot { level, deadline: start - LEAD[level] })
+            let start = (hand + u64::from(ahead)) << shift(level);
+            Some(Slot { level, deadline: start - lead(level) })
         };
         (0..LEVELS).filter_map(of_level).min_by_key(|slot| slot.deadline)
     }
@@ -437,8 +437,8 @@ impl Wheel {
     fn come_up(&mut self, slot: Slot) {
         self.elapsed = slot.deadline;
         let place = slot.place();
-        let (half, bit) = bit(place % SLOTS);
-        self.occupied[slot.level][half] &= !bit;
+        let (word, bit) = bit(place);
+        self.occupied[word] &= !bit;
         let bucket = &mut self.slots[place];
         if slot.level == 0 {
             debug_assert!(self.expired.is_empty(), "time went on over uncollected timers");
@@ -485,39 +485,29 @@ impl Wheel {
     }
 }
 
-/// Ticks, as a power of two, that a slot of each level spans.
-const SHIFT: [u32; LEVELS] = {
-    let mut shift = [0; LEVELS];
-    let mut level = 1;
-    while level < LEVELS {
-        shift[level] = ROUND_BITS * level as u32;
-        level += 1;
-    }
-    shift
-};
+/// Ticks, as a power of two, that a slot of the level spans.
+#[inline]
+const fn shift(level: usize) -> u32 {
+    ROUND_BITS * level as u32
+}
 
-/// How many ticks ahead of its time a slot of each level comes up. On the lowest, its timers are
-/// due.
-const LEAD: [u64; LEVELS] = {
-    let mut lead = [0; LEVELS];
-    let mut level = 1;
-    while level < LEVELS {
-        lead[level] = 1 << (SHIFT[level] - 1);
-        level += 1;
-    }
-    lead
-};
+/// How many ticks ahead of its time a slot of the level comes up: half of what it spans. On the
+/// lowest, its timers are due.
+#[inline]
+const fn lead(level: usize) -> u64 {
+    (1 << shift(level)) >> 1
+}
 
 /// The last slot of a level that has come up, counted from the beginning of time.
 #[inline]
 fn hand(elapsed: u64, level: usize) -> u64 {
-    (elapsed + LEAD[level]) >> SHIFT[level]
+    (elapsed + lead(level)) >> shift(level)
 }
 
-/// Where it says whether a slot has timers: in which half of a level's, and the bit there.
+/// Where `occupied` says whether a slot has timers: in which word, and the bit there.
 #[inline]
-fn bit(index: usize) -> (usize, u64) {
-    (index / u64::BITS as usize, 1 << (index % u64::BITS as usize))
+fn bit(place: usize) -> (usize, u64) {
+    (place / u64::BITS as usize, 1 << (place % u64::BITS as usize))
 }
 
 /// Where a level's slot is kept.
@@ -530,7 +520,7 @@ fn place(level: usize, index: u64) -> usize {
 /// is in the last round of which any part has come up to the level.
 #[inline]
 fn level_of(elapsed: u64, at: u64) -> usize {
-    let reaches = |&level: &usize| at >> SHIFT[level + 1] <= hand(elapsed, level + 1);
+    let reaches = |&level: &usize| at >> shift(level + 1) <= hand(elapsed, level + 1);
     // The lower ones do not reach as far from anywhere: not even two rounds ahead.
     let bits = u64::BITS - (at - elapsed).leading_zeros();
     let first = (bits.saturating_sub(2) / ROUND_BITS) as usize;

@@ -84,36 +84,34 @@ pub use stall::Parked;
 pub use touched::Touched;
 pub use waiting::Waited;
 
-/// Whom to wake, after the lock is dropped.
+/// Whom to wake, after the lock is dropped. What comes later here is more urgent.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// Nobody.
     None,
-    /// This idle worker.
-    Wake(WorkerId),
     /// Work waits and as many workers run as may: somebody must notice when one of them blocks.
     Watch,
     /// The pool has no worker at all: create its first.
     NeedFirst,
+    /// This idle worker.
+    Wake(WorkerId),
 }
 
 impl Kick {
     /// The more urgent of two decisions of one lock hold, of which only the first can be a wake-up.
     #[inline]
     pub const fn or(self, other: Self) -> Self {
-        if matches!((self, other), (_, Self::None) | (Self::Watch, Self::Watch)) {
-            return self;
-        }
-        self.or_some(other)
+        if other.urgency() > self.urgency() { other } else { self }
     }
 
-    const fn or_some(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Wake(_), _) | (_, Self::None) => self,
-            (_, Self::Wake(_)) | (Self::None, _) => other,
-            (Self::NeedFirst, _) | (_, Self::NeedFirst) => Self::NeedFirst,
-            (Self::Watch, Self::Watch) => Self::Watch,
+    #[inline]
+    const fn urgency(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Watch => 1,
+            Self::NeedFirst => 2,
+            Self::Wake(_) => 3,
         }
     }
 }

@@ -3,10 +3,12 @@
 //! queued, or they are run. To be run on one CPU.
 
 use std::error::Error;
+use std::fs::{self, File};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use std::{array, env, thread};
 
+use cmwq::trace::{Kind, Session};
 use cmwq::{DelayedWork, Work, Workqueue};
 
 /// Items of a batch; all of them may be active at once.
@@ -14,6 +16,11 @@ const BATCH: usize = 1000;
 /// Enough for all others on this CPU to come to rest.
 const YIELDS: usize = 4;
 const FAR: Duration = Duration::from_secs(1_000_000);
+/// The kernel's four, of each item.
+const EVENTS: u32 = Kind::QueueWork.bit()
+    | Kind::ActivateWork.bit()
+    | Kind::ExecuteStart.bit()
+    | Kind::ExecuteEnd.bit();
 
 fn main() -> Result<(), Box<dyn Error>> {
     let [Some(way), Some(batches)] = array::from_fn(|i| env::args().nth(i + 1)) else {
@@ -31,32 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let percpu = Workqueue::builder("percpu").percpu().build()?;
     let managed = Workqueue::new("managed")?;
     match &*way {
-        "percpu-embedded" => {
-            let works = embedded();
-            for _ in 0..batches {
-                behind_a_gate(&percpu, || {
-                    works.iter().for_each(|work| assert!(percpu.queue_work(work)))
-                });
-            }
-        }
-        "percpu-closure" => {
-            for _ in 0..batches {
-                behind_a_gate(&percpu, || (0..BATCH).for_each(|_| drop(percpu.queue(|| ()))));
-            }
-        }
-        "managed-embedded" => {
-            let works = embedded();
-            for _ in 0..batches {
-                behind_a_gate(&managed, || {
-                    works.iter().for_each(|work| assert!(managed.queue_work(work)))
-                });
-            }
-        }
-        "managed-closure" => {
-            for _ in 0..batches {
-                behind_a_gate(&managed, || (0..BATCH).for_each(|_| drop(managed.queue(|| ()))));
-            }
-        }
+        "percpu-embedded" => (0..batches).for_each(embedded(&percpu)),
+        "percpu-closure" => (0..batches).for_each(closures(&percpu)),
+        "managed-embedded" => (0..batches).for_each(embedded(&managed)),
+        "managed-closure" => (0..batches).for_each(closures(&managed)),
         "percpu-from-inside" => from_inside(&Arc::new(percpu), batches),
         "managed-from-inside" => from_inside(&Arc::new(managed), batches),
         "percpu-wait" => {
@@ -66,6 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 work.flush();
             }
         }
+        "traced-embedded" => traced(batches, embedded(&percpu))?,
+        "traced-closure" => traced(batches, closures(&percpu))?,
         "pods-idle" => far_apart(&managed, last_cpu, batches, || ()),
         "pods-block" => far_apart(&managed, last_cpu, batches, || cmwq::blocking(|| ())),
         "pods-help" => helped(&managed, batches),
@@ -81,8 +68,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn embedded() -> Vec<Work> {
-    (0..BATCH).map(|_| Work::new(|| ())).collect()
+/// A batch of reusable items, which are the same each time.
+fn embedded(wq: &Workqueue) -> impl FnMut(usize) {
+    let works: Vec<_> = (0..BATCH).map(|_| Work::new(|| ())).collect();
+    move |_| behind_a_gate(wq, || works.iter().for_each(|work| assert!(wq.queue_work(work))))
+}
+
+/// A batch of closures.
+fn closures(wq: &Workqueue) -> impl FnMut(usize) {
+    move |_| behind_a_gate(wq, || (0..BATCH).for_each(|_| drop(wq.queue(|| ()))))
 }
 
 /// Queues items while the queue's one running worker is held, and waits until all have run.
@@ -97,6 +91,32 @@ fn behind_a_gate(wq: &Workqueue, queue: impl FnOnce()) {
     queue();
     gate.wait();
     wq.flush();
+}
+
+/// Takes so many batches while this process is traced. Nobody reads the events, for which the rings
+/// have room.
+fn traced(batches: usize, mut batch: impl FnMut(usize)) -> Result<(), Box<dyn Error>> {
+    let mut trace = own_trace()?;
+    trace.begin(EVENTS)?;
+    for number in 0..batches {
+        trace.renew();
+        batch(number);
+    }
+    if !trace.is_on() {
+        return Err("the trace has ended by itself: what was counted is not what it costs".into());
+    }
+    Ok(())
+}
+
+fn own_trace() -> Result<Session, Box<dyn Error>> {
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let path = entry?.path();
+        if fs::read_link(&path).is_ok_and(|to| to.to_string_lossy().contains("memfd:cmwq-trace")) {
+            let file = File::options().read(true).write(true).open(path)?;
+            return Ok(Session::open(file.into())?);
+        }
+    }
+    Err("this process has no trace".into())
 }
 
 /// Each item finds its pod idle, and leaves it so; the pods are as far from each other as they can

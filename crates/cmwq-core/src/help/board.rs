@@ -63,6 +63,7 @@ pub trait Board {
 pub struct Entry(u8);
 
 impl Entry {
+    const NONE: Self = Self(0);
     /// What a pod is in that was not made yet, if it may help.
     pub const UNMADE: Self = Self(Set::Spare.bit());
 
@@ -116,21 +117,22 @@ impl Facts {
     #[inline]
     #[must_use]
     pub const fn entry(self) -> Entry {
-        let waits_in_vain = self.is_at_capacity && !self.has_short_items;
-        let has_cpu = !self.work_waits && !self.is_at_capacity;
-        let may_lend = has_cpu && !self.is_called && !self.is_closed;
-        // If a caller computes there and the pod is watched, its sentinel calls it when its CPU is
-        // idle.
-        Entry(
-            bit_if(may_lend && !self.caller_computes, Set::Spare)
-                | bit_if(may_lend && self.caller_computes && !self.is_watched, Set::Reserve)
-                | bit_if(waits_in_vain && self.work_waits, Set::Backlog)
-                | bit_if(waits_in_vain && !self.work_waits && self.is_saturated, Set::Saturated),
-        )
+        let set = if self.is_at_capacity {
+            match (self.has_short_items, self.work_waits, self.is_saturated) {
+                (false, true, _) => Set::Backlog,
+                (false, false, true) => Set::Saturated,
+                _ => return Entry::NONE,
+            }
+        } else if self.work_waits || self.is_called || self.is_closed {
+            return Entry::NONE;
+        } else if !self.caller_computes {
+            Set::Spare
+        } else if !self.is_watched {
+            Set::Reserve
+        } else {
+            // Its sentinel calls it when its CPU is idle.
+            return Entry::NONE;
+        };
+        Entry(set.bit())
     }
-}
-
-#[inline]
-const fn bit_if(is_in: bool, set: Set) -> u8 {
-    if is_in { set.bit() } else { 0 }
 }

@@ -45,9 +45,23 @@ pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
 }
 
 /// The pods that `me`, who has nothing to do, should visit until one has work for it.
+#[inline]
 pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);
-    found.chain(Nearest::new(board, Set::Saturated, me)).take(TRIES)
+    let tries = if may_be_wanted(board, me) { TRIES } else { 0 };
+    found.chain(Nearest::new(board, Set::Saturated, me)).take(tries)
+}
+
+/// `false`: nobody wants help from `me`. Reads what a search reads that finds nobody.
+#[inline]
+fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
+    let layout = board.layout();
+    let position = layout.position(me);
+    let nr_summaries = if layout.nr_words() == 1 { 0 } else { layout.nr_summaries() };
+    [Set::Backlog, Set::Saturated].into_iter().any(|set| {
+        board.word(set, position.word) & !position.mask() != 0
+            || (0..nr_summaries).any(|at| board.summary(set, at) != 0)
+    })
 }
 
 /// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: it says so;
@@ -205,6 +219,7 @@ enum Stage {
 }
 
 impl<'a, B: Board> Nearest<'a, B> {
+    #[inline]
     fn new(board: &'a B, set: Set, me: usize) -> Self {
         let position = board.layout().position(me);
         let (word, stage) = (position.word, Stage::Begin);

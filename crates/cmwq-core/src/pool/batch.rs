@@ -106,11 +106,11 @@ impl PoolState {
     #[inline]
     pub(super) fn list_first_arrived(&mut self) -> bool {
         let Some((tag, item)) = self.arrived.pop() else { return false };
-        let p = self.pwq(tag.pwq());
-        let color = tag.color().unwrap_or(p.work_color);
-        p.nr_in_flight[usize::from(color)] -= u32::from(tag.color().is_some());
+        if let Some(color) = tag.color() {
+            self.pwq(tag.pwq()).nr_in_flight[usize::from(color)] -= 1;
+        }
         // SAFETY: who pushed it into the inbox owned its PENDING and keeps it alive.
-        let _ = unsafe { self.enqueue_in(tag.pwq(), item, color) };
+        let _ = unsafe { self.enqueue_in(tag.pwq(), item, tag.color()) };
         true
     }
 

@@ -11,7 +11,7 @@ impl PoolState {
     /// have changed the number of running workers or the watching, before the lock is dropped.
     /// `is_watched`: somebody looks for running workers that block. `may_be_helped`: another pool
     /// has a CPU to spare for items of this one, so that each must be told of.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn is_saturated(&self, is_watched: bool, may_be_helped: impl FnOnce() -> bool) -> bool {
         is_watched && self.config.may_saturate && self.is_at_capacity() && !may_be_helped()

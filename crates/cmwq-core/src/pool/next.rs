@@ -189,7 +189,7 @@ impl PoolState {
     /// The function of the claimed item returned (or unwound).
     ///
     /// KERNEL: `process_one_work` after the function — same; `pwq_dec_nr_in_flight` is last.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, id: WorkerId) -> Effects {
         if self.is_behind() {
             self.end_batch(id);
@@ -219,7 +219,7 @@ impl PoolState {
     /// between two items of a worker of this pool; the lock may be dropped in between.
     ///
     /// KERNEL: none; `process_one_work` runs `wq_barrier_func` as any other function.
-    #[inline]
+    #[inline(always)]
     pub fn pass_barrier(&mut self, id: WorkerId) -> Option<Passed> {
         let node = self.worker(id).scheduled.first()?;
         // SAFETY: `node` is linked on a list of this pool, and so a member of an item.

@@ -30,18 +30,18 @@ impl PoolState {
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
         self.catch_up_to_queue();
-        let color = self.pwq(pwq).work_color;
         // SAFETY: passed on to the caller.
-        unsafe { self.enqueue_in(pwq, item, color) }
+        unsafe { self.enqueue_in(pwq, item, None) }
     }
 
-    /// As [`enqueue`](Self::enqueue), in that colour and before what has arrived.
+    /// As [`enqueue`](Self::enqueue), before what has arrived, and in that colour. `None`: in the
+    /// one that the pwq has now.
     #[inline]
     pub(super) unsafe fn enqueue_in(
         &mut self,
         pwq: PwqId,
         item: NonNull<WorkItem>,
-        color: u8,
+        color: Option<u8>,
     ) -> Kick {
         let word = self.admit(pwq, color);
         // SAFETY: the caller promises a valid item.
@@ -70,8 +70,7 @@ impl PoolState {
             return Enqueued::Changed;
         }
         self.catch_up_to_queue();
-        let color = self.pwq(pwq).work_color;
-        let word = self.admit(pwq, color);
+        let word = self.admit(pwq, None);
         // SAFETY: the caller promises a valid item.
         if unsafe { item.as_ref() }.queue_from_idle(seen, word) {
             // SAFETY: the item is now ours.
@@ -81,33 +80,34 @@ impl PoolState {
         Enqueued::Changed
     }
 
-    /// Takes a slot if order allows, and makes the word.
-    #[inline]
-    fn admit(&mut self, pwq: PwqId, color: u8) -> WorkWord {
+    /// Counts an item in, takes a slot for it if order allows, and makes the word.
+    #[inline(always)]
+    fn admit(&mut self, pwq: PwqId, color: Option<u8>) -> WorkWord {
         let at = self.pwq_ref(pwq);
         let parks = self.keeps(Rule::PluggedParks);
         let p = self.pwq(pwq);
+        let color = color.unwrap_or(p.work_color);
         let active = p.inactive.is_empty() && p.try_activate_one(at, parks);
+        p.nr_in_flight[usize::from(color)] += 1;
         WorkWord::queued(at, color, !active)
     }
 
     #[cold]
     fn unadmit(&mut self, pwq: PwqId, word: WorkWord) {
-        if word.is_inactive() {
-            return;
-        }
         let p = self.pwq(pwq);
-        p.set_active(p.nr_active - 1);
+        p.nr_in_flight[usize::from(word.color())] -= 1;
+        if !word.is_inactive() {
+            p.set_active(p.nr_active - 1);
+        }
     }
 
-    /// Puts an item where its word says: on the worklist, or behind the pwq's limit.
+    /// Puts an item that was admitted where its word says: on the worklist, or behind the pwq's
+    /// limit.
     #[inline(always)]
     unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
         let node = WorkItem::node(item);
         // SAFETY: the item is owned by this call, so its link may be read.
         debug_assert!(!unsafe { list::is_linked(node) }, "a queued item was queued again");
-        let p = self.pwq(pwq);
-        p.nr_in_flight[usize::from(word.color())] += 1;
         if word.is_inactive() {
             // SAFETY: passed on to the caller.
             unsafe { self.insert_inactive(pwq, node) };
@@ -232,22 +232,14 @@ impl PoolState {
         }
     }
 
-    /// The last step of an item that has left: slots, colours, flushes.
+    /// The last step of an item that has left: colours, flushes, slots.
     ///
     /// KERNEL: `pwq_dec_nr_in_flight` — same, but a freed slot of the node is handed to another
     /// pool by the returned effect instead of under two locks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
         let mut effects = Effects::NONE;
         let (flushed, retired) = (self.keeps(Rule::FlushedTells), self.keeps(Rule::RetiredTells));
-        let p = self.pwq(pwq);
-        if !inactive {
-            if p.node.is_none() && p.inactive.is_empty() {
-                p.nr_active -= 1;
-            } else {
-                effects.grant = self.dec_active(pwq);
-            }
-        }
         let p = self.pwq(pwq);
         let n = &mut p.nr_in_flight[usize::from(color)];
         *n -= 1;
@@ -257,6 +249,13 @@ impl PoolState {
         }
         if p.retired && p.is_idle() && retired {
             effects.retired = Some(p.wq);
+        }
+        if !inactive {
+            if p.node.is_none() && p.inactive.is_empty() {
+                p.nr_active -= 1;
+            } else {
+                effects.grant = self.dec_active(pwq);
+            }
         }
         effects
     }

@@ -191,7 +191,7 @@ pub struct Worker {
     pub bh_cpu: Option<u32>,
     /// What it runs, if it runs anything.
     pub activity: Option<Activity>,
-    /// Since when it has been idle, if it is.
+    /// Since when it has been idle; 0 if it is not, and between two items.
     pub idle_since_ns: u64,
     /// It is believed blocked.
     pub is_blocked: bool,

@@ -114,7 +114,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
             }
         }
         meter.charge(&mut guard.core);
-        mirror.rest();
+        mirror.rest(clock::coarse);
         // Its kick is for us; what it would say is what is asked below.
         let _ = guard.core.guest_leave(guest);
     }

@@ -10,7 +10,7 @@ use cmwq_core::{Timer, WorkFn, WorkItem};
 use crate::engine::handle::{Handle, TimersHandle};
 use crate::engine::runtime::Runtime;
 use crate::engine::service::Service;
-use crate::engine::wq::Queueing;
+use crate::engine::wq::{Queueing, Wq};
 use crate::os::generation;
 
 mod arming;
@@ -153,11 +153,11 @@ impl DelayedItem {
         // SAFETY: valid by the caller's promise.
         let delayed = unsafe { this.as_ref() };
         let word = delayed.item.word();
+        let (handle, wq): (_, &Wq) = (wq.for_timer(), wq);
         if delay.is_zero() || word.disable_depth() != 0 || wq.is_shut() {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_won(cpu, this.cast()) };
         }
-        let handle = wq.for_timer();
         let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
         // SAFETY: we own PENDING, hence `route`.
         unsafe { *delayed.route.get() = route };

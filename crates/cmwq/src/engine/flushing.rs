@@ -76,11 +76,13 @@ pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher
 /// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for.
 /// With interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was
 /// refused on its account and flushes would not find what he was refused for.
+#[inline]
 pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
 
 /// Calls `wake_now` and waits, until nobody is on his way to the item's queue.
+#[inline]
 fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     let mut rest = Rest::new();
     loop {
@@ -100,6 +102,17 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     // Asked once, and not under the pool's lock: it takes the registry's.
     let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
     let done = OwnEvent::take();
+    wait_behind(runtime, item, has_rescuer, &done)
+}
+
+/// Puts a barrier behind the item, if it is queued or runs, and waits for that.
+#[inline(always)]
+fn wait_behind(
+    runtime: &'static Runtime,
+    item: &WorkItem,
+    has_rescuer: bool,
+    done: &OwnEvent,
+) -> Found {
     let barrier = Barrier { item: WorkItem::new(barrier_fn), done: done.event() };
     let target = NonNull::from(item);
     loop {

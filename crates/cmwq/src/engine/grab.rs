@@ -41,6 +41,7 @@ impl<'a> Target<'a> {
         matches!(self, Self::Delayed(delayed) if delayed.is_inherited(runtime))
     }
 
+    #[inline]
     fn take_timer(self, runtime: &'static Runtime) -> bool {
         let Self::Delayed(delayed) = self else { return false };
         delayed.cancel_timer(runtime)
@@ -63,13 +64,17 @@ pub(crate) fn grab(runtime: &'static Runtime, target: Target<'_>) -> bool {
     take(runtime, target) == Was::Pending
 }
 
+#[inline]
 fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
+    if target.take_timer(runtime) { Was::Pending } else { take_without_timer(runtime, target) }
+}
+
+/// As [`take`], of an item that has just been seen without an armed timer.
+#[inline(never)]
+fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
     let item = target.item();
     let mut rest = Rest::new();
     loop {
-        if target.take_timer(runtime) {
-            return Was::Pending;
-        }
         if !item.claim().is_pending() {
             return Was::Idle;
         }
@@ -81,6 +86,9 @@ fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
         }
         // Somebody is between claiming the item and queueing it, or its timer has it.
         rest.rest();
+        if target.take_timer(runtime) {
+            return Was::Pending;
+        }
     }
 }
 
@@ -104,6 +112,7 @@ fn steal(runtime: &'static Runtime, item: &WorkItem) -> bool {
 
 /// `true`: it was pending and will not run. A run in progress goes on. KERNEL: `cancel_work`,
 /// `cancel_delayed_work` — same.
+#[inline]
 pub(crate) fn cancel(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let item = target.item();
     if !item.is_pending() {

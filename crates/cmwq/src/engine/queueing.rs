@@ -187,13 +187,13 @@ impl Wq {
             let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
             let mut guard = None;
             if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
-                let locked = other.lock();
+                let mut locked = other.lock_only();
                 if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
                 {
+                    // What is in the inbox is older.
+                    locked.empty_inbox(other);
                     (pool, pwq) = (other, same);
                     guard = Some(locked);
-                } else {
-                    other.unlock(locked, Kick::None);
                 }
             }
             let is_redirected = guard.is_some();

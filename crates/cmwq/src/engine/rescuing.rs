@@ -28,6 +28,7 @@ use crate::engine::thread_hooks;
 use crate::engine::worker::Worker;
 use crate::engine::wq::Wq;
 use crate::engine::wq::rescuer::{Maydays, Rescuer};
+use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Event};
 use crate::os::sense;
@@ -170,7 +171,7 @@ impl Duty {
         self.rescuer.thread.set_guest(None);
         let kick = guard.core.rescue_end(visit);
         let has_drained = guard.core.has_drained(pwq);
-        self.rescuer.thread.mirror.rest();
+        self.rescuer.thread.mirror.rest(clock::coarse);
         pool.unlock(guard, kick);
         current::leave();
         if has_drained {

@@ -37,33 +37,32 @@ impl Timers {
     ///
     /// # Safety
     /// As for [`Wheel::arm`].
+    #[inline]
     pub(crate) unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) -> Armed {
-        // SAFETY: valid by the caller's promise, which is passed on.
-        unsafe {
-            if timer.as_ref().is_deferrable() {
-                let tag = self.tag;
-                let wheel = self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag));
-                wheel.arm(timer, at);
-                Armed::Deferred
-            } else {
-                Armed::Prompt(self.prompt.arm(timer, at))
-            }
-        }
+        // SAFETY: valid by the caller's promise.
+        let is_deferrable = unsafe { timer.as_ref() }.is_deferrable();
+        let wheel = if is_deferrable {
+            let tag = self.tag;
+            self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag))
+        } else {
+            &mut self.prompt
+        };
+        // SAFETY: passed on to the caller.
+        let deadline = unsafe { wheel.arm(timer, at) };
+        if is_deferrable { Armed::Deferred } else { Armed::Prompt(deadline) }
     }
 
     /// Disarms a timer; `false`: it was not armed.
     ///
     /// # Safety
     /// As for [`Wheel::cancel`].
+    #[inline]
     pub(crate) unsafe fn cancel(&mut self, timer: NonNull<Timer>) -> bool {
-        // SAFETY: valid by the caller's promise, which is passed on.
-        unsafe {
-            if timer.as_ref().is_deferrable() {
-                self.deferrable.as_mut().is_some_and(|wheel| wheel.cancel(timer))
-            } else {
-                self.prompt.cancel(timer)
-            }
-        }
+        // SAFETY: valid by the caller's promise.
+        let is_deferrable = unsafe { timer.as_ref() }.is_deferrable();
+        let wheel = if is_deferrable { self.deferrable.as_mut() } else { Some(&mut self.prompt) };
+        // SAFETY: passed on to the caller.
+        wheel.is_some_and(|wheel| unsafe { wheel.cancel(timer) })
     }
 
     /// Whether a timer is armed.

@@ -87,7 +87,7 @@ impl Worker {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_item(guard, context, claim),
                 Next::Manage => {
-                    self.thread.mirror.rest();
+                    self.thread.mirror.rest(clock::coarse);
                     self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
                     guard = self.pool.lock();
@@ -98,7 +98,7 @@ impl Worker {
                 }
                 Next::Exit => {
                     self.thread.meter.charge(&mut guard.core);
-                    self.thread.mirror.rest();
+                    self.thread.mirror.rest(clock::coarse);
                     guard.set_thread(self.id, None);
                     guard.refresh_standby(self.pool);
                     self.pool.unlock(guard, Kick::None);
@@ -154,7 +154,7 @@ impl Worker {
         while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
             drop(guard);
             // Who looks behind the wait does not find it running any more.
-            self.thread.mirror.rest();
+            self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
             self.pool.act_effects(effects);
@@ -242,8 +242,9 @@ impl Worker {
 
     /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
-        self.thread.mirror.rest();
-        guard.mirror.publish_ring();
+        let now = clock::coarse();
+        self.thread.mirror.rest(|| now);
+        guard.mirror.publish_ring(now);
         // The newest idle worker stands by: it is the one that would be woken.
         let has_to_watch = guard.has_to_watch(self.pool);
         if has_to_watch {

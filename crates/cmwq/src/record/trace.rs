@@ -145,8 +145,9 @@ pub(crate) fn session() -> u32 {
     sink::session()
 }
 
-/// Writes an event, now. Of what was switched on; the caller has looked.
-#[inline(never)]
+/// Writes an event, now. Of what was switched on; the caller has looked. Inlined, so that the event
+/// is made where it is written.
+#[inline(always)]
 fn record(event: &Event) {
     if let Some(moment) = sink::moment() {
         sink::record(event, moment);
@@ -277,8 +278,15 @@ fn execute_end(pool: &impl TracedPool, claim: &Claim) {
 
 /// What was queued before the reader came has told nobody its queue's name, or what its function is
 /// for.
-#[cold]
+#[inline(always)]
 fn tell_names(pool: &impl TracedPool, claim: &Claim) {
+    if !sink::knows_names(claim.wq.0, claim.func as usize) {
+        tell_new_names(pool, claim);
+    }
+}
+
+#[cold]
+fn tell_new_names(pool: &impl TracedPool, claim: &Claim) {
     sink::ready();
     sink::name_queue(claim.wq.0, |session| {
         let wq = pool.queue(claim.wq)?;

@@ -126,7 +126,8 @@ fn the_cost_does_not_depend_on_the_number_of_pods() {
         let last = pods as usize - 1;
         board.put(Set::Backlog, last, true);
         let one = reads(&board, &|board| assert_eq!(to_help(board, 0).next(), Some(last)));
-        assert!(one <= most, "{pods} pods: {one} words for one");
+        // A look whether there is anybody, then the search.
+        assert!(one <= 2 * most, "{pods} pods: {one} words for one");
         let instead = reads(&board, &|board| _ = instead_of(board, 0, 5));
         assert!(instead <= most + 4, "{pods} pods: {instead} words for an item");
         let watched = reads(&board, &|board| assert!(to_watch(board, 0, 3).count() <= 8));

@@ -22,10 +22,7 @@ impl Service {
     /// delayed item with that route.
     #[inline]
     pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
-        let delay = delay
-            .as_secs()
-            .saturating_mul(1_000_000_000)
-            .saturating_add(delay.subsec_nanos().into());
+        let delay = Nanos::try_from(delay.as_nanos()).unwrap_or(LATEST);
         let now = clock::now();
         let at = now.saturating_add(delay).min(LATEST);
         let mut timers = lock(&self.timers);

@@ -40,5 +40,5 @@ pub(crate) fn now() -> Nanos {
 }
 
 fn nanos(time: libc::timespec) -> Nanos {
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

@@ -226,7 +226,8 @@ words! {
         /// The key of its queue.
         queue,
         /// When it was started, or when the worker became idle, by `CLOCK_MONOTONIC_COARSE`. Of an
-        /// item that was started while the pool was watched: the tick before that.
+        /// item that was started while the pool was watched: the tick before that. 0 between two
+        /// items.
         since_ns,
         /// Items started.
         runs,

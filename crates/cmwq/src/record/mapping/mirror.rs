@@ -267,14 +267,26 @@ impl WorkerMirror {
         add(&record.runs, 1);
     }
 
-    /// The thread has no item any more, and sleeps or does something else. By itself.
+    /// Its item has ended. That it rests, and since when, [`rest`](Self::rest) tells. By itself.
     #[inline]
-    pub(crate) fn rest(&self) {
+    pub(crate) fn ended(&self) {
         let Some(record) = self.record() else { return };
-        if record.func.load(Ordering::Relaxed) != 0 {
+        super::seqlock::write(&record.seq, || {
+            set(&record.func, 0);
+            set(&record.since_ns, 0);
+        });
+    }
+
+    /// The thread has no item any more, and sleeps or does something else. By itself. `now`: by the
+    /// coarse clock, read only if it is needed.
+    #[inline]
+    pub(crate) fn rest(&self, now: impl FnOnce() -> u64) {
+        let Some(record) = self.record() else { return };
+        let [func, since] = [&record.func, &record.since_ns].map(|at| at.load(Ordering::Relaxed));
+        if func != 0 || since == 0 {
             super::seqlock::write(&record.seq, || {
                 set(&record.func, 0);
-                set(&record.since_ns, clock::coarse());
+                set(&record.since_ns, now());
             });
         }
     }
@@ -282,7 +294,7 @@ impl WorkerMirror {
     /// The thread serves this pool from now on; `is_own`: its own.
     pub(crate) fn serve(&self, pool: u32, is_own: bool) {
         let Some(record) = self.record() else { return };
-        self.rest();
+        self.rest(clock::coarse);
         let flags = record.flags.load(Ordering::Relaxed) & !WORKER_LENT;
         let is_worker = flags & (WORKER_RESCUER | WORKER_BH) == 0;
         set(&record.flags, if is_own || !is_worker { flags } else { flags | WORKER_LENT });
@@ -516,10 +528,10 @@ impl PoolMirror {
         }
     }
 
-    /// Writes down what was only counted.
-    pub(crate) fn publish_ring(&mut self) {
+    /// Writes down what was only counted. `now`: by the coarse clock.
+    pub(crate) fn publish_ring(&mut self, now: u64) {
         if let Some(ring) = &mut self.ring {
-            ring.publish();
+            ring.publish(now);
         }
     }
 

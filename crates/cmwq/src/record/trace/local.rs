@@ -139,15 +139,18 @@ fn new_ring(rings: &mut Rings) -> Option<Slot> {
 }
 
 /// The calling thread's ring, unless it has none: then the event is counted as lost.
-#[inline]
 fn with(f: impl FnOnce(&mut Local)) {
     let ring = RING.get();
     if ring.is_null() {
-        control().lost.fetch_add(1, Ordering::Relaxed);
-        return;
+        return lose_one();
     }
     // SAFETY: this thread's alone; not reentered, since nothing that `f` does traces.
     f(unsafe { &mut *(*ring).get() });
+}
+
+#[cold]
+fn lose_one() {
+    control().lost.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Now and here, unless tracing has ended by itself.
@@ -158,11 +161,34 @@ pub(super) fn moment() -> Option<Moment> {
 }
 
 /// Writes an event of that moment. Of what was switched on; the caller has looked.
-#[inline]
+#[inline(always)]
 pub(super) fn record(event: &Event, moment: Moment) {
     let Moment { stamp, cpu } = moment;
-    let event = Event { stamp, cpu, ..*event };
-    with(|local| local.push(&event.pack(), stamp));
+    let words = Event { stamp, cpu, ..*event }.pack();
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return lose_one() };
+    // SAFETY: as in `with`.
+    unsafe { &mut *ring.as_ref().get() }.push(&words, stamp);
+}
+
+/// Whether the calling thread knows that the name of a queue was told, and remembers that it has
+/// told what a function is for.
+#[inline]
+pub(super) fn knows_names(wq: u32, func: usize) -> bool {
+    // SAFETY: null, or as in `with`.
+    let Some(local) = (unsafe { RING.get().as_ref().map(|ring| &*ring.get()) }) else {
+        return false;
+    };
+    local.session == control().session.load(Ordering::Relaxed)
+        && local.known[place_of_queue(wq)] == wq.wrapping_add(1)
+        && local.functions[place_of_function(func)] == func
+}
+
+fn place_of_queue(wq: u32) -> usize {
+    wq as usize % KNOWN_QUEUES
+}
+
+fn place_of_function(func: usize) -> usize {
+    (func >> 4) % KNOWN_FUNCTIONS
 }
 
 /// Tells the name of a queue, unless the calling thread knows that it was told, by whoever.
@@ -172,7 +198,7 @@ pub(super) fn name_queue(wq: u32, find: impl FnOnce(u32) -> Option<String>) {
     if ring.is_null() {
         return;
     }
-    let place = wq as usize % KNOWN_QUEUES;
+    let place = place_of_queue(wq);
     // SAFETY: as in `with`.
     let known = unsafe { &mut *(*ring).get() };
     known.meet_session();
@@ -194,7 +220,7 @@ pub(super) fn name_function(func: usize, find: fn(usize) -> Option<&'static str>
     // SAFETY: as in `with`.
     let local = unsafe { &mut *(*ring).get() };
     local.meet_session();
-    let place = &mut local.functions[(func >> 4) % KNOWN_FUNCTIONS];
+    let place = &mut local.functions[place_of_function(func)];
     if *place != func {
         *place = func;
         if let Some(name) = find(func) {
@@ -226,7 +252,7 @@ fn current_cpu() -> u16 {
 }
 
 impl Local {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, words: &[u64; WORDS], stamp: u64) {
         self.meet_session();
         if !self.writer.has_room(1) || (self.tid != 0 && !self.introduce(stamp)) {

@@ -5,7 +5,7 @@ use crate::os::sync::Ordering;
 
 pub(crate) use flusher::{FlusherGuard, finish, lock_flusher};
 pub(crate) use local::{RingsGuard, lock_rings};
-pub(super) use local::{moment, name_function, name_queue, ready, record, tell_name};
+pub(super) use local::{knows_names, moment, name_function, name_queue, ready, record, tell_name};
 
 /// What is traced.
 #[inline(always)]

@@ -42,9 +42,9 @@ impl Ring {
 
     #[inline(never)]
     fn change(&mut self, reason: Reason) {
-        self.publish();
-        self.last = Some(reason);
         let now = clock::coarse();
+        self.publish(now);
+        self.last = Some(reason);
         let recent = (self.next.saturating_sub(RECENT)..self.next).rev().map(place);
         let known = recent
             .into_iter()
@@ -66,10 +66,10 @@ impl Ring {
     }
 
     /// Writes down what was only counted.
-    pub(crate) fn publish(&mut self) {
+    pub(crate) fn publish(&mut self, now: u64) {
         if self.repeats > 0 {
             let repeats = std::mem::take(&mut self.repeats);
-            self.count(repeats, clock::coarse());
+            self.count(repeats, now);
         }
     }
 
