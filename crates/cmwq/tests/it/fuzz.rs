@@ -1,5 +1,6 @@
-//! The fuzzer's target `api`: sequences of operations on queues and items, played on the library and
-//! compared with the model of the tests. No part of the tests: `fuzz/Cargo.toml` names this file.
+//! The fuzzer's target `api`: sequences of operations on queues and items, played on the library
+//! and compared with the model of the tests. No part of the tests: `fuzz/Cargo.toml` names this
+//! file.
 #![no_main]
 #![expect(dead_code, reason = "the tests use more of what is shared")]
 

@@ -5,6 +5,8 @@
 //! keeps `errno`, and runs on the alternative stack where the thread has one.
 
 use crate::os::sync::plain::AtomicI32;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use std::arch::asm;
 use std::ops::Range;
 use std::ptr;
 
@@ -103,20 +105,32 @@ fn answer(context: *const libc::ucontext_t) {
 ///
 /// # Safety
 /// It must be mapped.
+#[cfg(target_arch = "x86_64")]
 unsafe fn word(at: u64) -> u64 {
     let word;
     // SAFETY: a load, of what the caller says is mapped.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        std::arch::asm!("mov {}, [{}]", out(reg) word, in(reg) at, options(nostack, preserves_flags, readonly));
-        #[cfg(target_arch = "aarch64")]
-        std::arch::asm!("ldr {}, [{}]", out(reg) word, in(reg) at, options(nostack, preserves_flags, readonly));
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        {
-            word = ptr::read_volatile(at as *const u64);
-        }
+        asm!("mov {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly));
     }
     word
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+unsafe fn word(at: u64) -> u64 {
+    let word;
+    // SAFETY: a load, of what the caller says is mapped.
+    unsafe {
+        asm!("ldr {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly));
+    }
+    word
+}
+
+/// Not reached: nobody is asked there.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn word(at: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (at as *const u64).read_volatile() }
 }
 
 /// Program counter, stack pointer, frame pointer, link register where there is one. `None`: this
