@@ -23,7 +23,7 @@ struct cmwq_stats {
 	uint64_t repatriated; /* workers sent back to their pod */
 	uint64_t mayday; /* calls for the rescuer */
 	uint64_t rescued; /* items that the rescuer ran */
-	uint64_t cancelled; /* items taken back before they ran */
+	uint64_t cancelled; /* items cancelled before they ran */
 };
 /* The library asserts the same. */
 CMWQ_ASSERT(sizeof(struct cmwq_stats) == 72);
@@ -103,8 +103,9 @@ int cmwq_param_set(const char *name, const char *value);
 int cmwq_param_get(const char *name, char *buf, size_t size);
 
 /*
- * Lets what is queued finish, and all threads of the library leave: 0, or -EBUSY after `timeout_ms`, or in a work
- * function. Nothing can be queued from then on. A program need not call it before it ends.
+ * Lets what is queued finish, and all threads of the library leave: 0, or -EBUSY if something is not finished after
+ * `timeout_ms` (0: now), or at once in a work function. Nothing can be queued from the call on, and timers are disarmed. It
+ * may be called again. A program need not call it before it ends.
  */
 int cmwq_shutdown(unsigned int timeout_ms);
 

@@ -46,18 +46,18 @@ impl<T> JoinHandle<T> {
         self.0.abort();
     }
 
-    /// Whether the closure has returned, panicked or been taken back.
+    /// Whether the closure has returned, panicked or been cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// What takes the closure back from elsewhere.
+    /// What cancels the closure from elsewhere.
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle(Arc::clone(&self.0).as_abort())
     }
 
-    /// A handle that takes the closure back when it is dropped, if it has not begun: for futures
+    /// A handle that cancels the closure when it is dropped, if it has not begun: for futures
     /// that may be dropped themselves, as a server's are when its client goes away.
     pub fn abort_on_drop(self) -> AbortOnDropHandle<T> {
         AbortOnDropHandle(Some(self))
@@ -117,10 +117,10 @@ impl fmt::Debug for AbortHandle {
     }
 }
 
-/// A [`JoinHandle`] that takes its closure back when it is dropped; made by
+/// A [`JoinHandle`] that cancels its closure when it is dropped; made by
 /// [`JoinHandle::abort_on_drop`]. Dropping it does not wait: a closure that has begun runs to its
 /// end.
-#[must_use = "dropping it at once takes the closure back"]
+#[must_use = "dropping it at once cancels the closure"]
 pub struct AbortOnDropHandle<T>(Option<JoinHandle<T>>);
 
 impl<T> AbortOnDropHandle<T> {

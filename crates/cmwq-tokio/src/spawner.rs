@@ -79,7 +79,7 @@ pub fn spawner() -> &'static Spawner {
 /// A queue with [`max_queued`](cmwq::Builder::max_queued) has so many places for closures that have
 /// not begun. [`reserve`](Self::reserve) waits for one, first come, first served;
 /// [`try_reserve`](Self::try_reserve) does not wait. A closure's place is free when it begins or is
-/// taken back. So a server answers "try again later" before it has read a body, or lets its client
+/// cancelled. So a server answers "try again later" before it has read a body, or lets its client
 /// wait.
 ///
 /// Dropping the last clone, or the last handle of the queue, does not wait: what was queued still

@@ -21,7 +21,7 @@
 //!
 //! - [`Workqueue`]: closures with a [`JoinHandle`], reusable [`Work`] and [`DelayedWork`],
 //!   [`scope`](Workqueue::scope) for closures that borrow, [`flush`](Workqueue::flush),
-//!   [`drain`](Workqueue::drain). [`Work::cancel_sync`] and [`Work::disable`] take items back.
+//!   [`drain`](Workqueue::drain). [`Work::cancel_sync`] and [`Work::disable`] cancel items.
 //! - [`Builder`]: the kinds of queue, limits, [rescuers](Builder::mem_reclaim), [BH](Builder::bh);
 //!   [backlogs](Builder::max_queued).
 //! - [`IteratorOn`]: functions over iterators, with bounded look-ahead. [`Periodic`]: functions at
@@ -48,18 +48,37 @@
 //!
 //! # What it does to a process
 //!
-//! Threads are created as items need them and leave when they have been idle for 300 s; a process
-//! whose queues are idle has no wake-ups. Worker threads have all of the creating thread's signal
-//! mask. A panic in a function never takes a worker or another item with it. Settings come from the
-//! environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`], and `CMWQ_QUIET=1` silences
-//! the notices about what is degraded; a program with privileges of its own (set-user-ID, file
-//! capabilities) reads no variable. A function that does not return, because C code in it ends the
-//! thread or a C++ exception leaves it, ends the process with a word. After `fork` the child has
-//! fresh pools behind the same handles, and the parent's items stay the parent's; this library
-//! makes its threads there without `std::thread`, and so should the program: if another thread of
-//! the parent was about to begin or end at the fork, a lock of Rust's library is held in the child
-//! for ever, and [`std::thread::spawn`] hangs. The process may end at any time; [`shutdown`] is for
-//! those who want to leave nothing running.
+//! Threads are created as items need them. Surplus ones leave when they have been idle for 300 s;
+//! up to two idle ones stay in each pool ([`Config::idle_timeout`]). A process whose queues are
+//! idle has no wake-ups. The process may end at any time; [`shutdown`] is for those who want to
+//! leave nothing running.
+//!
+//! Settings come from the environment, `CMWQ_PARAMS` and `CMWQ_DETECT`, or from [`set_param`] and
+//! [`Config`], and `CMWQ_QUIET=1` silences the notices about what is degraded; a program with
+//! privileges of its own (set-user-ID, file capabilities) reads no variable.
+//!
+//! **Panics.** A panic in a function never takes a worker or another item with it; it goes to
+//! `join`, or to the [panic handler](set_panic_handler). In a program built with `panic = "abort"`
+//! there is nothing to catch: a panic in an item ends the process. So does, with a message, a
+//! function that does not return because C code in it ends the thread or a C++ exception leaves it.
+//!
+//! **Signals.** Worker threads inherit the creating thread's signal mask, through any number of
+//! workers: that of the program's thread whose call made the library or a pool create its first
+//! thread. A program that takes signals by `signalfd` or `sigwait` blocks them before it first uses
+//! this library, as before it starts any thread. Nothing here may be called from a signal handler
+//! but [`watchdog::touch`]. For stacks in reports the [watchdog] interrupts the threads that a
+//! report is about, whose sleeps and waits with a time limit then fail with `EINTR`.
+//!
+//! **Fork.** After `fork` the child has fresh pools behind the same handles, with the same
+//! [`Config`], hooks and handlers; the parent's items stay the parent's, and waiting for one of
+//! them, by a [`JoinHandle`], a [`Waiting`] or a [`scope`](Workqueue::scope), has no end in the
+//! child. A daemon forks before it first uses this library. This library makes its threads in a
+//! child without `std::thread`, and so should the program: if another thread of the parent was
+//! about to begin or end at the fork, a lock of Rust's library is held in the child for ever, and
+//! [`std::thread::spawn`] hangs.
+//!
+//! **Copies.** Two versions of this crate in one program, or this crate and `libcmwq.so`, are two
+//! sets of pools that do not know of each other: each keeps a running worker on every CPU.
 //!
 //! # Features
 //!

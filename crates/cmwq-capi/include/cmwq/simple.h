@@ -25,24 +25,31 @@ typedef void (*cmwq_func_t)(void *arg);
 
 /*
  * A queue whose items run at once, as many as there are CPUs; another starts as soon as one blocks. Of the name 31 bytes are
- * kept. Null if it cannot be made, which is said on standard error with the reason.
+ * kept. Null if it cannot be made; the reason is logged on standard error.
  */
 struct workqueue_struct *cmwq_create(const char *name);
 
 /* Waits for all items, and for what they queue, and ends the queue. Delayed items that wait for their time keep it until then. */
 void cmwq_destroy(struct workqueue_struct *wq);
 
-/* Waits until everything that was queued before has been done. */
+/*
+ * Waits until everything that was queued before has been done; not for delays that are not over. From a function on the same
+ * queue it would wait for itself: that is logged, and it returns at once, as it does for a null `wq`.
+ */
 void cmwq_flush(struct workqueue_struct *wq);
 
 /*
  * Has func(arg) called, once. A null `wq` is the queue that all parts of a process share. 0; -EINVAL: no function;
- * -ENOMEM: no thread can be had for the first use of the library; -ESHUTDOWN: the queue is being destroyed or drained, or
+ * -ENOMEM: no thread is available for the first use of the library; -ESHUTDOWN: the queue is being destroyed or drained, or
  * the library was shut down. Nothing is called then. Reports and traces show the item by the name of `func`.
  */
 int cmwq_queue(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 
-/* The same, when so many milliseconds have passed: not before, and usually within one after. */
+/*
+ * The same, when so many milliseconds have passed by CLOCK_MONOTONIC, which stands still while the machine is suspended: not
+ * before, and usually within one after. Any number will do; beyond some 146 years it is taken as that. If the queue takes
+ * nothing by then, nothing is called.
+ */
 int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
 
 /*
@@ -52,10 +59,13 @@ int cmwq_queue_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg,
 struct cmwq_job *cmwq_start(struct workqueue_struct *wq, cmwq_func_t func, void *arg);
 struct cmwq_job *cmwq_start_delayed(struct workqueue_struct *wq, cmwq_func_t func, void *arg, unsigned long delay_ms);
 
-/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue went. */
+/* Waits until the function has returned: 0; or -ECANCELED: it was not called, because its queue was destroyed or the library shut down. */
 int cmwq_job_wait(struct cmwq_job *job);
 
-/* Takes it back: 0, the function was not and will not be called. -EALREADY: it was; it has returned now. */
+/*
+ * Cancels it: 0, at once, the function was not and will not be called. -EALREADY: it was called; this has waited until it
+ * returned.
+ */
 int cmwq_job_cancel(struct cmwq_job *job);
 
 /* The function is called as if there were no job. */

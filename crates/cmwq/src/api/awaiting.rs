@@ -10,14 +10,18 @@ use crate::api::workqueue::Workqueue;
 use crate::engine::wq::DESTROYING;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for.
-/// Dropping it waits for nothing, and takes nothing back.
+/// Dropping it waits for nothing, and undoes nothing.
 ///
-/// While it lasts, a worker of the library's own sleeps in the caller's place.
+/// While it lasts, a worker of the library's own sleeps in the caller's place. Where no thread is
+/// available for that, it lasts until one is; a queue that is [closed](Workqueue::close) lets
+/// nothing in all the same. In a forked child a wait that the parent had begun is never over,
+/// unless it was before the fork.
 #[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
 pub struct Waiting(Option<JoinHandle<()>>);
 
 impl Waiting {
-    /// Blocks until it is over. From a work function it counts as blocking at once.
+    /// Blocks until it is over, without a time limit. From a work function it counts as blocking at
+    /// once.
     pub fn wait(self) {
         if let Some(handle) = self.0 {
             // Refused after a shutdown: there is nothing left to wait for.

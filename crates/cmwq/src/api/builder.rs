@@ -98,7 +98,7 @@ impl Builder {
     /// [`percpu`](Self::percpu) go with it; there is no limit to set.
     ///
     /// Inside, [`current_work`](crate::current_work) is `None`. Waiting for other items is a
-    /// mistake that is said once; while an item waits, those behind it on its CPU do too.
+    /// mistake that is logged once; while an item waits, those behind it on its CPU do too.
     ///
     /// KERNEL: `WQ_BH` — differs: a thread per CPU (of nice −20 where permitted) in place of
     /// softirqs, so the other threads of the CPU are not locked out, and blocking is not prevented.
@@ -115,8 +115,13 @@ impl Builder {
         self
     }
 
-    /// Served by workers of nice −20 where permitted, in pools of their own; where not permitted
-    /// that is said once, and the pools are still their own (`WQ_HIGHPRI`).
+    /// Served by workers of nice −20, in pools of their own (`WQ_HIGHPRI`). That takes
+    /// `CAP_SYS_NICE` or an `RLIMIT_NICE` of 40. Where it is not permitted, the workers have the
+    /// niceness of the process, which is logged once: the pools are still their own, so items do
+    /// not wait behind those of other queues, but share the CPUs with them as equals.
+    ///
+    /// An item that waits for one of a queue without this waits as long as that takes: priorities
+    /// are not inherited.
     #[doc(alias = "WQ_HIGHPRI")]
     pub fn highpri(mut self) -> Self {
         self.highpri = true;
@@ -129,7 +134,7 @@ impl Builder {
     /// An item of another queue that uses the CPU for long without sleeping (the parameter
     /// `cpu_intensive_thresh_us`: 10 ms, more on slow machines, 0 for never) while others wait for
     /// that CPU is treated likewise from then on. On per-CPU queues it is also named, from the
-    /// fourth time on (`cpu_intensive_warning_thresh`), each time twice as rarely.
+    /// fourth time on (`cpu_intensive_warning_thresh`), with doubling intervals.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self) -> Self {
         self.cpu_intensive = true;
@@ -144,7 +149,7 @@ impl Builder {
     }
 
     /// At least one item of the queue makes progress whatever happens: the queue has a *rescuer*, a
-    /// thread in reserve that runs its items, one at a time, where no worker can be had for them
+    /// thread in reserve that runs its items, one at a time, where no worker is available for them
     /// (`WQ_MEM_RECLAIM`). For queues on which something depends that must go on when the system
     /// has no more threads to give.
     ///
@@ -193,15 +198,20 @@ impl Builder {
         self
     }
 
-    /// How many items may be in execution at once: on each CPU for per-CPU queues, in all for
-    /// others. 0 stands for 1024; above 2048 is said and clamped. An ordered queue has 1.
+    /// How many items may be in execution at once, blocked ones included: on each CPU for per-CPU
+    /// queues, in all for others. From 1 to 2048; more is clamped to 2048 and logged. 0, the
+    /// default, stands for 1024, whereas [`set_max_active`](Workqueue::set_max_active) makes it 1.
+    /// An ordered queue has 1; a BH queue has no limit.
+    ///
+    /// Each item that blocks holds a thread, so this also bounds the queue's threads: set it to
+    /// what is waited for can take, such as the number of connections to a database.
     ///
     /// On a machine with several NUMA nodes the limit of an unbound or managed queue is split: each
     /// node has a part of it as large as its part of the CPUs, rounded up, but no less than
     /// [`min_active`](crate::Workqueue::set_min_active), which is 8 or, if that is less, the limit
-    /// itself. So with 4 on two nodes as many as 8 may run, and with 1024 no more than 512 where
-    /// only one node queues. Items of which many wait for each other need a `min_active` that is as
-    /// large.
+    /// itself. So with 4 on two nodes as many as 8 may run; and if only one of two nodes queues,
+    /// 1024 gives at most 512. Items of which many wait for each other need a `min_active` that is
+    /// as large.
     pub fn max_active(mut self, max_active: u32) -> Self {
         self.max_active = max_active;
         self
@@ -246,16 +256,17 @@ impl Builder {
     }
 
     /// For a per-CPU queue: how many items may be in execution on all CPUs together, besides
-    /// [`max_active`](Self::max_active) on each; 1 to 2048. Linux has no such limit. Where it is
-    /// reached, CPUs take turns.
+    /// [`max_active`](Self::max_active) on each. From 1 to 2048; values outside are clamped and
+    /// logged, so 0 becomes 1. Without this call there is no such limit. Linux has none. Where it
+    /// is reached, CPUs take turns.
     pub fn max_active_total(mut self, total: u32) -> Self {
         self.total = Some(total);
         self
     }
 
     /// How many closures may wait on the queue, queued and not yet begun: more are given back by
-    /// [`try_queue`](Workqueue::try_queue). [`queue`](Workqueue::queue) never fails nor waits: what
-    /// it queues counts, and may go beyond. 0 lets `try_queue` queue nothing.
+    /// [`try_queue`](Workqueue::try_queue). [`queue`](Workqueue::queue) pays no attention to it:
+    /// what that queues counts, and may go beyond. 0 lets `try_queue` queue nothing.
     ///
     /// Reusable items do not count, and are always taken: each is its program's memory already and
     /// waits at most once, so there are never more of them than the program has made. Closures with
@@ -279,17 +290,19 @@ impl Builder {
         self
     }
 
-    /// Makes the queue.
+    /// Makes the queue. If it is the first of the process, this starts the runtime; see
+    /// [`Workqueue::new`].
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, kinds that exclude each
-    /// other, a limit on an ordered queue, or attributes that make no sense or are not for this
-    /// kind; [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the
-    /// process may not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation)
-    /// if the runtime's service thread or the queue's rescuer cannot be created;
+    /// No queue is made then. [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name or
+    /// one with a null character, kinds that exclude each other, a limit on an ordered queue, or
+    /// attributes that make no sense or are not for this kind;
+    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for a priority that the process may
+    /// not have; [`ThreadCreation`](crate::ErrorKind::ThreadCreation) if the runtime's service
+    /// thread or the queue's rescuer cannot be created;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) after a [`shutdown`](crate::shutdown);
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a name that is taken, see
     /// [`sysfs`](Self::sysfs).
-    ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("disk").unbound().max_active(4).build()?;
     /// assert_eq!(wq.name(), "disk");

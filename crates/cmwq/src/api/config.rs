@@ -15,14 +15,14 @@ use crate::os::topo::{AffinityScope, CpuSet};
 /// is first used.
 ///
 /// What is not set here is as the environment says (`CMWQ_PARAMS`, `CMWQ_DETECT`), or as it is by
-/// default; what is set here stands against the environment, as what
-/// [`set_param`](crate::set_param) sets does.
+/// default. Settings here override the environment, as those of [`set_param`](crate::set_param) do.
+/// A forked child has them, too, hooks and handlers included.
 ///
 /// There is one set of pools in a process, and so one configuration: its purpose is that
 /// everybody's items together do not run more than the CPUs can, and two sets of pools would not
 /// know of each other. A queue is what isolates: it has its own limit, its own priority and CPUs
-/// ([`Attrs`](crate::Attrs)), and its own [backlog](crate::Builder::max_queued), and threads that
-/// it blocks are made up for.
+/// ([`Attrs`](crate::Attrs)), and its own [backlog](crate::Builder::max_queued), and blocked
+/// threads are replaced.
 ///
 /// ```standalone_crate
 /// use std::time::Duration;
@@ -87,7 +87,10 @@ impl Config {
     }
 
     /// After how much CPU time without a sleep an item does not keep others from starting any more
-    /// (`cpu_intensive_thresh_us`), in whole microseconds; zero: never.
+    /// (`cpu_intensive_thresh_us`), in whole microseconds: 10 ms by default, up to 1 s on very slow
+    /// machines. Zero, and less than a microsecond: never. There is no maximum but 2^64 − 1 µs,
+    /// beyond which [`install`](Self::install) fails. Cannot be changed after the first use of the
+    /// library.
     pub fn cpu_intensive_thresh(self, thresh: Duration) -> Self {
         self.param("cpu_intensive_thresh_us", thresh.as_micros())
     }
@@ -98,8 +101,10 @@ impl Config {
         self.param("watchdog_thresh", thresh.as_secs_f64())
     }
 
-    /// After how long a surplus idle thread leaves (`idle_timeout`): 300 s by default, 1e9 s at
-    /// most. Each pool keeps two.
+    /// After how long a surplus idle worker leaves (`idle_timeout`): 300 s by default, 1e9 s at
+    /// most. Zero: at once. Surplus are those beyond two in each pool, and only when there is at
+    /// least one of them for every four busy ones (`idle_ratio`); the two stay as long as the pool
+    /// does. Cannot be changed after the first use of the library.
     pub fn idle_timeout(self, timeout: Duration) -> Self {
         self.param("idle_timeout", timeout.as_secs_f64())
     }
@@ -108,7 +113,7 @@ impl Config {
     /// default, which 0 stands for.
     ///
     /// Items that block need a worker each. Where there are as many as there may be, items wait
-    /// until a worker is free, though CPUs may be idle, and that is said once. Pools let idle
+    /// until a worker is free, though CPUs may be idle, and that is logged once. Pools let idle
     /// workers go that others need more, down to one each. Two rules keep it from standing still: a
     /// pool may always have one worker, so a process with `n` pools may have up to `n` more than
     /// this; and queues with a [rescuer](crate::Builder::mem_reclaim), whose thread does not count,

@@ -12,14 +12,15 @@ use crate::os::sync::plain::{Receiver, Sender, channel};
 
 /// Runs a function for each item of an iterator, on a queue, as an extension of all iterators.
 ///
-/// The function may block: the queue makes up for it. `ahead` items at most are queued or running
+/// The function may block: other items start meanwhile. `ahead` items at most are queued or running
 /// at a time, or have results that nobody has taken yet; 0 is taken as 1. The iterator itself runs
 /// on the calling thread, and only when a result is asked for. Waiting for results counts as
 /// blocking at once if the caller is a work function; it must not be one of a queue that runs one
 /// item at a time, for items of that queue.
 pub trait IteratorOn: Iterator + Sized {
     /// The results of `func`, in the order of the items. Lazy, as [`Iterator::map`]: nothing is
-    /// queued before the first result is asked for. Dropped, it takes back what has not begun.
+    /// queued before the first result is asked for. Dropped, it cancels what has not begun, and
+    /// does not wait for what has: that runs to its end, and its result is dropped on the worker.
     ///
     /// # Panics
     /// The iterator, in `next`: with the panic of `func`, if it panicked for that item; and if the

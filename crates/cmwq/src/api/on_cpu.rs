@@ -9,8 +9,9 @@ use crate::engine::runtime::Runtime;
 /// KERNEL: `schedule_on_each_cpu` — same; on [`system::percpu`].
 ///
 /// # Panics
-/// If one of the calls panicked, when all have ended; and on the process's first use of the library
-/// if its service thread cannot be created.
+/// If one of the calls panicked, when all have ended; if the system's queue was closed or the
+/// library shut down; and on the process's first use of the library if its service thread cannot be
+/// created.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,12 +34,14 @@ pub fn schedule_on_each_cpu<F: Fn() + Send + Sync>(func: F) {
 /// Runs `func` on CPU number `cpu` and returns its value. It waits its turn behind the items that
 /// run there. On a CPU that the process may not use it runs on another.
 ///
-/// Called from a work function it counts as blocking at once.
+/// Blocks without a time limit. Called from a work function it counts as blocking at once.
 ///
 /// KERNEL: `work_on_cpu` — same; on [`system::percpu`].
 ///
 /// # Panics
-/// If `func` panics, with its payload.
+/// If `func` panics, with its payload. Also if the system's queue is being drained, was closed, or
+/// the library was shut down; and on the process's first use of the library if its service thread
+/// cannot be created.
 ///
 /// ```
 /// assert_eq!(cmwq::work_on_cpu(0, || 6 * 7), 42);

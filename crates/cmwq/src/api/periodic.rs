@@ -38,10 +38,11 @@ impl MissedTicks {
 }
 
 /// A function that a queue runs at intervals, until this handle is dropped or [`stop`](Self::stop)
-/// is called.
+/// is called. Dropping it is `stop`: it does not wait for a tick that runs;
+/// [`stop_sync`](Self::stop_sync) does.
 ///
 /// It never runs twice at once, and never before its time; afterwards usually within a millisecond,
-/// or when the queue comes to it. It keeps the queue in being. A panic in it goes to the [panic
+/// or when the queue comes to it. It keeps the queue alive. A panic in it goes to the [panic
 /// handler](crate::set_panic_handler), and the next tick comes all the same. A tick that is due
 /// while the queue is being drained, closed or shut down is refused, and was the last one:
 /// [`is_active`](Self::is_active) tells.

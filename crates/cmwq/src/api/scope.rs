@@ -39,7 +39,14 @@ impl Books {
 
 impl Workqueue {
     /// Runs `f` with a scope whose closures may borrow from outside of it, and waits for all of
-    /// them: the calling thread does, which counts as blocking in a work function.
+    /// them, without a time limit: the calling thread does, which counts as blocking in a work
+    /// function. All that the closures did is visible.
+    ///
+    /// An item must not open a scope on a queue where its closures cannot begin before its own end:
+    /// an [ordered](crate::Builder::ordered) one that it is on, or one whose
+    /// [`max_active`](crate::Builder::max_active) items like itself use up. That is a deadlock. A
+    /// child that is forked inside of `f` waits for ever at the end of the scope for what the
+    /// parent had queued.
     ///
     /// There is none to `await`: a future can be forgotten or dropped while its closures run, and
     /// what they borrow would be gone then. A task gives each closure what it owns and awaits the
@@ -47,8 +54,10 @@ impl Workqueue {
     /// awaits.
     ///
     /// # Panics
-    /// If `f` panics, after all closures have finished; and if a closure panicked that was not
-    /// joined, or was refused because the queue is being drained.
+    /// When all closures have finished: with the payload of `f`, if that panicked; else with the
+    /// message "a scoped work item panicked", if a closure panicked that was not joined, or was
+    /// refused since the queue is being drained, is closed or was shut down. What a closure
+    /// panicked with is told by [`ScopedJoinHandle::join`].
     ///
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
@@ -167,7 +176,9 @@ impl<T> Ticket<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        self.settle(Err(Box::new("the workqueue was being drained and refused the work item")));
+        self.settle(Err(Box::new(
+            "the workqueue was being drained, closed or shut down and refused the work item",
+        )));
     }
 }
 
@@ -194,8 +205,8 @@ impl<T> Drop for Slot<T> {
     }
 }
 
-/// Waits for a scoped closure and has its value. Dropping it leaves the closure to the end of the
-/// scope.
+/// Waits for a scoped closure and has its value. Dropping it does not wait: the end of the scope
+/// does. A panic of the closure then makes [`Workqueue::scope`] panic.
 pub struct ScopedJoinHandle<'scope, T> {
     slot: Arc<Slot<T>>,
     wq: &'scope Workqueue,
@@ -204,11 +215,14 @@ pub struct ScopedJoinHandle<'scope, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Waits until the closure has returned, and returns its value.
+    /// Waits until the closure has returned, and returns its value. Blocks without a time limit; in
+    /// a work function that counts as blocking at once. See
+    /// [`JoinHandle::join`](crate::JoinHandle::join) about deadlocks.
     ///
     /// # Errors
-    /// The panic's payload, if it panicked, or a message if the queue was being drained.
-    ///
+    /// Not a [`JoinError`](crate::JoinError), but the panic's payload, if the closure panicked; or
+    /// a `&str` as payload that says so, if the queue refused it, being drained, closed or shut
+    /// down.
     /// # Panics
     /// Never: an outcome is there once the closure is done, and only this takes it.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
@@ -218,7 +232,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         lock(&self.slot.outcome).take().expect("a scoped item finished without an outcome")
     }
 
-    /// Whether the closure has returned or panicked.
+    /// Whether the closure has returned, has panicked, or was refused.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.slot.done.is_set()

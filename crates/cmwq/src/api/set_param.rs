@@ -9,7 +9,7 @@ use crate::observe::watchdog;
 use crate::os::error::Error;
 
 /// Sets a parameter as `CMWQ_PARAMS="name=value"` does, with or without the prefix `workqueue.`,
-/// and against what that says. Parameters are read when the library is first used; from then on
+/// and overrides it. Parameters are read when the library is first used; from then on
 /// only `default_affinity_scope`, `unbound_cpus`, `watchdog_thresh`, `panic_on_stall` and
 /// `panic_on_stall_time` can be set.
 ///

@@ -8,24 +8,35 @@ use crate::engine::runtime::Runtime;
 use crate::observe::control;
 
 /// Ends the library in this process: nothing new is let in, timers are disarmed, and when what has
-/// been queued is done, all of its threads leave. Returns when they have, at most `timeout` later.
+/// been queued is done, all of its threads leave. Returns when they have; gives up waiting for
+/// items `timeout` after the call.
 ///
 /// It need not be called: a process may end, at any time, with items queued and running, as it may
 /// with threads of its own. From the call on
 /// - only running items may queue, on their own queue, as while it is
 ///   [drained](crate::Workqueue::drain); from anybody else reusable items are dropped and closures
 ///   [refused](crate::JoinError::is_refused);
-/// - armed timers are disarmed, also those that are armed later: their items do not run;
+/// - armed timers are disarmed, also those that are armed later: their items do not run. Closures
+///   of [`queue_delayed`](crate::Workqueue::queue_delayed) are refused, and whoever joins or awaits
+///   them is told at once;
 /// - queues cannot be made ([`Unavailable`](crate::ErrorKind::Unavailable)); handles and items
 ///   remain valid and may be dropped.
 ///
 /// There is no way back, except for a forked child, which begins anew. A process that never used
 /// the library may still do so afterwards.
 ///
+/// Blocks the calling thread, also one of an executor: call it when the executor has ended, or from
+/// a thread for blocking calls that is not one of this library's. With a timeout of zero it closes
+/// everything and fails unless all is done already. A timeout beyond what the clock can show, such
+/// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
+/// when their items are done, [hooks](crate::Config::on_thread_stop) included. Items on a
+/// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. Of two calls at the
+/// same time both wait for the items, and one for the threads.
+///
 /// # Errors
 /// If queues were still busy when the time was up; what was said above holds, their items go on,
-/// and it can be called again. So it does from a work function, at once: it cannot wait for itself.
-///
+/// and it can be called again. Called from a work function it fails immediately: it cannot wait for
+/// itself.
 /// ```
 /// use std::time::Duration;
 /// let wq = cmwq::Workqueue::new("doc")?;

@@ -56,25 +56,25 @@ pub struct Work(Arc<Embedded<WorkItem>>);
 #[doc(alias = "delayed_work")]
 pub struct DelayedWork(Arc<Embedded<DelayedItem>>);
 
-/// A [`Work`] that is not kept in being: for functions that know their own item; see
+/// A [`Work`] that this does not keep alive: for functions that know their own item; see
 /// [`Work::new_cyclic`].
 #[derive(Clone)]
 pub struct WeakWork(Weak<Embedded<WorkItem>>);
 
 impl WeakWork {
-    /// The item. `None`: it is gone; an item that is pending or running is not.
+    /// The item. `None`: it was dropped; an item that is pending or running was not.
     #[must_use]
     pub fn upgrade(&self) -> Option<Work> {
         self.0.upgrade().map(Work)
     }
 }
 
-/// A [`DelayedWork`] that is not kept in being; see [`Work::new_cyclic`].
+/// A [`DelayedWork`] that this does not keep alive; see [`Work::new_cyclic`].
 #[derive(Clone)]
 pub struct WeakDelayedWork(Weak<Embedded<DelayedItem>>);
 
 impl WeakDelayedWork {
-    /// The item. `None`: it is gone; an item that is pending or running is not.
+    /// The item. `None`: it was dropped; an item that is pending or running was not.
     #[must_use]
     pub fn upgrade(&self) -> Option<DelayedWork> {
         self.0.upgrade().map(DelayedWork)
@@ -207,11 +207,10 @@ macro_rules! embedded_item {
                 Embedded::forget_run(&self.0, taken)
             }
 
-            /// As [`cancel`](Self::cancel), and waits for a run in progress: afterwards the item is
-            /// idle. `true`: it was *pending*; whether it was running is not told. While this
-            /// waits, nobody can queue the item, the item itself included; so one that queues
-            /// itself again and again comes to an end.
-            ///
+            /// As [`cancel`](Self::cancel), and waits for a run in progress, without a time limit:
+            /// afterwards the item is idle. `true`: it was *pending*; whether it was running is not
+            /// told. While this waits, nobody can queue the item, the item itself included; so one
+            /// that queues itself again and again comes to an end.
             /// Called from a work function it counts as blocking at once; from the item's own, it
             /// is reported and does not wait.
             ///
@@ -225,9 +224,13 @@ macro_rules! embedded_item {
             }
 
             /// [Cancels](Self::cancel) it, and refuses to be queued until [`enable`](Self::enable)
-            /// has been called as often as this.
+            /// has been called as often as this. `true`: it was pending and will not run. Does not
+            /// wait for a run in progress.
             ///
-            /// KERNEL: `disable_work`, `disable_delayed_work` — same; nests up to 65535 deep.
+            /// Nests up to 65535 deep. One call more cancels the item and is not counted, which is
+            /// logged once: the item is enabled too early then.
+            ///
+            /// KERNEL: `disable_work`, `disable_delayed_work` — same.
             #[doc(alias = "disable_work")]
             #[doc(alias = "disable_delayed_work")]
             pub fn disable(&self) -> bool {
@@ -236,7 +239,12 @@ macro_rules! embedded_item {
                 Embedded::forget_run(&self.0, taken)
             }
 
-            /// As [`disable`](Self::disable), and waits for a run in progress.
+            /// As [`disable`](Self::disable), and waits for a run in progress: afterwards the item
+            /// is idle, and stays so. `true`: it was *pending*; whether it was running is not told.
+            ///
+            /// Blocks without a time limit. Called from a work function it counts as blocking at
+            /// once; from the item's own, the item is disabled, and the wait is reported and left
+            /// out.
             ///
             /// KERNEL: `disable_work_sync`, `disable_delayed_work_sync` — same.
             #[doc(alias = "disable_work_sync")]
@@ -248,8 +256,8 @@ macro_rules! embedded_item {
                 Embedded::forget_run(&self.0, taken)
             }
 
-            /// Takes one [`disable`](Self::disable) back: `true`, it can be queued again. Queues
-            /// nothing: what was refused meanwhile is lost. One call too many is said once, and
+            /// Undoes one [`disable`](Self::disable): `true`, it can be queued again. Queues
+            /// nothing: what was refused meanwhile is lost. One call too many is logged once, and
             /// takes the item off its queue.
             ///
             /// KERNEL: `enable_work`, `enable_delayed_work` — same.
@@ -293,7 +301,7 @@ impl Work {
     }
 
     /// An idle item whose function knows it, to queue it again or to cancel it. `make` is called
-    /// once, with a handle that does not keep the item in being: in the function it can always be
+    /// once, with a handle that does not keep the item alive: in the function it can always be
     /// upgraded, in `make` not yet.
     ///
     /// ```
@@ -326,7 +334,7 @@ impl Work {
         Self(Embedded::make_cyclic::<F, F>(WorkItem::new, make))
     }
 
-    /// A handle that does not keep the item in being.
+    /// A handle that does not keep the item alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakWork {
         WeakWork(Arc::downgrade(&self.0))
@@ -340,10 +348,11 @@ impl Work {
     }
 
     /// Waits until the last queueing has finished; `false`: there was nothing to wait for. One that
-    /// is under way in another thread is waited for, too.
+    /// is under way in another thread is waited for, too. All that the run did is visible.
     ///
-    /// Called from a work function it counts as blocking at once; from the item's own, it would
-    /// wait for itself: that is reported, and `false` returned.
+    /// Blocks without a time limit, on a [frozen](crate::freeze) queue until it is thawed. Called
+    /// from a work function it counts as blocking at once; from the item's own, it would wait for
+    /// itself: that is reported, and `false` returned.
     ///
     /// KERNEL: `flush_work` — differs: it does neither.
     #[doc(alias = "flush_work")]
@@ -369,7 +378,7 @@ impl Work {
 }
 
 impl DelayedWork {
-    /// An idle item.
+    /// An idle item. Panics of `func` go to the [panic handler](crate::set_panic_handler).
     #[must_use]
     #[doc(alias = "INIT_DELAYED_WORK")]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> Self {
@@ -422,7 +431,7 @@ impl DelayedWork {
         Self(Embedded::make_cyclic::<N, F>(item, make))
     }
 
-    /// A handle that does not keep the item in being.
+    /// A handle that does not keep the item alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakDelayedWork {
         WeakDelayedWork(Arc::downgrade(&self.0))
@@ -436,10 +445,11 @@ impl DelayedWork {
     }
 
     /// Queues it at once if its timer is armed, and waits until the last queueing has finished;
-    /// `false`: there was nothing to wait for.
+    /// `false`: there was nothing to wait for. It blocks as [`Work::flush`] does, and counts as
+    /// blocking in a work function.
     ///
-    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself is reported and
-    /// not begun.
+    /// KERNEL: `flush_delayed_work` — same, but that a wait of an item for itself, from its own
+    /// function, is reported and not begun, and `false` returned; the timer is dealt with as ever.
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> bool {
         let this = NonNull::from(&*self.0).cast();

@@ -18,11 +18,19 @@ use crate::os::sync::Arc;
 
 /// A workqueue: a cheap front-end to worker pools that all queues share and that size themselves.
 ///
-/// Clones are the same queue. When the last clone is dropped, the queue waits for its items and
-/// goes: the thread blocks for as long as they run. Dropped from inside one of its own items, or
-/// after [`close`](Self::close), it does not wait, and the queue goes when that item and the others
-/// are done.
+/// Clones are the same queue.
 ///
+/// Dropping the last clone **blocks until its items finish**, then the queue is destroyed. There is
+/// no time limit, and a [frozen](crate::freeze) queue with items waits until it is thawed. In a
+/// task of an executor this blocks the executor's thread: [`close`](Self::close) the queue first,
+/// and await that.
+///
+/// It does not block where that would be waiting for itself, or for nothing: from inside one of the
+/// queue's own items, from an item of a [BH queue](Builder::bh), after `close`, and in a forked
+/// child that has not used the queue. The queue is destroyed later then. Armed timers
+/// ([`queue_delayed`](Self::queue_delayed), [`DelayedWork`], [`Periodic`](crate::Periodic)) keep
+/// the queue alive as a clone does: dropping the last clone does not wait for them, and the queue
+/// is destroyed when the last of them has expired or was cancelled, and its item has run.
 /// | made by | pool | starts an item when |
 /// |---|---|---|
 /// | [`new`](Self::new), [`Builder::managed`] | one per CPU, workers pinned until they block; idle CPUs help | some CPU has no *running* worker |
@@ -40,11 +48,17 @@ pub struct Workqueue {
 }
 
 impl Workqueue {
-    /// A managed queue with the default limit: what most programs want.
+    /// A managed queue with the default limit: what most programs want. Of the name 31 bytes are
+    /// kept; what is cut off is logged once. Names need not be unique.
+    ///
+    /// The first queue of a process starts the runtime: it reads the parameters and the machine,
+    /// and creates the service thread.
     ///
     /// # Errors
-    /// If the name is empty or the runtime's service thread cannot be created.
-    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): the name is empty or has a null character.
+    /// [`ThreadCreation`](crate::ErrorKind::ThreadCreation): the runtime's service thread cannot be
+    /// created; the next call tries again. [`Unavailable`](crate::ErrorKind::Unavailable): the
+    /// library was [shut down](crate::shutdown).
     /// ```
     /// let wq = cmwq::Workqueue::new("checksums")?;
     /// let sum = wq.queue(|| (1..=10).sum::<u32>());
@@ -55,24 +69,41 @@ impl Workqueue {
         Self::builder(name).build()
     }
 
-    /// Describes a queue before it is made. KERNEL: `alloc_workqueue` — same flags, by name.
+    /// Describes a queue before it is made; [`Builder::build`] makes it, and checks everything. Of
+    /// the name 31 bytes are kept; what is cut off is logged once.
+    ///
+    /// KERNEL: `alloc_workqueue` — same flags, by name.
     #[doc(alias = "alloc_workqueue")]
     pub fn builder(name: &str) -> Builder {
         Builder::new(name)
     }
 
-    /// The queue's name, at most 31 bytes.
+    /// The queue's name, at most 31 bytes: a longer one was cut at the end of a character.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.handle.name
     }
 
-    /// Queues a closure. Never blocks for work to be done, never fails: without a thread to run it,
-    /// it waits.
+    /// Queues a closure. Never waits for work to be done: without a thread to run it, the closure
+    /// waits.
+    ///
+    /// A queue that is being [drained](Self::drain), is [closed](Self::close) or was [shut
+    /// down](crate::shutdown) refuses the closure, unless one of the queue's own items queues it:
+    /// the closure is dropped, on the calling thread, and the handle [says
+    /// so](crate::JoinError::is_refused).
+    ///
+    /// The backlog has no limit but memory: a closure takes 64 bytes or, if it captures or returns
+    /// more than a word, as much more. [`try_queue`](Self::try_queue) refuses beyond
+    /// [`Builder::max_queued`].
     ///
     /// Items of one queue start in the order in which they were queued, as far as they go to the
-    /// same pool. On a per-CPU queue that is the calling CPU's.
+    /// same pool. On a per-CPU queue that is the calling CPU's. All that was written before is
+    /// visible to the closure.
     ///
+    /// # Panics
+    /// In a forked child only: if this is its first use of the library, or of a queue with a
+    /// [rescuer](Builder::mem_reclaim), and the thread for that cannot be created. So for all
+    /// methods that queue.
     /// ```
     /// # let wq = cmwq::Workqueue::new("doc")?;
     /// let handle = wq.queue(|| std::fs::read_to_string("/proc/version").is_ok());
@@ -138,8 +169,14 @@ impl Workqueue {
     /// Queues a closure when `delay` has passed: not before, and usually within a millisecond
     /// after.
     ///
-    /// The queue stays in being until then, also without other handles. With a zero delay it is
-    /// queued at once.
+    /// Time is `CLOCK_MONOTONIC`: it stands still while the machine is suspended, and nobody sets
+    /// it. The longest delay is 2^62 ns, some 146 years; what is longer is taken as that. With a
+    /// zero delay the closure is queued at once.
+    ///
+    /// The queue stays alive until then, also without other handles. [`drain`](Self::drain) and
+    /// [`flush`](Self::flush) do not wait for the timer. If the queue is being drained or was
+    /// closed when the timer expires, the closure is refused then; at [`shutdown`](crate::shutdown)
+    /// that is at once. Its handle [says so](crate::JoinError::is_refused), also to who awaits it.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -179,8 +216,12 @@ impl Workqueue {
     /// Queues a reusable item. `true`: this call queued it; `false`: it was pending already, or is
     /// [disabled](Work::disable).
     ///
-    /// While the queue is being [drained](Self::drain), an item that comes from outside is dropped,
-    /// and `true` returned, as the kernel does; that is said once.
+    /// While the queue is being [drained](Self::drain), and after it was [closed](Self::close) or
+    /// [shut down](crate::shutdown), an item that comes from outside is not queued, and `true` is
+    /// returned all the same, as the kernel does: the item is idle again, and does not run. That is
+    /// logged once per process.
+    ///
+    /// Never blocks for work to be done, and allocates nothing.
     ///
     /// All that was written before is visible to the run: to the one this call queued, or, if it
     /// was pending, to the one it was pending for.
@@ -195,8 +236,15 @@ impl Workqueue {
         work.queue_on(&self.handle, Some(cpu))
     }
 
-    /// Queues a reusable item when `delay` has passed. `false`: it was pending already, and its
-    /// delay is unchanged.
+    /// Queues a reusable item when `delay` has passed; of clock and longest delay see
+    /// [`queue_delayed`](Self::queue_delayed). `true`: this call armed the timer, or with a zero
+    /// delay queued the item. `false`: it was pending already, and its delay is unchanged; or it is
+    /// [disabled](DelayedWork::disable).
+    ///
+    /// On a queue that is being drained or was closed the timer is armed all the same (`true`). If
+    /// the queue still lets nothing in when it expires, the item is not queued and idle again,
+    /// which is logged once per process. After a [`shutdown`](crate::shutdown) it is not armed, and
+    /// `true` is returned.
     ///
     /// KERNEL: `queue_delayed_work` — same.
     pub fn queue_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
@@ -214,6 +262,9 @@ impl Workqueue {
     /// [`queue_delayed_work`](Self::queue_delayed_work). A zero delay queues it at once. A
     /// [disabled](DelayedWork::disable) item is only cancelled.
     ///
+    /// A queue that lets nothing in treats the item as there; the result says only whether it was
+    /// pending. It may wait for microseconds for another thread that is just queueing the item.
+    ///
     /// KERNEL: `mod_delayed_work` — same.
     pub fn mod_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
         work.mod_on(&self.handle, None, delay)
@@ -228,9 +279,9 @@ impl Workqueue {
     /// Queues an item after an RCU grace period; see [`RcuWork`]. `false`: it was pending already,
     /// and readers that began since then may not be waited for.
     ///
-    /// The queue stays in being until then, also without other handles. If it is being
-    /// [drained](Self::drain) when the grace period is over, the item is dropped, which is said
-    /// once.
+    /// The queue stays alive until then, also without other handles. If it is being
+    /// [drained](Self::drain) when the grace period is over, the item is not queued, which is
+    /// logged once.
     ///
     /// KERNEL: `queue_rcu_work` — same.
     pub fn queue_rcu_work(&self, work: &RcuWork) -> bool {
@@ -239,7 +290,7 @@ impl Workqueue {
 
     /// Queues a reusable item for a CPU of NUMA node `node`: the one the caller is on if it is of
     /// that node, else the node's first. A node that does not exist, or has no CPU to use, stands
-    /// for any. On a per-CPU queue it is better not used, and said so once.
+    /// for any. On a per-CPU queue it is better not used, which is logged once.
     ///
     /// KERNEL: `queue_work_node` — same.
     pub fn queue_work_node(&self, node: u32, work: &Work) -> bool {
@@ -270,7 +321,9 @@ impl Workqueue {
         is_enabled
     }
 
-    /// Waits for an item's last queueing; see [`Work::flush`].
+    /// Waits until an item's last queueing has finished, wherever it is queued: [`Work::flush`]
+    /// with another name. `false`: there was nothing to wait for. Blocks without a time limit; in a
+    /// work function that counts as blocking at once.
     pub fn flush_work(&self, work: &Work) -> bool {
         work.flush()
     }
@@ -297,7 +350,7 @@ impl Workqueue {
     /// Nothing has changed if it fails. [`InvalidInput`](crate::ErrorKind::InvalidInput): another
     /// kind of queue, or attributes that make no sense.
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): a priority that the process may
-    /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread could be had to
+    /// not have. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): no thread was available to
     /// try that. [`Unavailable`](crate::ErrorKind::Unavailable): the queue is
     /// [closed](Self::close).
     ///
@@ -326,11 +379,15 @@ impl Workqueue {
     }
 
     /// Waits until everything that was queued before this call has finished. Not for what is queued
-    /// meanwhile, so it returns under continuous load; not for armed timers.
+    /// meanwhile, so it returns under continuous load; not for armed timers. All that the items did
+    /// is visible.
+    ///
+    /// Blocks without a time limit; [`flush_async`](Self::flush_async) is a future, which a program
+    /// can await with one. A [frozen](crate::freeze) queue with items that have not begun is waited
+    /// for until it is thawed.
     ///
     /// Called from a work function of another queue it counts as blocking at once. From one of its
-    /// own items it would wait for itself: that is reported, and it returns at once.
-    ///
+    /// own items it would wait for itself: that is logged, and it returns at once.
     /// KERNEL: `flush_workqueue` — same, but for the last.
     ///
     /// ```
@@ -350,13 +407,17 @@ impl Workqueue {
     }
 
     /// Waits until the queue is empty. Meanwhile only its own items may queue here: from anybody
-    /// else, reusable items are dropped and closures [refused](crate::JoinError::is_refused).
+    /// else, reusable items are dropped and closures [refused](crate::JoinError::is_refused). When
+    /// it returns, everybody may queue again; [`close`](Self::close) is for good.
     ///
-    /// Returns never if its items queue each other for ever; after 10 and every 100 flushes that is
-    /// said. Timers that are armed are not waited for; one that expires meanwhile finds the queue
-    /// closed. From one of the queue's own items it would wait for itself: that is reported, and it
-    /// returns at once.
-    ///
+    /// Blocks without a time limit, as [`flush`](Self::flush) does; in a work function of another
+    /// queue it counts as blocking at once. It never returns if the items queue each other for
+    /// ever, which is logged after 10 and every 100 flushes; nor while the queue is
+    /// [frozen](crate::freeze) and has items. Several may drain a queue at once: each returns when
+    /// it has found the queue empty, and the queue takes items again when the last one has. Timers
+    /// that are armed are not waited for; the item of one that expires meanwhile is refused. From
+    /// one of the queue's own items it would wait for itself: that is logged, and it returns at
+    /// once.
     /// KERNEL: `drain_workqueue` — same.
     ///
     /// ```
@@ -371,11 +432,14 @@ impl Workqueue {
         self.handle.drain();
     }
 
-    /// Changes how many items may be in execution at once, from 1 to 2048; what is out of range is
-    /// said and clamped. More may start at once, in order; of fewer, none is interrupted.
+    /// Changes how many items may be in execution at once, from 1 to 2048; values outside are
+    /// clamped and logged. So 0 becomes 1 here, whereas it is the default of 1024 in
+    /// [`Builder::max_active`]. Raising it starts waiting items at once, in order; lowering it
+    /// interrupts none. Does not wait. `min_active` is lowered to it if it was higher, and stays
+    /// so.
     ///
-    /// KERNEL: `workqueue_set_max_active` — same, with an error instead of a warning.
-    ///
+    /// KERNEL: `workqueue_set_max_active` — same, but that ordered and BH queues are an error
+    /// instead of a warning.
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for ordered and BH queues.
     #[doc(alias = "workqueue_set_max_active")]
@@ -406,9 +470,8 @@ impl Workqueue {
     }
 
     /// Changes how many items every NUMA node may at least have in execution, whatever its part of
-    /// `max_active`: 8 by default, at most `max_active`. Items that wait for each other should not
-    /// be more than this.
-    ///
+    /// `max_active`: 8 by default. More than `max_active` is taken as that, silently; with 0 a node
+    /// has its part and no more. Items that wait for each other should not be more than this.
     /// KERNEL: `workqueue_set_min_active` — same, with an error instead of a warning.
     ///
     /// # Errors

@@ -322,7 +322,10 @@ pub(crate) fn end_blocking() {
 /// it immediate and independent of what the system allows. Use it around waits that are known to be
 /// long, or where [`Detect::Inline`](crate::Detect::Inline) is all there is. Outside of a work
 /// function it only calls `f`. Sections nest. An item of a [BH queue](crate::Builder::bh) must not
-/// block: that it does is said once, and nobody replaces it.
+/// block: that it does is logged once, and nobody replaces it.
+///
+/// # Panics
+/// If `f` does, when the pool was told that the worker is back.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::new("io")?;

@@ -13,8 +13,10 @@ use crate::os::sync::Ordering;
 /// Begins to freeze: freezable queues start nothing more. Returns at once; what has started or was
 /// about to goes on, see [`freeze_busy`].
 ///
-/// Flushing a frozen queue waits until it is thawed; cancelling does not. Freezing while frozen
-/// does nothing.
+/// Whoever waits for items of a frozen queue waits until it is thawed: flushing, draining, joining,
+/// dropping the last handle, and [`shutdown`](crate::shutdown). Cancelling does not. Freezing while
+/// frozen does nothing: it does not nest. Nor does it where the library was not used yet and its
+/// service thread cannot be created.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::builder("log").freezable().build()?;
@@ -32,7 +34,9 @@ pub fn freeze() {
     }
 }
 
-/// Whether any item of a freezable queue is still active: after [`freeze`], wait until it is not.
+/// Whether any item of a freezable queue is still active: after [`freeze`], ask again at intervals
+/// until it is not. Nobody is told; there is no call that waits. Takes the locks of the pools of
+/// all freezable queues, one after the other.
 ///
 /// Outside of a freeze the answer is about the moment, and nothing can be relied on.
 #[must_use]
@@ -43,7 +47,8 @@ pub fn freeze_busy() -> bool {
     wqs.iter().any(|wq| wq.spec.freezable && wq.any_pwq(|(nr_active, ..)| nr_active > 0))
 }
 
-/// Ends the freeze: what was queued meanwhile starts, in order.
+/// Ends the freeze: what was queued meanwhile starts, in order. Does nothing if there is none, so
+/// one call ends it however often [`freeze`] was called. Does not wait.
 #[doc(alias = "thaw_workqueues")]
 pub fn thaw() {
     if let Ok(runtime) = Runtime::global() {

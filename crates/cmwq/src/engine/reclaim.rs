@@ -26,7 +26,7 @@ pub(crate) fn rescued_wq() -> Option<WqKey> {
 }
 
 /// Whether the calling thread is the rescuer of a [`mem_reclaim`](crate::Builder::mem_reclaim)
-/// queue: no worker could be had for the item that it runs. While it runs that item, no other item
+/// queue: no worker was available for the item that it runs. While it runs that item, no other item
 /// of the queue is rescued, on any CPU, so a function may want to do only what is necessary. Never
 /// blocks.
 ///
@@ -34,7 +34,7 @@ pub(crate) fn rescued_wq() -> Option<WqKey> {
 ///
 /// ```
 /// let wq = cmwq::Workqueue::builder("writeback").mem_reclaim().build()?;
-/// // Threads can be had here, so a worker runs it.
+/// // There are threads here, so a worker runs it.
 /// assert!(!wq.queue(cmwq::current_is_rescuer).join().unwrap());
 /// # Ok::<(), cmwq::Error>(())
 /// ```

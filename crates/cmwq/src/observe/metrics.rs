@@ -4,14 +4,14 @@
 //! Nothing is collected while items run: [`record`] looks at the counters that queues and pools
 //! keep anyway, and gives them to the recorder that the program has installed. Call it before each
 //! scrape, or at an interval; it takes the pools' locks one after the other, for a moment each. A
-//! queue counts from its beginning, also what it did after the last call and before it went; one
-//! that came and went between two calls is not seen.
+//! queue counts from its beginning, also what it did between the last call and its end; one that
+//! was made and destroyed between two calls is not seen.
 //!
 //! | metric | type, labels | meaning |
 //! |---|---|---|
 //! | `cmwq_workqueue_items_started_total` | counter, `workqueue` | items whose function was entered |
 //! | `cmwq_workqueue_items_completed_total` | counter, `workqueue` | items whose function has returned |
-//! | `cmwq_workqueue_items_cancelled_total` | counter, `workqueue` | items that were taken back before they ran |
+//! | `cmwq_workqueue_items_cancelled_total` | counter, `workqueue` | items that were cancelled before they ran |
 //! | `cmwq_workqueue_items_in_flight` | gauge, `workqueue` | items that are running: started less completed |
 //! | `cmwq_workqueue_cpu_seconds_total` | gauge that grows, `workqueue` | CPU time that items used |
 //! | `cmwq_workqueue_cpu_intensive_total` | counter, `workqueue` | items that hogged the CPU |
@@ -23,7 +23,7 @@
 //! | `cmwq_pool_workers` | gauge, `pool`, `cpus`, `nice` | workers, idle and busy |
 //! | `cmwq_pool_idle_workers` | gauge, as above | workers without work |
 //! | `cmwq_pool_running_workers` | gauge, as above | busy workers that are neither blocked nor CPU-intensive |
-//! | `cmwq_worker_creation_failures_total` | counter | threads that could not be had |
+//! | `cmwq_worker_creation_failures_total` | counter | threads that the system refused |
 //!
 //! Queues of one name are added up. CPU time is a gauge because counters of that crate have no
 //! fractions; it never falls.

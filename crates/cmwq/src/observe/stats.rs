@@ -32,7 +32,7 @@ pub struct Stats {
     pub mayday: u64,
     /// Items that the rescuer ran.
     pub rescued: u64,
-    /// Items that were taken back before they ran.
+    /// Items that were cancelled before they ran.
     pub cancelled: u64,
     /// Items that wait now: queued, and their function not yet entered. Not those with an armed
     /// timer. 0 where another process is looked at.

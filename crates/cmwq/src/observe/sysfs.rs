@@ -124,7 +124,7 @@ impl FromStr for Attribute {
     }
 }
 
-/// A queue's directory, so to speak. Holding one does not keep the queue in being; it then shows
+/// A queue's directory, so to speak. Holding one does not keep the queue alive; it then shows
 /// what the queue had last.
 #[derive(Clone)]
 pub struct Entry(pub(crate) Arc<Wq>);

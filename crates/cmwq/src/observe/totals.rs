@@ -47,7 +47,7 @@ metrics! {
     COMPLETED = "cmwq_workqueue_items_completed_total", Total,
         "Work items whose function has returned";
     CANCELLED = "cmwq_workqueue_items_cancelled_total", Total,
-        "Work items that were taken back before they ran";
+        "Work items that were cancelled before they ran";
     IN_FLIGHT = "cmwq_workqueue_items_in_flight", Count,
         "Work items that are running now";
     CPU_SECONDS = "cmwq_workqueue_cpu_seconds_total", Seconds,

@@ -61,11 +61,13 @@ pub fn thresh() -> Duration {
     Duration::from_nanos(thresh)
 }
 
-/// Reports what stands still for `thresh`, from now on; zero turns the watchdog off. Every stall
-/// begins anew. The same as the parameter `watchdog_thresh`, which takes seconds.
+/// Reports what stands still for `thresh`, from now on; zero turns the watchdog off. More than 1e9
+/// s is taken as that. Every stall begins anew. The same as the parameter `watchdog_thresh`, which
+/// takes seconds.
 ///
 /// # Errors
-/// If the library was not in use and its service thread cannot be created.
+/// [`ThreadCreation`](crate::ErrorKind::ThreadCreation), and no other: the library was not in use
+/// and its service thread cannot be created.
 ///
 /// KERNEL: the parameter `watchdog_thresh`, when written — same.
 pub fn set_thresh(thresh: Duration) -> Result<(), Error> {
@@ -91,7 +93,8 @@ const MOST_NS: Nanos = 1_000_000_000_000_000_000;
 /// `panic_on_stall_time`, which takes seconds.
 ///
 /// # Errors
-/// If the library was not in use and its service thread cannot be created.
+/// [`ThreadCreation`](crate::ErrorKind::ThreadCreation), and no other: the library was not in use
+/// and its service thread cannot be created.
 ///
 /// KERNEL: the parameters `panic_on_stall`, `panic_on_stall_time` — same.
 pub fn set_panic_on_stall(reports: u32, time: Duration) -> Result<(), Error> {
@@ -113,7 +116,7 @@ pub(crate) fn set_param(name: &str, to: &Params) -> Result<(), Error> {
     }
 }
 
-/// Begins every stall anew, as if something had happened: for who knows that a long wait is in
+/// Begins every stall anew, as if something had happened: for code that knows a long wait to be in
 /// order. With a CPU those of its per-CPU pools and what belongs to no CPU, else only the latter.
 /// Costs two atomic loads and sometimes a store; may be called by a signal handler.
 ///

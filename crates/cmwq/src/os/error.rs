@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io;
 
-/// Why a workqueue could not be made. Only construction and calls to the operating system can fail;
-/// queueing cannot.
+/// Why a queue could not be made, or a setting not be changed. Queueing has no such error: what a
+/// queue does not take is [refused](crate::JoinError::is_refused), see
+/// [`Workqueue::queue`](crate::Workqueue::queue) and [`try_queue`](crate::Workqueue::try_queue).
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -23,7 +24,10 @@ pub enum ErrorKind {
     ThreadCreation,
     /// The operating system does not let this process have the priority that was asked for.
     PermissionDenied,
-    /// The library was [shut down](crate::shutdown).
+    /// It is too late: the library was [shut down](crate::shutdown); the queue was
+    /// [closed](crate::Workqueue::close); another [`Config`](crate::Config) was installed, or the
+    /// library used before; or the parameter was read when the library was first used
+    /// ([`set_param`](crate::set_param)). The message says which.
     Unavailable,
     /// A name or a path that can be there once is taken.
     AlreadyExists,

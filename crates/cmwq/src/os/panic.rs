@@ -88,9 +88,15 @@ impl fmt::Debug for ItemPanic<'_> {
 /// [`Work`](crate::Work) function, or in a closure whose handle was dropped. Without a handler,
 /// nothing is done beyond the message that Rust's panic hook has printed by then.
 ///
-/// The handler runs on the worker, or where a handle is dropped whose closure has panicked already.
-/// If it panics itself, that panic is swallowed. There is one handler: this, or what
-/// [`set_item_panic_handler`] sets.
+/// The handler runs on the worker, or where a handle is dropped whose closure has panicked already;
+/// on several threads at once, if several items panic. If it panics itself, that panic is
+/// swallowed. It may call this library, and set another handler.
+///
+/// There is one handler for the process: this, what [`set_item_panic_handler`] sets, or
+/// [`Config::on_panic`](crate::Config::on_panic). Setting one replaces the one before, which is
+/// dropped, and not returned; calls of it that have begun go on. There is no call to clear it: a
+/// handler that does nothing is the same as none. It may be set at any time and from any thread. A
+/// forked child has its parent's.
 pub fn set_panic_handler(handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) {
     set_item_panic_handler(move |panic| handler(panic.payload()));
 }

@@ -7,7 +7,10 @@ use crate::help::board::Entry;
 use crate::help::{
     Call, Facts, Instead, Set, any, instead_of, others_wait, to_call, to_help, to_watch,
 };
-use crate::tests::support::Rng;
+use crate::tests::support::{Rng, steps};
+
+/// On larger boards Miri takes hours.
+const MOST_PODS: u32 = steps(4096, 64) as u32;
 
 /// How far it is from one pod to another: cache, node, or farther.
 fn distance(cache: u32, caches: u32, one: usize, other: usize) -> u32 {
@@ -24,8 +27,9 @@ fn distance(cache: u32, caches: u32, one: usize, other: usize) -> u32 {
 #[test]
 fn the_nearest_pod_is_found() {
     let mut rng = Rng::new(7);
-    for (pods, cache, caches) in [(2, 2, 1), (16, 4, 2), (64, 8, 4), (256, 8, 16), (4096, 16, 32)] {
-        for _ in 0..200 {
+    let boards = [(2, 2, 1), (16, 4, 2), (64, 8, 4), (256, 8, 16), (4096, 16, 32)];
+    for (pods, cache, caches) in boards.into_iter().filter(|board| board.0 <= MOST_PODS) {
+        for _ in 0..steps(200, 10) {
             let mut board = Plain::regular(pods, cache, caches);
             let members: Vec<_> = (0..rng.below(6)).map(|_| rng.below(pods as usize)).collect();
             members.iter().for_each(|&pod| board.put(Set::Spare, pod, true));
@@ -111,7 +115,8 @@ fn a_backlog_that_has_gone_is_not_waited_for() {
 /// However many pods there are, a search reads as many words.
 #[test]
 fn the_cost_does_not_depend_on_the_number_of_pods() {
-    for (pods, most) in [(2, 1), (16, 1), (64, 4), (256, 4), (1024, 4), (4096, 5)] {
+    let boards = [(2, 1), (16, 1), (64, 4), (256, 4), (1024, 4), (4096, 5)];
+    for (pods, most) in boards.into_iter().filter(|board| board.0 <= MOST_PODS) {
         let mut board = Plain::regular(pods, 16, 8);
         for pod in 0..pods as usize {
             board.put(Set::Open, pod, true);

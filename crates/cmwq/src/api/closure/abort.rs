@@ -31,29 +31,30 @@ impl<T> AbortOnDrop<T> {
         Self(Some(handle))
     }
 
-    /// As [`JoinHandle::join`].
+    /// Waits as [`JoinHandle::join`] does; the closure is not cancelled.
     ///
     /// # Errors
-    /// As there.
+    /// If the closure panicked, or its queue refused it.
     ///
     /// # Panics
-    /// As there.
+    /// If this was awaited to its end before.
     pub fn join(self) -> Result<T, JoinError> {
         self.into_handle().join()
     }
 
-    /// As [`JoinHandle::join_timeout`].
+    /// Waits as [`JoinHandle::join_timeout`] does. When the time is up, the closure is not
+    /// cancelled: that follows when the handle that this returns is dropped.
     ///
     /// # Errors
-    /// As there: this handle, if the closure has not returned yet.
+    /// This handle, if the closure has not returned yet.
     ///
     /// # Panics
-    /// As there.
+    /// If this was awaited to its end before.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         self.into_handle().join_timeout(timeout).map_err(Self::new)
     }
 
-    /// Whether the closure has returned or panicked.
+    /// See [`JoinHandle::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.as_ref().is_none_or(JoinHandle::is_finished)

@@ -20,9 +20,23 @@ use crate::record::symbol;
 
 /// Waits for a closure queued by [`Workqueue::queue`](crate::Workqueue::queue), and has its value.
 ///
-/// Dropping the handle lets the closure run on by itself; [`cancel`](Self::cancel) takes it back if
-/// it has not begun, and [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is
-/// dropped. The handle is also a future, which does not need any particular executor.
+/// Dropping the handle neither waits nor cancels: the closure runs on by itself.
+/// [`cancel`](Self::cancel) cancels it if it has not begun, and
+/// [`abort_on_drop`](Self::abort_on_drop) has that done when the handle is dropped.
+///
+/// Without a handle, nobody gets the value: it is dropped, on the worker as the closure returns, or
+/// on the thread that drops the handle if the closure had returned before. A panic that nobody
+/// joins goes to the [panic handler](crate::set_panic_handler), on the same thread. What the
+/// closure captured is dropped on the worker when its function returns, and by
+/// [`cancel`](Self::cancel) on the calling thread.
+///
+/// The handle is also a future, which does not need any particular executor. Once it was ready it
+/// must neither be polled again nor joined: both panic.
+///
+/// In a forked child, the handle of a closure that the parent had queued is worth something only if
+/// the closure had returned before the fork. Otherwise it does not run there: [`join`](Self::join)
+/// and the future wait for ever, [`join_timeout`](Self::join_timeout) gives up, and
+/// [`cancel`](Self::cancel) cancels it.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
     /// Until the value is taken.
@@ -92,14 +106,22 @@ impl<T> JoinHandle<T> {
     }
 
     /// Waits until the closure has returned, and returns its value. All that the closure did is
-    /// visible.
+    /// visible. There is no time limit; [`join_timeout`](Self::join_timeout) has one.
     ///
-    /// Called from a work function, it counts as blocking at once: another worker takes over.
+    /// Blocks the calling thread; a task of an executor awaits the handle instead. Called from a
+    /// work function, it counts as blocking at once: another worker takes over. A work function
+    /// must not wait so for an item that cannot begin before its own end: of the same
+    /// [ordered](crate::Builder::ordered) queue, or one behind a
+    /// [`max_active`](crate::Builder::max_active) that items like itself use up. That is a
+    /// deadlock, which the [watchdog](crate::watchdog) names.
     ///
     /// # Errors
-    /// If the closure panicked, the panic's payload; or that it did not run, because the queue was
-    /// being drained.
+    /// If the closure panicked, the panic's payload; or that it did not run
+    /// ([`is_refused`](JoinError::is_refused)), because its queue was being drained, was closed, or
+    /// the library was shut down.
     ///
+    /// # Panics
+    /// "joined twice", if the handle was awaited to its end before.
     /// ```
     /// let wq = cmwq::Workqueue::new("doc")?;
     /// assert_eq!(wq.queue(|| 6 * 7).join().unwrap(), 42);
@@ -120,8 +142,15 @@ impl<T> JoinHandle<T> {
 
     /// As [`join`](Self::join), but gives up after `timeout` and returns the handle.
     ///
+    /// Zero only looks. A time beyond what the clock can show, such as [`Duration::MAX`], is no
+    /// limit. Time in which the machine is suspended does not count. It blocks as `join` does.
+    ///
     /// # Errors
-    /// The handle, if the closure has not returned yet.
+    /// The handle, if the closure has not returned yet. What `join` returns as an error is the
+    /// inner result.
+    ///
+    /// # Panics
+    /// As `join`: if the handle was awaited to its end before.
     pub fn join_timeout(mut self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         // A time that no clock will ever show is as good as none.
         let deadline = Instant::now().checked_add(timeout);
@@ -140,17 +169,18 @@ impl<T> JoinHandle<T> {
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
-    /// Whether the closure has returned or panicked.
+    /// Whether [`join`](Self::join) would return at once: the closure has returned, has panicked,
+    /// or was refused. Also `true` of a handle that was awaited to its end, which must not be
+    /// joined. Never blocks.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.closure.is_none_or(|closure| self.state_of(closure).is_done())
     }
 
-    /// Takes the closure back if it has not begun: `None`, it will not run, and what it captured
-    /// was dropped by this call. `Some`, the handle: it has begun, or it has returned, panicked or
-    /// been refused. A closure of [`queue_delayed`](crate::Workqueue::queue_delayed) is taken back
-    /// also while its timer is armed.
-    ///
+    /// Cancels the closure if it has not begun: `None`, it will not run, and what it captured was
+    /// dropped by this call. `Some`, the handle: it has begun, or it has returned, panicked or been
+    /// refused. A closure of [`queue_delayed`](crate::Workqueue::queue_delayed) is cancelled also
+    /// while its timer is armed.
     /// Does not wait for a run in progress. It takes the lock of a pool and perhaps that of the
     /// timers; while another thread is just about to put the closure on its queue, it waits for
     /// that, which is for microseconds. It may be called from anywhere, work functions and futures
@@ -158,7 +188,7 @@ impl<T> JoinHandle<T> {
     ///
     /// Nobody is told of the cancelling but the caller: a waker that the handle was polled with is
     /// dropped, not woken. A panic of what the closure captured, when it is dropped, is swallowed.
-    /// In a forked child a closure that the parent had queued, and that waits there, is taken back
+    /// In a forked child, a closure that the parent had queued, and that waits there, is cancelled
     /// as well.
     ///
     /// KERNEL: `cancel_work`, `cancel_delayed_work` — same.
@@ -198,7 +228,8 @@ impl<T> JoinHandle<T> {
     /// run; `Some`, what [`join`](Self::join) says of it. Afterwards nothing of it is left, either
     /// way.
     ///
-    /// Called from a work function, it counts as blocking at once if it waits.
+    /// It waits as [`join`](Self::join) does, without a time limit. Called from a work function, it
+    /// counts as blocking at once if it waits.
     ///
     /// KERNEL: `cancel_work_sync`, `cancel_delayed_work_sync` — same, with the value.
     ///
@@ -286,6 +317,11 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// Ready when the closure has returned or was refused, with what [`join`](JoinHandle::join)
+/// returns. The waker that it was polled with last is woken then. Polling never blocks.
+///
+/// # Panics
+/// `poll` panics ("joined twice") when it is called again after it was ready.
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 

@@ -50,7 +50,8 @@ impl JoinError {
     }
 
     /// The panic's payload, for `std::panic::resume_unwind` or a downcast. Of a closure that was
-    /// refused, something that nobody knows.
+    /// refused there was no panic: the result is then a value of a private type, which no downcast
+    /// finds. Ask [`is_refused`](Self::is_refused) first.
     #[must_use]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         match *self.0 {

@@ -84,7 +84,7 @@ static SOURCE: OnceLock<Option<&'static dyn GracePeriods>> = OnceLock::new();
 /// Without it, the first item that is queued decides: with the crate's feature `liburcu`, for
 /// liburcu's flavour "memb", if `liburcu-memb.so.8` can be loaded (threads that queue should be
 /// registered with it, as it asks of whoever calls `call_rcu`); else for the sections of
-/// `rcu_read_lock` alone. That nothing else is waited for is said once, unless the program has
+/// `rcu_read_lock` alone. That nothing else is waited for is logged once, unless the program has
 /// used those.
 ///
 /// # Errors

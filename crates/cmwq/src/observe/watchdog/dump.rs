@@ -21,8 +21,11 @@ use crate::os::sync::Ordering;
 /// no dumps, until it calls this, too. There is no way back.
 ///
 /// # Errors
-/// If the program has a handler for the signal or ignores it, if the system does not let it be
-/// caught, or if the library was not in use and its service thread cannot be created.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): the program has a handler for the signal or
+/// ignores it; or it is no signal that can be caught: those are the numbers from 1 to `SIGRTMAX`
+/// (64), without 9 (`SIGKILL`), 19 (`SIGSTOP`), and the two or three that the C library keeps for
+/// itself, from 32 on. [`ThreadCreation`](crate::ErrorKind::ThreadCreation): the library was not in
+/// use and its service thread cannot be created.
 ///
 /// ```
 /// cmwq::dump_on_signal(10)?; // SIGUSR1 on most architectures
