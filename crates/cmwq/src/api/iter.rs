@@ -177,6 +177,24 @@ pub struct MapUnorderedOn<I: Iterator, F, T> {
     answers: Receiver<Answer<T>>,
 }
 
+impl<I, F, T> MapUnorderedOn<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    fn begin(&mut self, item: I::Item) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.running.push(None);
+            self.running.len() - 1
+        });
+        let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.send));
+        let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
+        self.running[number] = Some(handle.abort_on_drop());
+    }
+}
+
 impl<I: Iterator, F, T> MapUnorderedOn<I, F, T> {
     fn nr_running(&self) -> usize {
         self.running.len() - self.free.len()
@@ -196,13 +214,7 @@ where
         while self.nr_running() < self.ahead
             && let Some(item) = self.items.next()
         {
-            let number = self.free.pop().unwrap_or_else(|| {
-                self.running.push(None);
-                self.running.len() - 1
-            });
-            let (func, ticket) = (Arc::clone(&self.func), Ticket::new(number, &self.send));
-            let handle = self.wq.queue_closure::<F, _, ()>(None, move || ticket.answer(func(item)));
-            self.running[number] = Some(handle.abort_on_drop());
+            self.begin(item);
         }
         if self.nr_running() == 0 {
             return None;
