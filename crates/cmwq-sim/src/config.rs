@@ -182,8 +182,8 @@ pub enum Checks {
 }
 
 named! {
-    /// Deliberate mistakes of the driver: each must make a checker complain, or the checker is worth
-    /// nothing.
+    /// Deliberate mistakes of the driver: each must make a checker complain, or the checker is
+    /// worth nothing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Sabotage: "mistake" {
         /// Every third wake-up is forgotten.
