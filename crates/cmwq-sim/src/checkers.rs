@@ -31,7 +31,8 @@ use std::ops::Deref;
 
 use crate::Nanos;
 use crate::config::{Checks, Config};
-use crate::event::{Digest, Event, PoolNo, What};
+use crate::event::{Digest, Event, GroupNo, PoolNo, What, WorkerNo};
+use crate::grown::grown;
 use crate::machine::Machine;
 use crate::places::PoolKind;
 use crate::plan::Plan;
@@ -104,6 +105,29 @@ impl Gauge {
 pub(crate) struct World<'a> {
     scene: Scene<'a>,
     waiting: &'a Waiting,
+    homes: &'a [Option<PoolNo>],
+}
+
+impl World<'_> {
+    /// The worker's own pool. Rescuers have none.
+    fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
+        *self.homes.get(worker)?
+    }
+
+    /// Whether nobody computes in the place of what waits at the pool, or is on the way.
+    fn is_slack(&self, pool: PoolNo) -> bool {
+        let gauge = &self.gauges[pool];
+        // The tick takes one that only waits for a CPU for running.
+        let waking = if self.config.detect.tick.is_some() { gauge.waking } else { 0 };
+        gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
+    }
+
+    /// Whether `group` stands still: it has work that may run, and at none of its pools somebody
+    /// computes in its place or is on the way.
+    fn stands_still(&self, group: GroupNo) -> bool {
+        let mut pools = self.waiting.pools(group).peekable();
+        pools.peek().is_some() && pools.all(|pool| self.is_slack(pool))
+    }
 }
 
 /// The simulator's part of a [`World`].
@@ -114,12 +138,6 @@ pub(crate) struct Scene<'a> {
     pub(crate) machine: &'a Machine,
 }
 
-impl<'a> Scene<'a> {
-    const fn with(self, waiting: &'a Waiting) -> World<'a> {
-        World { scene: self, waiting }
-    }
-}
-
 impl<'a> Deref for World<'a> {
     type Target = Scene<'a>;
 
@@ -128,25 +146,31 @@ impl<'a> Deref for World<'a> {
     }
 }
 
+/// A moment of the run, when all is done that happens at it.
+pub(crate) struct Moment<'a> {
+    now: Nanos,
+    /// Nothing happens before; `None`: ever.
+    until: Option<Nanos>,
+    /// Only these pools' threads and CPUs changed since the last time.
+    touched: &'a [PoolNo],
+}
+
+impl Moment<'_> {
+    /// Whether nothing happens until then, `due` itself included.
+    fn is_over_at(&self, due: Nanos) -> bool {
+        self.until.is_none_or(|until| until > due)
+    }
+}
+
 /// One point of view.
 pub(crate) trait Checker: fmt::Debug {
-    /// Its name in complaints.
-    fn name(&self) -> &'static str;
-
     /// Something happened.
     fn observe(&mut self, _event: &Event, _world: &World<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Everything that happens at `now` has happened, and nothing will before `until` (`None`:
-    /// ever). Only the `touched` pools' threads and CPUs changed since the last time.
-    fn settle(
-        &mut self,
-        _now: Nanos,
-        _until: Option<Nanos>,
-        _touched: &[PoolNo],
-        _world: &World<'_>,
-    ) -> Result<(), String> {
+    /// Everything that happens at this moment has happened.
+    fn settle(&mut self, _moment: &Moment<'_>, _world: &World<'_>) -> Result<(), String> {
         Ok(())
     }
 
@@ -162,8 +186,11 @@ const RECENT: usize = 30;
 /// All checkers, the digest, and the log.
 #[derive(Debug)]
 pub(crate) struct Watchers {
-    checkers: Vec<Box<dyn Checker>>,
+    /// By their names in complaints.
+    checkers: Vec<(&'static str, Box<dyn Checker>)>,
     waiting: Waiting,
+    /// By worker, its own pool.
+    homes: Vec<Option<PoolNo>>,
     pub(crate) digest: Digest,
     pub(crate) nr_events: u64,
     pub(crate) events: Option<Vec<Event>>,
@@ -174,34 +201,36 @@ pub(crate) struct Watchers {
 
 impl Watchers {
     pub(crate) fn new(plan: &Plan, config: &Config) -> Self {
-        let mut checkers: Vec<Box<dyn Checker>> = vec![
-            Box::new(reentrance::Reentrance::new(plan)),
-            Box::new(conservation::Conservation::new(plan)),
-            Box::new(limit::Limit::default()),
-            Box::new(life::Life::new(plan)),
-            Box::new(node::Node::new(plan)),
-            Box::new(order::Order::new(plan)),
-            Box::new(place::Placement::default()),
-            Box::new(delay::Delay::default()),
-            Box::new(flush::Flush::new(plan)),
-            Box::new(concurrency::Concurrency::new(plan)),
-            Box::new(bounds::Bounds::default()),
-            Box::new(stall::Stall::new()),
-            Box::new(help::Help::new(plan)),
-            Box::new(idle::Idle),
-            Box::new(hogs::Hogs::new(plan)),
-            Box::new(rescue::Rescue::new(plan)),
+        let mut checkers: Vec<(_, Box<dyn Checker>)> = vec![
+            ("reentrance", Box::new(reentrance::Reentrance::new(plan))),
+            ("conservation", Box::new(conservation::Conservation::new(plan))),
+            ("limit", Box::new(limit::Limit::default())),
+            ("life", Box::new(life::Life::new(plan))),
+            ("node", Box::new(node::Node::new(plan))),
+            ("order", Box::new(order::Order::new(plan))),
+            ("place", Box::new(place::Placement)),
+            ("delay", Box::new(delay::Delay::default())),
+            ("flush", Box::new(flush::Flush::new(plan))),
+            ("concurrency", Box::new(concurrency::Concurrency::new(plan))),
+            ("bounds", Box::new(bounds::Bounds::default())),
+            ("stall", Box::new(stall::Stall::new())),
+            ("help", Box::new(help::Help::new(plan))),
+            ("idle", Box::new(idle::Idle)),
+            ("hogs", Box::new(hogs::Hogs::new(plan))),
+            ("rescue", Box::new(rescue::Rescue::new(plan))),
         ];
-        let thresh = config.watchdog;
-        checkers.extend(thresh.map(|t| Box::new(watchdog::Watchdog::new(t)) as Box<dyn Checker>));
-        checkers.retain(|checker| match config.checks {
+        if let Some(thresh) = config.watchdog {
+            checkers.push(("watchdog", Box::new(watchdog::Watchdog::new(thresh))));
+        }
+        checkers.retain(|(name, _)| match config.checks {
             Checks::None => false,
             Checks::All => true,
-            Checks::Only(name) => checker.name() == name,
+            Checks::Only(one) => *name == one,
         });
         Self {
             checkers,
             waiting: Waiting::new(plan),
+            homes: Vec::new(),
             digest: Digest::default(),
             nr_events: 0,
             events: config.keep_events.then(Vec::new),
@@ -213,10 +242,7 @@ impl Watchers {
 
     /// A thread of this pool changed.
     pub(crate) fn touch(&mut self, pool: PoolNo) {
-        if self.is_touched.len() <= pool {
-            self.is_touched.resize(pool + 1, false);
-        }
-        if !std::mem::replace(&mut self.is_touched[pool], true) {
+        if !std::mem::replace(grown(&mut self.is_touched, pool), true) {
             self.touched.push(pool);
         }
     }
@@ -241,9 +267,10 @@ impl Watchers {
         }
         self.recent.push_back(event);
         self.waiting.observe(&event);
-        let world = scene.with(&self.waiting);
-        let found = first_complaint(&mut self.checkers, |checker| checker.observe(&event, &world));
-        found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: t, message }))
+        if let What::WorkerMade(pool, worker) = what {
+            *grown(&mut self.homes, worker) = Some(pool);
+        }
+        self.ask(t, scene, |checker, world| checker.observe(&event, world))
     }
 
     pub(crate) fn settle(
@@ -252,33 +279,31 @@ impl Watchers {
         until: Option<Nanos>,
         scene: Scene<'_>,
     ) -> Result<(), Violation> {
-        let touched = std::mem::take(&mut self.touched);
-        let world = scene.with(&self.waiting);
-        let found = first_complaint(&mut self.checkers, |checker| {
-            checker.settle(now, until, &touched, &world)
-        });
+        let mut touched = std::mem::take(&mut self.touched);
+        let moment = Moment { now, until, touched: &touched };
+        let found = self.ask(now, scene, |checker, world| checker.settle(&moment, world));
         self.waiting.has_settled();
-        for &pool in &touched {
+        for pool in touched.drain(..) {
             self.is_touched[pool] = false;
         }
         self.touched = touched;
-        self.touched.clear();
-        found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: now, message }))
+        found
     }
 
     pub(crate) fn end(&mut self, now: Nanos, scene: Scene<'_>) -> Result<(), Violation> {
-        let world = scene.with(&self.waiting);
-        let found = first_complaint(&mut self.checkers, |checker| checker.end(&world));
-        found.map_or(Ok(()), |(checker, message)| Err(Violation { checker, at: now, message }))
+        self.ask(now, scene, |checker, world| checker.end(world))
     }
-}
 
-fn first_complaint(
-    checkers: &mut [Box<dyn Checker>],
-    mut ask: impl FnMut(&mut dyn Checker) -> Result<(), String>,
-) -> Option<(&'static str, String)> {
-    checkers.iter_mut().find_map(|checker| {
-        let message = ask(checker.as_mut()).err()?;
-        Some((checker.name(), message))
-    })
+    /// Asks all checkers, up to the first that complains.
+    fn ask(
+        &mut self,
+        at: Nanos,
+        scene: Scene<'_>,
+        mut ask: impl FnMut(&mut dyn Checker, &World<'_>) -> Result<(), String>,
+    ) -> Result<(), Violation> {
+        let world = World { scene, waiting: &self.waiting, homes: &self.homes };
+        self.checkers.iter_mut().try_for_each(|(checker, of)| {
+            ask(of.as_mut(), &world).map_err(|message| Violation { checker, at, message })
+        })
+    }
 }

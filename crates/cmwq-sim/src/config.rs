@@ -1,15 +1,12 @@
 //! The conditions of a simulation: the machine, what things cost, how blocking is noticed, what
 //! goes wrong.
 
-use std::fmt;
-use std::str::FromStr;
-
 use cmwq_core::consts;
 pub use cmwq_core::detect::TickRole;
 use cmwq_core::detect::hogs::HOG_THRESH_NS;
 
 use crate::Nanos;
-use crate::parse_error::ParseError;
+use crate::names::named;
 use crate::topology::{Scope, Shape};
 
 /// All conditions. With the same plan and the same configuration a simulation is the same, event
@@ -184,123 +181,71 @@ pub enum Checks {
     Only(&'static str),
 }
 
-/// Deliberate mistakes of the driver: each must make a checker complain, or the checker is worth
-/// nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sabotage {
-    /// Every third wake-up is forgotten.
-    DropWake,
-    /// An item that is still running is queued where the caller wants it.
-    IgnoreRedirect,
-    /// Nobody notices blocking workers, and nobody looks.
-    NoReports,
-    /// Blocking is reported of workers that compute.
-    FalseReports,
-    /// Queues admit more items than they should.
-    RaiseLimit,
-    /// Every seventh queued item is forgotten.
-    LoseItem,
-    /// Two workers are created where one is wanted.
-    CreateTwice,
-    /// Surplus workers stay.
-    NeverCull,
-    /// Every fifth item is queued after the one that comes after it.
-    Reorder,
-    /// Ordered queues run two items at once.
-    UnorderOrdered,
-    /// A flush returns at once.
-    FlushEarly,
-    /// A wait for an item returns at once.
-    WaitEarly,
-    /// Delayed items are queued before their time.
-    FireEarly,
-    /// Slots given to another pool are forgotten.
-    DropGrant,
-    /// Idle pods never help.
-    NeverLend,
-    /// Who has nothing to do looks at all pods.
-    WalkPods,
-    /// Workers that block stay bound to their pod.
-    NeverUnbind,
-    /// The pod of a queuer that computed is not called when its CPU is idle.
-    StayTaken,
-    /// A pool is not told that its CPU has left.
-    IgnoreLeave,
-    /// A pool is not told that its CPU is back.
-    IgnoreReturn,
-    /// Threads do not return to a CPU that is back.
-    Strand,
-    /// No item is taken for a CPU hog.
-    NeverYield,
-    /// Limits are not split anew when CPUs leave or come back.
-    ForgetNodes,
-    /// Rescuers are never called.
-    NeverRescue,
-    /// The watchdog says nothing.
-    BlindWatchdog,
-    /// A queue goes before its items are done.
-    DropEarly,
-    /// Pools that no queue needs are not closed.
-    NeverClose,
-    /// An ordered queue's new pwq starts items while older ones have some.
-    NeverPlug,
-    /// It never does.
-    StayPlugged,
-    /// A pool never says that pushing into its inbox is not enough any more.
-    StaySaturated,
-}
-
-impl Sabotage {
-    /// All mistakes with their names.
-    pub const ALL: [(Self, &'static str); 30] = [
-        (Self::DropWake, "drop-wake"),
-        (Self::IgnoreRedirect, "ignore-redirect"),
-        (Self::NoReports, "no-reports"),
-        (Self::FalseReports, "false-reports"),
-        (Self::RaiseLimit, "raise-limit"),
-        (Self::LoseItem, "lose-item"),
-        (Self::CreateTwice, "create-twice"),
-        (Self::NeverCull, "never-cull"),
-        (Self::Reorder, "reorder"),
-        (Self::UnorderOrdered, "unorder-ordered"),
-        (Self::FlushEarly, "flush-early"),
-        (Self::WaitEarly, "wait-early"),
-        (Self::FireEarly, "fire-early"),
-        (Self::DropGrant, "drop-grant"),
-        (Self::NeverLend, "never-lend"),
-        (Self::WalkPods, "walk-pods"),
-        (Self::NeverUnbind, "never-unbind"),
-        (Self::StayTaken, "stay-taken"),
-        (Self::IgnoreLeave, "ignore-leave"),
-        (Self::IgnoreReturn, "ignore-return"),
-        (Self::Strand, "strand"),
-        (Self::NeverYield, "never-yield"),
-        (Self::ForgetNodes, "forget-nodes"),
-        (Self::NeverRescue, "never-rescue"),
-        (Self::BlindWatchdog, "blind-watchdog"),
-        (Self::DropEarly, "drop-early"),
-        (Self::NeverClose, "never-close"),
-        (Self::NeverPlug, "never-plug"),
-        (Self::StayPlugged, "stay-plugged"),
-        (Self::StaySaturated, "stay-saturated"),
-    ];
-}
-
-impl fmt::Display for Sabotage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(mistake, _)| mistake == self);
-        f.write_str(name.map_or("?", |(_, name)| name))
-    }
-}
-
-impl FromStr for Sabotage {
-    type Err = ParseError;
-
-    fn from_str(name: &str) -> Result<Self, ParseError> {
-        let known = Self::ALL.iter().find(|(_, known)| *known == name);
-        known.map(|(mistake, _)| *mistake).ok_or_else(|| {
-            ParseError::unknown("mistake", name, Self::ALL.iter().map(|(_, name)| *name))
-        })
+named! {
+    /// Deliberate mistakes of the driver: each must make a checker complain, or the checker is
+    /// worth nothing.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Sabotage: "mistake" {
+        /// Every third wake-up is forgotten.
+        DropWake = "drop-wake",
+        /// An item that is still running is queued where the caller wants it.
+        IgnoreRedirect = "ignore-redirect",
+        /// Nobody notices blocking workers, and nobody looks.
+        NoReports = "no-reports",
+        /// Blocking is reported of workers that compute.
+        FalseReports = "false-reports",
+        /// Queues admit more items than they should.
+        RaiseLimit = "raise-limit",
+        /// Every seventh queued item is forgotten.
+        LoseItem = "lose-item",
+        /// Two workers are created where one is wanted.
+        CreateTwice = "create-twice",
+        /// Surplus workers stay.
+        NeverCull = "never-cull",
+        /// Every fifth item is queued after the one that comes after it.
+        Reorder = "reorder",
+        /// Ordered queues run two items at once.
+        UnorderOrdered = "unorder-ordered",
+        /// A flush returns at once.
+        FlushEarly = "flush-early",
+        /// A wait for an item returns at once.
+        WaitEarly = "wait-early",
+        /// Delayed items are queued before their time.
+        FireEarly = "fire-early",
+        /// Slots given to another pool are forgotten.
+        DropGrant = "drop-grant",
+        /// Idle pods never help.
+        NeverLend = "never-lend",
+        /// Who has nothing to do looks at all pods.
+        WalkPods = "walk-pods",
+        /// Workers that block stay bound to their pod.
+        NeverUnbind = "never-unbind",
+        /// The pod of a queuer that computed is not called when its CPU is idle.
+        StayTaken = "stay-taken",
+        /// A pool is not told that its CPU has left.
+        IgnoreLeave = "ignore-leave",
+        /// A pool is not told that its CPU is back.
+        IgnoreReturn = "ignore-return",
+        /// Threads do not return to a CPU that is back.
+        Strand = "strand",
+        /// No item is taken for a CPU hog.
+        NeverYield = "never-yield",
+        /// Limits are not split anew when CPUs leave or come back.
+        ForgetNodes = "forget-nodes",
+        /// Rescuers are never called.
+        NeverRescue = "never-rescue",
+        /// The watchdog says nothing.
+        BlindWatchdog = "blind-watchdog",
+        /// A queue goes before its items are done.
+        DropEarly = "drop-early",
+        /// Pools that no queue needs are not closed.
+        NeverClose = "never-close",
+        /// An ordered queue's new pwq starts items while older ones have some.
+        NeverPlug = "never-plug",
+        /// It never does.
+        StayPlugged = "stay-plugged",
+        /// A pool never says that pushing into its inbox is not enough any more.
+        StaySaturated = "stay-saturated",
     }
 }
 

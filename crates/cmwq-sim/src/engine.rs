@@ -503,6 +503,13 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Wakes the thread of a pool's worker, if it has one yet.
+    fn unpark_worker(&mut self, pool: PoolNo, id: WorkerId) {
+        if let Some(tid) = self.pools.list[pool].thread(id) {
+            self.unpark(tid);
+        }
+    }
+
     /// A CPU may have become free.
     fn dispatch(&mut self, cpu: u32) {
         self.machine.set_time(self.now);

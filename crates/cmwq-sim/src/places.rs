@@ -8,6 +8,7 @@ use cmwq_core::{PoolConfig, PoolId, place};
 use crate::board::Board;
 use crate::config::{Config, Sabotage};
 use crate::event::PoolNo;
+use crate::grown::grown;
 use crate::machine::{Machine, Place, WHOLE};
 
 mod pool;
@@ -152,11 +153,7 @@ impl Pools {
         }
         self.numbers.insert((kind, is_high), number);
         if let (PoolKind::Managed(_), Place::Domain(domain)) = (kind, kind.place()) {
-            let domain = domain as usize;
-            if self.by_domain.len() <= domain {
-                self.by_domain.resize(domain + 1, Vec::new());
-            }
-            self.by_domain[domain].push(number);
+            grown(&mut self.by_domain, domain as usize).push(number);
             self.refresh(number);
         }
         number

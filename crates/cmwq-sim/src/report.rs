@@ -103,7 +103,7 @@ impl Memory {
 }
 
 /// What came of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Equal plans under equal configurations have equal digests.
     pub digest: Digest,

@@ -72,7 +72,7 @@ impl Fault {
     ];
 }
 
-/// A set of faults.
+/// A set of faults; by default of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultSet(u16);
 
@@ -133,7 +133,7 @@ impl fmt::Display for FaultSet {
 }
 
 /// What is not left to the seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The number of CPUs.
     pub cpus: Option<u32>,
@@ -153,18 +153,9 @@ pub struct Options {
     pub sabotage: Option<Sabotage>,
 }
 
-impl Default for Options {
+impl Default for FaultSet {
     fn default() -> Self {
-        Self {
-            cpus: None,
-            items: None,
-            queues: None,
-            shape: None,
-            scope: None,
-            hotplug: false,
-            faults: FaultSet::ALL,
-            sabotage: None,
-        }
+        Self::ALL
     }
 }
 
@@ -292,15 +283,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
     Outcome {
-        digest: crate::event::Digest::default(),
         violation: Some(Violation { checker: "core", at: 0, message: text.to_owned() }),
-        stats: crate::report::Stats::default(),
-        end: 0,
-        last_item: 0,
-        memory: crate::report::Memory::default(),
-        helping: crate::report::Helping::default(),
-        events: Vec::new(),
-        recent: std::collections::VecDeque::new(),
+        ..Outcome::default()
     }
 }
 

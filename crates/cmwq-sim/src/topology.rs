@@ -11,38 +11,32 @@ use std::str::FromStr;
 
 use cmwq_core::place::{self, SHARD_CORES};
 
+use crate::names::named;
 use crate::parse_error::ParseError;
 use crate::scenario::MAX_CPUS;
 
-/// How far apart the CPUs may be that one pool of an unbound queue serves (`wq_affn_scope`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Each CPU by itself.
-    Cpu,
-    /// The threads of a core.
-    Smt,
-    /// A part of the cores that share a last-level cache: about [`SHARD_CORES`] of them.
-    CacheShard,
-    /// The CPUs that share a last-level cache.
-    #[default]
-    Cache,
-    /// The CPUs of a NUMA node.
-    Numa,
-    /// All CPUs.
-    System,
+named! {
+    /// How far apart the CPUs may be that one pool of an unbound queue serves (`wq_affn_scope`),
+    /// from the narrowest to the widest, with the kernel's names.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Scope: "scope" {
+        /// Each CPU by itself.
+        Cpu = "cpu",
+        /// The threads of a core.
+        Smt = "smt",
+        /// A part of the cores that share a last-level cache: about [`SHARD_CORES`] of them.
+        CacheShard = "cache_shard",
+        /// The CPUs that share a last-level cache.
+        #[default]
+        Cache = "cache",
+        /// The CPUs of a NUMA node.
+        Numa = "numa",
+        /// All CPUs.
+        System = "system",
+    }
 }
 
 impl Scope {
-    /// All scopes, from the narrowest to the widest, with the kernel's names.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::Cpu, "cpu"),
-        (Self::Smt, "smt"),
-        (Self::CacheShard, "cache_shard"),
-        (Self::Cache, "cache"),
-        (Self::Numa, "numa"),
-        (Self::System, "system"),
-    ];
-
     /// What it is to the core.
     const fn in_core(self) -> place::Scope {
         match self {
@@ -53,23 +47,6 @@ impl Scope {
             Self::Numa => place::Scope::Numa,
             Self::System => place::Scope::System,
         }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(Self::ALL[*self as usize].1)
-    }
-}
-
-impl FromStr for Scope {
-    type Err = ParseError;
-
-    fn from_str(name: &str) -> Result<Self, ParseError> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == name);
-        found.map(|(scope, _)| *scope).ok_or_else(|| {
-            ParseError::unknown("scope", name, Self::ALL.iter().map(|(_, name)| *name))
-        })
     }
 }
 

@@ -2,7 +2,8 @@
 //! and one that stands by; and after a long rest, two.
 
 use super::{Checker, World};
-use crate::event::{Event, PoolNo, What};
+use crate::event::{Event, What};
+use crate::grown::grown;
 
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
@@ -10,27 +11,14 @@ pub(super) struct Bounds {
     allowed: Vec<u32>,
 }
 
-impl Bounds {
-    fn allowed(&mut self, pool: PoolNo) -> &mut u32 {
-        if self.allowed.len() <= pool {
-            self.allowed.resize(pool + 1, 0);
-        }
-        &mut self.allowed[pool]
-    }
-}
-
 impl Checker for Bounds {
-    fn name(&self) -> &'static str {
-        "bounds"
-    }
-
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         let (What::WorkerWanted(pool) | What::WorkerMade(pool, _)) = event.what else {
             return Ok(());
         };
         let gauge = &world.gauges[pool];
         let staying = gauge.nr_workers - gauge.leaving;
-        let allowed = self.allowed(pool);
+        let allowed = grown(&mut self.allowed, pool);
         if let What::WorkerWanted(_) = event.what {
             // Those that run items, the one that wants another, and those in the making: two
             // creators from outside may not know of each other.

@@ -70,10 +70,6 @@ impl Conservation {
 }
 
 impl Checker for Conservation {
-    fn name(&self) -> &'static str {
-        "conservation"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Armed(what, _) => self.arrive(what, Stage::Armed),

@@ -16,10 +16,6 @@ pub(super) struct Delay {
 }
 
 impl Checker for Delay {
-    fn name(&self) -> &'static str {
-        "delay"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Armed(what, due) => {

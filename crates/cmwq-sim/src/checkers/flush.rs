@@ -52,10 +52,6 @@ impl Flush {
 }
 
 impl Checker for Flush {
-    fn name(&self) -> &'static str {
-        "flush"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Queued(what, _) => {

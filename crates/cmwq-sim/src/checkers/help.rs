@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checker, Gauge, World};
+use super::{Checker, Gauge, Moment, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
 use crate::config::TickRole;
@@ -92,17 +92,7 @@ fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
 }
 
 impl Checker for Help {
-    fn name(&self) -> &'static str {
-        "help"
-    }
-
-    fn settle(
-        &mut self,
-        now: Nanos,
-        until: Option<Nanos>,
-        touched: &[PoolNo],
-        world: &World<'_>,
-    ) -> Result<(), String> {
+    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         let config = world.config;
         // Without a thread to lend there is no help. And nobody looks at the workers of a pod where
         // no work waits: if a report about one is lost or wrong, the pod believes itself busy.
@@ -110,16 +100,16 @@ impl Checker for Help {
         if !self.is_wanted || !config.lending || !may_expect {
             return Ok(());
         }
-        self.update(touched, world);
+        self.update(moment.touched, world);
         let Some((busy, idle)) = self.find(world) else {
             self.since = None;
             return Ok(());
         };
-        let since = *self.since.get_or_insert(now);
+        let since = *self.since.get_or_insert(moment.now);
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
         let excused_until = since + config.patience() + 2 * tick;
-        if until.is_some_and(|until| until <= excused_until) {
+        if !moment.is_over_at(excused_until) {
             return Ok(());
         }
         Err(format!(

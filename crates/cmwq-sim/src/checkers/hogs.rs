@@ -9,6 +9,7 @@ use super::{Checker, World};
 use crate::Nanos;
 use crate::config::TickRole;
 use crate::event::{Event, PoolNo, Runner, What, WorkerNo};
+use crate::grown::grown;
 use crate::places::PoolKind;
 use crate::plan::{Item, Op, Plan};
 use crate::scenario::Flag;
@@ -30,10 +31,8 @@ struct Run {
 pub(super) struct Hogs {
     /// By item, whether it counts as running, and computes itself.
     counts: Vec<bool>,
-    /// By worker, its own pool.
-    homes: Vec<PoolNo>,
     /// By group, its pool. Groups of per-CPU queues have one.
-    groups: Vec<PoolNo>,
+    groups: Vec<Option<PoolNo>>,
     /// By pool, what runs there.
     runs: Vec<Vec<Run>>,
     /// By pool, whether work waited that could start when something last happened there.
@@ -51,42 +50,29 @@ impl Hogs {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             counts: plan.items.iter().map(|item| counts(item, plan)).collect(),
-            homes: Vec::new(),
             groups: Vec::new(),
             runs: Vec::new(),
             is_held: Vec::new(),
         }
     }
 
-    /// Rescuers have none.
-    fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
-        self.homes.get(worker).copied().filter(|&home| home != PoolNo::MAX)
-    }
-
-    fn runs(&mut self, pool: PoolNo) -> &mut Vec<Run> {
-        if self.runs.len() <= pool {
-            self.runs.resize(pool + 1, Vec::new());
-            self.is_held.resize(pool + 1, false);
-        }
-        &mut self.runs[pool]
-    }
-
     /// Something happened in the pool: what runs there is measured from now on.
     fn restart(&mut self, t: Nanos, pool: PoolNo, world: &World<'_>) {
-        for run in self.runs(pool) {
+        for run in grown(&mut self.runs, pool) {
             run.used = world.machine.used(run.worker - 1, t);
         }
     }
 
     fn begins(&mut self, t: Nanos, runner: Runner, world: &World<'_>) {
-        let Some(home) = self.home(runner.worker) else { return };
+        // Rescuers have no pool of their own.
+        let Some(home) = world.home(runner.worker) else { return };
         let used = world.machine.used(runner.worker - 1, t);
-        self.runs(home).push(Run { worker: runner.worker, used });
+        grown(&mut self.runs, home).push(Run { worker: runner.worker, used });
     }
 
     fn ends(&mut self, t: Nanos, runner: Runner, world: &World<'_>) -> Result<(), String> {
-        let Some(home) = self.home(runner.worker) else { return Ok(()) };
-        let runs = self.runs(home);
+        let Some(home) = world.home(runner.worker) else { return Ok(()) };
+        let runs = grown(&mut self.runs, home);
         let Some(at) = runs.iter().position(|run| run.worker == runner.worker) else {
             return Ok(());
         };
@@ -96,7 +82,7 @@ impl Hogs {
         let Some(longest) = world.config.detect.tick.map(TickRole::longest) else { return Ok(()) };
         let slice = world.config.costs.slice.unwrap_or_default();
         let most = world.config.hog_thresh + TICKS * longest + SLICES * slice;
-        if !self.is_held[home] || used <= most {
+        if !*grown(&mut self.is_held, home) || used <= most {
             return Ok(());
         }
         Err(format!(
@@ -107,10 +93,6 @@ impl Hogs {
 }
 
 impl Checker for Hogs {
-    fn name(&self) -> &'static str {
-        "hogs"
-    }
-
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         let config = world.config;
         // Without time slices a worker that computes keeps its CPU in any case.
@@ -120,36 +102,25 @@ impl Checker for Hogs {
         }
         let t = event.t;
         match event.what {
-            What::WorkerMade(pool, worker) => {
-                if self.homes.len() <= worker {
-                    self.homes.resize(worker + 1, PoolNo::MAX);
-                }
-                self.homes[worker] = pool;
-                self.restart(t, pool, world);
-            }
-            What::WorkerWanted(pool) | What::CreateFailed(pool) | What::WorkerLeft(pool, _) => {
-                self.restart(t, pool, world);
-            }
+            What::WorkerWanted(pool)
+            | What::CreateFailed(pool)
+            | What::WorkerMade(pool, _)
+            | What::WorkerLeft(pool, _) => self.restart(t, pool, world),
             What::CpuLeft(_) | What::CpuReturned(_) => {
                 (0..self.runs.len()).for_each(|pool| self.restart(t, pool, world));
             }
             What::Started(what, site, runner) => {
                 self.restart(t, site.pool, world);
-                let is_home = self.home(runner.worker) == Some(site.pool);
+                let is_home = world.home(runner.worker) == Some(site.pool);
                 let is_per_cpu = matches!(world.gauges[site.pool].kind, PoolKind::Cpu(_));
                 if is_home && is_per_cpu && self.counts[what.item] {
                     self.begins(t, runner, world);
                 }
             }
-            What::Queued(_, site) => {
-                if self.groups.len() <= site.group {
-                    self.groups.resize(site.group + 1, site.pool);
-                }
-                self.groups[site.group] = site.pool;
-            }
+            What::Queued(_, site) => *grown(&mut self.groups, site.group) = Some(site.pool),
             What::Slept(_, runner) | What::Finished(_, runner) => self.ends(t, runner, world)?,
             What::Woke(what, runner) if self.counts[what.item] => {
-                let home = self.home(runner.worker);
+                let home = world.home(runner.worker);
                 let kind = home.and_then(|home| world.gauges.get(home)).map(|gauge| gauge.kind);
                 if matches!(kind, Some(PoolKind::Cpu(_))) {
                     self.begins(t, runner, world);
@@ -158,10 +129,9 @@ impl Checker for Hogs {
             _ => {}
         }
         for &group in world.waiting.latest() {
-            let Some(&pool) = self.groups.get(group) else { continue };
+            let Some(&Some(pool)) = self.groups.get(group) else { continue };
             let holds = !world.waiting.ready_at(pool).is_empty();
-            self.runs(pool);
-            if std::mem::replace(&mut self.is_held[pool], holds) != holds {
+            if std::mem::replace(grown(&mut self.is_held, pool), holds) != holds {
                 self.restart(t, pool, world);
             }
         }

@@ -1,26 +1,14 @@
 //! No CPU is idle while a worker of a managed queue whose wait in an item is over waits for another
 //! CPU. `stall` and `help` ask about items; this asks about workers.
 
-use super::{Checker, World};
-use crate::Nanos;
-use crate::event::PoolNo;
+use super::{Checker, Moment, World};
 use crate::machine::{Place, WHOLE};
 
 #[derive(Debug)]
 pub(super) struct Idle;
 
 impl Checker for Idle {
-    fn name(&self) -> &'static str {
-        "idle"
-    }
-
-    fn settle(
-        &mut self,
-        now: Nanos,
-        until: Option<Nanos>,
-        _touched: &[PoolNo],
-        world: &World<'_>,
-    ) -> Result<(), String> {
+    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         // A worker that nobody saw block stays where it is. And where caches matter, a CPU looks
         // around after a while only.
         if !world.config.detection_is_exact() || world.config.caches.is_some() {
@@ -28,7 +16,7 @@ impl Checker for Idle {
         }
         let Some(tid) = world.machine.waiting_movable() else { return Ok(()) };
         let nr_idle = world.machine.nr_idle(Place::Domain(WHOLE));
-        if nr_idle == 0 || until == Some(now) {
+        if nr_idle == 0 || moment.until == Some(moment.now) {
             return Ok(());
         }
         let cpu = world.machine.threads[tid].cpu;

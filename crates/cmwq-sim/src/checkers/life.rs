@@ -3,6 +3,7 @@
 
 use super::{Checker, World};
 use crate::event::{Event, PoolNo, Queueing, What};
+use crate::grown::grown;
 use crate::plan::Plan;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,13 +31,6 @@ impl Life {
         }
     }
 
-    fn leads(&mut self, pool: PoolNo) -> &mut u32 {
-        if self.leads.len() <= pool {
-            self.leads.resize(pool + 1, None);
-        }
-        self.leads[pool].get_or_insert(0)
-    }
-
     fn arrive(&mut self, what: Queueing) -> Result<(), String> {
         let queue = &mut self.queues[what.queue];
         queue.outstanding += 1;
@@ -51,10 +45,6 @@ impl Life {
 }
 
 impl Checker for Life {
-    fn name(&self) -> &'static str {
-        "life"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Armed(what, _) => {
@@ -80,8 +70,8 @@ impl Checker for Life {
                 }
             }
             What::QueueMade(queue) => self.queues[queue].is_gone = false,
-            What::Linked(_, pool) => *self.leads(pool) += 1,
-            What::Unlinked(_, pool) => *self.leads(pool) -= 1,
+            What::Linked(_, pool) => *grown(&mut self.leads, pool).get_or_insert(0) += 1,
+            What::Unlinked(_, pool) => *grown(&mut self.leads, pool).get_or_insert(0) -= 1,
             _ => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
+use crate::grown::grown;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
@@ -20,36 +21,18 @@ pub(super) struct Limit {
     sites: Vec<(Maybe, Maybe)>,
 }
 
-/// A group, or none, in 4 bytes: there are two for every item of the run.
-#[derive(Clone, Copy, Debug)]
+/// A group, or none, in 4 bytes: there are two for every item of the run. One more than its number;
+/// 0: none.
+#[derive(Clone, Copy, Debug, Default)]
 struct Maybe(u32);
 
 impl Maybe {
-    const NONE: Self = Self(u32::MAX);
-
     const fn some(group: GroupNo) -> Self {
-        Self(group as u32)
+        Self(group as u32 + 1)
     }
 
     const fn take(&mut self) -> Option<GroupNo> {
-        let group = std::mem::replace(self, Self::NONE).0;
-        if group == u32::MAX { None } else { Some(group as GroupNo) }
-    }
-}
-
-impl Limit {
-    fn site(&mut self, item: usize) -> &mut (Maybe, Maybe) {
-        if self.sites.len() <= item {
-            self.sites.resize(item + 1, (Maybe::NONE, Maybe::NONE));
-        }
-        &mut self.sites[item]
-    }
-
-    fn group(&mut self, group: GroupNo) -> &mut Group {
-        if self.groups.len() <= group {
-            self.groups.resize(group + 1, Group::default());
-        }
-        &mut self.groups[group]
+        (std::mem::replace(self, Self(0)).0 as GroupNo).checked_sub(1)
     }
 }
 
@@ -62,37 +45,33 @@ impl Group {
 }
 
 impl Checker for Limit {
-    fn name(&self) -> &'static str {
-        "limit"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::LimitSet(group, limit) => {
-                let group = self.group(group);
+                let group = grown(&mut self.groups, group);
                 group.limit = limit;
                 group.admitted_under = group.admitted_under.max(limit);
                 group.forget_old_limit();
             }
             What::Queued(what, site) => {
-                self.site(what.item).0 = Maybe::some(site.group);
-                self.group(site.group).queued += 1;
+                grown(&mut self.sites, what.item).0 = Maybe::some(site.group);
+                grown(&mut self.groups, site.group).queued += 1;
             }
             What::Cancelled(what) => {
-                if let Some(group) = self.site(what.item).0.take() {
-                    let group = self.group(group);
+                if let Some(group) = grown(&mut self.sites, what.item).0.take() {
+                    let group = grown(&mut self.groups, group);
                     group.queued -= 1;
                     group.forget_old_limit();
                 }
             }
             What::Started(what, site, _) => {
-                let sites = self.site(what.item);
+                let sites = grown(&mut self.sites, what.item);
                 let queued = sites.0.take();
                 sites.1 = Maybe::some(site.group);
                 if let Some(queued) = queued {
-                    self.group(queued).queued -= 1;
+                    grown(&mut self.groups, queued).queued -= 1;
                 }
-                let group = self.group(site.group);
+                let group = grown(&mut self.groups, site.group);
                 group.running += 1;
                 if group.running > group.admitted_under {
                     return Err(format!(
@@ -102,8 +81,8 @@ impl Checker for Limit {
                 }
             }
             What::Finished(what, _) => {
-                if let Some(group) = self.site(what.item).1.take() {
-                    let group = self.group(group);
+                if let Some(group) = grown(&mut self.sites, what.item).1.take() {
+                    let group = grown(&mut self.groups, group);
                     group.running -= 1;
                     group.forget_old_limit();
                 }

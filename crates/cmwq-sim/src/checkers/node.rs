@@ -8,6 +8,7 @@ use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
 
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
+use crate::grown::grown;
 use crate::places::{Kind, PoolKind};
 use crate::plan::{Plan, QueueId};
 
@@ -46,10 +47,6 @@ fn part(max: u32, min: u32, cpus: u32, total: u32) -> u32 {
 }
 
 impl Checker for Node {
-    fn name(&self) -> &'static str {
-        "node"
-    }
-
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::MaxActiveSet(queue, max) => {
@@ -60,12 +57,7 @@ impl Checker for Node {
                 self.groups.retain(|(queue, _), _| *queue != gone);
                 self.min_active[gone] = WQ_DFL_MIN_ACTIVE;
             }
-            What::LimitSet(group, limit) => {
-                if self.limits.len() <= group {
-                    self.limits.resize(group + 1, 0);
-                }
-                self.limits[group] = limit;
-            }
+            What::LimitSet(group, limit) => *grown(&mut self.limits, group) = limit,
             What::Queued(what, site) => {
                 let kind = world.gauges[site.pool].kind;
                 let (PoolKind::Unbound(domain)

@@ -68,10 +68,6 @@ impl Order {
 }
 
 impl Checker for Order {
-    fn name(&self) -> &'static str {
-        "order"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Queued(what, _) => {

@@ -2,34 +2,20 @@
 //! those of a pod within it, unless all of that is offline.
 
 use super::{Checker, World};
-use crate::event::{Event, PoolNo, Runner, What, WorkerNo};
+use crate::event::{Event, PoolNo, Runner, What};
 use crate::machine::Place;
 use crate::places::PoolKind;
 
-#[derive(Debug, Default)]
-pub(super) struct Placement {
-    /// By worker, the pool it belongs to.
-    homes: Vec<PoolNo>,
-}
+#[derive(Debug)]
+pub(super) struct Placement;
 
 impl Checker for Placement {
-    fn name(&self) -> &'static str {
-        "place"
-    }
-
     fn observe(&mut self, event: &Event, world: &World<'_>) -> Result<(), String> {
         let (what, runner) = match event.what {
-            What::WorkerMade(pool, worker) => {
-                if self.homes.len() <= worker {
-                    self.homes.resize(worker + 1, PoolNo::MAX);
-                }
-                self.homes[worker] = pool;
-                return Ok(());
-            }
             What::Started(what, site, runner) => {
                 // A rescuer belongs to the pool that it visits.
-                if self.home(runner.worker).is_none() {
-                    return self.check_place(what.item, site.pool, runner.cpu, world);
+                if world.home(runner.worker).is_none() {
+                    return check_place(what.item, site.pool, runner.cpu, world);
                 }
                 (what, runner)
             }
@@ -38,59 +24,46 @@ impl Checker for Placement {
             }
             _ => return Ok(()),
         };
-        match self.home(runner.worker) {
-            Some(home) => self.check_worker(what.item, home, runner, world),
+        match world.home(runner.worker) {
+            Some(home) => check_worker(what.item, home, runner, world),
             None => Ok(()),
         }
     }
 }
 
-impl Placement {
-    fn home(&self, worker: WorkerNo) -> Option<PoolNo> {
-        self.homes.get(worker).copied().filter(|home| *home != PoolNo::MAX)
+/// A worker of a managed pool that has blocked goes on anywhere, until it is idle.
+fn check_worker(
+    item: usize,
+    home: PoolNo,
+    runner: Runner,
+    world: &World<'_>,
+) -> Result<(), String> {
+    let is_managed = matches!(world.gauges[home].kind, PoolKind::Managed(_));
+    if is_managed && world.machine.is_in_place(runner.worker - 1) {
+        return Ok(());
     }
+    check_place(item, home, runner.cpu, world)
+}
 
-    /// A worker of a managed pool that has blocked goes on anywhere, until it is idle.
-    fn check_worker(
-        &self,
-        item: usize,
-        home: PoolNo,
-        runner: Runner,
-        world: &World<'_>,
-    ) -> Result<(), String> {
-        let is_managed = matches!(world.gauges[home].kind, PoolKind::Managed(_));
-        if is_managed && world.machine.is_in_place(runner.worker - 1) {
-            return Ok(());
-        }
-        self.check_place(item, home, runner.cpu, world)
-    }
+/// Whether the pool's workers are only woken in its pod.
+fn is_loose(kind: PoolKind, world: &World<'_>) -> bool {
+    let is_loose = world.config.caches.is_some_and(|caches| caches.is_loose);
+    is_loose && matches!(kind, PoolKind::Unbound(_))
+}
 
-    /// Whether the pool's workers are only woken in its pod.
-    fn is_loose(kind: PoolKind, world: &World<'_>) -> bool {
-        let is_loose = world.config.caches.is_some_and(|caches| caches.is_loose);
-        is_loose && matches!(kind, PoolKind::Unbound(_))
+fn check_place(item: usize, home: PoolNo, cpu: u32, world: &World<'_>) -> Result<(), String> {
+    if !world.machine.is_online(cpu) {
+        return Err(format!("item {item} runs on CPU {cpu}, which is offline"));
     }
-
-    fn check_place(
-        &self,
-        item: usize,
-        home: PoolNo,
-        cpu: u32,
-        world: &World<'_>,
-    ) -> Result<(), String> {
-        if !world.machine.is_online(cpu) {
-            return Err(format!("item {item} runs on CPU {cpu}, which is offline"));
-        }
-        let kind = world.gauges[home].kind;
-        let domains = world.machine.domains();
-        let is_at_home = match kind.place() {
-            Place::Domain(_) if Self::is_loose(kind, world) => true,
-            Place::Cpu(home) => cpu == home || !world.machine.is_online(home),
-            Place::Domain(home) => domains.has(home, cpu) || domains.nr_online(home) == 0,
-        };
-        if is_at_home {
-            return Ok(());
-        }
-        Err(format!("item {item} runs on CPU {cpu}, but its worker belongs to {kind:?}"))
+    let kind = world.gauges[home].kind;
+    let domains = world.machine.domains();
+    let is_at_home = match kind.place() {
+        Place::Domain(_) if is_loose(kind, world) => true,
+        Place::Cpu(home) => cpu == home || !world.machine.is_online(home),
+        Place::Domain(home) => domains.has(home, cpu) || domains.nr_online(home) == 0,
+    };
+    if is_at_home {
+        return Ok(());
     }
+    Err(format!("item {item} runs on CPU {cpu}, but its worker belongs to {kind:?}"))
 }

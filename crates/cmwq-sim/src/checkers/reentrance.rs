@@ -17,10 +17,6 @@ impl Reentrance {
 }
 
 impl Checker for Reentrance {
-    fn name(&self) -> &'static str {
-        "reentrance"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             What::Started(what, _, runner) => {

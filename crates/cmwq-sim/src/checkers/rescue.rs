@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use cmwq_core::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 
-use super::{Checker, World};
+use super::{Checker, Moment, World};
 use crate::Nanos;
-use crate::event::{Event, GroupNo, PoolNo, What, WorkerNo};
+use crate::event::{Event, GroupNo, What, WorkerNo};
 use crate::machine::State;
 use crate::plan::{Plan, QueueId};
 use crate::scenario::Flag;
@@ -39,17 +39,6 @@ impl Rescue {
         self.rescuers.get(self.queue_of.get(&group)?).copied()
     }
 
-    /// As for `stall`.
-    fn stands_still(group: GroupNo, world: &World<'_>) -> bool {
-        let mut pools = world.waiting.pools(group).peekable();
-        pools.peek().is_some()
-            && pools.all(|pool| {
-                let gauge = &world.gauges[pool];
-                let waking = if world.config.detect.tick.is_some() { gauge.waking } else { 0 };
-                gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
-            })
-    }
-
     fn is_at_rest(&self, rescuer: WorkerNo, world: &World<'_>) -> bool {
         let is_off = world.machine.threads[rescuer - 1].state == State::Off;
         is_off && !self.busy.contains(&rescuer)
@@ -57,10 +46,6 @@ impl Rescue {
 }
 
 impl Checker for Rescue {
-    fn name(&self) -> &'static str {
-        "rescue"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         if !self.is_wanted {
             return Ok(());
@@ -83,22 +68,17 @@ impl Checker for Rescue {
         Ok(())
     }
 
-    fn settle(
-        &mut self,
-        now: Nanos,
-        until: Option<Nanos>,
-        touched: &[PoolNo],
-        world: &World<'_>,
-    ) -> Result<(), String> {
+    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         if !self.is_wanted {
             return Ok(());
         }
-        let at_touched = touched.iter().flat_map(|&pool| world.waiting.ready_at(pool)).copied();
+        let at_touched =
+            moment.touched.iter().flat_map(|&pool| world.waiting.ready_at(pool)).copied();
         let mut concerned: Vec<GroupNo> = at_touched.collect();
         concerned.extend(world.waiting.changed());
         for group in concerned {
-            if self.rescuer(group).is_some() && Self::stands_still(group, world) {
-                self.suspects.entry(group).or_insert(now);
+            if self.rescuer(group).is_some() && world.stands_still(group) {
+                self.suspects.entry(group).or_insert(moment.now);
             } else {
                 self.suspects.remove(&group);
             }
@@ -109,8 +89,8 @@ impl Checker for Rescue {
         for (&group, since) in &mut suspects {
             let Some(rescuer) = self.rescuer(group) else { continue };
             if !self.is_at_rest(rescuer, world) {
-                *since = now;
-            } else if until.is_none_or(|until| until > *since + patience) {
+                *since = moment.now;
+            } else if moment.is_over_at(*since + patience) {
                 late.get_or_insert((group, *since));
             }
         }

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checker, Gauge, World};
+use super::{Checker, Moment, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
-use crate::event::{Event, GroupNo, PoolNo, What};
+use crate::event::{Event, GroupNo, What};
+use crate::grown::grown;
 
 #[derive(Debug)]
 pub(super) struct Stall {
@@ -21,13 +22,6 @@ pub(super) struct Stall {
     failed_at: Vec<Option<Nanos>>,
 }
 
-/// Whether nobody computes in the place of what waits at the pool, or is on the way.
-fn is_slack(gauge: &Gauge, world: &World<'_>) -> bool {
-    // The tick takes one that only waits for a CPU for running.
-    let waking = if world.config.detect.tick.is_some() { gauge.waking } else { 0 };
-    gauge.transit == 0 && gauge.computing + waking < gauge.concurrency
-}
-
 impl Stall {
     pub(super) fn new() -> Self {
         Self {
@@ -38,15 +32,8 @@ impl Stall {
         }
     }
 
-    /// Whether `group` stands still: it has work that may run, and at none of its pools somebody
-    /// computes in its place or is on the way.
-    fn stands_still(group: GroupNo, world: &World<'_>) -> bool {
-        let mut pools = world.waiting.pools(group).peekable();
-        pools.peek().is_some() && pools.all(|pool| is_slack(&world.gauges[pool], world))
-    }
-
     fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
-        if !Self::stands_still(group, world) {
+        if !world.stands_still(group) {
             self.suspects.remove(&group);
         } else {
             self.suspects.entry(group).or_insert(now);
@@ -65,10 +52,6 @@ impl Stall {
 }
 
 impl Checker for Stall {
-    fn name(&self) -> &'static str {
-        "stall"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         match event.what {
             // Slow is not still: every start begins the wait anew.
@@ -78,41 +61,32 @@ impl Checker for Stall {
                 }
             }
             What::CreateFailed(pool) => {
-                if self.failed_at.len() <= pool {
-                    self.failed_at.resize(pool + 1, None);
-                }
-                self.failed_at[pool] = Some(event.t);
+                *grown(&mut self.failed_at, pool) = Some(event.t);
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn settle(
-        &mut self,
-        now: Nanos,
-        until: Option<Nanos>,
-        touched: &[PoolNo],
-        world: &World<'_>,
-    ) -> Result<(), String> {
+    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         for &group in world.waiting.changed() {
-            self.reconsider(group, now, world);
+            self.reconsider(group, moment.now, world);
         }
-        for &pool in touched {
+        for &pool in moment.touched {
             // Only where this changed does anything change for those that wait.
-            if self.slack.set(pool, is_slack(&world.gauges[pool], world)) {
+            if self.slack.set(pool, world.is_slack(pool)) {
                 for &group in world.waiting.ready_at(pool) {
-                    self.reconsider(group, now, world);
+                    self.reconsider(group, moment.now, world);
                 }
             }
         }
-        if until.is_some_and(|until| until <= self.next_due) {
+        if !moment.is_over_at(self.next_due) {
             return Ok(());
         }
         self.next_due = Nanos::MAX;
         for (&group, &since) in &self.suspects {
             let excused_until = self.excused_until(group, since, world);
-            if until.is_some_and(|until| until <= excused_until) {
+            if !moment.is_over_at(excused_until) {
                 self.next_due = self.next_due.min(excused_until);
                 continue;
             }

@@ -5,6 +5,7 @@
 //! room; a pool knows the ready groups with items at it, and nothing of the others.
 
 use crate::event::{Event, GroupNo, PoolNo, Site, What};
+use crate::grown::grown;
 use crate::plan::Plan;
 
 const NONE: u32 = u32::MAX;
@@ -155,11 +156,8 @@ impl Waiting {
 
     /// Changes a group's counts, and with them whether it is ready.
     fn change(&mut self, number: GroupNo, change: impl FnOnce(&mut Group)) {
-        if self.groups.len() <= number {
-            self.groups.resize(number + 1, Group::default());
-        }
         self.latest.push(number);
-        let group = &mut self.groups[number];
+        let group = grown(&mut self.groups, number);
         change(group);
         if !std::mem::replace(&mut group.is_changed, true) {
             self.changed.push(number);
@@ -181,12 +179,9 @@ impl Waiting {
     /// Its pool lists the group from now on.
     fn list(&mut self, number: GroupNo, at: usize) {
         let waiters = &mut self.groups[number].waiting[at];
-        let pool = waiters.pool as PoolNo;
-        if self.ready.len() <= pool {
-            self.ready.resize(pool + 1, Vec::new());
-        }
-        waiters.slot = self.ready[pool].len() as u32;
-        self.ready[pool].push(number);
+        let ready = grown(&mut self.ready, waiters.pool as PoolNo);
+        waiters.slot = ready.len() as u32;
+        ready.push(number);
     }
 
     fn unlist(&mut self, number: GroupNo, at: usize) {

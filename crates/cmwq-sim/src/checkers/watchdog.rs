@@ -1,8 +1,9 @@
 //! What stands still is reported, in time, and nothing else.
 
-use super::{Checker, World};
+use super::{Checker, Moment, World};
 use crate::Nanos;
-use crate::event::{Event, PoolNo, What};
+use crate::event::{Event, What};
+use crate::grown::grown;
 use crate::places::PoolKind;
 
 #[derive(Debug)]
@@ -22,29 +23,18 @@ impl Watchdog {
     pub(super) fn new(thresh: Nanos) -> Self {
         Self { thresh, pools: Vec::new() }
     }
-
-    fn pool(&mut self, number: PoolNo) -> &mut Pool {
-        if self.pools.len() <= number {
-            self.pools.resize(number + 1, Pool::default());
-        }
-        &mut self.pools[number]
-    }
 }
 
 impl Checker for Watchdog {
-    fn name(&self) -> &'static str {
-        "watchdog"
-    }
-
     fn observe(&mut self, event: &Event, _world: &World<'_>) -> Result<(), String> {
         let (t, thresh) = (event.t, self.thresh);
         match event.what {
-            What::Queued(_, site) => _ = self.pool(site.pool),
+            What::Queued(_, site) => _ = grown(&mut self.pools, site.pool),
             What::Started(_, site, _) => {
-                *self.pool(site.pool) = Pool { started: Some(t), still_since: None };
+                *grown(&mut self.pools, site.pool) = Pool { started: Some(t), still_since: None };
             }
             What::Stalled(number, time) => {
-                let pool = self.pool(number);
+                let pool = grown(&mut self.pools, number);
                 pool.still_since = None;
                 let is_still = pool.started.is_none_or(|started| t - started >= time);
                 if time < thresh || !is_still {
@@ -59,13 +49,7 @@ impl Checker for Watchdog {
         Ok(())
     }
 
-    fn settle(
-        &mut self,
-        now: Nanos,
-        until: Option<Nanos>,
-        _touched: &[PoolNo],
-        world: &World<'_>,
-    ) -> Result<(), String> {
+    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         for (number, pool) in self.pools.iter_mut().enumerate() {
             // Elsewhere a node's slots may be held by what waits at another pool.
             let has_own_slots = matches!(world.gauges[number].kind, PoolKind::Cpu(_));
@@ -73,10 +57,10 @@ impl Checker for Watchdog {
                 pool.still_since = None;
                 continue;
             }
-            let since = *pool.still_since.get_or_insert(now);
+            let since = *pool.still_since.get_or_insert(moment.now);
             // A quarter until it begins to look, and another one because it looked just before.
             let due = since + self.thresh + self.thresh / 2;
-            if until.is_some_and(|until| until > due) {
+            if moment.until.is_some_and(|until| until > due) {
                 return Err(format!(
                     "work waits at pool {number} since {since} ns, nothing is started, and nobody \
                      says so"

@@ -93,9 +93,8 @@ impl Engine<'_> {
 
     /// Sends the standby, who looks for work in other pods if there is none here.
     fn alarm(&mut self, pool: PoolNo) {
-        let it = &self.pools.list[pool];
-        if let Some(tid) = it.read().standby().and_then(|id| it.thread(id)) {
-            self.unpark(tid);
+        if let Some(id) = self.pools.list[pool].read().standby() {
+            self.unpark_worker(pool, id);
         }
     }
 }

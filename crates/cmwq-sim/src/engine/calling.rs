@@ -22,14 +22,6 @@ impl Engine<'_> {
                     self.queue_delayed(item, cpu, delay, self.caller_cpu());
                 }
             }
-            Op::FlushItem(item) => return self.flush_item(item, who),
-            Op::FlushQueue(queue) => return self.flush_queue(queue, who),
-            Op::Cancel(item) => _ = self.cancel(item),
-            Op::CancelSync(item) => {
-                self.cancel(item);
-                return self.flush_item(item, who);
-            }
-            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
             Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
             Op::Online(cpu) => self.cpu_returns(cpu),
             Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
@@ -40,6 +32,23 @@ impl Engine<'_> {
             Op::Burn(_) | Op::BurnUntil(_) | Op::Sleep(_) | Op::Announced(_) | Op::Process(_) => {
                 debug_assert!(false, "a caller from outside has no CPU and no time");
             }
+            _ => return self.do_as_anybody(op, who),
+        }
+        false
+    }
+
+    /// A step that items have as well as threads outside of the pools. `true`: `who` has to wait.
+    pub(super) fn do_as_anybody(&mut self, op: Op, who: Waiter) -> bool {
+        match op {
+            Op::FlushItem(item) => return self.flush_item(item, who),
+            Op::FlushQueue(queue) => return self.flush_queue(queue, who),
+            Op::Cancel(item) => _ = self.cancel(item),
+            Op::CancelSync(item) => {
+                self.cancel(item);
+                return self.flush_item(item, who);
+            }
+            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
+            _ => debug_assert!(false, "{op:?} is for the others"),
         }
         false
     }

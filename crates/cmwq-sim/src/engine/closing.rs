@@ -1,5 +1,7 @@
 //! A pool that no queue needs is closed, and its workers leave; a queue that comes back opens it.
 
+use cmwq_core::WorkerId;
+
 use super::Engine;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
@@ -23,12 +25,15 @@ impl Engine<'_> {
     /// worker went idle or was created there.
     pub(super) fn dismiss_idle(&mut self, pool: PoolNo) {
         while let Some(id) = self.pools.list[pool].lock_only().dismiss_one() {
-            self.check_pool(pool);
-            self.gauges[pool].leaving += 1;
-            if let Some(tid) = self.pools.list[pool].thread(id) {
-                self.unpark(tid);
-            }
+            self.send_away(pool, id);
         }
+    }
+
+    /// The core has told an idle worker to leave.
+    pub(super) fn send_away(&mut self, pool: PoolNo, id: WorkerId) {
+        self.check_pool(pool);
+        self.gauges[pool].leaving += 1;
+        self.unpark_worker(pool, id);
     }
 
     pub(super) fn dismiss_if_closed(&mut self, pool: PoolNo) {

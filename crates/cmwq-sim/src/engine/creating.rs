@@ -142,12 +142,7 @@ impl Engine<'_> {
     fn yield_for(&mut self, refused: PoolNo) {
         for pool in (0..self.pools.list.len()).filter(|&pool| pool != refused) {
             let Some(id) = self.pools.list[pool].lock_only().yield_one() else { continue };
-            self.check_pool(pool);
-            self.gauges[pool].leaving += 1;
-            if let Some(tid) = self.pools.list[pool].thread(id) {
-                self.unpark(tid);
-            }
-            return;
+            return self.send_away(pool, id);
         }
     }
 
@@ -202,11 +197,7 @@ impl Engine<'_> {
     pub(super) fn cull(&mut self, pool: PoolNo) {
         self.pools.list[pool].cull_planned = None;
         while let Some(id) = self.pools.list[pool].lock_only().cull_one(self.now) {
-            self.check_pool(pool);
-            self.gauges[pool].leaving += 1;
-            if let Some(tid) = self.pools.list[pool].thread(id) {
-                self.unpark(tid);
-            }
+            self.send_away(pool, id);
         }
         self.plan_cull(pool);
     }

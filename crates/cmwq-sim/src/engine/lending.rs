@@ -171,11 +171,7 @@ impl Engine<'_> {
         self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
         self.check_pool(pool);
         match kick {
-            Kick::Wake(id) => {
-                if let Some(tid) = self.pools.list[pool].thread(id) {
-                    self.unpark(tid);
-                }
-            }
+            Kick::Wake(id) => self.unpark_worker(pool, id),
             Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
             Kick::None | Kick::Watch => return false,
         }
@@ -200,7 +196,7 @@ impl Engine<'_> {
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
         self.threads[tid].length = help::Visit::begin(self.now);
-        self.visit(tid, Some(Visit { host, id: guest }));
+        self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
     }
@@ -244,7 +240,7 @@ impl Engine<'_> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         self.pools.list[home].lock().lend_end(id);
         self.check_pool(home);
-        self.visit(tid, None);
+        self.threads[tid].visit = None;
         if is_short {
             self.tick_soon();
         }

@@ -201,7 +201,7 @@ impl Engine<'_> {
             Some(group) => (group, None),
             None => (self.new_group(limits.own(false)), None),
         };
-        let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
+        let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let queue = &mut self.queues[queue];
         let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].lock_only().add_pwq(config);
@@ -232,7 +232,7 @@ impl Engine<'_> {
         }
         let max_active = self.queues[queue].share(node, &self.machine);
         let group = self.new_group(max_active);
-        let raised = if self.config.sabotage == Some(Sabotage::RaiseLimit) { 1 } else { 0 };
+        let raised = u32::from(self.config.sabotage == Some(Sabotage::RaiseLimit));
         let shared = Queue::new_shared(node, group, max_active, max_active.saturating_add(raised));
         self.queues[queue].shared.push(shared);
         find(&self.queues[queue]).expect("just added")
@@ -254,11 +254,8 @@ impl Engine<'_> {
         match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {
-                if self.strikes(Sabotage::DropWake, 3) {
-                    return;
-                }
-                if let Some(tid) = self.pools.list[pool].thread(id) {
-                    self.unpark(tid);
+                if !self.strikes(Sabotage::DropWake, 3) {
+                    self.unpark_worker(pool, id);
                 }
             }
             Kick::Watch => self.watch(pool),

@@ -4,6 +4,7 @@ use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{Queueing, What};
+use crate::grown::grown;
 use crate::machine::Tid;
 use crate::places::{Link, Pool, Queue};
 use crate::plan::{ItemId, QueueId};
@@ -71,10 +72,7 @@ impl Engine<'_> {
         let wait = self.waits.len();
         let is_over = self.strikes(Sabotage::WaitEarly, 1);
         self.waits.push(Wait { what, who, is_over });
-        if self.wait_of_barrier.len() <= barrier {
-            self.wait_of_barrier.resize(barrier + 1, usize::MAX);
-        }
-        self.wait_of_barrier[barrier] = wait;
+        *grown(&mut self.wait_of_barrier, barrier) = wait;
         self.note(What::WaitBegan(wait, what));
         if is_over {
             self.note(What::WaitEnded(wait, what));

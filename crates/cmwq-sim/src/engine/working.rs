@@ -3,7 +3,7 @@
 use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
 
 use super::creating::Creator;
-use super::{Engine, Mode, Rest, Role, Run, Visit, Waiter};
+use super::{Engine, Mode, Rest, Role, Run, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::arena::{Arena, Name};
@@ -237,35 +237,16 @@ impl Engine<'_> {
                     self.queue_delayed(item, cpu, delay, here);
                 }
             }
-            Op::FlushItem(item) => {
-                if self.flush_item(item, Waiter::Worker(tid)) {
+            Op::FlushItem(_)
+            | Op::FlushQueue(_)
+            | Op::Cancel(_)
+            | Op::CancelSync(_)
+            | Op::SetMaxActive { .. } => {
+                if self.do_as_anybody(op, Waiter::Worker(tid)) {
                     return self.block(tid, true);
                 }
             }
-            Op::FlushQueue(queue) => {
-                if self.flush_queue(queue, Waiter::Worker(tid)) {
-                    return self.block(tid, true);
-                }
-            }
-            Op::Cancel(item) => {
-                self.cancel(item);
-            }
-            Op::CancelSync(item) => {
-                self.cancel(item);
-                if self.flush_item(item, Waiter::Worker(tid)) {
-                    return self.block(tid, true);
-                }
-            }
-            Op::SetMaxActive { queue, max_active } => self.set_max_active(queue, max_active),
-            Op::Offline(_)
-            | Op::Online(_)
-            | Op::SetAttrs { .. }
-            | Op::DropQueue(_)
-            | Op::MakeQueue(_)
-            | Op::Report { .. }
-            | Op::Count => {
-                debug_assert!(false, "that is for calls from outside");
-            }
+            _ => debug_assert!(false, "that is for calls from outside"),
         }
         Turn::Again
     }
@@ -513,9 +494,5 @@ impl Engine<'_> {
         } else {
             self.maybe_spurious(tid, true);
         }
-    }
-
-    pub(super) fn visit(&mut self, tid: Tid, visit: Option<Visit>) {
-        self.threads[tid].visit = visit;
     }
 }

@@ -10,6 +10,7 @@ use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, WorkerId};
 
 use super::PoolKind;
 use crate::Nanos;
+use crate::grown::grown;
 use crate::machine::Tid;
 
 /// A pool and the driver's books about it.
@@ -170,11 +171,7 @@ impl Pool {
     }
 
     pub(crate) fn set_thread(&mut self, id: WorkerId, tid: Option<Tid>) {
-        let index = id.0 as usize;
-        if self.threads.len() <= index {
-            self.threads.resize(index + 1, None);
-        }
-        self.threads[index] = tid;
+        *grown(&mut self.threads, id.0 as usize) = tid;
     }
 
     /// What it says on the board.

@@ -1,8 +1,5 @@
-//! The service thread: does what must happen at a time rather than on an event.
-//!
-//! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, calls for rescuers, names of idle workers. It sleeps without a deadline when
-//! there is none of these: a process whose queues are idle wakes nobody.
+//! The service thread: does what must happen at a time rather than on an event, see
+//! [`service`](crate::engine::service).
 
 use std::ptr::NonNull;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cmwq_core::PwqStats;
+use cmwq_core::{PwqStats, PwqWaiting};
 
 use crate::engine::wq::Wq;
 use crate::os::sync::Arc;
@@ -20,6 +20,7 @@ pub(crate) struct Totals {
 pub(crate) struct Total {
     pub(crate) sum: PwqStats,
     pub(crate) max_active: u32,
+    pub(crate) waiting: PwqWaiting,
 }
 
 impl std::fmt::Debug for Totals {
@@ -31,7 +32,9 @@ impl std::fmt::Debug for Totals {
 impl Totals {
     /// Adds what these queues, all that there are, have counted since the last call.
     pub(crate) fn take_in(&mut self, queues: Vec<Arc<Wq>>) {
-        self.by_name.values_mut().for_each(|total| total.max_active = 0);
+        for total in self.by_name.values_mut() {
+            (total.max_active, total.waiting) = (0, PwqWaiting::default());
+        }
         for wq in &queues {
             let seen = self.seen.entry(Arc::as_ptr(wq) as usize);
             seen.or_insert_with(|| (Arc::clone(wq), PwqStats::default()));
@@ -47,6 +50,7 @@ impl Totals {
             total.add(&now, last);
             if is_there {
                 total.max_active = total.max_active.max(wq.max_active());
+                total.waiting += wq.waiting();
             }
             !is_final
         });

@@ -311,7 +311,14 @@ impl Worker {
     }
 
     /// One item that guest `id` of `pool` has claimed, from dropping the lock to the books behind
-    /// it. `run` calls the function.
+    /// it. `run` calls the function. For helpers and rescuers. Two others do it in their own way:
+    ///
+    /// - [`run_item`](Self::run_item), at home, leaves books that are behind as they are
+    ///   (`lock_in_turn`), begins batches, tells those who wait for the item, and takes what is in
+    ///   the inbox behind it. A guest must have right books and an empty inbox instead. As one
+    ///   function each would ask at four places which it is, for each item.
+    /// - The BH context's is no [`Thread`]: it has no name to change, no run that anybody reports
+    ///   on, no stack to show, and it is put back on its CPU before each item.
     #[inline]
     pub(crate) fn run_as_guest(
         &self,

@@ -13,6 +13,8 @@
 //! | `cmwq_workqueue_items_completed_total` | counter, `workqueue` | items whose function has returned |
 //! | `cmwq_workqueue_items_cancelled_total` | counter, `workqueue` | items that were cancelled before they ran |
 //! | `cmwq_workqueue_items_in_flight` | gauge, `workqueue` | items that are running: started less completed |
+//! | `cmwq_workqueue_items_queued` | gauge, `workqueue` | items that wait: queued and not begun, without those whose timer is armed |
+//! | `cmwq_workqueue_items_waiting_for_limit` | gauge, `workqueue` | of those, the ones that wait because `max_active` are in execution |
 //! | `cmwq_workqueue_cpu_seconds_total` | gauge that grows, `workqueue` | CPU time that items used |
 //! | `cmwq_workqueue_cpu_intensive_total` | counter, `workqueue` | items that hogged the CPU |
 //! | `cmwq_workqueue_cm_wakeups_total` | counter, `workqueue` | workers woken because one blocked or hogged the CPU |
@@ -25,8 +27,10 @@
 //! | `cmwq_pool_running_workers` | gauge, as above | busy workers that are neither blocked nor CPU-intensive |
 //! | `cmwq_worker_creation_failures_total` | counter | threads that the system refused |
 //!
-//! Queues of one name are added up. CPU time is a gauge because counters of that crate have no
-//! fractions; it never falls.
+//! Queues of one name are added up, also those that wait. A label `workqueue` has one value for
+//! each name that was ever seen, for as long as the process lives: give queues a few fixed names,
+//! not one for each client. There are as many pools as CPUs, and some for each set of attributes.
+//! CPU time is a gauge because counters of that crate have no fractions; it never falls.
 //!
 //! ```
 //! let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();

@@ -50,6 +50,10 @@ metrics! {
         "Work items that were cancelled before they ran";
     IN_FLIGHT = "cmwq_workqueue_items_in_flight", Count,
         "Work items that are running now";
+    QUEUED = "cmwq_workqueue_items_queued", Count,
+        "Work items that wait now: queued, and their function not yet entered";
+    WAITING_FOR_LIMIT = "cmwq_workqueue_items_waiting_for_limit", Count,
+        "Of the queued work items, those that wait because max_active are in execution";
     CPU_SECONDS = "cmwq_workqueue_cpu_seconds_total", Seconds,
         "CPU time that work items used; grows as a counter does";
     CPU_INTENSIVE = "cmwq_workqueue_cpu_intensive_total", Total,
@@ -112,6 +116,8 @@ fn report(name: &str, total: &Total, tell: &mut impl FnMut(Metric, &Labels, Valu
         (COMPLETED, sum.completed),
         (CANCELLED, sum.cancelled),
         (IN_FLIGHT, sum.started.saturating_sub(sum.completed)),
+        (QUEUED, total.waiting.queued),
+        (WAITING_FOR_LIMIT, total.waiting.for_limit),
         (CPU_INTENSIVE, sum.cpu_intensive),
         (CM_WAKEUPS, sum.cm_wakeup),
         (REPATRIATED, sum.repatriated),

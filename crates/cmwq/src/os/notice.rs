@@ -159,8 +159,9 @@ pub(crate) fn last_word(text: &str) {
     stderr::write(&format!("cmwq: {text}\n"));
 }
 
-/// What was said so far, in order: each text once, with how often it was said if that is more, and
-/// of one kind no more than sixteen. For diagnosis and tests.
+/// What was logged so far, in order: each text once, with how often it was logged if that is more,
+/// and of one kind no more than sixteen. `CMWQ_QUIET` and
+/// [`Config::on_notice`](crate::Config::on_notice) change nothing here. For diagnosis and tests.
 #[must_use]
 pub fn notices() -> Vec<String> {
     TEXTS.lock().map(|texts| texts.iter().map(Said::to_string).collect()).unwrap_or_default()

@@ -10,8 +10,12 @@ use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
 use crate::support::{Gate, eventually, joined, procfs};
 
-pub(crate) const SCENES: &[Scene] =
-    &[("metrics::numbers", numbers), ("metrics::names", names), ("metrics::failures", failures)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("metrics::numbers", numbers),
+    ("metrics::backlog", backlog),
+    ("metrics::names", names),
+    ("metrics::failures", failures),
+];
 
 /// A scrape: values by `name{labels}`, types and help texts by name.
 #[derive(Debug, Default)]
@@ -128,6 +132,41 @@ fn numbers() {
     };
     eventually("all workers are idle", workers);
     assert_eq!(recorder.scrape().of("items_in_flight", "counted"), 0.0);
+}
+
+#[test]
+fn what_waits_is_a_number_that_falls_again() {
+    Stage::new("metrics::backlog").play();
+}
+
+fn backlog() {
+    let recorder = Recorder::new();
+    let wq = Workqueue::builder("line").ordered().build().unwrap();
+    let other = Workqueue::builder("line").ordered().build().unwrap();
+    let (gate, entered) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let mut handles = vec![wq.queue({
+        let (gate, entered) = (gate.clone(), entered.clone());
+        move || {
+            entered.open();
+            gate.pass();
+        }
+    })];
+    entered.pass();
+    handles.extend((0..3).map(|_| wq.queue(|| ())));
+    let waiting = || {
+        let scrape = recorder.scrape();
+        let of = |name| scrape.of(name, "line");
+        (of("items_queued"), of("items_waiting_for_limit"), of("items_in_flight"))
+    };
+    assert_eq!(waiting(), (3.0, 3.0, 1.0), "behind the one that runs");
+    assert_eq!(waiting(), (3.0, 3.0, 1.0), "a scrape counts anew");
+    gate.open();
+    handles.into_iter().for_each(joined);
+    wq.flush();
+    assert_eq!(waiting(), (0.0, 0.0, 0.0));
+    drop((wq, other));
+    assert_eq!(waiting(), (0.0, 0.0, 0.0), "destroyed");
 }
 
 #[test]

@@ -11,6 +11,7 @@ macro_rules! chapters {
 }
 
 chapters! { why tour choosing blocking limits machines c commands tools tuning faq glossary }
+chapters! { production migrating }
 
 #[doc = include_str!("../../src/async.md")]
 pub mod asynchronous {}
