@@ -7,7 +7,9 @@ use std::fmt;
 pub struct ParseError(String);
 
 impl ParseError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    /// An error with this message.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 

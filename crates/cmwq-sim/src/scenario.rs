@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::str::FromStr;
 
 use crate::Nanos;
+use crate::names::named;
+use crate::parse_error::ParseError;
 use crate::script::Step;
 use crate::topology::Scope;
 
@@ -56,61 +57,28 @@ pub struct WorkSpec {
     pub script: Vec<Step>,
 }
 
-/// A flag of a queue, by the name it has in scenario files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum Flag {
-    /// Workers pinned to the CPU the work was queued on (`WQ_PERCPU`).
-    Percpu = 1 << 0,
-    /// One pool per pod, every active item at once (`WQ_UNBOUND`).
-    Unbound = 1 << 1,
-    /// One pool per pod, as many running workers as it has CPUs.
-    Managed = 1 << 2,
-    /// The high-priority pools (`WQ_HIGHPRI`).
-    Highpri = 1 << 3,
-    /// Items do not count as running (`WQ_CPU_INTENSIVE`).
-    CpuIntensive = 1 << 4,
-    /// Has a rescuer (`WQ_MEM_RECLAIM`).
-    MemReclaim = 1 << 5,
-    /// Takes part in freezing (`WQ_FREEZABLE`).
-    Freezable = 1 << 6,
-    /// One item at a time, in queueing order.
-    Ordered = 1 << 7,
-    /// Runs in order on the queueing CPU; functions must not sleep (`WQ_BH`).
-    Bh = 1 << 8,
-}
-
-impl Flag {
-    /// All flags with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::Percpu, "percpu"),
-        (Self::Unbound, "unbound"),
-        (Self::Managed, "managed"),
-        (Self::Highpri, "highpri"),
-        (Self::CpuIntensive, "cpu_intensive"),
-        (Self::MemReclaim, "mem_reclaim"),
-        (Self::Freezable, "freezable"),
-        (Self::Ordered, "ordered"),
-        (Self::Bh, "bh"),
-    ];
-}
-
-impl fmt::Display for Flag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(flag, _)| flag == self).map_or("?", |(_, name)| name);
-        f.write_str(name)
-    }
-}
-
-impl FromStr for Flag {
-    type Err = ScenarioError;
-
-    fn from_str(name: &str) -> Result<Self, ScenarioError> {
-        let known = Self::ALL.iter().find(|(_, known)| *known == name);
-        known.map(|(flag, _)| *flag).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            ScenarioError(format!("unknown flag '{name}': use {}", names.join(", ")))
-        })
+named! {
+    /// A flag of a queue, by the name it has in scenario files.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Flag: "flag" {
+        /// Workers pinned to the CPU the work was queued on (`WQ_PERCPU`).
+        Percpu = "percpu",
+        /// One pool per pod, every active item at once (`WQ_UNBOUND`).
+        Unbound = "unbound",
+        /// One pool per pod, as many running workers as it has CPUs.
+        Managed = "managed",
+        /// The high-priority pools (`WQ_HIGHPRI`).
+        Highpri = "highpri",
+        /// Items do not count as running (`WQ_CPU_INTENSIVE`).
+        CpuIntensive = "cpu_intensive",
+        /// Has a rescuer (`WQ_MEM_RECLAIM`).
+        MemReclaim = "mem_reclaim",
+        /// Takes part in freezing (`WQ_FREEZABLE`).
+        Freezable = "freezable",
+        /// One item at a time, in queueing order.
+        Ordered = "ordered",
+        /// Runs in order on the queueing CPU; functions must not sleep (`WQ_BH`).
+        Bh = "bh",
     }
 }
 
@@ -125,13 +93,13 @@ impl Flags {
     /// Whether `flag` is in the set.
     #[must_use]
     pub const fn has(self, flag: Flag) -> bool {
-        self.0 & flag as u16 != 0
+        self.0 & 1 << flag as u16 != 0
     }
 
     /// The set with `flag` added.
     #[must_use]
     pub const fn with(self, flag: Flag) -> Self {
-        Self(self.0 | flag as u16)
+        Self(self.0 | 1 << flag as u16)
     }
 
     /// The flags of the set, in the order of [`Flag::ALL`].
@@ -153,24 +121,7 @@ impl fmt::Debug for Flags {
 }
 
 /// What is wrong with a scenario, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioError(String);
-
-impl fmt::Display for ScenarioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ScenarioError {}
-
-impl ScenarioError {
-    /// An error with this message.
-    #[must_use]
-    pub const fn new(message: String) -> Self {
-        Self(message)
-    }
-}
+pub type ScenarioError = ParseError;
 
 impl Scenario {
     /// Whether the scenario can be run.
@@ -271,7 +222,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(),
 }
 
 fn fail(message: String) -> Result<(), ScenarioError> {
-    Err(ScenarioError(message))
+    Err(ScenarioError::new(message))
 }
 
 #[cfg(test)]

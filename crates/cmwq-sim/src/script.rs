@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::Nanos;
+use crate::parse_error::ParseError;
 
 /// One step of a work item's script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,16 +16,7 @@ pub enum Step {
 }
 
 /// Why a step or a duration could not be understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptError(String);
-
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ScriptError {}
+pub type ScriptError = ParseError;
 
 /// Nanoseconds per unit, longest first.
 const UNITS: [(&str, Nanos); 4] =
@@ -36,20 +28,22 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self, ScriptError> {
         let mut words = text.split_whitespace();
         let verb = words.next().ok_or_else(|| {
-            ScriptError("an empty step: write \"burn 5ms\" or \"sleep 10ms\"".into())
+            ScriptError::new("an empty step: write \"burn 5ms\" or \"sleep 10ms\"")
         })?;
         let rest: String = words.collect();
         let make = match verb {
             "burn" => Self::Burn,
             "sleep" => Self::Sleep,
             _ => {
-                return Err(ScriptError(format!(
+                return Err(ScriptError::new(format!(
                     "unknown step '{verb}' in \"{text}\": use burn or sleep"
                 )));
             }
         };
         if rest.is_empty() {
-            return Err(ScriptError(format!("\"{text}\" lacks a duration, as in \"{verb} 5ms\"")));
+            return Err(ScriptError::new(format!(
+                "\"{text}\" lacks a duration, as in \"{verb} 5ms\""
+            )));
         }
         parse_duration(&rest).map(make)
     }
@@ -84,14 +78,20 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ScriptError> {
     let split = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(text.len());
     let (number, unit) = (text[..split].trim(), text[split..].trim());
     if unit.is_empty() {
-        return Err(ScriptError(format!("'{text}' has no unit: use us, ms or s, as in '5ms'")));
+        return Err(ScriptError::new(format!(
+            "'{text}' has no unit: use us, ms or s, as in '5ms'"
+        )));
     }
     let unit = if unit == "µs" { "us" } else { unit };
     let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(ScriptError(format!("unknown unit '{unit}' in '{text}': use us, ms or s")));
+        return Err(ScriptError::new(format!(
+            "unknown unit '{unit}' in '{text}': use us, ms or s"
+        )));
     };
     scaled(number, *scale).ok_or_else(|| {
-        ScriptError(format!("'{number}' in '{text}' is not a number that fits, such as 5 or 1.5"))
+        ScriptError::new(format!(
+            "'{number}' in '{text}' is not a number that fits, such as 5 or 1.5"
+        ))
     })
 }
 
