@@ -246,8 +246,18 @@ impl Wheel {
         true
     }
 
-    /// Whether a wheel with another tag has the timer armed: it is not armed any more. Only where
-    /// that wheel is never used again.
+    /// Whether a wheel with another tag has the timer armed.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    #[must_use]
+    pub unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: valid.
+        unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag != self.tag }
+    }
+
+    /// As [`is_foreign`](Self::is_foreign); if so, it is not armed any more. Only where that wheel
+    /// is never used again.
     ///
     /// # Safety
     /// `timer` must be valid.
@@ -255,8 +265,7 @@ impl Wheel {
     pub unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
         // SAFETY: valid; nobody else has its link.
         unsafe {
-            let is_foreign =
-                list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag != self.tag;
+            let is_foreign = self.is_foreign(timer);
             if is_foreign {
                 (*timer.as_ptr()).entry = ListHead::unlinked();
             }

@@ -90,7 +90,8 @@ pub use waiting::Waited;
 pub enum Kick {
     /// Nobody.
     None,
-    /// Work waits and as many workers run as may: somebody must notice when one of them blocks.
+    /// Somebody must notice when a worker of this pool blocks: work waits, and as many run as may;
+    /// or another pod could use the CPU.
     Watch,
     /// The pool has no worker at all: create its first.
     NeedFirst,

@@ -4,10 +4,14 @@
 //! Own, because a seed printed today must replay the same run in every later version and on every
 //! platform; a library's generator may change with its version. Not for secrets.
 
+use std::sync::Arc;
+
 /// A stream of pseudo-random numbers; equal seeds give equal streams.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
+    /// The high bits of the next numbers, two bytes for each, as long as there are any.
+    chosen: Option<(Arc<[u8]>, usize)>,
 }
 
 impl Rng {
@@ -22,17 +26,35 @@ impl Rng {
             state[i] = split_mix(mix);
             i += 1;
         }
-        Self { state }
+        Self { state, chosen: None }
+    }
+
+    /// Numbers that a fuzzer chooses: `bytes` decide them, and the stream of seed 0 what is beyond.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self { chosen: Some((bytes.into(), 0)), ..Self::new(0) }
     }
 
     /// A stream of its own for one purpose, so that drawing more for another does not shift it.
     #[must_use]
-    pub const fn fork(&self, purpose: u64) -> Self {
-        Self::new(self.state[0] ^ split_mix(purpose))
+    pub fn fork(&self, purpose: u64) -> Self {
+        /// How far into the bytes the streams of two purposes begin from each other.
+        const APART: usize = 64;
+        let from = |bytes: &Arc<[u8]>| (Arc::clone(bytes), purpose as usize % 16 * APART);
+        let chosen = self.chosen.as_ref().map(|(bytes, _)| from(bytes));
+        Self { chosen, ..Self::new(self.state[0] ^ split_mix(purpose)) }
     }
 
     /// 64 random bits.
-    pub const fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
+        let drawn = self.draw();
+        let Some((bytes, at)) = &mut self.chosen else { return drawn };
+        let Some(&[high, low]) = bytes.get(*at..*at + 2) else { return drawn };
+        *at += 2;
+        u64::from(u16::from_be_bytes([high, low])) << 48 | drawn >> 16
+    }
+
+    const fn draw(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;
@@ -46,7 +68,7 @@ impl Rng {
     }
 
     /// A number in `0..n`. With `n` 0 the answer is 0.
-    pub const fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         // The high half of the product; its bias is below n / 2^64.
         ((self.bits() as u128 * n as u128) >> 64) as u64
     }
@@ -55,7 +77,7 @@ impl Rng {
     ///
     /// # Panics
     /// If `low > high`.
-    pub const fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "an empty range");
         let span = high - low;
         if span == u64::MAX {
@@ -72,7 +94,7 @@ impl Rng {
     }
 
     /// True with a probability of `ppm` millionths.
-    pub const fn chance(&mut self, ppm: u32) -> bool {
+    pub fn chance(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < ppm as u64
     }
 
@@ -111,10 +133,20 @@ mod tests {
     /// The reference implementation's first outputs for the state 1, 2, 3, 4.
     #[test]
     fn xoshiro_is_the_published_one() {
-        let mut rng = Rng { state: [1, 2, 3, 4] };
+        let mut rng = Rng { state: [1, 2, 3, 4], chosen: None };
         assert_eq!(rng.bits(), 11_520);
         assert_eq!(rng.bits(), 0);
         assert_eq!(rng.bits(), 1_509_978_240);
+    }
+
+    #[test]
+    fn bytes_choose_what_is_drawn_first() {
+        let mut bytes = [0; 130];
+        bytes[64..68].copy_from_slice(&[0xff, 0xff, 0x80, 0]);
+        let mut rng = Rng::of_bytes(&bytes).fork(1);
+        assert_eq!([rng.below(10), rng.below(10), rng.below(10)], [9, 5, 0]);
+        let mut beyond = Rng::of_bytes(&bytes[..64]).fork(1);
+        assert_eq!(beyond.bits(), Rng::new(0).fork(1).bits());
     }
 
     #[test]

@@ -240,28 +240,43 @@ pub fn run_seed_with(
     plan: Option<&Plan>,
     keep_events: bool,
 ) -> Report {
-    let rng = Rng::new(seed);
-    let config = Config { keep_events, ..config(&mut rng.fork(1), seed, options) };
-    let plan = match plan {
-        Some(plan) => plan.clone(),
-        None => {
-            let mut plan = load::plan(&mut rng.fork(2), &config, options);
-            load::draw_scopes(&mut rng.fork(5), &mut plan, options);
-            processes::draw(&mut rng.fork(8), &mut plan);
-            // Who says how many items there are gets so many.
-            if options.items.is_none() {
-                bursts::add(&mut rng.fork(7), &mut plan, &config);
-            }
-            lives::add(&mut rng.fork(6), &mut plan, &config, options);
-            plan
-        }
-    };
-    let config = with_tick_if_needed(config, &plan, &mut rng.fork(3));
-    let config = with_long_outage(config, &plan, &mut rng.fork(4));
+    let (plan, config) = draw(&Rng::new(seed), seed, options, plan);
+    let config = Config { keep_events, ..config };
     // The core asserts its invariants; a broken one is a complaint like any other.
     let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&plan, &config)));
     let outcome = outcome.unwrap_or_else(|panic| panicked(panic.as_ref()));
     Report { seed, options: *options, plan, config, outcome }
+}
+
+/// Runs what a fuzzer's bytes stand for.
+///
+/// # Panics
+/// If a checker complains, or the core does.
+pub fn run_bytes(data: &[u8]) -> Outcome {
+    let (plan, config) = draw(&Rng::of_bytes(data), 0, &Options::default(), None);
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None, "{plan:#?}\n{config:#?}\n{:#?}", outcome.recent);
+    outcome
+}
+
+fn draw(rng: &Rng, seed: u64, options: &Options, plan: Option<&Plan>) -> (Plan, Config) {
+    let config = config(rng, seed, options);
+    let plan = plan.cloned().unwrap_or_else(|| draw_plan(rng, &config, options));
+    let config = with_tick_if_needed(config, &plan, &mut rng.fork(3));
+    let config = with_long_outage(config, &plan, &mut rng.fork(4));
+    (plan, config)
+}
+
+fn draw_plan(rng: &Rng, config: &Config, options: &Options) -> Plan {
+    let mut plan = load::plan(&mut rng.fork(2), config, options);
+    load::draw_scopes(&mut rng.fork(5), &mut plan, options);
+    processes::draw(&mut rng.fork(8), &mut plan);
+    // Who says how many items there are gets so many.
+    if options.items.is_none() {
+        bursts::add(&mut rng.fork(7), &mut plan, config);
+    }
+    lives::add(&mut rng.fork(6), &mut plan, config, options);
+    plan
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
@@ -273,7 +288,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
     }
 }
 
-fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
+fn config(root: &Rng, seed: u64, options: &Options) -> Config {
+    let rng = &mut root.fork(1);
     let cpus = if rng.chance(900_000) { rng.between(1, 8) } else { rng.magnitude(1, 64) };
     let cpus = options.cpus.unwrap_or(cpus as u32).clamp(1, MAX_CPUS);
     let faults = draw_faults(rng, options.faults);
@@ -289,7 +305,7 @@ fn config(rng: &mut Rng, seed: u64, options: &Options) -> Config {
     let pod_cpus = if rng.chance(300_000) { 1 } else { rng.between(1, u64::from(cpus)) as u32 };
     let node_pods = rng.between(1, 3) as u32;
     // What was added later draws from a stream of its own: seeds keep what else they stand for.
-    let mut later = Rng::new(seed).fork(4);
+    let mut later = root.fork(4);
     let shape = draw_shape(&mut later, options);
     let shape = shape.unwrap_or(Shape::Pods { cpus, pod_cpus, node_pods });
     let scope = draw_scope(&mut later, options);

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cmwq_sim::swarm::{FaultSet, Options};
-use cmwq_sim::{Report, Scope, Shape, run_seed};
+use cmwq_sim::swarm::{FaultSet, Options, run_bytes};
+use cmwq_sim::{Report, Rng, Scope, Shape, run_seed};
 
 /// Runs the seeds on all CPUs; panics with the first complaint and the command that repeats it.
 #[track_caller]
@@ -106,6 +106,20 @@ fn the_same_seed_gives_the_same_run() {
 fn other_seeds_give_other_runs() {
     let digests: std::collections::HashSet<_> =
         (0..60).map(|seed| run_seed(seed, &Options::default()).outcome.digest.value()).collect();
+    assert_eq!(digests.len(), 60);
+}
+
+/// What fuzzers do; see `fuzz/README.md`.
+#[test]
+fn bytes_choose_runs_without_complaints() {
+    let mut rng = Rng::new(1);
+    let mut digests = std::collections::HashSet::new();
+    for _ in 0..60 {
+        let bytes: Vec<u8> = (0..rng.between(600, 1_600)).map(|_| rng.bits() as u8).collect();
+        let all = run_bytes(&bytes);
+        assert_eq!(run_bytes(&bytes).digest, all.digest);
+        digests.insert(all.digest.value());
+    }
     assert_eq!(digests.len(), 60);
 }
 

@@ -86,7 +86,7 @@ enum {
 #define WORK_STRUCT_NO_POOL (WORK_OFFQ_POOL_NONE << WORK_OFFQ_POOL_SHIFT)
 #define WORK_DATA_INIT() { (long)WORK_STRUCT_NO_POOL }
 #define WORK_DATA_STATIC_INIT() WORK_DATA_INIT()
-#define work_data_bits(work) ((long *)(void *)&(work)->data)
+#define work_data_bits(work) ((unsigned long *)(void *)&(work)->data)
 /* TIMER_DEFERRABLE, whoever brings that. */
 #define CMWQ_DEFERRABLE 0x00080000U
 
@@ -185,7 +185,7 @@ void destroy_delayed_work_on_stack(struct delayed_work *dwork);
 static inline void cmwq_set_work(struct work_struct *work, work_func_t func, int onstack)
 {
 	__init_work(work, onstack);
-	*work_data_bits(work) = (long)WORK_STRUCT_NO_POOL;
+	*work_data_bits(work) = WORK_STRUCT_NO_POOL;
 	work->entry.next = &work->entry;
 	work->entry.prev = &work->entry;
 	work->func = func;

@@ -6,9 +6,11 @@
 //! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
 //! may be wrong), and never spins.
 
+use std::{iter, ptr};
+
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
-use crate::os::published::Lasting;
+use crate::os::published::Published;
 use crate::os::sense;
 use crate::os::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::os::thread_group::ThreadGroup;
@@ -37,9 +39,15 @@ struct Sentinel<P: 'static> {
     state: AtomicU32,
     /// Its thread's number, once that is ready.
     tid: AtomicU32,
-    /// The pools whose workers may run on this CPU; replaced, never changed, and old ones are
-    /// leaked: a pool is added a few times in a process's life.
-    pools: Lasting<Vec<&'static P>>,
+    /// The first of the pools whose workers may run on this CPU.
+    pools: Published<Known<P>>,
+}
+
+/// A pool that a sentinel knows, for good, and the next.
+#[derive(Debug)]
+struct Known<P: 'static> {
+    pool: &'static P,
+    next: Published<Self>,
 }
 
 const OFF: u32 = 0;
@@ -56,7 +64,7 @@ impl<P: Guarded> Sentinels<P> {
             parker: Parker::new(),
             state: AtomicU32::new(OFF),
             tid: AtomicU32::new(0),
-            pools: Lasting::nothing(),
+            pools: Published::nothing(),
         };
         Self {
             cpus: (0..count).map(new).collect(),
@@ -143,18 +151,21 @@ impl<P: Guarded> Sentinels<P> {
 }
 
 impl<P: Guarded> Sentinel<P> {
-    fn pools(&self) -> &'static [&'static P] {
-        self.pools.get().map_or(&[], Vec::as_slice)
+    fn pools(&self) -> impl Iterator<Item = &'static P> {
+        iter::successors(self.pools.get(), |known| known.next.get()).map(|known| known.pool)
     }
 
     fn knows(&self, pool: &'static P) -> bool {
-        self.pools().iter().any(|known| std::ptr::eq(*known, pool))
+        self.pools().any(|known| ptr::eq(known, pool))
     }
 
+    /// Caller holds `setup`.
     fn add(&self, pool: &'static P) {
-        let mut pools = self.pools().to_vec();
-        pools.push(pool);
-        self.pools.set(Box::leak(Box::new(pools)));
+        let mut end = &self.pools;
+        while let Some(known) = end.get() {
+            end = &known.next;
+        }
+        end.publish(Box::new(Known { pool, next: Published::nothing() }));
     }
 
     fn start(&'static self, cpu: u32, threads: &'static ThreadGroup, astray: &'static AtomicBool) {

@@ -173,10 +173,17 @@ impl DelayedItem {
         runtime.take_over(&self.item) || self.is_inherited(runtime)
     }
 
-    /// Whether that process had armed its timer. Then PENDING is anybody's: the caller's.
+    /// Whether that process had armed its timer, which is disarmed here. Then PENDING is anybody's:
+    /// the caller's.
     pub(crate) fn is_inherited(&self, runtime: &Runtime) -> bool {
         // SAFETY: valid.
-        !self.item.word().is_queued() && unsafe { runtime.service.is_foreign(self.own_timer()) }
+        !self.item.word().is_queued() && unsafe { runtime.service.forget_foreign(self.own_timer()) }
+    }
+
+    /// Whether that process has its timer.
+    pub(crate) fn is_armed_by_parent(&self, runtime: &Runtime) -> bool {
+        // SAFETY: valid.
+        unsafe { runtime.service.is_foreign(self.own_timer()) }
     }
 
     /// Notes for readers in C when the timer will expire.

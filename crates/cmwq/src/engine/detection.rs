@@ -20,7 +20,7 @@ use crate::record::trace::{self, Kind};
 struct Suspect {
     id: WorkerId,
     seq: u64,
-    sleeping: bool,
+    was_blocked: bool,
     /// It runs, and has for long.
     is_hog: bool,
     /// It may wake up elsewhere.
@@ -51,7 +51,8 @@ pub(crate) struct Found {
 }
 
 /// A sentinel has woken the standby, since the CPU went idle. The standby takes the place of the
-/// worker that it finds blocked: it asks what to do next right afterwards, so nobody else is woken.
+/// worker that it finds blocked: it asks what to do next right afterwards, so nobody else is woken
+/// for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
     if alarms::is_false(found.blocked, found.has_to_watch) {
@@ -87,8 +88,8 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
 #[cfg(feature = "explore")]
 pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
     let Some(thread) = pool.lock_only().thread(id).map(Arc::clone) else { return };
-    let (sleeping, is_hog, is_unbound) = (!is_blocked, false, false);
-    apply(pool, &mut [Suspect { id, seq, sleeping, is_hog, is_unbound, thread }], None);
+    let (was_blocked, is_hog, is_unbound) = (!is_blocked, false, false);
+    apply(pool, &mut [Suspect { id, seq, was_blocked, is_hog, is_unbound, thread }], None);
 }
 
 fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
@@ -103,7 +104,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         suspects.push(Suspect {
             id: view.id,
             seq: view.seq,
-            sleeping: view.sleeping,
+            was_blocked: view.sleeping,
             is_hog: false,
             is_unbound: false,
             thread: Arc::clone(thread),
@@ -118,13 +119,13 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
 /// Whether somebody else than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock();
-    for back in suspects.iter().filter(|suspect| suspect.sleeping) {
+    for back in suspects.iter().filter(|suspect| suspect.was_blocked) {
         guard.worker_resumed(pool, back.id, back.seq);
         guard.record_state(back.id);
     }
     let mut wake = Kick::None;
     let mut found_hogs = Vec::new();
-    for suspect in suspects.iter_mut().filter(|suspect| !suspect.sleeping) {
+    for suspect in suspects.iter_mut().filter(|suspect| !suspect.was_blocked) {
         let kick = if suspect.is_hog {
             let Some(hog) = guard.core.worker_cpu_intensive(suspect.id, suspect.seq) else {
                 continue;
@@ -151,9 +152,10 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     let has_woken = matches!(wake, Kick::Wake(_));
     let learns_waits = guard.core.config().learns_waits;
     pool.unlock(guard, wake);
-    // After the wake-up, which is urgent.
+    // Not before the wake-up, if somebody else was woken. On an alarm the caller itself takes the
+    // next item, after this.
     if learns_waits {
-        let blocked = suspects.iter().filter(|suspect| !suspect.sleeping && !suspect.is_hog);
+        let blocked = suspects.iter().filter(|suspect| !suspect.was_blocked && !suspect.is_hog);
         blocked.for_each(|suspect| suspect.thread.record_blocked(suspect.seq));
     }
     for suspect in suspects.iter().filter(|suspect| suspect.is_unbound) {
@@ -189,7 +191,7 @@ fn report_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
 
 impl Suspect {
     fn is_worth_reporting(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
-        if self.sleeping {
+        if self.was_blocked {
             return self.thread.is_back(self.seq);
         }
         match self.thread.look(self.seq, patient) {

@@ -48,6 +48,16 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Whether an item that is queued once was queued, or its timer armed, in the process that this one
+/// is the child of, and had not ended there. Then it never ends here.
+#[cold]
+pub(crate) fn is_lost(target: Target<'_>) -> bool {
+    Runtime::global().is_ok_and(|runtime| {
+        runtime.is_of_parent(target.item().word())
+            || matches!(target, Target::Delayed(item) if item.is_armed_by_parent(runtime))
+    })
+}
+
 /// How an item was found that was grabbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Was {

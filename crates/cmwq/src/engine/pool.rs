@@ -275,9 +275,9 @@ impl Pool {
         guard
     }
 
-    /// The lock with books that may be behind, and without what is in the inbox: for a worker of
-    /// this pool behind its item, which has other work before that; and for queueing, which makes
-    /// the books right where it comes to the worklist.
+    /// The lock alone: items in the inbox stay there, and a batch that is out stays out, so counts
+    /// may lag. For a worker that has ended an item and has older work than the inbox's; and for
+    /// queueing, which corrects the counts when it comes to the worklist.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
@@ -493,8 +493,9 @@ impl Locked {
         Kick::None
     }
 
-    /// Updates whether the inbox says that pushing is enough. Whoever may have changed the number
-    /// of running workers, or watching, calls this before the lock is dropped.
+    /// Updates whether the inbox says that pushing is enough. Whoever may have lowered the number
+    /// of running workers, or ended watching, calls this before the lock is dropped; an inbox that
+    /// says "not enough" for longer than it has to is only slower.
     #[inline]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
         let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());

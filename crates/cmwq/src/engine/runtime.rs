@@ -581,9 +581,14 @@ impl Runtime {
         self.pools.end()
     }
 
-    /// Whether an item was queued by a process that this one is the child of.
+    /// Whether an item was queued by a process that this one is the child of, and had not begun.
     pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
-        word.is_pending() && word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
+        word.is_pending() && self.is_of_parent(word)
+    }
+
+    /// Whether an item was last on a pool of a process that this one is the child of.
+    pub(crate) fn is_of_parent(&self, word: WorkWord) -> bool {
+        word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
     }
 
     /// Claims an item that the parent had queued: `true`, the caller owns its PENDING.

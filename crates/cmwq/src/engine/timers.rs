@@ -81,7 +81,16 @@ impl Timers {
         self.prompt.is_empty() && self.deferrable.as_ref().is_none_or(Wheel::is_empty)
     }
 
-    /// Whether another process's wheel has the timer; not any more.
+    /// Whether another process's wheel has the timer.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { self.prompt.is_foreign(timer) }
+    }
+
+    /// As [`is_foreign`](Self::is_foreign), and it has it no more.
     ///
     /// # Safety
     /// `timer` must be valid.

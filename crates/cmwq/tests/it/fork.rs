@@ -1,5 +1,6 @@
 //! Forking: the child gets fresh pools, and the parent's items stay the parent's.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -8,11 +9,12 @@ use std::time::Duration;
 use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
-use crate::support::{Gate, every_kind, joined, managed, procfs, stall, sys};
+use crate::support::wait::{Opened, block_on};
+use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, stall, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
+    ("fork::handles", handles),
     ("fork::settings", settings),
     ("fork::timers", timers),
     ("fork::inside", inside),
@@ -86,6 +88,47 @@ fn items() {
         work.flush();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
+}
+
+#[test]
+fn what_the_parent_has_queued_is_refused_to_who_waits_in_the_child() {
+    Stage::new("fork::handles").play();
+}
+
+fn handles() {
+    let wq = Workqueue::builder("one by one").ordered().build().unwrap();
+    let (entered, gate) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let (begun, release) = (entered.clone(), gate.clone());
+    let running = wq.queue(move || {
+        begun.open();
+        release.pass();
+    });
+    entered.pass();
+    let ended = managed("ended").queue(|| 5);
+    eventually("the closure ends", || ended.is_finished());
+    let [joined_later, timed, awaited] = [(); 3].map(|()| wq.queue(|| ()));
+    let armed = wq.queue_delayed(|| (), FAR);
+    // The child takes them out of here, and the parent again.
+    let all = RefCell::new(Some((ended, [running, joined_later, armed], timed, awaited)));
+    let status = sys::fork(|| {
+        let (ended, lost, timed, awaited) = all.take().unwrap();
+        assert_eq!(joined(ended), 5);
+        for handle in lost {
+            assert!(handle.is_finished());
+            let error = handle.join().unwrap_err();
+            assert!(error.is_refused() && error.to_string().contains("forked"), "{error}");
+        }
+        assert!(timed.join_timeout(FAR).unwrap().unwrap_err().is_refused());
+        assert!(block_on(awaited).unwrap_err().is_refused());
+        assert_eq!(joined(wq.queue(|| 3)), 3);
+    });
+    assert_eq!(status, 0);
+    gate.open();
+    let (ended, [running, joined_later, armed], timed, awaited) = all.take().unwrap();
+    assert_eq!(joined(ended), 5);
+    [running, joined_later, timed, awaited].into_iter().for_each(joined);
+    assert!(armed.cancel().is_none());
 }
 
 #[test]

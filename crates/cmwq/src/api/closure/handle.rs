@@ -15,6 +15,7 @@ use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
+use crate::os::generation;
 use crate::os::panic::guarded;
 use crate::record::symbol;
 
@@ -34,9 +35,10 @@ use crate::record::symbol;
 /// must neither be polled again nor joined: both panic.
 ///
 /// In a forked child, the handle of a closure that the parent had queued is worth something only if
-/// the closure had returned before the fork. Otherwise it does not run there: [`join`](Self::join)
-/// and the future wait for ever, [`join_timeout`](Self::join_timeout) gives up, and
-/// [`cancel`](Self::cancel) cancels it.
+/// the closure had returned before the fork. Otherwise it does not run there:
+/// [`join`](Self::join), [`join_timeout`](Self::join_timeout) and the future say at once that it
+/// was [refused](JoinError::is_refused), and what it captured is left as it is;
+/// [`cancel`](Self::cancel) drops that.
 #[must_use = "dropping the handle detaches the item; a panic in it then goes to the panic handler"]
 pub struct JoinHandle<T> {
     /// Until the value is taken.
@@ -131,6 +133,9 @@ impl<T> JoinHandle<T> {
     pub fn join(mut self) -> Result<T, JoinError> {
         if let Some(closure) = self.closure {
             let state = self.state_of(closure);
+            if self.is_lost(closure) {
+                return self.give_up();
+            }
             if !state.is_done() {
                 // The item is the first of the closure's members.
                 let what = WaitFor::Item(closure.whole.addr().get());
@@ -156,6 +161,9 @@ impl<T> JoinHandle<T> {
         let deadline = Instant::now().checked_add(timeout);
         if let Some(closure) = self.closure {
             let state = self.state_of(closure);
+            if self.is_lost(closure) {
+                return Ok(self.give_up());
+            }
             current::blocking(|| {
                 while !state.is_done() {
                     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -174,7 +182,7 @@ impl<T> JoinHandle<T> {
     /// joined. Never blocks.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.closure.is_none_or(|closure| self.state_of(closure).is_done())
+        self.closure.is_none_or(|closure| self.state_of(closure).is_done() || self.is_lost(closure))
     }
 
     /// Cancels the closure if it has not begun: `None`, it will not run, and what it captured was
@@ -261,6 +269,22 @@ impl<T> JoinHandle<T> {
         unsafe { &closure.packet().state }
     }
 
+    /// Whether the closure will not be done in this process, since its parent had queued it.
+    #[inline]
+    fn is_lost(&self, closure: Parts) -> bool {
+        // SAFETY: this handle's, which keeps it.
+        let target = || unsafe { closure.shape.target(closure.whole) };
+        generation::is_child() && !self.state_of(closure).is_done() && grab::is_lost(target())
+    }
+
+    /// Lets go of a closure that is [lost](Self::is_lost). Its memory is not freed, since it may be
+    /// in the midst of its run.
+    #[cold]
+    fn give_up(&mut self) -> Result<T, JoinError> {
+        self.closure = None;
+        Err(JoinError::forked())
+    }
+
     fn take(&mut self) -> Result<T, JoinError> {
         let closure = self.closure.expect("joined twice");
         let end = self.state_of(closure).end().expect("joined too early");
@@ -327,6 +351,7 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.closure {
+            Some(closure) if self.is_lost(closure) => Poll::Ready(self.give_up()),
             Some(closure) if self.leave_waker(closure, cx.waker()) => Poll::Pending,
             _ => Poll::Ready(self.take()),
         }

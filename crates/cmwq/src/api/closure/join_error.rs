@@ -23,6 +23,7 @@ enum Why {
         payload: PlainMutex<Box<dyn Any + Send>>,
     },
     Refused,
+    Forked,
 }
 
 impl JoinError {
@@ -35,12 +36,17 @@ impl JoinError {
         Self(Box::new(Why::Refused))
     }
 
-    /// Whether the closure did not run: the queue was being drained, closed or shut down, and only
-    /// what its own items queue is let in then. See [`Workqueue::drain`](crate::Workqueue::drain)
-    /// and [`shutdown`](crate::shutdown).
+    pub(super) fn forked() -> Self {
+        Self(Box::new(Why::Forked))
+    }
+
+    /// Whether the closure does not run here: the queue was being drained, closed or shut down, and
+    /// only what its own items queue is let in then (see
+    /// [`Workqueue::drain`](crate::Workqueue::drain) and [`shutdown`](crate::shutdown)); or the
+    /// parent of this forked process had queued it, where it runs.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(*self.0, Why::Refused)
+        matches!(*self.0, Why::Refused | Why::Forked)
     }
 
     /// Whether the closure panicked.
@@ -58,7 +64,7 @@ impl JoinError {
             Why::Panicked { payload, .. } => {
                 payload.into_inner().unwrap_or_else(PoisonError::into_inner)
             }
-            Why::Refused => Box::new(Refused),
+            Why::Refused | Why::Forked => Box::new(Refused),
         }
     }
 
@@ -68,28 +74,35 @@ impl JoinError {
     pub fn message(&self) -> Option<&str> {
         match &*self.0 {
             Why::Panicked { message, .. } => message.as_deref(),
-            Why::Refused => None,
+            Why::Refused | Why::Forked => None,
         }
     }
 }
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_refused() {
-            return f.write_str(
+        match &*self.0 {
+            Why::Panicked { message, .. } => {
+                let message = message.as_deref().unwrap_or("(no message)");
+                write!(f, "the work item panicked: {message}")
+            }
+            Why::Refused => f.write_str(
                 "the workqueue was being drained, closed or shut down and refused the work item",
-            );
+            ),
+            Why::Forked => f.write_str(
+                "the work item was queued before this process was forked, by its parent",
+            ),
         }
-        write!(f, "the work item panicked: {}", self.message().unwrap_or("(no message)"))
     }
 }
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_refused() {
-            return f.write_str("JoinError(Refused)");
+        match &*self.0 {
+            Why::Panicked { message, .. } => f.debug_tuple("JoinError").field(message).finish(),
+            Why::Refused => f.write_str("JoinError(Refused)"),
+            Why::Forked => f.write_str("JoinError(Forked)"),
         }
-        f.debug_tuple("JoinError").field(&self.message()).finish()
     }
 }
 

@@ -57,14 +57,22 @@ impl Service {
         unsafe { timers.cancel(timer) }.then(then)
     }
 
-    /// Whether a timer was armed in the process that this one is the child of; it is disarmed then.
+    /// Whether a timer was armed in the process that this one is the child of.
     ///
     /// # Safety
     /// `timer` must be valid.
     pub(crate) unsafe fn is_foreign(&self, timer: NonNull<Timer>) -> bool {
-        let timers = lock(&self.timers);
         // SAFETY: passed on to the caller.
-        unsafe { timers.forget_foreign(timer) }
+        unsafe { lock(&self.timers).is_foreign(timer) }
+    }
+
+    /// As [`is_foreign`](Self::is_foreign), and it is disarmed then.
+    ///
+    /// # Safety
+    /// `timer` must be valid.
+    pub(crate) unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { lock(&self.timers).forget_foreign(timer) }
     }
 
     /// See [`Wheel::has_at`](cmwq_core::Wheel::has_at).
