@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,12 @@ fn cmwq() -> Command {
     command
 }
 
+/// One tool at a time can trace this process.
+static TRACED: Mutex<()> = Mutex::new(());
+
 /// A trace of this process, as text, under way.
 struct Tracing {
+    _alone: MutexGuard<'static, ()>,
     tool: Child,
     reader: JoinHandle<Vec<String>>,
 }
@@ -31,6 +35,7 @@ impl Tracing {
     /// Begins, and returns when it has. The lines are read all the time, so that the tool never
     /// waits.
     fn begin(wq: &Workqueue, arguments: &[&str]) -> Self {
+        let alone = TRACED.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = std::process::id().to_string();
         let mut tool = cmwq()
             .args(["trace", &pid, "--format", "text", "-o", "-"])
@@ -52,7 +57,7 @@ impl Tracing {
             assert!(Instant::now() < patience, "nothing is traced");
             wq.queue(|| ()).join().unwrap();
         }
-        Self { tool, reader }
+        Self { _alone: alone, tool, reader }
     }
 
     /// Ends it as Ctrl-C does; its lines.

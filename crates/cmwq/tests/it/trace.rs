@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -21,6 +22,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("trace::blocking", blocking),
     ("trace::full", full),
     ("trace::lease", lease),
+    ("trace::overtaken", overtaken),
     ("trace::late", late),
     ("trace::fork", fork),
     ("trace::threads", threads),
@@ -31,13 +33,22 @@ pub(crate) const SCENES: &[Scene] = &[
 
 /// The process's own trace, as a tool finds it.
 fn open() -> Session {
-    let is_it = |path: &std::path::Path| {
-        fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:cmwq-trace"))
-    };
-    let entries = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
-    let path = entries.into_iter().find(|path| is_it(path)).expect("the runtime has started");
+    open_at(&path_of_trace())
+}
+
+fn open_at(path: &Path) -> Session {
     let file = File::options().read(true).write(true).open(path).unwrap();
     Session::open(file.into()).unwrap()
+}
+
+/// Of this process, as its children can name it, too.
+fn path_of_trace() -> PathBuf {
+    let is_it = |path: &Path| {
+        fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("memfd:cmwq-trace"))
+    };
+    let folder = format!("/proc/{}/fd", std::process::id());
+    let mut entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.find(|path| is_it(path)).expect("the runtime has started")
 }
 
 /// Reads what there is: in each ring's order, with the names of queues and of threads by ring.
@@ -307,6 +318,37 @@ fn late() {
     session.stop();
     found.read(&mut session);
     assert!(!found.has_lapsed, "this time it was asked for");
+}
+
+#[test]
+fn a_reader_that_comes_too_late_leaves_another_alone() {
+    Stage::new("trace::overtaken").play();
+}
+
+fn overtaken() {
+    let wq = ordered("overtaken");
+    joined(wq.queue(|| ()));
+    let mut late = open();
+    late.begin(ALL).unwrap();
+    eventually("the lease ends, and somebody finds it so", || {
+        joined(wq.queue(|| ()));
+        !late.is_on()
+    });
+    // Readers are known by their process. The child has the late one, too.
+    let path = path_of_trace();
+    let status = sys::fork(|| {
+        let mut other = open_at(&path);
+        other.begin(ALL).unwrap();
+        let refused = late.round(|_, _| ()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy, "{refused}");
+        late.stop();
+        assert!(other.is_on());
+        late.release();
+        assert!(other.is_on());
+        other.round(|_, _| ()).unwrap();
+        assert!(open_at(&path).begin(ALL).is_err(), "it is the other's");
+    });
+    assert_eq!(status, 0);
 }
 
 #[test]

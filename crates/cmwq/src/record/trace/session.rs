@@ -176,21 +176,20 @@ impl Session {
         Ok(())
     }
 
-    /// Switches on again what was switched off because the lease had ended: a reader may be
-    /// stopped, or get no CPU.
-    fn resume(&self) -> io::Result<bool> {
-        let control = self.control();
-        if self.mask == 0 || control.mask.load(Ordering::Relaxed) != 0 {
-            return Ok(false);
+    /// Whether this session has begun, and nobody has taken over, as others may once the lease has
+    /// ended: a reader may be stopped, or get no CPU. What others have begun is left alone.
+    fn is_owner(&self) -> bool {
+        self.is_begun && self.control().owner.load(Ordering::Relaxed) == self.owner
+    }
+
+    /// Switches on again what was switched off because the lease had ended.
+    fn resume(&self) -> bool {
+        let mask = &self.control().mask;
+        let has_lapsed = self.mask != 0 && mask.load(Ordering::Relaxed) == 0;
+        if has_lapsed {
+            mask.store(self.mask, Ordering::Relaxed);
         }
-        if control.owner.load(Ordering::Relaxed) != self.owner {
-            return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "this came too late to keep tracing on, and another tool has begun",
-            ));
-        }
-        control.mask.store(self.mask, Ordering::Relaxed);
-        Ok(true)
+        has_lapsed
     }
 
     /// Ticks that a lease lasts.
@@ -234,8 +233,14 @@ impl Session {
     /// If a ring cannot be mapped, or another reader has begun since this one was here last.
     pub fn round(&mut self, mut take: impl FnMut(u32, &[u64; event::WORDS])) -> io::Result<Round> {
         let begin = self.now();
+        if self.is_begun && !self.is_owner() {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "this came too late to keep tracing on, and another tool has begun",
+            ));
+        }
         self.renew();
-        let has_lapsed = self.resume()?;
+        let has_lapsed = self.resume();
         self.find_rings()?;
         let (mut events, mut is_pressed, mut again) = (0, false, true);
         let mut limit = self.ring_events / BATCH + 1;
@@ -274,7 +279,7 @@ impl Session {
     /// Switches tracing off; another [`round`](Self::round) gets the rest.
     pub fn stop(&mut self) {
         self.mask = 0;
-        if self.is_begun {
+        if self.is_owner() {
             self.control().mask.store(0, Ordering::Relaxed);
         }
     }
@@ -282,20 +287,21 @@ impl Session {
     /// Lets others read from now on. The rings keep their memory.
     pub fn release(&mut self) {
         self.stop();
-        if !std::mem::take(&mut self.is_begun) {
-            return;
+        if self.is_owner() {
+            for reader in &mut self.readers {
+                reader.skip_all();
+            }
+            // Only what is ours still: the next one may have begun just now.
+            let (ours, nobody) = (self.owner, 0);
+            let owner = &self.control().owner;
+            let _ = owner.compare_exchange(ours, nobody, Ordering::Relaxed, Ordering::Relaxed);
         }
-        for reader in &mut self.readers {
-            reader.skip_all();
-        }
-        let control = self.control();
-        control.lease.store(0, Ordering::Relaxed);
-        control.owner.store(0, Ordering::Relaxed);
+        self.is_begun = false;
     }
 
     /// Gives the trace up, and the rings' memory back to the system.
     fn end(&mut self) {
-        if !self.is_begun {
+        if !self.is_owner() {
             return;
         }
         // Under the lease, so that nobody else's events are lost.
