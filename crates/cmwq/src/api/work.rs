@@ -271,7 +271,8 @@ macro_rules! embedded_item {
 
             /// Whether it is pending and whether it is running, as of now.
             ///
-            /// KERNEL: `work_busy` — same: it looks only where the item was last queued.
+            /// KERNEL: `work_busy` — same: it looks only where the item was last queued; of an
+            /// ordered queue that was changed meanwhile, also where it was before.
             #[must_use]
             #[doc(alias = "work_busy")]
             pub fn busy(&self) -> Busy {

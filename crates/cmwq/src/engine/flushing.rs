@@ -106,6 +106,9 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
 }
 
 /// Puts a barrier behind the item, if it is queued or runs, and waits for that.
+///
+/// KERNEL: `start_flush_work` — same; differs: a run that began on a pool which the item's ordered
+/// queue had before, while the item was queued again, is found, too.
 #[inline(always)]
 fn wait_behind(
     runtime: &'static Runtime,
@@ -133,7 +136,17 @@ fn wait_behind(
         // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
         let found = unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
         pool.unlock(guard, Kick::None);
-        if found == FlushTarget::Idle {
+        let is_elsewhere = || {
+            runtime.pools_besides(pool).any(|other| {
+                let mut guard = other.lock_only();
+                // SAFETY: as above.
+                let found =
+                    unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
+                other.unlock(guard, Kick::None);
+                found != FlushTarget::Idle
+            })
+        };
+        if found == FlushTarget::Idle && !is_elsewhere() {
             return if word.is_pending() { Found::InTransit } else { Found::Idle };
         }
         if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
@@ -171,7 +184,7 @@ pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<Dela
 pub struct Busy {
     /// Queued, or its timer armed (`WORK_BUSY_PENDING`).
     pub pending: bool,
-    /// Its function is being run by the pool that ran it last (`WORK_BUSY_RUNNING`).
+    /// Its function is being run for the queue of its last queueing (`WORK_BUSY_RUNNING`).
     pub running: bool,
 }
 
@@ -183,8 +196,9 @@ impl Busy {
     }
 }
 
-/// Whether an item is pending, and whether the pool of its last queueing runs it. KERNEL:
-/// `work_busy` — same.
+/// Whether an item is pending, and whether the pool of its last queueing runs it, or one that its
+/// ordered queue had before. KERNEL: `work_busy` — same, but for the latter, of which neither that
+/// nor `cancel_work_sync` knows there.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let word = item.word();
     if generation::is_child() && runtime.is_inherited(word) {
@@ -196,7 +210,11 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let guard = pool.lock();
     let (pending, running) = (item.is_pending(), guard.core.is_executing(item));
     pool.unlock(guard, Kick::None);
-    Busy { pending, running }
+    let mut others = runtime.pools_besides(pool);
+    Busy {
+        pending,
+        running: running || others.any(|other| other.lock_only().core.is_executing(item)),
+    }
 }
 
 #[cold]

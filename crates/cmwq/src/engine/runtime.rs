@@ -104,6 +104,8 @@ pub(crate) struct Runtime {
     pub(crate) is_frozen: AtomicBool,
     /// See [`shutdown`](crate::shutdown).
     pub(crate) is_shut: AtomicBool,
+    /// An ordered queue has had pools before: see [`pools_besides`](Self::pools_besides).
+    ordered_moved: AtomicBool,
     /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,
     /// Threads that could not be had.
@@ -319,6 +321,7 @@ impl Runtime {
             registry: Mutex::new(Registry::default()),
             is_frozen: AtomicBool::new(false),
             is_shut: AtomicBool::new(false),
+            ordered_moved: AtomicBool::new(false),
             turn: AtomicUsize::new(0),
             nr_creation_failures: AtomicU64::new(0),
             #[cfg(test)]
@@ -335,6 +338,26 @@ impl Runtime {
 
     pub(crate) fn pools(&'static self) -> impl Iterator<Item = &'static Pool> {
         self.pools.iter()
+    }
+
+    /// An ordered queue is to have another pool. To be called before that one is published.
+    pub(crate) fn ordered_moves(&self) {
+        // ORDERING: no pairing of its own: who finds an item on the new pool has taken that pool's
+        // lock after whoever queued it there, who saw the pool published.
+        self.ordered_moved.store(true, Ordering::Relaxed);
+    }
+
+    /// The pools that may be running an item, besides the one that its word names. Only an item of
+    /// an ordered queue is queued on one pool while another still runs it: after the queue was
+    /// changed it has to stay behind those that were queued before it.
+    pub(crate) fn pools_besides(
+        &'static self,
+        named: &'static Pool,
+    ) -> impl Iterator<Item = &'static Pool> {
+        // ORDERING: see `ordered_moves`.
+        let may_be = self.ordered_moved.load(Ordering::Relaxed);
+        let others = move |pool: &&'static Pool| may_be && !std::ptr::eq(*pool, named);
+        self.pools().take_while(move |_| may_be).filter(others)
     }
 
     /// How many ways into pools a queue of this kind has.

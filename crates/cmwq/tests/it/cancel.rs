@@ -1,11 +1,11 @@
 //! Cancelling, disabling and enabling, beyond the table of `matrix`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use cmwq::{DelayedWork, Work, Workqueue};
+use cmwq::{Attrs, DelayedWork, Work, Workqueue};
 
 use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
@@ -390,4 +390,44 @@ fn many_hands_on_one_item() {
         }
     }));
     assert_eq!(runs.load(Ordering::SeqCst), before + 1);
+}
+
+/// The item is behind its own run then, on another pool.
+#[test]
+fn cancel_sync_waits_for_a_run_that_began_before_the_ordered_queue_was_changed() {
+    let wq = Workqueue::builder("changed").ordered().build().unwrap();
+    let (entered, gate) = (Gate::new(), Gate::new());
+    let _opened = Opened(&gate);
+    let work = Work::new({
+        let (entered, gate) = (entered.clone(), gate.clone());
+        move || {
+            entered.open();
+            gate.pass();
+        }
+    });
+    assert!(wq.queue_work(&work));
+    entered.pass();
+    wq.apply_attrs(&Attrs::new().nice(3)).unwrap();
+    assert!(wq.queue_work(&work));
+    let waits: [fn(&Work) -> bool; 2] = [Work::cancel_sync, Work::flush];
+    let waiters = waits.map(|wait| {
+        let (work, tid) = (work.clone(), Arc::new(AtomicI32::new(0)));
+        let waiter = thread::spawn({
+            let (work, tid) = (work.clone(), Arc::clone(&tid));
+            move || {
+                tid.store(sys::gettid(), Ordering::SeqCst);
+                wait(&work)
+            }
+        });
+        eventually("it waits", || {
+            assert!(!waiter.is_finished(), "it runs: {:?}", work.busy());
+            let tid = tid.load(Ordering::SeqCst);
+            tid != 0 && !work.is_pending() && procfs::is_asleep(tid)
+        });
+        assert!(work.busy().running);
+        waiter
+    });
+    gate.open();
+    assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [true, true]);
+    assert!(work.busy().is_idle());
 }

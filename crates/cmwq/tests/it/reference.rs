@@ -42,6 +42,11 @@ fn play() {
     if let Some(case) = env::var_os("CMWQ_CASE") {
         return Rig::new(PATIENCE).play(&of_bytes(&fs::read(case).expect("CMWQ_CASE is a file")));
     }
+    let found = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/api");
+    for case in fs::read_dir(found).unwrap().map(|entry| entry.unwrap().path()) {
+        eprintln!("CMWQ_CASE={}", case.display());
+        Rig::new(PATIENCE).play(&of_bytes(&fs::read(case).unwrap()));
+    }
     let one = env::var("CMWQ_SEED").ok().map(|seed| seed.parse().expect("CMWQ_SEED is a number"));
     let seeds = one.map_or(0..SEQUENCES, |seed: u64| seed..seed + 1);
     eprintln!("seeds {seeds:?}");

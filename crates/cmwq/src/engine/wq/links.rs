@@ -266,6 +266,9 @@ impl Wq {
         if changes.is_empty() {
             return;
         }
+        if self.spec.kind == Kind::Ordered {
+            self.runtime.ordered_moves();
+        }
         let pwqs = state.pwqs.clone();
         let before: Vec<_> = pwqs.into_iter().filter(|at| !state.is_retired(*at)).collect();
         for (slot, mut found) in changes {
