@@ -22,12 +22,14 @@ struct Outcome {
     took: Duration,
 }
 
-/// Runs the command with this much memory (address space), and kills it after `patience`.
+/// Runs the command with this much memory (address space) and [`CPU_SECONDS`], and kills it when
+/// it hangs.
 #[track_caller]
-fn run(arguments: &[&str], memory: u64, patience: Duration) -> Outcome {
+fn run(arguments: &[&str], memory: u64) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
     limit(&mut command, Resource::As, memory);
+    limit(&mut command, Resource::Cpu, CPU_SECONDS);
     let begin = Instant::now();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let text = |mut from: Box<dyn std::io::Read + Send>| {
@@ -43,10 +45,10 @@ fn run(arguments: &[&str], memory: u64, patience: Duration) -> Outcome {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begin.elapsed() > patience {
+        if begin.elapsed() > PATIENCE {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("cmwq {} takes longer than {patience:?}", arguments.join(" "));
+            panic!("cmwq {} hangs: it takes longer than {PATIENCE:?}", arguments.join(" "));
         }
         // Between two looks at the child.
         thread::sleep(Duration::from_millis(5));
@@ -58,8 +60,10 @@ fn run(arguments: &[&str], memory: u64, patience: Duration) -> Outcome {
 const MIB: u64 = 1 << 20;
 /// Much more than the command needs for a process that means no harm.
 const MEMORY: u64 = 1024 * MIB;
-/// Longer than it takes, by far, also on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Of CPU time: many times what it takes. A command that computes for longer is killed.
+const CPU_SECONDS: u64 = 60;
+/// For one that waits. Where others compute, too, a few seconds of CPU time have taken a minute.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Outcome {
     /// It failed, and said why.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cmwq::Workqueue;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-use super::{MEMORY, Outcome, PATIENCE, run};
+use super::{MEMORY, Outcome, run};
 use crate::looking::{Victim, stay};
 
 /// Words in front of the tables' own; for each table so many.
@@ -297,7 +297,7 @@ const LOOKS: [&[&str]; 8] = [
 
 /// What the command says of the victim.
 fn look(victim: &Victim, verb: &[&str]) -> Outcome {
-    run(&[verb, &[&victim.pid()]].concat(), MEMORY, PATIENCE)
+    run(&[verb, &[&victim.pid()]].concat(), MEMORY)
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_file_that_is_cut_off_while_it_is_read_ends_nothing() {
     let victim = victim("code_that_comes_and_goes");
     for _ in 0..8 {
         for verb in [&["dump", "--stuck"][..], &["top", "--once"]] {
-            let outcome = run(&[verb, &[&victim.pid()]].concat(), 4 * MEMORY, PATIENCE);
+            let outcome = run(&[verb, &[&victim.pid()]].concat(), 4 * MEMORY);
             outcome.done();
         }
     }

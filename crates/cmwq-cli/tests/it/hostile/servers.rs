@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{MEMORY, Outcome, PATIENCE, run};
+use super::{MEMORY, Outcome, run};
 
 const GREETING: &[u8] = b"cmwq-control 1 1\n";
 
@@ -35,7 +35,7 @@ impl Server {
     fn asked(self, arguments: &[&str]) -> Outcome {
         let socket = self.path.to_str().unwrap();
         let fixed = ["set", "--timeout", "1", "--socket", socket, "1"];
-        let outcome = run(&[&fixed, arguments].concat(), MEMORY / 4, PATIENCE);
+        let outcome = run(&[&fixed, arguments].concat(), MEMORY / 4);
         self.thread.join().unwrap();
         outcome
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use super::{MEMORY, PATIENCE, run};
+use super::{MEMORY, run};
 use crate::support::not_tested;
 
 /// A process with a FIFO that looks like a file in memory of this name.
@@ -78,7 +78,7 @@ fn a_fifo_in_place_of_a_file_in_memory_is_not_waited_for() {
         assert!(is_shown(process.0.id(), name));
         for verb in verbs {
             let pid = process.0.id().to_string();
-            let outcome = run(&[*verb, &[pid.as_str()]].concat(), MEMORY, PATIENCE / 3);
+            let outcome = run(&[*verb, &[pid.as_str()]].concat(), MEMORY);
             outcome.refused("process");
         }
     }

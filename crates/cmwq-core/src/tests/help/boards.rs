@@ -5,6 +5,10 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::help::{Board, Layout, Set, Whereabouts};
+use crate::tests::support::steps;
+
+/// The largest machine that is tried: on larger ones Miri takes hours.
+pub(super) const MOST_PODS: u32 = steps(4096, 300) as u32;
 
 pub(super) struct Plain {
     layout: Layout,

@@ -2,15 +2,12 @@
 
 use std::vec::Vec;
 
-use super::boards::Plain;
+use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
 use crate::help::{
     Call, Facts, Instead, Set, any, instead_of, others_wait, to_call, to_help, to_watch,
 };
 use crate::tests::support::{Rng, steps};
-
-/// On larger boards Miri takes hours.
-const MOST_PODS: u32 = steps(4096, 64) as u32;
 
 /// How far it is from one pod to another: cache, node, or farther.
 fn distance(cache: u32, caches: u32, one: usize, other: usize) -> u32 {
