@@ -52,6 +52,11 @@ fn implementations(of: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for file in files {
         for line in fs::read_to_string(&file).unwrap().lines() {
+            // What the simulator's `named!` makes of an enum.
+            let named = line.trim().strip_prefix("pub enum ").and_then(|it| it.split_once(": \""));
+            if let Some((name, _)) = named.filter(|_| of == "FromStr") {
+                found.push((name.to_owned(), line.to_owned()));
+            }
             let Some((before, after)) = line.split_once(&format!("{of} for ")) else { continue };
             if before.starts_with("impl") && before.ends_with([' ', ':']) {
                 let end = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
