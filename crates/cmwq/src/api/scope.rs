@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::api::closure::REFUSED;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::os::countdown::Countdown;
@@ -176,9 +177,7 @@ impl<T> Ticket<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        self.settle(Err(Box::new(
-            "the workqueue was being drained, closed or shut down and refused the work item",
-        )));
+        self.settle(Err(Box::new(REFUSED)));
     }
 }
 

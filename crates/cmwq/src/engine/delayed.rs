@@ -170,12 +170,12 @@ impl DelayedItem {
     /// Claims an item that the process which this one is the child of had queued or armed.
     #[cold]
     fn take_over(&self, runtime: &Runtime) -> bool {
-        runtime.take_over(&self.item) || self.is_inherited(runtime)
+        runtime.take_over(&self.item) || self.forget_inherited(runtime)
     }
 
     /// Whether that process had armed its timer, which is disarmed here. Then PENDING is anybody's:
     /// the caller's.
-    pub(crate) fn is_inherited(&self, runtime: &Runtime) -> bool {
+    pub(crate) fn forget_inherited(&self, runtime: &Runtime) -> bool {
         // SAFETY: valid.
         !self.item.word().is_queued() && unsafe { runtime.service.forget_foreign(self.own_timer()) }
     }

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{FlushTarget, Kick, WorkItem};
+use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem};
 
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
@@ -134,19 +134,20 @@ fn wait_behind(
         }
         let wq = has_rescuer.then(|| guard.core.wq_of(item)).flatten();
         // SAFETY: the target is borrowed; the barrier stays on this stack until `done`.
-        let found = unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
+        let insert = |core: &mut PoolState| unsafe {
+            core.insert_barrier(target, NonNull::from(&barrier).cast()) != FlushTarget::Idle
+        };
+        let is_here = insert(&mut guard.core);
         pool.unlock(guard, Kick::None);
         let is_elsewhere = || {
             runtime.pools_besides(pool).any(|other| {
                 let mut guard = other.lock_only();
-                // SAFETY: as above.
-                let found =
-                    unsafe { guard.core.insert_barrier(target, NonNull::from(&barrier).cast()) };
+                let is_there = insert(&mut guard.core);
                 other.unlock(guard, Kick::None);
-                found != FlushTarget::Idle
+                is_there
             })
         };
-        if found == FlushTarget::Idle && !is_elsewhere() {
+        if !is_here && !is_elsewhere() {
             return if word.is_pending() { Found::InTransit } else { Found::Idle };
         }
         if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
@@ -166,7 +167,7 @@ fn wait_behind(
 pub(crate) unsafe fn flush_delayed(runtime: &'static Runtime, this: NonNull<DelayedItem>) -> bool {
     // SAFETY: valid by the caller's promise.
     let delayed = unsafe { this.as_ref() };
-    if generation::is_child() && delayed.is_inherited(runtime) {
+    if generation::is_child() && delayed.forget_inherited(runtime) {
         delayed.item.release(delayed.item.word());
         return false;
     }

@@ -36,9 +36,10 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the process that this one is the child of had armed its timer: nobody will queue it.
-    fn is_inherited(self, runtime: &'static Runtime) -> bool {
-        matches!(self, Self::Delayed(delayed) if delayed.is_inherited(runtime))
+    /// Whether the process that this one is the child of had armed its timer, which is forgotten:
+    /// nobody will queue it.
+    fn forget_inherited(self, runtime: &'static Runtime) -> bool {
+        matches!(self, Self::Delayed(delayed) if delayed.forget_inherited(runtime))
     }
 
     #[inline]
@@ -91,7 +92,7 @@ fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
         if steal(runtime, item) {
             return Was::Pending;
         }
-        if generation::is_child() && (runtime.take_over(item) || target.is_inherited(runtime)) {
+        if generation::is_child() && (runtime.take_over(item) || target.forget_inherited(runtime)) {
             return Was::Inherited;
         }
         // Somebody is between claiming the item and queueing it, or its timer has it.

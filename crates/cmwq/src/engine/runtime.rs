@@ -355,9 +355,8 @@ impl Runtime {
         named: &'static Pool,
     ) -> impl Iterator<Item = &'static Pool> {
         // ORDERING: see `ordered_moves`.
-        let may_be = self.ordered_moved.load(Ordering::Relaxed);
-        let others = move |pool: &&'static Pool| may_be && !std::ptr::eq(*pool, named);
-        self.pools().take_while(move |_| may_be).filter(others)
+        let all = self.ordered_moved.load(Ordering::Relaxed).then(|| self.pools());
+        all.into_iter().flatten().filter(move |pool| !std::ptr::eq(*pool, named))
     }
 
     /// How many ways into pools a queue of this kind has.

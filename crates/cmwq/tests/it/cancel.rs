@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{Attrs, DelayedWork, Work, Workqueue};
 
 use crate::support::wait::{Opened, within};
-use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
+use crate::support::{Gate, eventually, every_kind, gated_work, joined, managed, procfs, sys};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -398,13 +398,7 @@ fn cancel_sync_waits_for_a_run_that_began_before_the_ordered_queue_was_changed()
     let wq = Workqueue::builder("changed").ordered().build().unwrap();
     let (entered, gate) = (Gate::new(), Gate::new());
     let _opened = Opened(&gate);
-    let work = Work::new({
-        let (entered, gate) = (entered.clone(), gate.clone());
-        move || {
-            entered.open();
-            gate.pass();
-        }
-    });
+    let (work, _) = gated_work(&entered, &gate);
     assert!(wq.queue_work(&work));
     entered.pass();
     wq.apply_attrs(&Attrs::new().nice(3)).unwrap();

@@ -10,7 +10,7 @@ use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, block_on};
-use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, stall, sys};
+use crate::support::{Gate, eventually, every_kind, joined, managed, occupy, procfs, stall, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
@@ -97,14 +97,9 @@ fn what_the_parent_has_queued_is_refused_to_who_waits_in_the_child() {
 
 fn handles() {
     let wq = Workqueue::builder("one by one").ordered().build().unwrap();
-    let (entered, gate) = (Gate::new(), Gate::new());
+    let gate = Gate::new();
     let _opened = Opened(&gate);
-    let (begun, release) = (entered.clone(), gate.clone());
-    let running = wq.queue(move || {
-        begun.open();
-        release.pass();
-    });
-    entered.pass();
+    let running = occupy(&wq, &gate);
     let ended = managed("ended").queue(|| 5);
     eventually("the closure ends", || ended.is_finished());
     let [joined_later, timed, awaited] = [(); 3].map(|()| wq.queue(|| ()));

@@ -9,7 +9,7 @@ use cmwq::{DelayedWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, joined, managed, sys};
+use crate::support::{Gate, eventually, joined, managed, occupy, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("freeze::parks", parks),
@@ -51,14 +51,9 @@ fn what_runs_finishes_and_what_is_queued_waits() {
 
 fn parks() {
     for wq in freezable("parked") {
-        let (entered, gate) = (Gate::new(), Gate::new());
+        let gate = Gate::new();
         let _opened = Opened(&gate);
-        let (begun, release) = (entered.clone(), gate.clone());
-        let running = wq.queue(move || {
-            begun.open();
-            release.pass();
-        });
-        entered.pass();
+        let running = occupy(&wq, &gate);
         cmwq::freeze();
         assert!(cmwq::freeze_busy(), "one runs");
         let (work, runs) = counting();

@@ -33,11 +33,6 @@ mod support {
     pub(crate) mod wait;
 
     pub(crate) use wait::{Gate, joined};
-
-    /// A per-CPU queue.
-    pub(crate) fn percpu(name: &str) -> cmwq::Workqueue {
-        cmwq::Workqueue::builder(name).percpu().build().unwrap()
-    }
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| reference::run(data));

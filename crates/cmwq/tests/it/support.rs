@@ -9,7 +9,10 @@ pub(crate) mod stall;
 pub(crate) mod sys;
 pub(crate) mod wait;
 
-use cmwq::{JoinHandle, Workqueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cmwq::{JoinHandle, Work, Workqueue};
 
 pub(crate) use load::Peak;
 pub(crate) use wait::{Gate, eventually, joined, undisturbed, within};
@@ -34,7 +37,21 @@ pub(crate) fn every_kind(name: &str) -> [Workqueue; 3] {
     [managed(name), percpu(name), unbound(name)]
 }
 
-/// Occupies an ordered queue until the gate opens.
+/// An item that counts its runs, and waits in the first for `gate`.
+pub(crate) fn gated_work(entered: &Gate, gate: &Gate) -> (Work, Arc<AtomicU32>) {
+    let runs = Arc::new(AtomicU32::new(0));
+    let work = Work::new({
+        let (entered, gate, runs) = (entered.clone(), gate.clone(), Arc::clone(&runs));
+        move || {
+            entered.open();
+            gate.pass();
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (work, runs)
+}
+
+/// Occupies a queue that runs one item at a time until the gate opens.
 pub(crate) fn occupy(wq: &Workqueue, gate: &Gate) -> JoinHandle<()> {
     let (begun, gate) = (Gate::new(), gate.clone());
     let first = wq.queue({

@@ -259,6 +259,14 @@ fn full() {
     assert_eq!((found.count("too much", Kind::QueueWork), found.lost), (1, 0));
 }
 
+/// Nobody renews the lease any more: who works finds it ended, and switches tracing off.
+fn lapse(wq: &Workqueue, seen: &Session) {
+    eventually("the lease ends, and somebody finds it so", || {
+        joined(wq.queue(|| ()));
+        !seen.is_on()
+    });
+}
+
 #[test]
 fn a_reader_that_dies_leaves_nothing_switched_on() {
     Stage::new("trace::lease").play();
@@ -279,11 +287,7 @@ fn lease() {
     dead.begin(ALL).unwrap();
     let mut found = Found::default();
     found.read(&mut dead);
-    // Nobody renews the lease from here on. Whoever finds it ended switches off.
-    eventually("nothing is traced any more", || {
-        joined(wq.queue(|| ()));
-        !dead.is_on()
-    });
+    lapse(&wq, &dead);
 }
 
 #[test]
@@ -300,10 +304,7 @@ fn late() {
     found.read(&mut session);
     assert!(!found.has_lapsed);
     let seen = open();
-    eventually("the lease ends, and somebody finds it so", || {
-        joined(wq.queue(|| ()));
-        !seen.is_on()
-    });
+    lapse(&wq, &seen);
     wq.flush();
     found.read(&mut session);
     assert!(found.has_lapsed, "it was off");
@@ -330,10 +331,7 @@ fn overtaken() {
     joined(wq.queue(|| ()));
     let mut late = open();
     late.begin(ALL).unwrap();
-    eventually("the lease ends, and somebody finds it so", || {
-        joined(wq.queue(|| ()));
-        !late.is_on()
-    });
+    lapse(&wq, &late);
     // Readers are known by their process. The child has the late one, too.
     let path = path_of_trace();
     let status = sys::fork(|| {

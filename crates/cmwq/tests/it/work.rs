@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cmwq::{Work, Workqueue, current_work};
 
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, every_kind, joined, percpu, sys};
+use crate::support::{Gate, Peak, eventually, every_kind, gated_work, joined, percpu, sys};
 
 fn ordered(name: &str) -> Workqueue {
     Workqueue::builder(name).ordered().build().unwrap()
@@ -19,26 +19,12 @@ fn queues(name: &str) -> Vec<Workqueue> {
     every_kind(name).into_iter().chain([ordered(name)]).collect()
 }
 
-/// An item that counts its runs, and waits in the first for `gate`.
-fn gated(entered: &Gate, gate: &Gate) -> (Work, Arc<AtomicU32>) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let work = Work::new({
-        let (entered, gate, runs) = (entered.clone(), gate.clone(), Arc::clone(&runs));
-        move || {
-            entered.open();
-            gate.pass();
-            runs.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    (work, runs)
-}
-
 #[test]
 fn pending_until_its_function_is_entered() {
     for wq in queues("pending") {
         let (entered, gate) = (Gate::new(), Gate::new());
         let _opened = Opened(&gate);
-        let (work, runs) = gated(&entered, &gate);
+        let (work, runs) = gated_work(&entered, &gate);
         assert!(!work.is_pending());
         assert!(wq.queue_work(&work));
         entered.pass();
@@ -182,7 +168,7 @@ fn cancel_takes_a_pending_item_and_leaves_a_running_one() {
     for wq in queues("cancel") {
         let (entered, gate) = (Gate::new(), Gate::new());
         let _opened = Opened(&gate);
-        let (work, runs) = gated(&entered, &gate);
+        let (work, runs) = gated_work(&entered, &gate);
         assert!(!work.cancel(), "idle");
         assert!(wq.queue_work(&work));
         entered.pass();
@@ -206,7 +192,7 @@ fn cancelling_makes_room_for_the_next() {
     let wq = Workqueue::builder("make room").unbound().max_active(1).build().unwrap();
     let (entered, gate) = (Gate::new(), Gate::new());
     let _opened = Opened(&gate);
-    let (blocker, _) = gated(&entered, &gate);
+    let (blocker, _) = gated_work(&entered, &gate);
     assert!(wq.queue_work(&blocker));
     entered.pass();
     let never = Work::new(|| panic!("this was cancelled"));
@@ -238,7 +224,7 @@ fn a_cancelled_item_is_freed() {
     let wq = Workqueue::builder("freed").unbound().max_active(1).build().unwrap();
     let (entered, gate) = (Gate::new(), Gate::new());
     let _opened = Opened(&gate);
-    let (blocker, _) = gated(&entered, &gate);
+    let (blocker, _) = gated_work(&entered, &gate);
     assert!(wq.queue_work(&blocker));
     entered.pass();
     let captured = Arc::new(());

@@ -7,6 +7,10 @@ use crate::os::panic;
 use crate::os::sync::PlainMutex;
 use crate::os::sync::plain::PoisonError;
 
+/// What a closure's handle says, and a scoped closure's, if its queue did not take it.
+pub(in crate::api) const REFUSED: &str =
+    "the workqueue was being drained, closed or shut down and refused the work item";
+
 /// What stands in for a payload where there was no panic.
 struct Refused;
 
@@ -86,9 +90,7 @@ impl fmt::Display for JoinError {
                 let message = message.as_deref().unwrap_or("(no message)");
                 write!(f, "the work item panicked: {message}")
             }
-            Why::Refused => f.write_str(
-                "the workqueue was being drained, closed or shut down and refused the work item",
-            ),
+            Why::Refused => f.write_str(REFUSED),
             Why::Forked => f.write_str(
                 "the work item was queued before this process was forked, by its parent",
             ),

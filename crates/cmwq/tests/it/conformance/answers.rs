@@ -11,7 +11,7 @@ use super::flushes::begun;
 use super::{build, computing, cpu, gated, play};
 use crate::hotplug::{cast, confine_all};
 use crate::support::wait::{Opened, within};
-use crate::support::{Gate, eventually, joined, sys};
+use crate::support::{Gate, eventually, gated_work, joined, sys};
 
 const FAR: Duration = Duration::from_secs(3_600);
 
@@ -32,13 +32,7 @@ pub(super) fn cancelled_second() {
         let wq = build("second cancelled", kind);
         let (entered, gate) = (Gate::new(), Gate::new());
         let _opened = Opened(&gate);
-        let work = Work::new({
-            let (entered, gate) = (entered.clone(), gate.clone());
-            move || {
-                entered.open();
-                gate.pass();
-            }
-        });
+        let (work, _) = gated_work(&entered, &gate);
         assert!(wq.queue_work_on(cpu(), &work));
         entered.pass();
         assert!(wq.queue_work_on(cpu(), &work) && work.cancel());

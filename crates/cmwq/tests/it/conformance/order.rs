@@ -8,7 +8,7 @@ use cmwq::{Builder, Work, Workqueue};
 
 use super::{build, computing, cpu, gated, play};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, joined};
+use crate::support::{Gate, Peak, eventually, gated_work, joined};
 
 /// What ran, in order. Noting it does not block, so a CPU's next item starts after that.
 #[derive(Default)]
@@ -251,13 +251,7 @@ pub(super) fn slot_of_a_second_instance() {
         let wq = build("second", |b| kind(b).max_active(2));
         let (entered, gate) = (Gate::new(), Gate::new());
         let _opened = Opened(&gate);
-        let work = Work::new({
-            let (entered, gate) = (entered.clone(), gate.clone());
-            move || {
-                entered.open();
-                gate.pass();
-            }
-        });
+        let (work, _) = gated_work(&entered, &gate);
         assert!(wq.queue_work_on(cpu(), &work));
         entered.pass();
         assert!(wq.queue_work_on(cpu(), &work), "it waits for its own end, in the second slot");

@@ -10,7 +10,7 @@ use cmwq::{Attrs, DelayedWork, Work, Workqueue};
 
 use super::model::{Answer, Delay, Inside, Model, Op};
 use super::sequence::{ITEMS, fresh_model, kinds};
-use crate::support::{Gate, joined, percpu, procfs, sys};
+use crate::support::{Gate, joined, procfs, sys};
 
 const FAR: Duration = Duration::from_secs(3_600);
 const SOON: Duration = Duration::from_micros(300);
@@ -97,7 +97,7 @@ impl Rig {
                 .map(|wq| (!kinds()[wq].0.is_brief).then(|| made(wq)))
                 .collect(),
             works: works.collect(),
-            obstacle: percpu("obstacle"),
+            obstacle: Workqueue::builder("obstacle").percpu().build().unwrap(),
             hold: None,
             waiters: BTreeMap::new(),
         }
