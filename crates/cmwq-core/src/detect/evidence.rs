@@ -90,8 +90,8 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
 
 /// Whether a worker that watches others is blocked: it is if it is itself, and nobody whom it
 /// watches is running. `watched`: whether one of these is; `None`: that cannot be told, and then
-/// neither can whether it is blocked. They are asked first: nearly always the worker waits, and they
-/// run.
+/// neither can whether it is blocked. They are asked first: nearly always the worker waits, and
+/// they run.
 pub fn look_for(
     thread: &mut impl Senses,
     patient: bool,

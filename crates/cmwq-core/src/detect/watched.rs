@@ -2,8 +2,8 @@
 //!
 //! A look at a process and its descendants costs tens of microseconds, or milliseconds if there are
 //! many, and the tick may come every 100 µs. So looks take a fixed part of the time at most,
-//! whatever one costs. Those on an alarm take what no other thread has asked for: the CPU is idle, and
-//! [false alarms](super::alarms) are limited.
+//! whatever one costs. Those on an alarm take what no other thread has asked for: the CPU is idle,
+//! and [false alarms](super::alarms) are limited.
 //!
 //! KERNEL: no twin.
 
