@@ -486,6 +486,7 @@ impl PoolState {
             sleeping: w.sleeping,
             running: w.is_counted(),
             hog: w.cpu_intensive && !self.is_cpu_intensive(w),
+            watching: w.is_watching(),
             seq: w.seq,
             wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
         }

@@ -172,6 +172,8 @@ pub struct WorkerView {
     pub running: bool,
     /// Was counted until it was seen to hog the CPU.
     pub hog: bool,
+    /// Waits for processes, and counts as running while these do.
+    pub watching: bool,
     /// The run a report must name.
     pub seq: u64,
     /// The queue whose item it runs.

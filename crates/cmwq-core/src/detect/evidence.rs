@@ -90,19 +90,17 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
 
 /// Whether a worker that watches others is blocked: it is if it is itself, and nobody whom it
 /// watches is running. `watched`: whether one of these is; `None`: that cannot be told, and then
-/// nobody takes it for blocked. They are asked first: nearly always the worker waits, and they run.
+/// neither can whether it is blocked. They are asked first: nearly always the worker waits, and
+/// they run.
 pub fn look_for(
     thread: &mut impl Senses,
     patient: bool,
     watched: impl FnOnce() -> Option<bool>,
 ) -> Seen {
-    let is_one_running = watched();
-    if is_one_running == Some(true) {
-        return Seen::Running;
-    }
-    match look(thread, patient) {
-        Seen::Blocked if is_one_running.is_none() => Seen::Unknown,
-        own => own,
+    match watched() {
+        Some(true) => Seen::Running,
+        Some(false) => look(thread, patient),
+        None => Seen::Unknown,
     }
 }
 

@@ -9,6 +9,8 @@ use crate::ids::Nanos;
 pub const TICK_FIRST_NS: Nanos = 250_000;
 /// The shortest interval: 100 µs.
 pub const TICK_SHORTEST_NS: Nanos = 100_000;
+/// The shortest interval where workers wait for processes, which are dear to look at: 1 ms.
+pub const TICK_SHORTEST_FOR_PROCESSES_NS: Nanos = 1_000_000;
 /// The longest interval where the tick is the only source: 1 ms.
 pub const TICK_LONGEST_ALONE_NS: Nanos = 1_000_000;
 /// The longest interval where a better source tells of blocked workers first: 4 ms.
@@ -41,10 +43,21 @@ impl TickRole {
     }
 }
 
+/// What a tick has found, in all pools that are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TickFound {
+    /// Somebody was blocked in whose place another worker could start, so nothing better told of
+    /// it, and the tick matters.
+    pub has_woken: bool,
+    /// Workers wait for processes.
+    pub has_processes: bool,
+}
+
 /// The interval of the tick, from tick to tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
     longest: Nanos,
+    shortest: Nanos,
     interval: Nanos,
     /// Ticks in a row that let nobody start.
     fruitless: u32,
@@ -54,26 +67,33 @@ impl Tick {
     /// A tick that has not begun.
     #[must_use]
     pub const fn new(role: TickRole) -> Self {
-        Self { longest: role.longest(), interval: TICK_FIRST_NS, fruitless: 0 }
+        Self {
+            longest: role.longest(),
+            shortest: TICK_SHORTEST_NS,
+            interval: TICK_FIRST_NS,
+            fruitless: 0,
+        }
     }
 
     /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds
     /// it comes.
     #[must_use]
     pub const fn begin(&mut self) -> Nanos {
-        self.interval = TICK_FIRST_NS;
+        self.interval = max(TICK_FIRST_NS, self.shortest);
         self.interval
     }
 
     /// The tick has looked at all pools that are watched: after how many nanoseconds it comes
-    /// again. `has_woken`: it found somebody blocked in whose place another worker could start, so
-    /// nothing better told of it, and the tick matters. By halves, since now and then a tick is
-    /// only a few microseconds faster than the sentinel.
+    /// again. By halves, since now and then a tick is only a few microseconds faster than the
+    /// sentinel.
     #[must_use]
-    pub const fn after(&mut self, has_woken: bool) -> Nanos {
+    pub const fn after(&mut self, found: TickFound) -> Nanos {
+        let TickFound { has_woken, has_processes } = found;
+        self.shortest =
+            if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
         self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
         self.interval = if has_woken {
-            max(self.interval / 2, TICK_SHORTEST_NS)
+            max(self.interval / 2, self.shortest)
         } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
             min(self.interval * 2, self.longest)
         } else {

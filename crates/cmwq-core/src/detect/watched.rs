@@ -2,7 +2,8 @@
 //!
 //! A look at a process and its descendants costs tens of microseconds, or milliseconds if there are
 //! many, and the tick may come every 100 µs. So looks take a fixed part of the time at most,
-//! whatever one costs.
+//! whatever one costs. Those on an alarm take what no other thread has asked for: the CPU is idle,
+//! and [false alarms](super::alarms) are limited.
 //!
 //! KERNEL: no twin.
 
@@ -14,11 +15,13 @@ pub const REST: Nanos = 16;
 /// less urgent.
 pub const SLEEPERS_REST: Nanos = 32;
 
-/// Whom a look is about.
+/// Whom a look is about, and why it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// A worker that is believed running.
-    Runner,
+    /// A worker that is believed running, since a CPU is idle.
+    Alarm,
+    /// The same, since the tick has come.
+    Tick,
     /// One that is believed blocked.
     Sleeper,
 }
@@ -32,15 +35,15 @@ pub struct Looks {
 impl Looks {
     /// Whether all of it may be looked at now.
     #[must_use]
-    pub const fn may_look(&self, now: Nanos) -> bool {
-        now >= self.next
+    pub const fn may_look(&self, now: Nanos, asker: Asker) -> bool {
+        now >= self.next || matches!(asker, Asker::Alarm)
     }
 
     /// A look has taken from `begin` to `end`, in nanoseconds. Returns when the next may begin.
     #[must_use]
     pub const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
         let rest = match asker {
-            Asker::Runner => REST,
+            Asker::Alarm | Asker::Tick => REST,
             Asker::Sleeper => SLEEPERS_REST,
         };
         self.next = end.saturating_add(end.saturating_sub(begin).saturating_mul(rest));

@@ -2,6 +2,7 @@
 
 use crate::detect::alarms::{self, AfterFalse};
 use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
+use crate::detect::watched::{Asker, Looks, REST, SLEEPERS_REST};
 
 /// A thread of which so much can be seen.
 #[derive(Clone, Copy, Default)]
@@ -67,11 +68,24 @@ fn who_watches_others_is_blocked_when_they_are_too() {
     };
     assert_eq!(look(Some(true), Some(true)), (Seen::Running, 0), "nobody looks at itself");
     assert_eq!(look(Some(false), Some(false)), (Seen::Running, 1), "it runs itself");
-    assert_eq!(look(Some(false), None), (Seen::Running, 1));
     assert_eq!(look(Some(true), Some(false)), (Seen::Blocked, 1));
-    assert_eq!(look(Some(true), None), (Seen::Unknown, 1), "nobody can tell");
+    assert_eq!(look(Some(true), None), (Seen::Unknown, 0), "nobody can tell");
     assert_eq!(look(None, Some(false)), (Seen::Unknown, 1));
     assert_eq!(look(None, Some(true)), (Seen::Running, 0));
+}
+
+#[test]
+fn an_idle_cpu_has_time_to_look_at_processes() {
+    let mut looks = Looks::default();
+    assert!(looks.may_look(0, Asker::Tick), "nobody has looked");
+    // It took 10 ns.
+    assert_eq!(looks.looked(1_000, 1_010, Asker::Tick), 1_010 + 10 * REST);
+    for (now, may_the_tick) in [(1_010, false), (1_169, false), (1_170, true)] {
+        assert_eq!(looks.may_look(now, Asker::Tick), may_the_tick);
+        assert_eq!(looks.may_look(now, Asker::Sleeper), may_the_tick);
+        assert!(looks.may_look(now, Asker::Alarm));
+    }
+    assert_eq!(looks.looked(2_000, 2_010, Asker::Sleeper), 2_010 + 10 * SLEEPERS_REST);
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use std::vec::Vec;
 
 use crate::Nanos;
-use crate::detect::tick::{FRUITLESS_TICKS, QUIET_TICKS};
+use crate::detect::tick::{FRUITLESS_TICKS, QUIET_TICKS, TickFound};
 use crate::detect::{Quiet, Tick, TickRole};
 
 const US: Nanos = 1_000;
 
 fn after(tick: &mut Tick, looks: &[bool]) -> Vec<Nanos> {
-    looks.iter().map(|&has_woken| tick.after(has_woken) / US).collect()
+    let found = |&has_woken| TickFound { has_woken, has_processes: false };
+    looks.iter().map(|look| tick.after(found(look)) / US).collect()
 }
 
 #[test]
@@ -46,6 +47,21 @@ fn who_relies_on_it_gets_the_first_interval() {
     assert_eq!(tick.begin(), 250 * US);
     let _ = after(&mut tick, &[true; 5]);
     assert_eq!(tick.begin(), 250 * US, "not its shortest: somebody said so, it has not looked yet");
+}
+
+#[test]
+fn where_workers_wait_for_processes_it_is_not_shorter_than_a_millisecond() {
+    let mut tick = Tick::new(TickRole::Behind);
+    assert_eq!(tick.begin(), 250 * US);
+    let mut after =
+        |has_woken, has_processes| tick.after(TickFound { has_woken, has_processes }) / US;
+    assert_eq!(after(false, true), 250, "it begins as everywhere");
+    assert_eq!(after(true, true), 1_000);
+    assert_eq!([(); 8].map(|()| after(false, true))[7], 2_000);
+    assert_eq!(after(true, true), 1_000);
+    assert_eq!([(); 3].map(|()| after(true, false)), [500, 250, 125]);
+    assert_eq!(after(true, true), 1_000);
+    assert_eq!(tick.begin(), 1_000 * US);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::mem;
 
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
+use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::{Kick, WorkerId, WorkerView};
 
@@ -242,10 +243,11 @@ impl Engine<'_> {
         }
         let listed = self.ticking.iter().flat_map(|ticking| &ticking.pools);
         let listed: Vec<PoolNo> = listed.map(|&(pool, _)| pool).collect();
-        let mut has_woken = false;
+        let mut found = TickFound::default();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
-            has_woken |= self.tick_pool(pool);
+            found.has_woken |= self.tick_pool(pool);
+            found.has_processes |= self.waits_for_processes(pool);
         }
         let Some(ticking) = &mut self.ticking else { return };
         let pools = &mut self.pools.list;
@@ -254,7 +256,7 @@ impl Engine<'_> {
             entry.is_ticking = quiet.stays(entry.is_watched);
             entry.is_ticking
         });
-        let interval = ticking.tick.after(has_woken);
+        let interval = ticking.tick.after(found);
         if !ticking.pools.is_empty() {
             ticking.at = self.now + interval;
             self.agenda.add(ticking.at, Rank::Wake, Due::Tick);

@@ -7,6 +7,7 @@ use cmwq_core::Kick;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
 use super::{Engine, Mode};
+use crate::event::PoolNo;
 use crate::machine::{State, Tid};
 
 /// The worker's thread, as a look finds it while the process runs or waits.
@@ -53,6 +54,13 @@ impl Engine<'_> {
     /// Whether the thread plays a process.
     pub(super) fn is_process(&self, tid: Tid) -> bool {
         matches!(self.threads[tid].mode, Mode::Item(run) if run.is_watching)
+    }
+
+    /// Whether the pool looks at workers that wait for processes.
+    pub(super) fn waits_for_processes(&self, pool: PoolNo) -> bool {
+        let mut waits = false;
+        self.pools.list[pool].read().suspects(|view| waits |= view.watching);
+        waits
     }
 
     /// What a look at the worker and its process tells.

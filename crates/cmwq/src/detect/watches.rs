@@ -8,7 +8,7 @@ use cmwq_core::detect::watched::{Asker, Looks};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
-use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain, plain};
+use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain, plain, try_lock_plain};
 
 /// The processes of one worker. Lock: its own, innermost.
 #[derive(Debug, Default)]
@@ -61,7 +61,8 @@ impl Watches {
 
     /// Whether any of them runs; `None`: nobody knows. `asker`: what the worker is believed to do.
     pub(crate) fn is_any_running(&self, asker: Asker) -> Option<bool> {
-        let mut families = lock_plain(&self.families);
+        // Who holds it looks at them just now, and tells what it finds.
+        let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
         for watched in families.iter_mut() {
             match watched.is_running(asker) {
@@ -76,13 +77,21 @@ impl Watches {
 
 impl Watched {
     fn is_running(&mut self, asker: Asker) -> Option<bool> {
-        if let Some(runs) = self.family.glance() {
-            return Some(runs);
+        if self.family.has_not_run() {
+            return Some(false);
         }
         let now = clock::now();
         // ORDERING: no pairing: a budget.
         let from = if asker == Asker::Sleeper { SLEEPERS_FROM.load(Ordering::Relaxed) } else { 0 };
-        if now < from || !self.looks.may_look(now) {
+        let may_look = now >= from && self.looks.may_look(now, asker);
+        // Whether a runner is blocked, all of them have to tell; a sleeper is back if one runs.
+        if !may_look && asker != Asker::Sleeper {
+            return None;
+        }
+        if self.family.is_likely_running() {
+            return Some(true);
+        }
+        if !may_look {
             return None;
         }
         let runs = self.family.look();

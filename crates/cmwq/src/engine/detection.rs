@@ -46,6 +46,8 @@ pub(crate) struct Found {
     pub(crate) has_backlog: bool,
     /// Somebody was woken because of what was found.
     pub(crate) has_woken: bool,
+    /// Workers wait for processes.
+    pub(crate) has_processes: bool,
     /// How many more may be taken for hogs.
     room_for_hogs: u32,
 }
@@ -99,7 +101,9 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
+    let mut has_processes = false;
     guard.core.suspects(|view| {
+        has_processes |= view.watching;
         let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,
@@ -113,7 +117,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     let has_backlog = guard.core.work_waits();
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     pool.unlock(guard, Kick::None);
-    Found { has_to_watch: true, has_backlog, room_for_hogs, ..Found::default() }
+    Found { has_to_watch: true, has_backlog, has_processes, room_for_hogs, ..Found::default() }
 }
 
 /// Whether somebody else than `me` is woken.

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::detect::Tick;
+use cmwq_core::detect::tick::TickFound;
 use cmwq_core::{Nanos, Retry, Timer, WorkItem};
 
 use crate::engine::delayed;
@@ -152,26 +153,27 @@ impl Loop {
         clock::look();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         self.service.ticking.collect(&mut self.pools);
-        let mut has_woken = false;
+        let mut all = TickFound::default();
         for pool in &self.pools {
             if self.runtime.detect.has_sentinel() {
                 self.runtime.sentinels.cover(pool, &self.runtime.threads, || pool.guarded_cpus());
             }
-            has_woken |= self.tick_pool(pool);
+            let found = self.tick_pool(pool);
+            all.has_woken |= found.has_woken;
+            all.has_processes |= found.has_processes;
         }
         self.service.ticking.drop_quiet();
         if self.runtime.sentinels.is_one_astray() {
             self.service.rescan_soon();
         }
-        let interval = self.tick.after(has_woken);
+        let interval = self.tick.after(all);
         self.tick_at =
             if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };
     }
 
-    /// Whether it found somebody blocked, and that let somebody else start.
-    fn tick_pool(&self, pool: &'static Pool) -> bool {
+    fn tick_pool(&self, pool: &'static Pool) -> TickFound {
         if !pool.is_watched() {
-            return false;
+            return TickFound::default();
         }
         pool.detect_short_items();
         let found = detection::look(pool, None, true);
@@ -184,7 +186,7 @@ impl Loop {
             self.runtime.call_for_help(pool);
             self.runtime.watch_other_pods(pool, self.nr_ticks);
         }
-        found.has_woken
+        TickFound { has_woken: found.has_woken, has_processes: found.has_processes }
     }
 
     /// Lets surplus idle workers leave.

@@ -178,7 +178,8 @@ impl Thread {
         let Some(senses) = self.senses.get() else { return Seen::Unknown };
         let mut view = View { thread: self, senses };
         let seen = if self.watches.is_in(seq) {
-            let watched = || self.watches.is_any_running(Asker::Runner);
+            let asker = if patient { Asker::Tick } else { Asker::Alarm };
+            let watched = || self.watches.is_any_running(asker);
             evidence::look_for(&mut view, patient, watched)
         } else {
             evidence::look(&mut view, patient)

@@ -18,8 +18,8 @@ use super::stat::{StatFile, ThreadState};
 
 /// LIMIT: threads and processes that are looked at in one go; of a larger family nobody can tell.
 const MOST: usize = 1024;
-/// LIMIT: so many processes and threads are remembered from a look; of a larger family a glance
-/// tells less.
+/// LIMIT: so many processes and threads are remembered from a look; of a larger family the
+/// clocks tell less.
 const REMEMBERED: usize = 16;
 
 /// Where a family begins.
@@ -80,20 +80,21 @@ impl Family {
         Self { root, likely: None, likely_clock: None, still: Vec::new() }
     }
 
-    /// What can be told by some clocks, or one read. `None`: nothing.
-    ///
-    /// Of a family that was found waiting, nobody is taken to run before somebody has had a CPU.
-    pub(crate) fn glance(&self) -> Option<bool> {
-        // Who has not run has started nobody, and woken nobody either.
-        if !self.still.is_empty() && self.still.iter().all(Still::has_not_run) {
-            return Some(false);
-        }
+    /// Whether it was found waiting, and nobody has had a CPU since: who has not run has started
+    /// nobody, and woken nobody either. Reads some clocks.
+    pub(crate) fn has_not_run(&self) -> bool {
+        !self.still.is_empty() && self.still.iter().all(Still::has_not_run)
+    }
+
+    /// Whether the thread that is most likely to run does. Costs one read.
+    pub(crate) fn is_likely_running(&self) -> bool {
         // A clock that goes while it is read costs a fifth of reading a state.
-        if self.likely_clock.is_some_and(CpuClock::goes) {
-            return Some(true);
-        }
-        let state = self.likely.as_ref()?.state().ok()?;
-        (!state.is_blocked()).then_some(true)
+        self.likely_clock.is_some_and(CpuClock::goes)
+            || self
+                .likely
+                .as_ref()
+                .and_then(|stat| stat.state().ok())
+                .is_some_and(|state| !state.is_blocked())
     }
 
     /// Whether any thread of the family runs, by a look at all of them; a family that has ended
