@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::busy", busy),
     ("shutdown::timers", timers),
     ("shutdown::inside", inside),
+    ("shutdown::futures", futures),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
 ];
@@ -132,6 +133,25 @@ fn inside() {
     let error = joined(wq.queue(|| shutdown(PATIENCE))).unwrap_err();
     assert!(error.to_string().contains("work function of workqueue 'inside'"), "{error}");
     joined(wq.queue(|| ()));
+}
+
+#[test]
+fn there_is_nothing_left_to_await() {
+    Stage::new("shutdown::futures").play();
+}
+
+/// What waits in the caller's place was not needed before.
+fn futures() {
+    let before = procfs::other_tasks().len();
+    let wq = managed("futures");
+    joined(wq.queue(|| ()));
+    shutdown(PATIENCE).unwrap();
+    eventually("no thread stays", || procfs::other_tasks().len() == before);
+    wq.flush_async().wait();
+    wq.drain_async().wait();
+    wq.clone().close().wait();
+    drop(wq);
+    assert_eq!(procfs::other_tasks().len(), before, "none has come back");
 }
 
 #[test]
