@@ -1,4 +1,4 @@
-//! What becomes of a spawner when the library is shut down, which is for good: a process of its own.
+//! What becomes of a spawner when the library is shut down: for good, so in a process of its own.
 
 use std::time::Duration;
 
