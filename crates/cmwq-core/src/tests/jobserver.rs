@@ -2,6 +2,7 @@
 
 use std::vec;
 
+use super::support::steps;
 use crate::jobserver::{Build, TOKENS_PER_CPU, TokenAct, Tokens};
 
 const CPUS: usize = 2;
@@ -68,10 +69,10 @@ fn builds_that_compute_are_not_crowded() {
     }
 }
 
-/// How many CPUs were busy, and how many jobs there were, on average of the second half of 2,000
+/// How many CPUs were busy, and how many jobs there were, on average of the second half of all
 /// looks. A job computes for so many looks and waits for so many, four times; all start that may.
 fn played(computes: usize, waits: usize, cpus: usize) -> (f64, f64) {
-    const LOOKS: usize = 2_000;
+    const LOOKS: usize = steps(2_000, 300);
     // The first job needs no token.
     let (mut all, mut jobs) = (Tokens::default(), vec![0]);
     let (mut busy, mut seen_jobs) = (0, 0);

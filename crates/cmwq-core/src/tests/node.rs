@@ -290,6 +290,7 @@ fn waiting_pools_take_turns() {
 
 /// With 192 slots a pool uses three again, and gives the fourth away.
 #[test]
+#[cfg_attr(miri, ignore = "a quarter of an hour, for so many slots")]
 fn a_pool_keeps_a_64th_of_the_slots_in_turn() {
     let mut p = Pools::new(2, 192);
     let here: Vec<_> = (0..300).map(|_| p.queue(0)).collect();

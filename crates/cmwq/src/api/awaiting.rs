@@ -14,8 +14,8 @@ use crate::engine::wq::DESTROYING;
 ///
 /// While it lasts, a worker of the library's own sleeps in the caller's place. Where no thread is
 /// available for that, it lasts until one is; a queue that is [closed](Workqueue::close) lets
-/// nothing in all the same. In a forked child a wait that the parent had begun is never over,
-/// unless it was before the fork.
+/// nothing in all the same. In a forked child a wait that the parent had begun is over: what it was
+/// about is the parent's.
 #[must_use = "nothing waits until it is awaited; what was begun goes on without it"]
 pub struct Waiting(Option<JoinHandle<()>>);
 

@@ -37,7 +37,7 @@ mod tests;
 pub use abort::AbortOnDrop;
 pub use handle::JoinHandle;
 pub use join_error::JoinError;
-pub(in crate::api) use join_error::REFUSED;
+pub(in crate::api) use join_error::{FORKED, REFUSED};
 pub(crate) use state::{End, Found, State};
 
 /// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the

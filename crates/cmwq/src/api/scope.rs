@@ -6,12 +6,13 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::api::closure::REFUSED;
+use crate::api::closure::{FORKED, REFUSED};
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::os::countdown::Countdown;
+use crate::os::generation;
 use crate::os::park::Event;
-use crate::os::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::record::symbol;
 
 /// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
@@ -28,9 +29,25 @@ struct Books {
     unfinished: Countdown,
     all_done: Event,
     panicked: AtomicBool,
+    /// The process that is counted for.
+    // ORDERING (all accesses): no pairing: it changes in a child, while that has one thread.
+    generation: AtomicU32,
 }
 
 impl Books {
+    /// In a forked child, forgets what the parent had queued.
+    fn begin_in_child(&self) {
+        let generation = generation::current();
+        if self.generation.load(Ordering::Relaxed) == generation {
+            return;
+        }
+        self.generation.store(generation, Ordering::Relaxed);
+        if self.unfinished.begin_anew() {
+            // ORDERING: no pairing: as above.
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn one_done(&self) {
         if self.unfinished.done() {
             self.all_done.set();
@@ -45,9 +62,10 @@ impl Workqueue {
     ///
     /// An item must not open a scope on a queue where its closures cannot begin before its own end:
     /// an [ordered](crate::Builder::ordered) one that it is on, or one whose
-    /// [`max_active`](crate::Builder::max_active) items like itself use up. That is a deadlock. A
-    /// child that is forked inside of `f` waits for ever at the end of the scope for what the
-    /// parent had queued.
+    /// [`max_active`](crate::Builder::max_active) items like itself use up. That is a deadlock.
+    ///
+    /// In a child that is forked inside of `f`, what the parent had queued and what had not
+    /// finished is refused: it does not run there, and what it captured is left as it is.
     ///
     /// There is none to `await`: a future can be forgotten or dropped while its closures run, and
     /// what they borrow would be gone then. A task gives each closure what it owns and awaits the
@@ -80,10 +98,12 @@ impl Workqueue {
             unfinished: Countdown::new(),
             all_done: Event::new(),
             panicked: AtomicBool::new(false),
+            generation: AtomicU32::new(generation::current()),
         });
         let scope =
             Scope { wq: self, books: Arc::clone(&books), scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        books.begin_in_child();
         books.one_done();
         if !books.all_done.is_set() {
             current::blocking(|| books.all_done.wait(None));
@@ -129,14 +149,20 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         let books = Arc::clone(&self.books);
+        books.begin_in_child();
         books.unfinished.add();
-        let (outcome, done) = (Mutex::new(None), Event::new());
-        let slot = Arc::new(Slot { outcome, done, books: Arc::clone(&books) });
+        let slot = Arc::new(Slot {
+            outcome: Mutex::new(None),
+            done: Event::new(),
+            generation: generation::current(),
+            books: Arc::clone(&books),
+        });
         let ticket = Ticket { slot: Some(Arc::clone(&slot)), books };
         let body = Body { func, ticket };
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || body.run());
         // SAFETY: `scope` does not return before `one_done` was called for this closure, and
-        // everything that borrows has been dropped by then; only the lifetime is changed.
+        // everything that borrows has been dropped by then; only the lifetime is changed. In a
+        // forked child, what the parent had queued is neither run nor dropped.
         let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
         drop(self.wq.queue_closure::<N, _, ()>(cpu, body));
         ScopedJoinHandle { slot, wq: self.wq, function: symbol::name_of_type::<N> }
@@ -185,7 +211,16 @@ impl<T> Drop for Ticket<T> {
 struct Slot<T> {
     outcome: Mutex<Option<Result<T, Box<dyn Any + Send>>>>,
     done: Event,
+    /// The process that queued it.
+    generation: u32,
     books: Arc<Books>,
+}
+
+impl<T> Slot<T> {
+    /// Whether it will never be done: the parent of this forked process had queued it.
+    fn is_lost(&self) -> bool {
+        self.generation != generation::current() && !self.done.is_set()
+    }
 }
 
 impl<T> Drop for Slot<T> {
@@ -221,10 +256,13 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Errors
     /// Not a [`JoinError`](crate::JoinError), but the panic's payload, if the closure panicked; or
     /// a `&str` as payload that says so, if the queue refused it, being drained, closed or shut
-    /// down.
+    /// down, or if the parent of this forked process had queued it.
     /// # Panics
     /// Never: an outcome is there once the closure is done, and only this takes it.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
+        if self.slot.is_lost() {
+            return Err(Box::new(FORKED));
+        }
         if !self.slot.done.is_set() {
             current::blocking(|| self.slot.done.wait(None));
         }
@@ -234,7 +272,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Whether the closure has returned, has panicked, or was refused.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.slot.done.is_set()
+        self.slot.done.is_set() || self.slot.is_lost()
     }
 }
 

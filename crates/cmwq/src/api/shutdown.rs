@@ -30,8 +30,8 @@ use crate::observe::control;
 /// everything and fails unless all is done already. A timeout beyond what the clock can show, such
 /// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
 /// when their items are done, [hooks](crate::Config::on_thread_stop) included. Items on a
-/// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. Of two calls at the
-/// same time both wait for the items, and one for the threads.
+/// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. It may be called more
+/// than once, also at the same time; each call returns when the threads have left.
 ///
 /// # Errors
 /// If queues were still busy when the time was up; what was said above holds, their items go on,

@@ -7,6 +7,7 @@
 //! KERNEL: `freeze_workqueues_begin`, `freeze_workqueues_busy`, `thaw_workqueues` — same: the
 //! effective `max_active` of freezable queues is 0.
 
+use crate::engine::params::early::lock_early;
 use crate::engine::runtime::Runtime;
 use crate::os::sync::Ordering;
 
@@ -15,8 +16,8 @@ use crate::os::sync::Ordering;
 ///
 /// Whoever waits for items of a frozen queue waits until it is thawed: flushing, draining, joining,
 /// dropping the last handle, and [`shutdown`](crate::shutdown). Cancelling does not. Freezing while
-/// frozen does nothing: it does not nest. Nor does it where the library was not used yet and its
-/// service thread cannot be created.
+/// frozen does nothing: it does not nest. It may come before the library's first use: the library
+/// then begins frozen. A forked child begins thawed.
 ///
 /// ```
 /// let wq = cmwq::Workqueue::builder("log").freezable().build()?;
@@ -29,9 +30,7 @@ use crate::os::sync::Ordering;
 /// ```
 #[doc(alias = "freeze_workqueues_begin")]
 pub fn freeze() {
-    if let Ok(runtime) = Runtime::global() {
-        runtime.set_frozen(true);
-    }
+    set_frozen(true);
 }
 
 /// Whether any item of a freezable queue is still active: after [`freeze`], ask again at intervals
@@ -42,7 +41,7 @@ pub fn freeze() {
 #[must_use]
 #[doc(alias = "freeze_workqueues_busy")]
 pub fn freeze_busy() -> bool {
-    let Ok(runtime) = Runtime::global() else { return false };
+    let Some(runtime) = Runtime::existing() else { return false };
     let wqs = runtime.wqs();
     wqs.iter().any(|wq| wq.spec.freezable && wq.any_pwq(|(nr_active, ..)| nr_active > 0))
 }
@@ -51,13 +50,20 @@ pub fn freeze_busy() -> bool {
 /// one call ends it however often [`freeze`] was called. Does not wait.
 #[doc(alias = "thaw_workqueues")]
 pub fn thaw() {
-    if let Ok(runtime) = Runtime::global() {
-        runtime.set_frozen(false);
+    set_frozen(false);
+}
+
+/// Who makes the runtime at the same time asks and publishes it under the same lock: it learns of
+/// this there, or is found here.
+fn set_frozen(is_frozen: bool) {
+    lock_early().is_frozen = is_frozen;
+    if let Some(runtime) = Runtime::existing() {
+        runtime.set_frozen(is_frozen);
     }
 }
 
 impl Runtime {
-    fn set_frozen(&'static self, is_frozen: bool) {
+    pub(crate) fn set_frozen(&'static self, is_frozen: bool) {
         // ORDERING: no pairing of its own: who makes a pwq reads it under the queue's lock, and is
         // found by `adjust_max_active` afterwards or sees this, which comes before that lock.
         self.is_frozen.store(is_frozen, Ordering::Relaxed);

@@ -53,6 +53,8 @@ impl Runtime {
         let is_first = !std::mem::replace(&mut lock(&self.registry).is_closing, true);
         if is_first {
             self.dismiss_threads();
+        } else {
+            self.threads.wait_until_gone();
         }
         Ok(())
     }

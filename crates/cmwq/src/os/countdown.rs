@@ -30,6 +30,13 @@ impl Countdown {
         self.left.store(1, Ordering::Relaxed);
     }
 
+    /// Forgets everything but the starter: a forked child has nothing else of its parent's.
+    /// `true`: there was something.
+    pub(crate) fn begin_anew(&self) -> bool {
+        // ORDERING: no pairing: the child has one thread.
+        self.left.swap(1, Ordering::Relaxed) > 1
+    }
+
     /// One thing more. By the starter, or something that is itself counted.
     pub(crate) fn add(&self) {
         // ORDERING: no pairing: the caller is counted, so this cannot be the last. A

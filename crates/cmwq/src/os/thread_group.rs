@@ -43,6 +43,11 @@ impl ThreadGroup {
     /// Waits until all threads are gone. They must know that they are to leave. Once only.
     pub(crate) fn dismiss(&self) {
         self.leave();
+        self.wait_until_gone();
+    }
+
+    /// Waits for the same, while somebody else dismisses them or has.
+    pub(crate) fn wait_until_gone(&self) {
         self.all_gone.wait(None);
     }
 

@@ -1,6 +1,7 @@
 //! Forking: the child gets fresh pools, and the parent's items stay the parent's.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -15,6 +16,7 @@ use crate::support::{Gate, eventually, every_kind, joined, managed, occupy, proc
 pub(crate) const SCENES: &[Scene] = &[
     ("fork::items", items),
     ("fork::handles", handles),
+    ("fork::scope", scope),
     ("fork::settings", settings),
     ("fork::timers", timers),
     ("fork::inside", inside),
@@ -104,6 +106,8 @@ fn handles() {
     eventually("the closure ends", || ended.is_finished());
     let [joined_later, timed, awaited] = [(); 3].map(|()| wq.queue(|| ()));
     let armed = wq.queue_delayed(|| (), FAR);
+    let flushing = wq.flush_async();
+    assert!(!flushing.is_over());
     // The child takes them out of here, and the parent again.
     let all = RefCell::new(Some((ended, [running, joined_later, armed], timed, awaited)));
     let status = sys::fork(|| {
@@ -116,6 +120,7 @@ fn handles() {
         }
         assert!(timed.join_timeout(FAR).unwrap().unwrap_err().is_refused());
         assert!(block_on(awaited).unwrap_err().is_refused());
+        assert!(flushing.is_over());
         assert_eq!(joined(wq.queue(|| 3)), 3);
     });
     assert_eq!(status, 0);
@@ -124,6 +129,45 @@ fn handles() {
     assert_eq!(joined(ended), 5);
     [running, joined_later, timed, awaited].into_iter().for_each(joined);
     assert!(armed.cancel().is_none());
+    flushing.wait();
+}
+
+#[test]
+fn a_scope_ends_in_the_child() {
+    Stage::new("fork::scope").play();
+}
+
+/// What the parent's closures borrow is nobody's in the child: they do not run there.
+fn scope() {
+    let wq = Workqueue::builder("one by one").ordered().build().unwrap();
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let running = occupy(&wq, &gate);
+    let (mut ours, mut theirs) = ([0; 2], 0);
+    let mut child = None;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        wq.scope(|scope| {
+            let [one, other] = &mut ours;
+            let lost = scope.queue(move || *one = 1);
+            child = sys::split();
+            if child.is_none() {
+                assert!(lost.is_finished());
+                let refused = lost.join().unwrap_err();
+                assert!(refused.downcast_ref::<&str>().unwrap().contains("forked"));
+                scope.queue(|| theirs = 1).join().unwrap();
+                drop(scope.queue(move || *other = 1));
+            } else {
+                gate.open();
+            }
+        });
+    }));
+    let Some(child) = child else {
+        sys::leave(ended.is_err() && (ours, theirs) == ([0, 1], 1));
+    };
+    ended.unwrap();
+    joined(running);
+    assert_eq!((ours, theirs), ([1, 0], 0));
+    assert_eq!(sys::end_of(child), 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use cmwq::{DelayedWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, eventually, joined, managed, occupy, sys};
+use crate::support::{Gate, eventually, joined, managed, occupy, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("freeze::parks", parks),
@@ -17,6 +17,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("freeze::flush", flush),
     ("freeze::created", created),
     ("freeze::cancel", cancel),
+    ("freeze::first", first),
 ];
 
 /// A freezable queue of every kind.
@@ -173,4 +174,33 @@ fn cancel() {
         wq.flush();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
+}
+
+/// It needs no thread, and nothing starts that is queued later.
+#[test]
+fn a_process_may_be_frozen_before_the_first_use() {
+    Stage::new("freeze::first").play();
+}
+
+fn first() {
+    let before = procfs::other_tasks().len();
+    cmwq::freeze();
+    assert!(!cmwq::freeze_busy());
+    assert_eq!(procfs::other_tasks().len(), before);
+    for wq in freezable("first") {
+        let (work, runs) = counting();
+        assert!(wq.queue_work(&work));
+        joined(managed("warm").queue(|| ()));
+        assert!(work.is_pending() && !cmwq::freeze_busy());
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        let status = sys::fork(|| {
+            joined(wq.queue(|| ()));
+        });
+        assert_eq!(status, 0, "a child is not frozen");
+        cmwq::thaw();
+        work.flush();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        cmwq::freeze();
+    }
+    cmwq::thaw();
 }

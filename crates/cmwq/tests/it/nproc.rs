@@ -51,7 +51,7 @@ fn no_thread_for_the_service() {
 
 /// From now on this user can have no more threads; returns the limit there was.
 pub(crate) fn no_more_threads() -> u64 {
-    let threads = procfs::other_tasks().len() as u64 + 1;
+    let threads = procfs::nr_threads() as u64;
     let before = sys::set_limit(sys::Limit::Threads, threads).unwrap();
     let refused = thread::Builder::new().spawn(|| ()).is_err();
     assert!(refused, "the limit of {threads} threads is not kept");

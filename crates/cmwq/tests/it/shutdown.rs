@@ -1,11 +1,11 @@
 //! Shutting the library down: what is queued is done, nothing new is let in, no thread stays.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{DelayedWork, ErrorKind, Work, Workqueue, shutdown};
+use cmwq::{Config, DelayedWork, ErrorKind, Work, Workqueue, shutdown};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
@@ -20,6 +20,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::futures", futures),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
+    ("shutdown::twice", twice),
 ];
 
 #[test]
@@ -191,4 +192,40 @@ fn child() {
     joined(wq.queue(|| ()));
     shutdown(PATIENCE).unwrap();
     assert_eq!(sys::fork(|| assert_eq!(joined(wq.queue(|| 5)), 5)), 0);
+}
+
+#[test]
+fn each_of_two_calls_waits_for_the_threads() {
+    Stage::new("shutdown::twice").play();
+}
+
+fn twice() {
+    static LEAVING: AtomicU32 = AtomicU32::new(0);
+    let may_leave = Gate::new();
+    let _opened = Opened(&may_leave);
+    let theirs = may_leave.clone();
+    Config::builder()
+        .on_thread_stop(move |_| {
+            LEAVING.fetch_add(1, Ordering::SeqCst);
+            theirs.pass();
+        })
+        .install()
+        .unwrap();
+    joined(managed("twice").queue(|| ()));
+    thread::scope(|scope| {
+        scope.spawn(|| shutdown(PATIENCE).unwrap());
+        eventually("the first call waits for the threads", || LEAVING.load(Ordering::SeqCst) > 0);
+        let (told, tid) = mpsc::channel();
+        let opened = may_leave.clone();
+        let second = scope.spawn(move || {
+            told.send(sys::gettid()).unwrap();
+            shutdown(PATIENCE).unwrap();
+            assert!(opened.is_open(), "threads are left");
+        });
+        let tid = tid.recv().unwrap();
+        eventually("the second waits, too", || second.is_finished() || procfs::is_asleep(tid));
+        may_leave.open();
+        second.join().unwrap();
+    });
+    shutdown(Duration::ZERO).unwrap();
 }

@@ -4,6 +4,7 @@ pub(crate) mod cpuset;
 pub(crate) mod load;
 pub(crate) mod nodes;
 pub(crate) mod procfs;
+pub(crate) mod sanitizer;
 pub(crate) mod scene;
 pub(crate) mod stall;
 pub(crate) mod sys;

@@ -11,6 +11,10 @@ use crate::os::sync::plain::PoisonError;
 pub(in crate::api) const REFUSED: &str =
     "the workqueue was being drained, closed or shut down and refused the work item";
 
+/// The same, if it was queued before a fork.
+pub(in crate::api) const FORKED: &str =
+    "the work item was queued before this process was forked, by its parent";
+
 /// What stands in for a payload where there was no panic.
 struct Refused;
 
@@ -91,9 +95,7 @@ impl fmt::Display for JoinError {
                 write!(f, "the work item panicked: {message}")
             }
             Why::Refused => f.write_str(REFUSED),
-            Why::Forked => f.write_str(
-                "the work item was queued before this process was forked, by its parent",
-            ),
+            Why::Forked => f.write_str(FORKED),
         }
     }
 }

@@ -1,15 +1,17 @@
-//! Parameters that were set before they were read.
+//! What was set before the library was used: parameters, until they are read; that it is frozen.
 
 use super::Params;
 use crate::detect::method::Detect;
 use crate::os::sync::plain::{Mutex, MutexGuard, PoisonError};
 
-/// What was set before the parameters were read.
+/// See the module header.
 pub(crate) struct Early {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) detect: Option<Detect>,
     pub(crate) is_configured: bool,
     pub(crate) were_read: bool,
+    /// Kept up to date afterwards.
+    pub(crate) is_frozen: bool,
 }
 
 static EARLY: Mutex<Early> = Mutex::new(Early {
@@ -17,6 +19,7 @@ static EARLY: Mutex<Early> = Mutex::new(Early {
     detect: None,
     is_configured: false,
     were_read: false,
+    is_frozen: false,
 });
 
 /// See `fork`.

@@ -47,7 +47,7 @@ struct Held {
     observers: Box<dyn observers::Held>,
     flusher: record::trace::FlusherGuard,
     rings: record::trace::RingsGuard,
-    _settings: early::EarlyGuard,
+    early: early::EarlyGuard,
     readers: readers::ReadersGuard,
 }
 
@@ -76,7 +76,7 @@ extern "C" fn prepare() {
         observers: crate::OBSERVERS.hold(),
         flusher: record::trace::lock_flusher(),
         rings: record::trace::lock_rings(),
-        _settings: early::lock_early(),
+        early: early::lock_early(),
         readers: readers::lock_readers(),
     };
     // Without a place to keep them, the locks are given up at once.
@@ -97,6 +97,7 @@ extern "C" fn in_child() {
             record::trace::leave_behind(&mut held.rings, &mut held.flusher);
             held.observers.leave_behind();
             readers::leave_behind(&mut held.readers);
+            held.early.is_frozen = false;
         }
     });
     // The forking thread may have been a worker; its copy is none.

@@ -3,6 +3,7 @@
 use super::{Process, fork, starting};
 use crate::engine::invoke;
 use crate::engine::params::Params;
+use crate::engine::params::early::lock_early;
 use crate::engine::runtime::{Machine, Runtime};
 use crate::os::error::Error;
 use crate::os::generation;
@@ -83,7 +84,10 @@ impl Runtime {
         let inspect = Self::inspect_once(params.inspect);
         let runtime = starting::start(params, machine, first_pool, inspect)
             .map_err(|error| Error::thread("cannot create the service thread", error))?;
+        let early = lock_early();
+        runtime.set_frozen(early.is_frozen);
         GLOBAL.set(Box::leak(Process::around(runtime)));
+        drop(early);
         drop(making);
         crate::OBSERVERS.began(runtime);
         Ok(runtime)

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::sanitizer::is_thread_sanitizer;
 use super::sys;
 
 /// One thread.
@@ -12,16 +13,37 @@ pub(crate) struct Task {
     /// Context switches, voluntary or not.
     pub(crate) switches: u64,
     pub(crate) is_asleep: bool,
+    /// A bit for each signal that it has blocked, from 1 on.
+    blocked: u64,
 }
 
-/// All threads but the calling one. One that ends meanwhile is left out.
+/// All threads but the calling one and that of a sanitizer. One that ends meanwhile is left out.
 pub(crate) fn other_tasks() -> Vec<Task> {
     let me = sys::gettid();
-    let dir = fs::read_dir("/proc/self/task").expect("this test needs /proc");
-    let tids = dir.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut tasks: Vec<Task> = tids.filter(|tid| *tid != me).filter_map(read).collect();
+    let tids = tids().into_iter().filter(|tid| *tid != me);
+    let mut tasks: Vec<Task> = tids.filter_map(read).collect();
+    if is_thread_sanitizer() {
+        tasks.retain(|task| !is_sanitizers(task));
+    }
     tasks.sort_by_key(|task| task.tid);
     tasks
+}
+
+/// How many threads there are, with all of them.
+pub(crate) fn nr_threads() -> usize {
+    tids().len()
+}
+
+fn tids() -> Vec<i32> {
+    let dir = fs::read_dir("/proc/self/task").expect("this test needs /proc");
+    dir.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// It is named as the thread that started it, which is the first, and answers no signals.
+fn is_sanitizers(task: &Task) -> bool {
+    const TERM: u64 = 1 << (libc::SIGTERM - 1);
+    let first = read(std::process::id().cast_signed());
+    task.blocked & TERM != 0 && first.is_some_and(|first| first.name == task.name)
 }
 
 fn read(tid: i32) -> Option<Task> {
@@ -36,6 +58,7 @@ fn read(tid: i32) -> Option<Task> {
         name: field("Name")?,
         switches: count("voluntary_ctxt_switches")? + count("nonvoluntary_ctxt_switches")?,
         is_asleep: field("State")?.starts_with('S'),
+        blocked: u64::from_str_radix(field("SigBlk")?.trim(), 16).ok()?,
     })
 }
 

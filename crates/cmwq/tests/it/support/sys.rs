@@ -36,20 +36,36 @@ pub(crate) fn exit(code: i32) -> ! {
 /// Forks; the child plays `part` and ends, with 0 if that did not panic. Returns the child's exit
 /// status, of which anything but 0 is a failure.
 pub(crate) fn fork(part: impl FnOnce()) -> i32 {
+    let Some(child) = split() else {
+        leave(std::panic::catch_unwind(std::panic::AssertUnwindSafe(part)).is_ok());
+    };
+    end_of(child)
+}
+
+/// Forks: the child's number, to the parent. The child, which is to [`leave`], has a minute.
+pub(crate) fn split() -> Option<i32> {
     // SAFETY: the child calls what a child of a process with threads may call here: this library
     // promises to work there, and the C library's allocator does.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "cannot fork: {}", io::Error::last_os_error());
     if pid == 0 {
         alarm(60);
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(part));
-        // SAFETY: ends the process at once.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
     }
+    (pid != 0).then_some(pid)
+}
+
+/// Ends a child at once: with 0 if all was well.
+pub(crate) fn leave(is_well: bool) -> ! {
+    // SAFETY: nothing of this process is used any more.
+    unsafe { libc::_exit(i32::from(!is_well)) }
+}
+
+/// Waits for the end of a child, and returns its status.
+pub(crate) fn end_of(child: i32) -> i32 {
     let mut status = 0;
     // SAFETY: `status` is writable.
-    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    assert_eq!(waited, pid, "{}", io::Error::last_os_error());
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child, "{}", io::Error::last_os_error());
     status
 }
 
