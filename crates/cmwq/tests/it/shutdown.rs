@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::timers", timers),
     ("shutdown::inside", inside),
     ("shutdown::futures", futures),
+    ("shutdown::rearming", rearming),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
     ("shutdown::twice", twice),
@@ -122,6 +123,35 @@ fn timers() {
     assert!(!work.is_pending() && !deferrable.is_pending());
     wq.queue_delayed_work(&work, far);
     assert!(!work.is_pending() && !work.cancel_sync());
+}
+
+#[test]
+fn an_item_that_arms_itself_comes_to_an_end() {
+    Stage::new("shutdown::rearming").play();
+}
+
+fn rearming() {
+    let wq = managed("rearming");
+    let (entered, gate, runs) = (Gate::new(), Gate::new(), Arc::new(AtomicU32::new(0)));
+    let _opened = Opened(&gate);
+    let soon = Duration::from_millis(1);
+    let work = DelayedWork::new_cyclic(|me| {
+        let (me, wq, runs) = (me.clone(), wq.clone(), Arc::clone(&runs));
+        let (entered, gate) = (entered.clone(), gate.clone());
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+            entered.open();
+            gate.pass();
+            assert!(wq.queue_delayed_work(&me.upgrade().unwrap(), soon), "as the kernel says");
+        }
+    });
+    wq.queue_delayed_work(&work, soon);
+    entered.pass();
+    shutdown(Duration::ZERO).unwrap_err();
+    gate.open();
+    shutdown(PATIENCE).unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(!work.is_pending());
 }
 
 #[test]
