@@ -48,7 +48,7 @@ use crate::observe::control;
 /// ```
 pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     let Some(runtime) = Runtime::existing() else { return Ok(()) };
-    if let Some(wq) = current::current_wq() {
+    if let Some(wq) = current::own_wq() {
         let busy = runtime.wq_name(wq).into_iter().collect();
         return Err(ShutdownError { busy, is_own: true });
     }

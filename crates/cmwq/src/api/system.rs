@@ -20,7 +20,8 @@ macro_rules! system_queues {
             ///
             /// # Panics
             /// If it is the process's first use of this library and the service thread cannot be
-            /// created. Make a queue of your own to have that as an error.
+            /// created; and after a [`shutdown`](crate::shutdown) before which this was never
+            /// called. Make a queue of your own to have that as an error.
             $(#[doc(alias = $alias)])?
             #[must_use]
             pub fn $name() -> &'static Workqueue {
@@ -38,7 +39,7 @@ macro_rules! system_queues {
                 /// As its namesake above.
                 ///
                 /// # Errors
-                /// If the service thread cannot be created.
+                /// If the service thread cannot be created, or after a shutdown.
                 pub fn $name() -> Result<&'static Workqueue, Error> {
                     static QUEUE: OnceLock<Workqueue> = OnceLock::new();
                     let build: fn(Builder) -> Builder = $build;

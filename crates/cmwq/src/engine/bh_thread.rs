@@ -130,7 +130,12 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
 
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
-    current::enter_bh(BhRun { runtime: pool.runtime, wq: claim.wq, func: claim.func });
+    current::enter_bh(BhRun {
+        runtime: pool.runtime,
+        wq: claim.wq,
+        item: claim.item,
+        func: claim.func,
+    });
     // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
     unsafe { invoke::call(pool, claim) };
     current::leave_bh();

@@ -40,6 +40,7 @@ struct Run {
 pub(crate) struct BhRun {
     pub(crate) runtime: &'static Runtime,
     pub(crate) wq: WqKey,
+    pub(crate) item: *const WorkItem,
     pub(crate) func: WorkFn,
 }
 
@@ -224,6 +225,12 @@ pub(crate) fn current_wq() -> Option<WqKey> {
     with(|context| context.run.get().map(|run| run.wq)).flatten()
 }
 
+/// The queue whose item the calling thread runs, be it a BH queue: waiting for it, or for all
+/// queues, the item would wait for itself.
+pub(crate) fn own_wq() -> Option<WqKey> {
+    current_wq().or_else(|| bh_run().map(|run| run.wq))
+}
+
 /// The queue whose item the calling thread runs, and where its key means anything.
 pub(crate) fn current_queue() -> Option<(&'static Runtime, WqKey)> {
     with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq))).flatten()
@@ -251,16 +258,21 @@ pub(crate) fn current_item() -> Option<*const WorkItem> {
 /// Whether the calling thread runs this item. An item at the same address with another function is
 /// another one.
 pub(crate) fn is_running(item: &WorkItem) -> bool {
-    let runs = |run: Run| ptr::eq(run.item, item) && ptr::fn_addr_eq(run.func, item.func());
-    with(|context| context.run.get().is_some_and(runs)).unwrap_or(false)
+    own_item().is_some_and(|(own, func)| ptr::eq(own, item) && ptr::fn_addr_eq(func, item.func()))
+}
+
+/// The item that the calling thread runs, be it one of a BH queue, and its function.
+fn own_item() -> Option<(*const WorkItem, WorkFn)> {
+    with(|context| context.run.get().map(|run| (run.item, run.func)))
+        .flatten()
+        .or_else(|| bh_run().map(|run| (run.item, run.func)))
 }
 
 /// The item that the calling thread runs, for people.
 pub(crate) fn describe_item() -> String {
-    let run = with(|context| context.run.get()).flatten();
-    run.map_or_else(String::new, |run| {
-        let func = symbol::name_of(run.func as *const () as usize);
-        format!("item {:p}, {func}", run.item)
+    own_item().map_or_else(String::new, |(item, func)| {
+        let func = symbol::name_of(func as *const () as usize);
+        format!("item {item:p}, {func}")
     })
 }
 

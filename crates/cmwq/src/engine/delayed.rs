@@ -154,9 +154,13 @@ impl DelayedItem {
         let delayed = unsafe { this.as_ref() };
         let word = delayed.item.word();
         let (handle, wq): (_, &Wq) = (wq.for_timer(), wq);
-        if delay.is_zero() || word.disable_depth() != 0 || wq.is_shut() {
+        if delay.is_zero() || word.disable_depth() != 0 {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_won(cpu, this.cast()) };
+        }
+        if wq.is_shut() {
+            // Also of the queue's own items: one that arms itself would never come to its end.
+            return wq.refuse(&delayed.item);
         }
         let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
         // SAFETY: we own PENDING, hence `route`.

@@ -99,7 +99,7 @@ impl Wq {
     /// Whether the caller is one of this queue's items, for which it is about to wait: said each
     /// time, with both names.
     pub(crate) fn says_waits_for_itself(&self, what: &str) -> bool {
-        if current::current_wq() != Some(self.key) {
+        if current::own_wq() != Some(self.key) {
             return false;
         }
         notice::always(format!(

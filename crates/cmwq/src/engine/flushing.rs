@@ -220,7 +220,7 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
 
 #[cold]
 fn say_waits_for_itself(runtime: &'static Runtime, by: Flusher) {
-    let wq = current::current_wq().and_then(|key| runtime.wq_name(key)).unwrap_or_default();
+    let wq = current::own_wq().and_then(|key| runtime.wq_name(key)).unwrap_or_default();
     let what = match by {
         Flusher::Flusher => "is flushed",
         Flusher::Canceller => "is cancelled or disabled, with waiting,",

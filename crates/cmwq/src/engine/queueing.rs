@@ -18,9 +18,15 @@ impl Wq {
     /// Whether the caller may queue here.
     #[inline]
     pub(crate) fn lets_in(&self) -> bool {
+        self.lets_others_in() || current::current_wq() == Some(self.key)
+    }
+
+    /// Whether those may queue here who are none of the queue's items.
+    #[inline]
+    pub(crate) fn lets_others_in(&self) -> bool {
         // ORDERING: no pairing: a queuer that comes at the same time as a drainer may be let in or
         // not.
-        self.flags.load(Ordering::Relaxed) == 0 || current::current_wq() == Some(self.key)
+        self.flags.load(Ordering::Relaxed) == 0
     }
 
     /// Whether the item may go the way of another CPU, because of what else the caller does: see
@@ -173,10 +179,8 @@ impl Wq {
         // SAFETY: valid by the caller's promise.
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         if !self.lets_in() {
-            self.say_refused(func);
             // SAFETY: valid by the caller's promise.
-            unsafe { item.as_ref() }.release(word);
-            return Queueing::Refused;
+            return self.refuse(unsafe { item.as_ref() });
         }
         let last = word.pool();
         let way = self.choose(cpu);
@@ -268,7 +272,14 @@ impl Wq {
         }
     }
 
+    /// Makes an item idle again whose PENDING the caller owns, and says so.
     #[cold]
+    pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
+        self.say_refused(item.func());
+        item.release(item.word());
+        Queueing::Refused
+    }
+
     fn say_refused(&self, func: WorkFn) {
         notice::once(Notice::Refused, || {
             format!(

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use cmwq_core::WorkItem;
 
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::os::sync::{Arc, lock};
+use crate::engine::wq::{Kind, Queueing, SHUT, Spec, Wq};
+use crate::os::sync::{Arc, Ordering, lock};
 
 /// The queue that takes other queues down.
 const REAPER: Spec =
@@ -46,6 +46,10 @@ impl Runtime {
             return Arc::clone(reaper);
         }
         let reaper = self.register(&mut registry, "reaper", REAPER);
+        // ORDERING: no pairing: see `close_down`, which did not find it.
+        if self.is_shut.load(Ordering::Relaxed) {
+            reaper.close(SHUT);
+        }
         registry.reaper = Some(Arc::clone(&reaper));
         reaper
     }

@@ -13,8 +13,12 @@ use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
 use crate::support::{Gate, eventually, joined, percpu, procfs, sys, undisturbed, within};
 
-pub(crate) const SCENES: &[Scene] =
-    &[("bh::quiet", quiet), ("bh::waits", waits), ("bh::no_thread", no_thread)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("bh::quiet", quiet),
+    ("bh::waits", waits),
+    ("bh::itself", itself),
+    ("bh::no_thread", no_thread),
+];
 
 fn bh(name: &str) -> Workqueue {
     Workqueue::builder(name).bh().build().unwrap()
@@ -271,6 +275,48 @@ fn waits() {
     // Outside of a BH item, also on other workers, it is nothing to speak of.
     assert_eq!(joined(other.queue(|| cmwq::blocking(|| 1))), 1);
     assert_eq!(said(), 1);
+}
+
+#[test]
+fn a_wait_for_itself_is_said_and_not_begun() {
+    Stage::new("bh::itself").play();
+}
+
+fn itself() {
+    let wq = bh("narcissus");
+    let ways: [fn(&Workqueue); 4] = [
+        Workqueue::flush,
+        Workqueue::drain,
+        |wq| wq.flush_async().wait(),
+        |wq| wq.drain_async().wait(),
+    ];
+    for wait in ways {
+        let inside = wq.clone();
+        joined(wq.queue(move || wait(&inside)));
+    }
+    let work = Work::new_cyclic(|me| {
+        let me = me.clone();
+        move || {
+            let me = me.upgrade().unwrap();
+            assert!(!me.flush() && !me.cancel_sync() && !me.disable_sync());
+            me.enable();
+        }
+    });
+    assert!(wq.queue_work(&work));
+    wq.flush();
+    for what in [
+        "'narcissus' is flushed from inside one of its own items",
+        "'narcissus' is drained from inside one of its own items",
+        "'narcissus' is flushed from inside its own function",
+        "'narcissus' is cancelled or disabled, with waiting, from inside its own function",
+    ] {
+        let notices = cmwq::notices();
+        assert!(notices.iter().any(|text| text.contains(what)), "{what}: {notices:?}");
+    }
+    // It cannot wait for the end of all queues either, and nothing has ended.
+    let error = joined(wq.queue(|| cmwq::shutdown(Duration::MAX))).unwrap_err();
+    assert!(error.to_string().contains("work function of workqueue 'narcissus'"), "{error}");
+    assert_eq!(joined(wq.queue(|| 1)), 1);
 }
 
 #[test]

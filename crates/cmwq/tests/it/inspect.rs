@@ -11,7 +11,11 @@ use crate::support::scene::{Scene, Stage};
 use crate::support::wait::eventually;
 use crate::support::{every_kind, joined, managed, sys};
 
-pub(crate) const SCENES: &[Scene] = &[("inspect::child", child), ("inspect::refused", refused)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("inspect::child", child),
+    ("inspect::refused", refused),
+    ("inspect::refused_all", refused_all),
+];
 
 fn me() -> Target {
     Target::open(std::process::id()).expect("a process may look into itself")
@@ -214,10 +218,20 @@ fn child() {
 #[test]
 fn without_memory_to_show_it_in_all_works_and_says_so() {
     Stage::new("inspect::refused").play();
+    Stage::new("inspect::refused_all").play();
 }
 
 fn refused() {
-    let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
+    without_files_beyond(1 << 20);
+}
+
+/// Not even a page.
+fn refused_all() {
+    without_files_beyond(0);
+}
+
+fn without_files_beyond(bytes: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` is readable.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
     for wq in every_kind("inspect-none") {

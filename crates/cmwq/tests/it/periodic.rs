@@ -197,3 +197,17 @@ fn stopping_twice_is_stopping() {
 fn there_is_no_interval_of_nothing() {
     let _ = Periodic::every(Duration::ZERO);
 }
+
+/// As often as it can, which is never often enough.
+#[test]
+fn a_tick_that_is_always_late_ends_with_its_queue() {
+    let wq = managed("always late");
+    let ticks = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&ticks);
+    let every = Periodic::every(Duration::from_nanos(1)).missed(MissedTicks::Burst);
+    let periodic = every.start(&wq, move |_| _ = theirs.fetch_add(1, Ordering::SeqCst));
+    eventually("it ticks", || ticks.load(Ordering::SeqCst) > 10);
+    let draining = wq.drain_async();
+    eventually("the queue is empty", || draining.is_over());
+    assert!(!periodic.is_active());
+}

@@ -17,6 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::busy", busy),
     ("shutdown::timers", timers),
     ("shutdown::inside", inside),
+    ("shutdown::futures", futures),
+    ("shutdown::rearming", rearming),
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
     ("shutdown::twice", twice),
@@ -124,6 +126,35 @@ fn timers() {
 }
 
 #[test]
+fn an_item_that_arms_itself_comes_to_an_end() {
+    Stage::new("shutdown::rearming").play();
+}
+
+fn rearming() {
+    let wq = managed("rearming");
+    let (entered, gate, runs) = (Gate::new(), Gate::new(), Arc::new(AtomicU32::new(0)));
+    let _opened = Opened(&gate);
+    let soon = Duration::from_millis(1);
+    let work = DelayedWork::new_cyclic(|me| {
+        let (me, wq, runs) = (me.clone(), wq.clone(), Arc::clone(&runs));
+        let (entered, gate) = (entered.clone(), gate.clone());
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+            entered.open();
+            gate.pass();
+            assert!(wq.queue_delayed_work(&me.upgrade().unwrap(), soon), "as the kernel says");
+        }
+    });
+    wq.queue_delayed_work(&work, soon);
+    entered.pass();
+    shutdown(Duration::ZERO).unwrap_err();
+    gate.open();
+    shutdown(PATIENCE).unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(!work.is_pending());
+}
+
+#[test]
 fn a_work_function_cannot_wait_for_its_own_end() {
     Stage::new("shutdown::inside").play();
 }
@@ -133,6 +164,25 @@ fn inside() {
     let error = joined(wq.queue(|| shutdown(PATIENCE))).unwrap_err();
     assert!(error.to_string().contains("work function of workqueue 'inside'"), "{error}");
     joined(wq.queue(|| ()));
+}
+
+#[test]
+fn there_is_nothing_left_to_await() {
+    Stage::new("shutdown::futures").play();
+}
+
+/// What waits in the caller's place was not needed before.
+fn futures() {
+    let before = procfs::other_tasks().len();
+    let wq = managed("futures");
+    joined(wq.queue(|| ()));
+    shutdown(PATIENCE).unwrap();
+    eventually("no thread stays", || procfs::other_tasks().len() == before);
+    wq.flush_async().wait();
+    wq.drain_async().wait();
+    wq.clone().close().wait();
+    drop(wq);
+    assert_eq!(procfs::other_tasks().len(), before, "none has come back");
 }
 
 #[test]

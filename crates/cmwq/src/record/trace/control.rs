@@ -112,9 +112,14 @@ impl TraceFile {
         // SAFETY: just made, and nobody else's.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         // A file over the limit would not be an error but a signal.
-        let max_rings = MAX_RINGS.min(file_limit() / layout::ring_bytes(PAGE, RING_EVENTS) as u64);
+        let limit = file_limit();
+        let max_rings = MAX_RINGS.min(limit / layout::ring_bytes(PAGE, RING_EVENTS) as u64);
         let max_rings = max_rings.saturating_sub(1);
-        file.set_len(layout::ring_at(PAGE, RING_EVENTS, max_rings))?;
+        let len = layout::ring_at(PAGE, RING_EVENTS, max_rings);
+        if len > limit {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        file.set_len(len)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: an open file and a number.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
