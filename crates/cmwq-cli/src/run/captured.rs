@@ -119,8 +119,8 @@ impl Captured {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let _ = fallocate(&self.written, hole, from, to - from);
         } else {
-            disk.set_len(from)?;
-            io::Seek::seek(&mut disk, io::SeekFrom::Start(from))?;
+            // What was moved before is kept, whatever becomes of this.
+            let _ = io::Seek::seek(&mut disk, io::SeekFrom::Start(from));
         }
         moved.disk = Some(disk);
         copied

@@ -1,6 +1,6 @@
 //! One command as a process: started, watched, waited for, and ended where that is asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -12,9 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use super::captured::{Captured, Captures};
+use super::journal::typed;
 use super::lines::Lines;
 use super::programs::Programs;
 use super::running::Running;
+use crate::message;
 
 /// How long a command may take to end that was asked to, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -41,7 +43,7 @@ pub(super) enum End {
     TimedOut,
     /// It is not there.
     NotFound,
-    /// It is there, and could not be started.
+    /// It is there, and could not be started: a message said why.
     NotStarted,
 }
 
@@ -97,7 +99,7 @@ impl Call<'_> {
         let started = running.start(|| command.spawn());
         let (mut child, ticket) = match started {
             Ok(started) => started,
-            Err(error) => return not_started(&error, output),
+            Err(error) => return Ok(not_started(program, &error, output)),
         };
         let waited = self.wait(&mut child, lines);
         if waited.is_err() {
@@ -188,12 +190,16 @@ fn is_readable(pipe: &OwnedFd) -> bool {
     poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().contains(PollFlags::IN))
 }
 
-fn not_started(error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> io::Result<Ran> {
+fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> Ran {
     let end = match error.kind() {
         io::ErrorKind::NotFound => End::NotFound,
-        _ => End::NotStarted,
+        _ => {
+            let program = typed(&[program.to_owned()]);
+            message::say(format_args!("{program}: cannot be started: {error}"));
+            End::NotStarted
+        }
     };
-    Ok(Ran { end, output })
+    Ran { end, output }
 }
 
 fn ended(status: ExitStatus) -> End {

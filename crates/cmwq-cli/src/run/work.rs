@@ -89,6 +89,8 @@ pub(super) struct Work {
     journal: Option<Journal>,
     books: Mutex<Books>,
     changed: Condvar,
+    /// Something could not be written.
+    is_output_lost: AtomicBool,
     /// The exit code so far.
     worst: AtomicU8,
     /// The signal that was the last word, 0: none.
@@ -195,6 +197,7 @@ impl Work {
             journal,
             books: Mutex::default(),
             changed: Condvar::new(),
+            is_output_lost: AtomicBool::new(false),
             worst: AtomicU8::new(exit::DONE),
             signal: AtomicU8::new(0),
         })
@@ -416,8 +419,7 @@ impl Work {
             }
             End::TimedOut => message::say(format_args!("{}: took too long", typed(&job.words))),
             End::NotFound => message::say(format_args!("{program}: there is no such program")),
-            End::NotStarted => message::say(format_args!("{program}: cannot be started")),
-            End::Exit(_) | End::Signal(_) => {}
+            End::NotStarted | End::Exit(_) | End::Signal(_) => {}
         }
     }
 
@@ -461,7 +463,7 @@ impl Work {
         if self.running.going() != Going::Ended && !self.sink.is_closed() {
             message::say(format_args!("cannot write: {error}"));
         }
-        self.worst.fetch_max(exit::FAILED, Relaxed);
+        self.is_output_lost.store(true, Relaxed);
         self.running.end_now(Signal::TERM);
     }
 
@@ -474,6 +476,8 @@ impl Work {
     fn code(&self) -> u8 {
         match self.signal.load(Relaxed) {
             _ if self.sink.is_closed() => exit::OUTPUT_CLOSED,
+            // Not what became of those that were ended for it.
+            _ if self.is_output_lost.load(Relaxed) => exit::FAILED,
             0 => self.worst.load(Relaxed),
             signal => 128 + signal,
         }

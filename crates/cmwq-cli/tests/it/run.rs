@@ -423,3 +423,27 @@ fn a_build_has_the_exit_code_of_its_command() {
     let fifo = ["--jobserver=fifo", "--", "sh", "-c", "test -p ${MAKEFLAGS##*fifo:}"];
     check_code(&run(&fifo, b""), 0);
 }
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_with_the_reason() {
+    let long = "x".repeat(200 << 10);
+    let output = run(&["-d", "\n", "--", "true"], long.as_bytes());
+    check_code(&output, 126);
+    let told = stderr(&output);
+    assert!(told.contains("true: cannot be started: Argument list too long"), "{told}");
+}
+
+/// Those that run are ended for it, and are not what the exit code is about.
+#[test]
+fn output_that_cannot_be_written_ends_all_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let first = "if [ $0 = first ]; then echo text; else exec sleep 600; fi";
+    let child = command(folder.path(), &["--", "sh", "-c", first, ":::", "other", "first"])
+        .stdout(full)
+        .spawn()
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("cannot write: No space left"), "{}", stderr(&output));
+}

@@ -221,7 +221,12 @@ fn child() {
     let wq = managed("phoenix");
     joined(wq.queue(|| ()));
     shutdown(PATIENCE).unwrap();
-    assert_eq!(sys::fork(|| assert_eq!(joined(wq.queue(|| 5)), 5)), 0);
+    let status = sys::fork(|| {
+        assert_eq!(joined(wq.queue(|| 5)), 5);
+        shutdown(PATIENCE).unwrap();
+        eventually("no thread stays", || procfs::other_tasks().is_empty());
+    });
+    assert_eq!(status, 0);
 }
 
 #[test]
