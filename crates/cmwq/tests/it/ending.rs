@@ -19,8 +19,9 @@ use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, eventually, joined, managed, procfs, within};
 
 pub(crate) const SCENES: &[Scene] = &[
-    ("ending::used", || play(true)),
-    ("ending::unused", || play(false)),
+    ("ending::used", || play(&[When::Open, When::Closing, When::Closed])),
+    ("ending::first_in_it", || play(&[When::Closing, When::Closed])),
+    ("ending::first_after_it", || play(&[When::Closed])),
     ("ending::rearming", rearming),
     ("ending::themselves", themselves),
 ];
@@ -52,7 +53,8 @@ fn every_call_returns_in_a_shutdown_and_after_it() {
 
 #[test]
 fn every_first_call_returns_in_a_shutdown_and_after_it() {
-    Stage::new("ending::unused").play();
+    Stage::new("ending::first_in_it").play();
+    Stage::new("ending::first_after_it").play();
 }
 
 fn kinds() -> Vec<Workqueue> {
@@ -72,17 +74,19 @@ fn kinds() -> Vec<Workqueue> {
     kinds.into_iter().map(|builder| builder.build().unwrap()).collect()
 }
 
-/// With `is_used`, everything was called before the shutdown, too; without, what is made at a
-/// first use is not there yet.
-fn play(is_used: bool) {
+/// What is made at a first use is there in the later ones of these phases.
+fn play(phases: &[When]) {
     let before = procfs::other_tasks().len();
-    let mut sceneries: Vec<_> = kinds().into_iter().map(|wq| Scenery::new(wq, is_used)).collect();
-    if is_used {
+    let has_system = phases.contains(&When::Open);
+    let mut sceneries: Vec<_> =
+        kinds().into_iter().map(|wq| Scenery::new(wq, has_system)).collect();
+    if phases.contains(&When::Open) {
         sceneries = call_everything(sceneries, When::Open);
     }
+    // Its drop waits for its item, so the gate opens before.
+    let slow = managed("slow");
     let (entered, gate) = (Gate::new(), Gate::new());
     let _opened = Opened(&gate);
-    let slow = managed("slow");
     let last = slow.queue({
         let (entered, gate) = (entered.clone(), gate.clone());
         move || {
@@ -95,7 +99,9 @@ fn play(is_used: bool) {
     for scenery in &sceneries {
         eventually("the shutdown has begun", || scenery.wq.queue(|| ()).join().is_err());
     }
-    sceneries = call_everything(sceneries, When::Closing);
+    if phases.contains(&When::Closing) {
+        sceneries = call_everything(sceneries, When::Closing);
+    }
     assert!(!ending.is_finished(), "it waits for an item");
     gate.open();
     ending.join().unwrap().unwrap();
