@@ -1,6 +1,9 @@
 //! What a shutdown meets at the end of a soak: items that arm themselves without end, and items
 //! that wait for themselves; and what is called once more when it is over.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use cmwq::{DelayedWork, MissedTicks, Periodic, Workqueue};
@@ -16,8 +19,8 @@ pub(crate) struct Last {
 }
 
 impl Last {
-    /// Where no thread can be had, there are fewer queues.
-    pub(crate) fn arm() -> Self {
+    /// Returns when all of them go on. Where no thread can be had, there are fewer queues.
+    pub(crate) fn arm(post: &Post) -> Self {
         let kinds = [
             Workqueue::builder("last managed").managed(),
             Workqueue::builder("last percpu").percpu(),
@@ -26,7 +29,11 @@ impl Last {
         ];
         let queues: Vec<_> = kinds.into_iter().filter_map(|kind| kind.build().ok()).collect();
         let (mut works, mut periodics) = (Vec::new(), Vec::new());
+        let mut runs: Vec<Arc<AtomicU32>> = Vec::new();
         for wq in &queues {
+            runs.push(Arc::default());
+            let run = Arc::clone(&runs[runs.len() - 1]);
+            let is_bh = wq.name().ends_with("bh");
             let work = DelayedWork::new_cyclic(|me| {
                 let (me, wq) = (me.clone(), wq.clone());
                 move || {
@@ -35,6 +42,11 @@ impl Last {
                     wq.flush();
                     me.flush();
                     me.cancel_sync();
+                    // So that the shutdown begins while it runs.
+                    if !is_bh {
+                        thread::sleep(10 * SOON);
+                    }
+                    run.fetch_add(1, Ordering::SeqCst);
                     wq.queue_delayed_work(&me, SOON);
                 }
             });
@@ -45,6 +57,11 @@ impl Last {
                 periodics.push(always_late.start(wq, |_| ()));
             }
         }
+        post.doing("waiting for items that arm themselves", || {
+            while runs.iter().any(|runs| runs.load(Ordering::SeqCst) < 3) {
+                thread::sleep(SOON);
+            }
+        });
         Self { queues, works, periodics }
     }
 

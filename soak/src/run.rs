@@ -126,7 +126,7 @@ fn end(world: &'static World, patience: Duration, mut rng: Rng) {
     let post = Post::new("the end".to_owned());
     let closing = thread::spawn(move || {
         post.doing("closing all queues", || world.close_all(&mut rng));
-        let last = Last::arm();
+        let last = Last::arm(&post);
         let shutdown = || cmwq::shutdown(Duration::from_secs(60));
         if let Err(error) = post.doing("shutdown", shutdown) {
             fail(&format!("shutdown: {error}"));
