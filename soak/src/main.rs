@@ -8,7 +8,7 @@
 //! Reading order: [`world`] (stations: a queue, its items, their books), [`subject`] (reusable
 //! items), [`books`] (closures), [`body`] (what items do, and why they cannot wait for each other
 //! in a circle), [`actor`] (what threads do), [`disturb`] (what the switches add), [`watch`] (who
-//! ends it all).
+//! ends it all), [`last`] (what the shutdown meets).
 
 mod actor;
 mod body;
@@ -18,6 +18,7 @@ mod cli;
 mod closures;
 mod disturb;
 mod forks;
+mod last;
 mod run;
 mod short;
 mod subject;

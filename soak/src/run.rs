@@ -14,6 +14,7 @@ use crate::body;
 use crate::cli::SoakArgs;
 use crate::disturb::{self, ForeignLoad};
 use crate::forks;
+use crate::last::Last;
 use crate::summary::Summary;
 use crate::sys;
 use crate::watch::{self, Bounds, Post, fail};
@@ -125,10 +126,12 @@ fn end(world: &'static World, patience: Duration, mut rng: Rng) {
     let post = Post::new("the end".to_owned());
     let closing = thread::spawn(move || {
         post.doing("closing all queues", || world.close_all(&mut rng));
+        let last = Last::arm(&post);
         let shutdown = || cmwq::shutdown(Duration::from_secs(60));
         if let Err(error) = post.doing("shutdown", shutdown) {
             fail(&format!("shutdown: {error}"));
         }
+        last.call_once_more(&post);
     });
     until_done(vec![closing], patience);
     let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::SeqCst);

@@ -27,7 +27,7 @@ const MAX_ACTIVE: u32 = 2048;
 ///
 /// # Panics
 /// Outside of a runtime, as tokio's. If it is the process's first use of cmwq, and the service
-/// thread cannot be created.
+/// thread cannot be created; and as [`spawner`] after a shutdown.
 ///
 /// ```
 /// # let runtime = tokio::runtime::Runtime::new()?;
@@ -64,7 +64,8 @@ where
 /// [statistics](Workqueue::stats).
 ///
 /// # Panics
-/// If it is the process's first use of cmwq, and the service thread cannot be created.
+/// If it is the process's first use of cmwq, and the service thread cannot be created; and after a
+/// [`shutdown`](cmwq::shutdown) before which the process-wide spawner was never used.
 pub fn spawner() -> &'static Spawner {
     static SPAWNER: OnceLock<Spawner> = OnceLock::new();
     SPAWNER.get_or_init(|| match Workqueue::builder(NAME).max_active(MAX_ACTIVE).build() {

@@ -2,16 +2,60 @@
 
 use std::time::Duration;
 
-use cmwq_tokio::Spawner;
+use cmwq_tokio::{Refused, Spawner, block_in_place, spawn_blocking, spawner};
+use tokio::runtime::Handle;
 
-#[tokio::test]
+/// Each of the public calls, none of which was made before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spawner_may_outlive_the_library() {
-    let queue = cmwq::Workqueue::new("outlives").unwrap();
-    let spawner = Spawner::new(queue);
-    assert_eq!(spawner.spawn_blocking(|| 1).await.unwrap(), 1);
+    let free = Spawner::new(cmwq::Workqueue::new("outlives").unwrap());
+    let full = cmwq::Workqueue::builder("bounded").max_queued(2).build().unwrap();
+    let full = Spawner::new(full);
+    assert_eq!(free.spawn_blocking(|| 1).await.unwrap(), 1);
+    let early = full.reserve().await.unwrap();
     cmwq::shutdown(Duration::MAX).unwrap();
-    assert!(spawner.spawn_blocking(|| 2).await.unwrap_err().is_cancelled());
-    spawner.flush().await;
-    spawner.close().await;
-    drop(spawner);
+    let all = async {
+        // A place from before leads nowhere, and is given back.
+        assert!(early.spawn_blocking(|| 2).await.unwrap_err().is_cancelled());
+        for spawner in [&free, &full] {
+            assert!(!spawner.queue().name().is_empty());
+            assert!(spawner.spawn_blocking(|| 2).await.unwrap_err().is_cancelled());
+            let late = spawner.spawn_blocking_on(|| 2, &Handle::current());
+            late.abort();
+            assert!(late.await.unwrap_err().is_cancelled());
+            assert_eq!(spawner.try_spawn_blocking(|| 2).unwrap_err().why(), Refused::Closed);
+            // More often than there are places.
+            for _ in 0..5 {
+                let place = spawner.reserve().await.unwrap();
+                assert!(place.spawn_blocking(|| 2).await.unwrap_err().is_cancelled());
+                drop(spawner.try_reserve().unwrap());
+            }
+            spawner.flush().await;
+            spawner.drain().await;
+            spawner.close().await;
+        }
+        assert_eq!(block_in_place(|| 3), 3);
+        // The process-wide one was never made.
+        assert!(tokio::spawn(async { drop(spawn_blocking(|| 2)) }).await.unwrap_err().is_panic());
+        assert!(tokio::spawn(async { spawner().flush().await }).await.unwrap_err().is_panic());
+        drop((free, full));
+    };
+    tokio::time::timeout(Duration::from_secs(200), all).await.expect("some call does not return");
+}
+
+#[test]
+fn no_public_call_is_left_out_above() {
+    let above = include_str!("shutdown.rs");
+    let names: Vec<_> = include_str!("../src/spawner.rs")
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim_start();
+            line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub async fn "))
+        })
+        .map(|rest| rest.split(['(', '<']).next().unwrap())
+        .collect();
+    assert!(names.contains(&"try_reserve"), "the sources are not understood: {names:?}");
+    for name in names {
+        assert!(above.contains(&format!("{name}(")), "{name} is not called after a shutdown");
+    }
 }

@@ -23,6 +23,7 @@ mod degrade;
 mod delayed;
 mod drain;
 mod drops;
+mod ending;
 mod flush;
 mod fork;
 mod freeze;

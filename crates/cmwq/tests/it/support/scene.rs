@@ -32,6 +32,7 @@ const ALL: &[&[Scene]] = &[
     crate::control::SCENES,
     crate::degrade::SCENES,
     crate::drops::SCENES,
+    crate::ending::SCENES,
     crate::fork::SCENES,
     crate::freeze::SCENES,
     crate::heart::SCENES,
