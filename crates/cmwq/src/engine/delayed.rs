@@ -159,8 +159,7 @@ impl DelayedItem {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_won(cpu, this.cast()) };
         }
-        if wq.is_shut() {
-            // Also of the queue's own items: one that arms itself would never come to its end.
+        if !wq.closed().lets_arm() {
             return wq.refuse(&delayed.item);
         }
         let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
