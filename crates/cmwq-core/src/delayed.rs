@@ -525,14 +525,25 @@ fn place(level: usize, index: u64) -> usize {
     level * SLOTS + index as usize % SLOTS
 }
 
+/// The lowest level that may reach as far as a number of ticks with so many leading zeros.
+static FIRST_LEVEL: [u8; 65] = {
+    let mut levels = [0; 65];
+    let mut zeros = 0;
+    while zeros < levels.len() {
+        let bits = u64::BITS - zeros as u32;
+        levels[zeros] = (bits.saturating_sub(2) / ROUND_BITS) as u8;
+        zeros += 1;
+    }
+    levels
+};
+
 /// The level for a timer that expires at `at`, which is after `elapsed`: the lowest one on which it
 /// is in the last round of which any part has come up to the level.
 #[inline]
 fn level_of(elapsed: u64, at: u64) -> usize {
     let reaches = |&level: &usize| at >> shift(level + 1) <= hand(elapsed, level + 1);
     // The lower ones do not reach as far from anywhere: not even two rounds ahead.
-    let bits = u64::BITS - (at - elapsed).leading_zeros();
-    let first = (bits.saturating_sub(2) / ROUND_BITS) as usize;
+    let first = usize::from(FIRST_LEVEL[(at - elapsed).leading_zeros() as usize]);
     (first..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
 }
 

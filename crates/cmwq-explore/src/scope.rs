@@ -21,6 +21,8 @@ pub enum Op {
     Again(Queue, u8),
     /// `queue_delayed_work`: the timer expires at some later time.
     Arm(Item, Queue, u8),
+    /// An item arms its own timer, in each of its runs.
+    Rearm(Queue, u8),
     /// Blocks until that item has run, or was taken back, once.
     WaitFor(Item),
     /// `flush_work`.
@@ -47,6 +49,8 @@ pub enum Op {
     Offline(Pool),
     /// The pool's CPU is back.
     Online(Pool),
+    /// All queues are shut down, for good; waits until they are idle.
+    ShutDown,
     /// The item starts a process, watches it and waits for it: what follows is the process's doing.
     Watch,
     /// The process has ended.

@@ -43,6 +43,7 @@ pub fn gate() -> Vec<Scope> {
         items::parked_barriers(),
         items::disabling(),
         items::delayed(),
+        items::shutting_down(),
         items::flushing(),
         items::flushing_items(),
         items::reentrance(),

@@ -253,7 +253,11 @@ impl Value {
             Micro::Phase(phase) => (9 + phase, None, 0),
         };
         self.bytes.push(kind);
-        if let (Some(crate::Op::Queue(item, queue, slot)), Some(link)) = (op, link) {
+        if let (
+            Some(crate::Op::Queue(item, queue, slot) | crate::Op::Arm(item, queue, slot)),
+            Some(link),
+        ) = (op, link)
+        {
             let q = &world.queues[usize::from(queue)];
             self.at(q.made[link]);
             self.bytes.extend([item, u8::from(q.slots.get(usize::from(slot)) == Some(&link))]);
@@ -283,7 +287,7 @@ impl Value {
     fn queue(&mut self, world: &World<'_>, n: usize) {
         let queue = &world.queues[n];
         self.op(queue.is_alive);
-        self.op(queue.is_closing);
+        self.bytes.push(queue.closed.bits() as u8);
         self.bytes.push(queue.lock.map_or(0xff, |tid| tid as u8));
         self.bytes.push(queue.countdown as u8);
         let slots: Vec<_> = queue.slots.iter().map(|&link| queue.made[link]).collect();

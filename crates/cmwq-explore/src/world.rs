@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
-    Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
+    Closed, Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
     PoolState, PwqConfig, PwqId, PwqRef, Rule, WorkerId, WqKey,
 };
 
@@ -94,8 +94,8 @@ impl NodeMemory for Memory {
 pub(crate) struct Queue {
     /// It is there.
     pub(crate) is_alive: bool,
-    /// Only its own items may queue.
-    pub(crate) is_closing: bool,
+    /// Why only its own items may queue.
+    pub(crate) closed: Closed,
     /// The link behind each slot.
     pub(crate) slots: Vec<usize>,
     /// All links there ever were, by number.
@@ -125,6 +125,8 @@ pub(crate) struct World<'s> {
     pub(crate) threads: Vec<Option<Thread>>,
     pub(crate) timers: Vec<Option<Op>>,
     pub(crate) left: Faults,
+    /// The rule that is taken out.
+    pub(crate) without: Option<Rule>,
     pub(crate) ledger: Ledger,
     /// More happened than the scope covers.
     pub(crate) is_beyond: bool,
@@ -143,6 +145,7 @@ impl<'s> World<'s> {
             threads: vec![Some(Thread::new(Who::Service))],
             timers: vec![None; scope.items.len()],
             left: scope.faults,
+            without,
             ledger: Ledger::new(scope),
             is_beyond: false,
         };
@@ -314,6 +317,7 @@ impl<'s> World<'s> {
                 match op {
                     Some(Op::Again(..)) if self.ledger.has_settled(item) => None,
                     Some(Op::Again(queue, slot)) => Some(Op::Queue(item, queue, slot)),
+                    Some(Op::Rearm(queue, slot)) => Some(Op::Arm(item, queue, slot)),
                     op => op,
                 }
             }
@@ -360,7 +364,7 @@ impl Queue {
     fn new(node: Option<u32>, max_active: u32) -> Self {
         Self {
             is_alive: false,
-            is_closing: false,
+            closed: Closed::NOT,
             slots: Vec::new(),
             made: Vec::new(),
             links: Vec::new(),

@@ -35,6 +35,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::ClosedKeepsStandby, "reopen", "(standby)"),
     (Rule::FailureIsBorne, "outage", "no fair continuation"),
     (Rule::WatchersStandForOthers, "processes", "a wait for a process"),
+    (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
     (Rule::BatchesComeBack, "batches", "was lost"),
     (Rule::QueueingCallsBack, "batches-crowded", "was queued before it"),
 ];

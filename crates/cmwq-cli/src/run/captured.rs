@@ -5,7 +5,7 @@
 //! holds some megabytes of each.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -87,12 +87,19 @@ impl Captured {
     }
 
     /// Copies all of it.
+    ///
+    /// # Errors
+    /// As of reading and writing, and if what was moved to the disk is not there any more.
     pub(super) fn copy_to(&self, to: &mut impl io::Write) -> io::Result<()> {
         let moved = self.lock();
-        if let Some(disk) = &moved.disk {
-            copy(disk, 0, moved.len, to)?;
+        if let Some(disk) = &moved.disk
+            && copy(disk, 0, moved.len, to)? < moved.len
+        {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        copy(&self.written, moved.len, self.len()?, to)
+        // A process that the command left behind may have made it shorter meanwhile.
+        copy(&self.written, moved.len, self.len()?, to)?;
+        Ok(())
     }
 
     /// All of it.
@@ -112,18 +119,19 @@ impl Captured {
             Some(disk) => disk,
             None => tempfile::tempfile()?,
         };
-        let copied = copy(&self.written, from, to, &mut disk).and_then(|()| disk.flush());
-        if copied.is_ok() {
-            moved.len = to;
-            // Refused, it takes memory, and nothing is lost.
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ = fallocate(&self.written, hole, from, to - from);
-        } else {
+        let copied = copy(&self.written, from, to, &mut disk);
+        match &copied {
+            Ok(len) => {
+                moved.len += len;
+                // Refused, it takes memory, and nothing is lost.
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = fallocate(&self.written, hole, from, *len);
+            }
             // What was moved before is kept, whatever becomes of this.
-            let _ = io::Seek::seek(&mut disk, io::SeekFrom::Start(from));
+            Err(_) => _ = io::Seek::seek(&mut disk, io::SeekFrom::Start(from)),
         }
         moved.disk = Some(disk);
-        copied
+        copied.map(|_| ())
     }
 
     fn lock(&self) -> MutexGuard<'_, Moved> {
@@ -131,13 +139,13 @@ impl Captured {
     }
 }
 
-/// Copies a part of a file, as far as it reaches.
-fn copy(file: &File, mut from: u64, end: u64, to: &mut impl io::Write) -> io::Result<()> {
+/// Copies a part of a file, as far as it reaches: so many bytes.
+fn copy(file: &File, start: u64, end: u64, to: &mut impl io::Write) -> io::Result<u64> {
+    let mut from = start;
     let mut buffer = vec![0; usize::try_from(end.saturating_sub(from).min(CHUNK)).unwrap_or(0)];
     while from < end {
         let len = buffer.len().min(usize::try_from(end - from).unwrap_or(usize::MAX));
         match file.read_at(&mut buffer[..len], from) {
-            // A process that the command left behind has made it shorter.
             Ok(0) => break,
             Ok(len) => {
                 to.write_all(&buffer[..len])?;
@@ -147,11 +155,12 @@ fn copy(file: &File, mut from: u64, end: u64, to: &mut impl io::Write) -> io::Re
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(from - start)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
@@ -182,6 +191,34 @@ mod tests {
             let held = captured.written.metadata().unwrap().blocks() * 512;
             assert!(held < 2 * LARGE, "{held} bytes are held in memory");
         }
+    }
+
+    #[test]
+    fn what_was_moved_and_has_gone_is_an_error() {
+        let captured = Captured::new().unwrap();
+        let all = pattern(2 * LARGE);
+        captured.for_command().unwrap().write_all(&all).unwrap();
+        captured.relieve().unwrap();
+        assert!(captured.contents().unwrap() == all);
+        if let Some(disk) = &captured.lock().disk {
+            disk.set_len(LARGE).unwrap();
+        } else {
+            panic!("nothing was moved");
+        }
+        assert_eq!(captured.contents().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// As by a process that the command left behind.
+    #[test]
+    fn what_is_made_shorter_is_moved_as_far_as_it_reaches() {
+        let captured = Captured::new().unwrap();
+        let mut command = captured.for_command().unwrap();
+        let all = pattern(2 * LARGE);
+        command.write_all(&all).unwrap();
+        captured.relieve().unwrap();
+        command.set_len(LARGE).unwrap();
+        captured.relieve().unwrap();
+        assert!(captured.contents().unwrap() == all, "what was moved is kept");
     }
 
     #[test]

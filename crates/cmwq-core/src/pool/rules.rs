@@ -77,6 +77,10 @@ pub enum Rule {
     QueueingCallsBack,
     /// Who watches others is not blocked by waiting for them.
     WatchersStandForOthers,
+    /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
+    /// at once: see [`Closed`](crate::Closed). The search takes it out by itself.
+    #[cfg(feature = "explore")]
+    ShutQueuesRefuseTimers,
 }
 
 #[cfg(feature = "explore")]
@@ -115,6 +119,7 @@ impl Rule {
         Self::BatchesComeBack,
         Self::QueueingCallsBack,
         Self::WatchersStandForOthers,
+        Self::ShutQueuesRefuseTimers,
     ];
 }
 

@@ -3,8 +3,8 @@
 use super::workers::blocking;
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive,
-    WaitFor,
+    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, Rearm, SetMaxActive,
+    ShutDown, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
@@ -87,6 +87,24 @@ pub(super) fn delayed() -> Scope {
             &[Queue(0, 0, 0), Disable(1), Enable(1)],
         ]),
         ..cancelling()
+    }
+}
+
+/// Timers that items arm for themselves without end, and a shutdown.
+pub(super) fn shutting_down() -> Scope {
+    Scope {
+        name: "shutting-down",
+        about: "a shutdown ends though an item arms its timer in each run, and others queue",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1), QueueSpec::new(Kind::Unbound, &[0], 1)],
+        items: programs(&[&[Rearm(0, 0)], &[Again(1, 0), Arm(0, 1, 0)]]),
+        clients: programs(&[
+            &[Arm(0, 0, 0), Queue(1, 1, 0), Flush(1)],
+            &[Queue(0, 1, 0), CancelSync(0)],
+            &[ShutDown],
+        ]),
+        faults: NONE,
+        ..blocking()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::{Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, WorkItem, WorkWord, WqKey};
+use cmwq_core::{
+    Closed, Enqueued, FlushTarget, Grab, Kick, PoolState, PwqRef, Rule, WorkItem, WorkWord, WqKey,
+};
 
 use super::{Micro, Progress, Run, SERVICE, Tid, World};
 use crate::scope::{Kind, Op};
@@ -15,7 +17,7 @@ impl World<'_> {
         }
         match op {
             Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),
-            Op::Arm(item, ..) => self.arm(tid, item, op),
+            Op::Arm(item, queue, slot) => self.arm(tid, (item, queue, slot)),
             Op::WaitFor(item) if self.ledger.has_settled(item) => self.done(tid),
             Op::WaitFor(_) => Progress::Blocked,
             Op::Flush(item) => self.flush_item(tid, item),
@@ -59,7 +61,7 @@ impl World<'_> {
         match micro {
             Micro::Start => {
                 let q = &self.queues[usize::from(queue)];
-                if !q.is_alive && !q.is_closing {
+                if !q.is_alive && q.closed == Closed::NOT {
                     // Nobody has it yet.
                     return Progress::Blocked;
                 }
@@ -109,7 +111,7 @@ impl World<'_> {
             wq == Some(WqKey(u32::from(queue)))
         };
         let run = self.threads[tid].as_ref().and_then(|thread| thread.run);
-        q.is_alive && (!q.is_closing || run.is_some_and(runs_there))
+        q.is_alive && q.closed.lets_in(|| run.is_some_and(runs_there))
     }
 
     /// Claims an item that is neither pending nor disabled.
@@ -233,12 +235,31 @@ impl World<'_> {
 
     // ---- timers
 
-    fn arm(&mut self, tid: Tid, item: u8, op: Op) -> Progress {
-        if !self.owns(item) {
-            return self.done(tid);
+    fn arm(&mut self, tid: Tid, (item, queue, slot): (u8, u8, u8)) -> Progress {
+        let micro = self.thread(tid).exec.micro;
+        match micro {
+            Micro::Start if !self.owns(item) => self.done(tid),
+            Micro::Start if self.queues[usize::from(queue)].closed.lets_arm() => {
+                self.goes_on(tid, Micro::Held)
+            }
+            Micro::Start if self.without == Some(Rule::ShutQueuesRefuseTimers) => {
+                let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
+                self.goes_on(tid, Micro::Claimed(link))
+            }
+            Micro::Start => {
+                self.item(item).release(self.item(item).word());
+                self.done(tid)
+            }
+            Micro::Held => {
+                // Whether the queue has been shut meanwhile is not asked again.
+                self.timers[usize::from(item)] = Some(Op::Arm(item, queue, slot));
+                self.done(tid)
+            }
+            Micro::Claimed(link) | Micro::Checked(link) => {
+                self.queue_claimed(tid, (item, queue, slot), link, micro)
+            }
+            _ => unreachable!("{micro:?}"),
         }
-        self.timers[usize::from(item)] = Some(op);
-        self.done(tid)
     }
 
     /// A timer expires: the service thread queues the item.

@@ -1,6 +1,6 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
-use cmwq_core::{FlushState, PwqRef, Start};
+use cmwq_core::{Closed, FlushState, PwqRef, Start};
 
 use super::{At, Micro, Pool, Progress, Tid, Todo, Who, World};
 use crate::scope::{Kind, Op};
@@ -8,6 +8,9 @@ use crate::scope::{Kind, Op};
 /// Of `Apply`: retire the pwqs one after the other; then unplug.
 const RETIRE: Micro = Micro::Phase(0);
 const UNPLUG: Micro = Micro::Phase(1);
+/// Of `ShutDown`: take back timers; wait until all queues are idle.
+const DISARM: Micro = Micro::Phase(5);
+const IDLE: Micro = Micro::Phase(6);
 /// Of `Destroy`: look whether anything is left; let the rescuer go; leave all pools.
 const EMPTY: Micro = Micro::Phase(2);
 const STOP: Micro = Micro::Phase(3);
@@ -24,6 +27,7 @@ impl World<'_> {
             Op::Apply(queue, pool) => self.apply_attrs(tid, queue, pool),
             Op::SetMaxActive(queue, max_active) => self.set_max_active(tid, queue, max_active),
             Op::Destroy(queue) => self.destroy(tid, queue),
+            Op::ShutDown => self.shut_down(tid),
             Op::Create(queue, pool) => {
                 let slots = vec![pool; self.scope.queues[usize::from(queue)].slots.len()];
                 self.open_queue(queue, &slots);
@@ -238,7 +242,8 @@ impl World<'_> {
     // ---- the end of a queue
 
     fn destroy(&mut self, tid: Tid, queue: u8) -> Progress {
-        self.queues[usize::from(queue)].is_closing = true;
+        let q = &mut self.queues[usize::from(queue)];
+        q.closed = q.closed.and(Closed::DESTROYING);
         match self.thread(tid).exec.micro {
             Micro::Start | Micro::Waiting => match self.flush(tid, queue) {
                 Some(true) => self.goes_on(tid, EMPTY),
@@ -246,11 +251,7 @@ impl World<'_> {
                 None => Progress::Blocked,
             },
             EMPTY => {
-                let links = &self.queues[usize::from(queue)].links;
-                let is_busy = links.iter().any(|at| {
-                    let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
-                    load.is_some_and(|load| load.2)
-                });
+                let is_busy = self.is_busy(queue);
                 self.goes_on(tid, if is_busy { Micro::Start } else { STOP })
             }
             STOP => {
@@ -264,6 +265,39 @@ impl World<'_> {
                 self.goes_on(tid, LEAVE)
             }
             LEAVE => self.leave_pools(tid, queue),
+            micro => unreachable!("{micro:?}"),
+        }
+    }
+
+    fn is_busy(&self, queue: u8) -> bool {
+        self.queues[usize::from(queue)].links.iter().any(|at| {
+            let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
+            load.is_some_and(|load| load.2)
+        })
+    }
+
+    /// Closes all queues, has them refuse the items of timers, and waits until they are idle. A
+    /// timer that is armed meanwhile expires some time.
+    fn shut_down(&mut self, tid: Tid) -> Progress {
+        match self.thread(tid).exec.micro {
+            Micro::Start => {
+                for q in &mut self.queues {
+                    q.closed = q.closed.and(Closed::SHUT);
+                }
+                self.goes_on(tid, DISARM)
+            }
+            DISARM => match self.timers.iter_mut().position(|timer| timer.take().is_some()) {
+                Some(item) => {
+                    let item = self.items.get(item);
+                    item.release(item.word());
+                    Progress::Moved
+                }
+                None => self.goes_on(tid, IDLE),
+            },
+            IDLE => {
+                let is_busy = (0..self.queues.len()).any(|queue| self.is_busy(queue as u8));
+                if is_busy { Progress::Blocked } else { self.done(tid) }
+            }
             micro => unreachable!("{micro:?}"),
         }
     }

@@ -5,6 +5,8 @@
 //! plugged until all older ones have gone. What cannot be removed yet, because a slot of the node
 //! is on its way there or the rescuer visits, is tried again.
 
+use cmwq_core::Closed;
+
 use super::{Due, Engine, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
@@ -47,11 +49,12 @@ impl Engine<'_> {
     /// Whether the item's queue takes it: while it is dropped, only from its own items.
     pub(super) fn lets_in(&self, item: ItemId, from: Option<QueueId>) -> bool {
         let queue = self.plan.items[item].queue;
-        match self.queues[queue].life {
-            Life::Open => true,
-            Life::Dropping(_) => from == Some(queue),
-            Life::Gone => false,
-        }
+        let closed = match self.queues[queue].life {
+            Life::Open => Closed::NOT,
+            Life::Dropping(_) => Closed::DESTROYING,
+            Life::Gone => return false,
+        };
+        closed.lets_in(|| from == Some(queue))
     }
 
     // ---- attributes

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use cmwq_core::Closed;
+
 use crate::api::closure::{self, JoinHandle};
 use crate::api::workqueue::Workqueue;
-use crate::engine::wq::DESTROYING;
 
 /// A wait that has begun: for a future to await, or for a thread to [`wait`](Self::wait) for.
 /// Dropping it waits for nothing, and undoes nothing.
@@ -109,7 +110,7 @@ impl Workqueue {
     /// ```
     #[doc(alias = "destroy_workqueue")]
     pub fn close(self) -> Waiting {
-        let is_first = self.handle().close(DESTROYING);
+        let is_first = self.handle().close(Closed::DESTROYING);
         let other = self.clone();
         other.later(move || {
             if is_first {

@@ -395,9 +395,22 @@ where
 {
     let (item, handle) = make::<F, DelayedItem, F, T>(func);
     // SAFETY: a fresh item of a closure, which stays where it is until its run.
-    let _ =
-        unsafe { was_refused::<DelayedItem, F, T>(item, DelayedItem::queue(item, wq, cpu, delay)) };
+    let _ = unsafe { was_refused::<DelayedItem, F, T>(item, arm(item, wq, cpu, delay)) };
     handle
+}
+
+/// [`DelayedItem::queue`], but once for all closures.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn arm(
+    item: NonNull<DelayedItem>,
+    wq: &Handle,
+    cpu: Option<u32>,
+    delay: Duration,
+) -> Queueing {
+    // SAFETY: passed on to the caller.
+    unsafe { DelayedItem::queue(item, wq, cpu, delay) }
 }
 
 /// Makes a closure, which tools show by the name of `N`: its item, and its handle. The pointer is

@@ -245,10 +245,9 @@ impl Body {
         if tick.is_last {
             // ORDERING: no pairing: see `stops_now`.
             self.has_stopped.store(true, Ordering::Relaxed);
-        } else if delay.is_zero() && !self.wq.handle().lets_others_in() {
-            // Queued by itself it would be let in, and one that is always late never come to an
-            // end.
-        } else if let Some(work) = me.upgrade() {
+        } else if self.wq.handle().closed().lets_repeat(delay.is_zero())
+            && let Some(work) = me.upgrade()
+        {
             // Refused if somebody has stopped it meanwhile: it is disabled then.
             self.wq.queue_delayed_work(&work, delay);
         }

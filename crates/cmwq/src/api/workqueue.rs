@@ -247,6 +247,7 @@ impl Workqueue {
     /// `true` is returned.
     ///
     /// KERNEL: `queue_delayed_work` — same.
+    #[inline]
     pub fn queue_delayed_work(&self, work: &DelayedWork, delay: Duration) -> bool {
         work.queue_on(&self.handle, None, delay)
     }

@@ -7,11 +7,13 @@
 
 use std::mem;
 
+use cmwq_core::Closed;
+
 use crate::engine::current;
 use crate::engine::pool::Pool;
-use crate::engine::wq::{DESTROYING, DRAINING, Wq};
+use crate::engine::wq::Wq;
 use crate::os::notice;
-use crate::os::sync::{Arc, Ordering, lock};
+use crate::os::sync::{Arc, lock};
 
 impl Wq {
     /// Waits until nothing is queued or running, for as long as items queue each other.
@@ -40,7 +42,7 @@ impl Wq {
 
     /// Takes no more items, and waits for those it has. Who was let in before may still queue one.
     pub(crate) fn close_and_drain(&self) {
-        self.close(DESTROYING);
+        self.close(Closed::DESTROYING);
         self.drain();
         while self.is_busy() {
             self.flush();
@@ -88,12 +90,7 @@ impl Wq {
     pub(crate) fn count_drainer(&self, by: i32) {
         let mut state = lock(&self.state);
         state.nr_drainers = state.nr_drainers.saturating_add_signed(by);
-        // ORDERING: no pairing: written under the lock, read as `lets_in` says.
-        if state.nr_drainers > 0 {
-            self.flags.fetch_or(DRAINING, Ordering::Relaxed);
-        } else {
-            self.flags.fetch_and(!DRAINING, Ordering::Relaxed);
-        }
+        self.set_draining(state.nr_drainers > 0);
     }
 
     /// Whether the caller is one of this queue's items, for which it is about to wait: said each

@@ -42,7 +42,7 @@ impl<'a> Target<'a> {
         matches!(self, Self::Delayed(delayed) if delayed.forget_inherited(runtime))
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_timer(self, runtime: &'static Runtime) -> bool {
         let Self::Delayed(delayed) = self else { return false };
         delayed.cancel_timer(runtime)
@@ -75,7 +75,7 @@ pub(crate) fn grab(runtime: &'static Runtime, target: Target<'_>) -> bool {
     take(runtime, target) == Was::Pending
 }
 
-#[inline]
+#[inline(always)]
 fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
     if target.take_timer(runtime) { Was::Pending } else { take_without_timer(runtime, target) }
 }
@@ -123,13 +123,13 @@ fn steal(runtime: &'static Runtime, item: &WorkItem) -> bool {
 
 /// `true`: it was pending and will not run. A run in progress goes on. KERNEL: `cancel_work`,
 /// `cancel_delayed_work` — same.
-#[inline]
+#[inline(always)]
 pub(crate) fn cancel(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let item = target.item();
     if !item.is_pending() {
         return false;
     }
-    let was_pending = grab(runtime, target);
+    let was_pending = take(runtime, target) == Was::Pending;
     item.release(item.word());
     was_pending
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use cmwq_core::WqKey;
+use cmwq_core::{Closed, WqKey};
 
 use crate::engine::account::Account;
 use crate::engine::current;
 use crate::engine::reclaim;
 use crate::engine::rescuing;
-use crate::engine::wq::{DESTROYING, Wq};
+use crate::engine::wq::Wq;
 use crate::os::error::Error;
 use crate::os::generation;
 use crate::os::published::Lasting;
@@ -102,7 +102,7 @@ impl Handle {
     /// queue goes with its last handle.
     pub(crate) fn destroy(&self) -> bool {
         if is_inside(self.key) || current::in_bh() {
-            self.close(DESTROYING);
+            self.close(Closed::DESTROYING);
             return false;
         }
         self.0.wq().destroy();

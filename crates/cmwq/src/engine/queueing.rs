@@ -18,15 +18,7 @@ impl Wq {
     /// Whether the caller may queue here.
     #[inline]
     pub(crate) fn lets_in(&self) -> bool {
-        self.lets_others_in() || current::current_wq() == Some(self.key)
-    }
-
-    /// Whether those may queue here who are none of the queue's items.
-    #[inline]
-    pub(crate) fn lets_others_in(&self) -> bool {
-        // ORDERING: no pairing: a queuer that comes at the same time as a drainer may be let in or
-        // not.
-        self.flags.load(Ordering::Relaxed) == 0
+        self.closed().lets_in(|| current::current_wq() == Some(self.key))
     }
 
     /// Whether the item may go the way of another CPU, because of what else the caller does: see

@@ -2,10 +2,10 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::WorkItem;
+use cmwq_core::{Closed, WorkItem};
 
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::{Kind, Queueing, SHUT, Spec, Wq};
+use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::{Arc, Ordering, lock};
 
 /// The queue that takes other queues down.
@@ -48,7 +48,7 @@ impl Runtime {
         let reaper = self.register(&mut registry, "reaper", REAPER);
         // ORDERING: no pairing: see `close_down`, which did not find it.
         if self.is_shut.load(Ordering::Relaxed) {
-            reaper.close(SHUT);
+            reaper.close(Closed::SHUT);
         }
         registry.reaper = Some(Arc::clone(&reaper));
         reaper

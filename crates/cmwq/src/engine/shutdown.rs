@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use cmwq_core::Closed;
+
 use crate::engine::runtime::Runtime;
-use crate::engine::wq::SHUT;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
 use crate::os::rest::Rest;
@@ -33,7 +34,7 @@ impl Runtime {
         self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
         let wqs = self.wqs();
         for wq in &wqs {
-            wq.close(SHUT);
+            wq.close(Closed::SHUT);
         }
         self.service.discard_timers();
         let mut rest = Rest::new();

@@ -37,7 +37,7 @@ impl Timers {
     ///
     /// # Safety
     /// As for [`Wheel::arm`].
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) -> Armed {
         // SAFETY: valid by the caller's promise.
         let is_deferrable = unsafe { timer.as_ref() }.is_deferrable();

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use cmwq_core::{Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
+use cmwq_core::{Closed, Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
@@ -118,8 +118,8 @@ pub(crate) struct Wq {
     pub(crate) rescuer: OnceLock<Arc<Rescuer>>,
     /// One slot per CPU or pod; allocated with the first item.
     pub(crate) slots: OnceLock<Box<[Slot]>>,
-    /// [`DRAINING`], [`DESTROYING`] and [`SHUT`]: only chained items are let in.
-    pub(crate) flags: AtomicU32,
+    /// The bits of a [`Closed`]: see [`closed`](Self::closed).
+    closed: AtomicU32,
     /// Its attributes can be written by name. Written under the registry's lock.
     in_sysfs: AtomicBool,
     /// Items need the CPU for long: see `long_items`. Only of managed queues.
@@ -135,13 +135,6 @@ pub(crate) struct Wq {
 // allocator adds: `cmwq-bench idle`.
 #[cfg(all(target_pointer_width = "64", not(any(cmwq_loom, cmwq_shuttle))))]
 const _: () = assert!(size_of::<Wq>() <= 272);
-
-/// Somebody drains the queue. KERNEL: `__WQ_DRAINING` — same.
-pub(crate) const DRAINING: u32 = 1 << 0;
-/// The queue is being taken down, for good. KERNEL: `__WQ_DESTROYING` — same.
-pub(crate) const DESTROYING: u32 = 1 << 1;
-/// The library was shut down.
-pub(crate) const SHUT: u32 = 1 << 2;
 
 /// Lock: WQ.
 #[derive(Debug)]
@@ -171,7 +164,7 @@ impl Wq {
             generation: generation::current(),
             rescuer: OnceLock::new(),
             slots: OnceLock::new(),
-            flags: AtomicU32::new(0),
+            closed: AtomicU32::new(Closed::NOT.bits()),
             in_sysfs: AtomicBool::new(false),
             has_long_items: AtomicBool::new(false),
             named_to: AtomicU32::new(0),
@@ -323,27 +316,34 @@ impl Wq {
 
     /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that
     /// before.
-    pub(crate) fn close(&self, why: u32) -> bool {
-        // ORDERING: no pairing: see `lets_in`.
-        self.flags.fetch_or(why, Ordering::Relaxed) & why == 0
+    pub(crate) fn close(&self, why: Closed) -> bool {
+        // ORDERING: no pairing: see `closed`.
+        let before = self.closed.fetch_or(why.bits(), Ordering::Relaxed);
+        !Closed::from_bits(before).is_for(why)
     }
 
-    /// Whether it is closed for this reason, as of now.
-    pub(crate) fn is_closed(&self, why: u32) -> bool {
-        // ORDERING: no pairing: for people.
-        self.flags.load(Ordering::Relaxed) & why != 0
+    /// As [`close`](Self::close), or the end of it. The caller has the lock (WQ).
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        let bit = Closed::DRAINING.bits();
+        // ORDERING: no pairing: see `closed`.
+        if is_draining {
+            self.closed.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.closed.fetch_and(!bit, Ordering::Relaxed);
+        }
     }
 
-    /// Whether timers may not be armed for it any more: nobody would see them expire.
-    pub(crate) fn is_shut(&self) -> bool {
-        // ORDERING: no pairing: a timer that is armed at the same time stays armed.
-        self.flags.load(Ordering::Relaxed) & SHUT != 0
+    /// Why it takes in chained items only, as of now.
+    #[inline]
+    pub(crate) fn closed(&self) -> Closed {
+        // ORDERING: no pairing: who queues or arms at the same time as it is closed may be let in
+        // or not.
+        Closed::from_bits(self.closed.load(Ordering::Relaxed))
     }
 
     /// Whether it is being taken down.
     pub(crate) fn is_going(&self) -> bool {
-        // ORDERING: no pairing: who looks at the same time may find it or not.
-        self.flags.load(Ordering::Relaxed) & DESTROYING != 0
+        self.closed().is_for(Closed::DESTROYING)
     }
 
     /// Whether it has left all pools: its counters are final.

@@ -10,13 +10,15 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
-use cmwq_core::{BusyWorker, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey};
+use cmwq_core::{
+    BusyWorker, Closed, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey,
+};
 
 use crate::engine::flushing;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
-use crate::engine::wq::{DESTROYING, DRAINING, Kind, Wq};
+use crate::engine::wq::{Kind, Wq};
 use crate::os::sense::stderr;
 use crate::os::sync::Arc;
 use crate::record::symbol;
@@ -215,8 +217,8 @@ fn kernel_flags(wq: &Wq) -> u32 {
         (spec.mem_reclaim, 3),
         (spec.highpri, 4),
         (spec.cpu_intensive, 5),
-        (wq.is_closed(DESTROYING), 15),
-        (wq.is_closed(DRAINING), 16),
+        (wq.closed().is_for(Closed::DESTROYING), 15),
+        (wq.closed().is_for(Closed::DRAINING), 16),
         (spec.legacy, 18),
     ];
     rest.iter().filter(|(is, _)| *is).fold(kind, |flags, (_, bit)| flags | 1 << bit)

@@ -130,7 +130,7 @@ where
     // SAFETY: as in `queue`.
     let was_refused = unsafe {
         invoke::know_as(&mut item.as_mut().item, known(func), Way::DelayedCall);
-        let queueing = DelayedItem::queue(item, wq.handle(), None, delay);
+        let queueing = closure::arm(item, wq.handle(), None, delay);
         closure::was_refused::<DelayedItem, F, ()>(item, queueing)
     };
     (!was_refused).then_some(handle)

@@ -14,17 +14,27 @@ use crate::os::sync::{lock, without};
 /// No timer is due later.
 const LATEST: Nanos = 1 << 62;
 
+/// When a timer is due that is armed now.
+#[inline]
+fn expiry(now: Nanos, delay: Duration) -> Nanos {
+    const SECOND: Nanos = 1_000_000_000;
+    // A process's clock counts from the machine's start: the sum is in range.
+    if delay.as_secs() >= LATEST / SECOND / 2 {
+        return LATEST;
+    }
+    now + delay.as_secs() * SECOND + Nanos::from(delay.subsec_nanos())
+}
+
 impl Service {
     /// Arms a timer for an item that is going to `wq`, which is kept in being until then.
     ///
     /// # Safety
     /// As for [`Wheel::arm`](cmwq_core::Wheel::arm) and [`TimersHandle::add`], for a timer of a
     /// delayed item with that route.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
-        let delay = Nanos::try_from(delay.as_nanos()).unwrap_or(LATEST);
         let now = clock::now();
-        let at = now.saturating_add(delay).min(LATEST);
+        let at = expiry(now, delay);
         let mut timers = lock(&self.timers);
         // SAFETY: passed on to the caller.
         let armed = unsafe {
@@ -46,7 +56,7 @@ impl Service {
     ///
     /// # Safety
     /// As for [`Wheel::cancel`](cmwq_core::Wheel::cancel).
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn disarm<T>(
         &self,
         timer: NonNull<Timer>,

@@ -1,0 +1,100 @@
+//! What a queue takes in that is being drained, taken down or shut down.
+
+/// Why a queue is closed to all but *chained* items: those that its own items queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Closed(u32);
+
+impl Closed {
+    /// It is open.
+    pub const NOT: Self = Self(0);
+    /// Somebody drains it. KERNEL: `__WQ_DRAINING` — same.
+    pub const DRAINING: Self = Self(1 << 0);
+    /// It is being taken down, for good. KERNEL: `__WQ_DESTROYING` — same.
+    pub const DESTROYING: Self = Self(1 << 1);
+    /// All queues are shut down, for good. KERNEL: none: a kernel does not end.
+    pub const SHUT: Self = Self(1 << 2);
+
+    /// From what [`bits`](Self::bits) gave.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// For a driver that keeps the reasons in an atomic word.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// For this reason, too.
+    #[inline]
+    #[must_use]
+    pub const fn and(self, why: Self) -> Self {
+        Self(self.0 | why.0)
+    }
+
+    /// Whether this is one of the reasons.
+    #[inline]
+    #[must_use]
+    pub const fn is_for(self, why: Self) -> bool {
+        self.0 & why.0 != 0
+    }
+
+    /// Whether an item may be queued. Whoever holds its PENDING makes it idle again if not.
+    ///
+    /// KERNEL: `__queue_work`, with `is_chained_work` — same.
+    #[inline]
+    #[must_use]
+    pub fn lets_in(self, is_chained: impl FnOnce() -> bool) -> bool {
+        self.0 == 0 || is_chained()
+    }
+
+    /// Whether a timer may be armed for an item, by whomever. If not, the item is refused: queued
+    /// at once, one that arms itself in each run would never come to its end, nor a shutdown.
+    ///
+    /// KERNEL: `queue_delayed_work` arms in any case, and `__queue_work` refuses when the time has
+    /// come — same for the other reasons. Once the queue is shut, nobody would see it come.
+    #[inline]
+    #[must_use]
+    pub const fn lets_arm(self) -> bool {
+        !self.is_for(Self::SHUT)
+    }
+
+    /// Whether a function that repeats itself is queued again. `is_late`: at once. It would be let
+    /// in as a chained item then, and one that is always late would never come to its end.
+    #[inline]
+    #[must_use]
+    pub const fn lets_repeat(self, is_late: bool) -> bool {
+        !is_late || self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Closed;
+
+    const REASONS: [Closed; 3] = [Closed::DRAINING, Closed::DESTROYING, Closed::SHUT];
+
+    #[test]
+    fn an_open_queue_takes_everything_in() {
+        assert!(Closed::NOT.lets_in(|| false) && Closed::NOT.lets_arm());
+        assert!(Closed::NOT.lets_repeat(true) && Closed::NOT.lets_repeat(false));
+    }
+
+    #[test]
+    fn a_closed_one_takes_in_what_its_items_queue() {
+        for why in REASONS {
+            assert!(why.lets_in(|| true) && !why.lets_in(|| false), "{why:?}");
+            assert!(why.lets_repeat(false) && !why.lets_repeat(true), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn timers_are_armed_until_all_is_shut() {
+        let every = Closed::DRAINING.and(Closed::DESTROYING);
+        assert!(every.lets_arm() && every.is_for(Closed::DRAINING) && !every.is_for(Closed::SHUT));
+        assert!(!every.and(Closed::SHUT).lets_arm());
+    }
+}
