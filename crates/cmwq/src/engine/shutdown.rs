@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use cmwq_core::Closed;
 
+use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
@@ -37,6 +38,9 @@ impl Runtime {
             wq.close(Closed::SHUT);
         }
         self.service.discard_timers();
+        if let Some(process) = Process::existing() {
+            process.bare_timers.discard(self);
+        }
         let mut rest = Rest::new();
         loop {
             let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();
