@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use cmwq_core::Closed;
 
+#[cfg(not(cmwq_loom))]
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 #[cfg(all(test, cmwq_shuttle))]
@@ -38,6 +39,7 @@ impl Runtime {
             wq.close(Closed::SHUT);
         }
         self.service.discard_timers();
+        #[cfg(not(cmwq_loom))]
         if let Some(process) = Process::existing() {
             process.bare_timers.discard(self);
         }
