@@ -30,7 +30,8 @@ impl Drop for Face {
 /// Says that an argument of the function `here` is null.
 #[cold]
 pub(crate) fn say_null(here: &str, what: &str) {
-    raw::say(format!("{here}: a null pointer in place of a {what}: nothing is done"));
+    let article = if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    raw::say(format!("{here}: a null pointer in place of {article} {what}: nothing is done"));
 }
 
 /// Says why the function `here` cannot do it.

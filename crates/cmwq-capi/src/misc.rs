@@ -132,7 +132,8 @@ c_functions! {
     }
 
     /// Runs a function once on every CPU, with an item of its own, and waits for all: 0; `-EINVAL`
-    /// without a function, `-ENOMEM` without threads.
+    /// without a function, `-ENOMEM` without threads, `-ENODEV` if some are not run, since the
+    /// library is shut down.
     fn schedule_on_each_cpu(func: Option<WorkFn>) -> c_int {
         let Some(func) = func else {
             face::say_null(HERE, "function");
@@ -145,15 +146,18 @@ c_functions! {
         let cpus = raw::usable_cpus();
         let mut items: Vec<_> = cpus.iter().map(|_| WorkItem::new(func)).collect();
         let first = items.as_mut_ptr();
+        let mut are_called = true;
         for (index, &cpu) in cpus.iter().enumerate() {
             // SAFETY: there are as many items as CPUs; they stay until they were waited for.
-            unsafe { raw::queue(wq, Some(cpu), pointer(first.add(index))) };
+            let item = unsafe { pointer(first.add(index)) };
+            // SAFETY: as above.
+            are_called &= unsafe { raw::queue_unless_refused(wq, Some(cpu), item) };
         }
         for index in 0..cpus.len() {
             // SAFETY: as above.
             let _ = raw::flush(unsafe { &*first.add(index) });
         }
-        0
+        if are_called { 0 } else { -libc::ENODEV }
     }
 
     /// Runs a function now, with `ew`'s item: 0; or, in an item of a BH queue, later by a worker:

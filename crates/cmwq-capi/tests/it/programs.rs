@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use cmwq_observe::inspect::Target;
 
 use crate::support::{DIALECTS, built, compiler, crate_dir, program, program_in, run, scratch};
+use crate::symbols::listed;
 
 /// Runs `tests/c/NAME.c`, which says what is wrong and fails; returns what the library said.
 fn check(name: &str, flags: &[&str]) -> Option<String> {
@@ -83,6 +84,31 @@ fn queues_that_go() {
     let Some(said) = check("destroy", &[]) else { return };
     assert!(said.contains("is being drained, destroyed or shut down"), "{said}");
     assert!(said.contains("a system workqueue is destroyed"), "{said}");
+}
+
+/// Before, in the middle of and after `cmwq_shutdown`, whichever of them is the first use.
+#[test]
+fn every_function_returns_in_a_shutdown_and_after_it() {
+    let source = crate_dir().join("tests/c/ending.c");
+    let Some(program) = program("ending", &source, &[]) else { return };
+    for mode in ["used", "in_it", "after_it", "never_used"] {
+        let output = run(Command::new(&program).arg(mode));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{mode}: {}\n{said}", output.status);
+    }
+}
+
+#[test]
+fn every_function_is_called_there() {
+    let source = include_str!("../c/ending.c");
+    let elsewhere = [
+        // Once, before the first use: `rcu` and `urcu`.
+        "cmwq_set_rcu",
+    ];
+    for name in listed() {
+        let is_there = source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == name);
+        assert!(is_there != elsewhere.contains(&&*name), "{name}: is it called?");
+    }
 }
 
 #[test]

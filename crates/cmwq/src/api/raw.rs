@@ -167,6 +167,19 @@ pub unsafe fn queue(wq: &Workqueue, cpu: Option<u32>, item: NonNull<WorkItem>) -
     as_in_c(unsafe { wq.handle().queue_item(cpu, item) })
 }
 
+/// As [`queue`]; `false` also if the queue refused the item.
+///
+/// # Safety
+/// As for [`queue`].
+pub unsafe fn queue_unless_refused(
+    wq: &Workqueue,
+    cpu: Option<u32>,
+    item: NonNull<WorkItem>,
+) -> bool {
+    // SAFETY: passed on to the caller.
+    unsafe { wq.handle().queue_item(cpu, item) == Queueing::Queued }
+}
+
 /// KERNEL: `queue_work_node` — same.
 ///
 /// # Safety

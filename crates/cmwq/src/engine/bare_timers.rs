@@ -148,7 +148,7 @@ impl BareTimers {
         }
     }
 
-    /// Arms a timer as `arming` says; whether it was armed.
+    /// Arms a timer as `arming` says, while `wq` lets it; whether it was armed.
     ///
     /// # Safety
     /// `timer` must be valid, and stay where it is until it is disarmed or its function entered.
@@ -164,7 +164,7 @@ impl BareTimers {
         // SAFETY: valid by the caller's promise; its members are governed by the lock.
         let (place, has_func) =
             unsafe { (timer.cast::<Timer>(), (*timer.as_ref().func.get()).is_some()) };
-        if !has_func {
+        if !has_func || !wq.closed().lets_arm() {
             return false;
         }
         // A timer for now or earlier is for the next tick: so one that its function arms again has
@@ -253,6 +253,16 @@ impl BareTimers {
             // The function may have armed it again: it is looked at once more.
             current::blocking(|| end.wait(None));
         }
+    }
+
+    /// Disarms all timers, when all queues have been shut: whoever arms one later sees that, under
+    /// the lock.
+    pub(crate) fn discard(&self, runtime: &'static Runtime) {
+        let (mut state, mut budget) = (lock(&self.state), usize::MAX);
+        while state.timers.expire_some(NEVER, &mut budget).is_some() {}
+        let last = self.rest_if_empty(&mut state, runtime);
+        drop(state);
+        last.into_iter().for_each(Handle::drop_later);
     }
 
     /// Calls the functions of the timers that are due.

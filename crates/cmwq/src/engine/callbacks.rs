@@ -16,6 +16,7 @@ use crate::engine::handle::Handle;
 use crate::engine::invoke;
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
+use crate::engine::wq::Queueing;
 use crate::os::sync::{Mutex, lock};
 use crate::record::symbol;
 
@@ -65,11 +66,15 @@ impl Callbacks {
         Self { item: WorkItem::new(run), waiting: Mutex::new(Vec::new()) }
     }
 
-    /// Has something done by an item of `wq`.
+    /// Has something done by an item of `wq`, or does it where that takes none.
     pub(crate) fn add(&self, wq: &Handle, callback: Callback) {
         lock(&self.waiting).push(callback);
         // SAFETY: it lives as long as the runtime, which is as long as the process.
-        let _ = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
+        let queueing = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
+        if queueing == Queueing::Refused {
+            // Nobody else will: the library was shut down.
+            self.run();
+        }
     }
 
     /// Waits until all that was added before has been done.

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use cmwq_core::Closed;
 
+#[cfg(not(cmwq_loom))]
+use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
@@ -37,6 +39,10 @@ impl Runtime {
             wq.close(Closed::SHUT);
         }
         self.service.discard_timers();
+        #[cfg(not(cmwq_loom))]
+        if let Some(process) = Process::existing() {
+            process.bare_timers.discard(self);
+        }
         let mut rest = Rest::new();
         loop {
             let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();

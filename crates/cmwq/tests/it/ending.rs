@@ -1,6 +1,7 @@
-//! Every public call before, in the middle of and after a shutdown, on queues of every kind: each
-//! returns, or panics as documented, and says what becomes of what it was given. The list of calls
-//! is compared with the library's sources, so that a new one cannot be forgotten.
+//! Every public call before, in the middle of and after a shutdown, on queues of every kind, by
+//! threads, items and forked children: each returns, or panics as documented, and says what becomes
+//! of what it was given. The list of calls is compared with the library's sources, so that a new
+//! one cannot be forgotten.
 
 mod calls;
 mod listing;
@@ -16,12 +17,15 @@ use cmwq::{DelayedWork, JoinHandle, MissedTicks, Periodic, Work, Workqueue, shut
 use self::calls::{CALLS, ELSEWHERE, Scenery, VALUES, When};
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Opened, PATIENCE};
-use crate::support::{Gate, eventually, joined, managed, procfs, within};
+use crate::support::{Gate, eventually, joined, managed, procfs, sys, within};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("ending::used", || play(&[When::Open, When::Closing, When::Closed])),
     ("ending::first_in_it", || play(&[When::Closing, When::Closed])),
     ("ending::first_after_it", || play(&[When::Closed])),
+    ("ending::by_items", by_items),
+    ("ending::by_children", by_children),
+    ("ending::by_children_of_what_was_shut", by_children_of_what_was_shut),
     ("ending::rearming", rearming),
     ("ending::themselves", themselves),
 ];
@@ -58,6 +62,12 @@ fn every_first_call_returns_in_a_shutdown_and_after_it() {
 }
 
 fn kinds() -> Vec<Workqueue> {
+    let legacy = Workqueue::builder("legacy").legacy().sysfs().build().unwrap();
+    nameless_kinds().into_iter().chain([legacy]).collect()
+}
+
+/// Those that are found by their names in no directory: several of a name may be there.
+fn nameless_kinds() -> Vec<Workqueue> {
     let kinds = [
         Workqueue::builder("managed").managed(),
         Workqueue::builder("percpu").percpu(),
@@ -69,7 +79,6 @@ fn kinds() -> Vec<Workqueue> {
         Workqueue::builder("rescued").percpu().mem_reclaim(),
         Workqueue::builder("freezable").unbound().freezable(),
         Workqueue::builder("bounded").managed().max_queued(100),
-        Workqueue::builder("legacy").legacy().sysfs(),
     ];
     kinds.into_iter().map(|builder| builder.build().unwrap()).collect()
 }
@@ -147,6 +156,74 @@ fn call_everything(sceneries: Vec<Scenery>, when: When) -> Vec<Scenery> {
         }
     }
     back
+}
+
+#[test]
+fn every_call_returns_in_items() {
+    Stage::new("ending::by_items").play();
+}
+
+/// An item of each kind of queue makes all calls on all kinds but its own, one after the other: on
+/// its own it would wait for itself.
+fn by_items() {
+    let callers = ["managed", "percpu", "unbound", "ordered", "rescued", "freezable", "bounded"];
+    for caller in callers {
+        let caller = nameless_kinds().into_iter().find(|wq| wq.name() == caller).unwrap();
+        let sceneries: Vec<_> =
+            nameless_kinds().into_iter().map(|wq| Scenery::new(wq, true)).collect();
+        within(&format!("an item of '{}' makes all calls", caller.name()), move || {
+            joined(caller.queue(move || {
+                for mut scenery in sceneries {
+                    scenery.is_in_item = true;
+                    call_in_order(&scenery);
+                }
+            }));
+        });
+    }
+}
+
+fn call_in_order(scenery: &Scenery) {
+    for (call, make) in CALLS {
+        if catch_unwind(AssertUnwindSafe(|| make(scenery))).is_err() {
+            panic!("{call} on '{}': see above", scenery.wq.name());
+        }
+    }
+}
+
+#[test]
+fn every_call_returns_in_a_forked_child() {
+    Stage::new("ending::by_children").play();
+    Stage::new("ending::by_children_of_what_was_shut").play();
+}
+
+/// On what its parent has made and used, and shuts down; and then the parent goes on.
+fn by_children() {
+    let sceneries: Vec<_> = kinds().into_iter().map(|wq| Scenery::new(wq, true)).collect();
+    let sceneries = call_everything(sceneries, When::Open);
+    let Some(child) = sys::split() else {
+        let outcome = catch_unwind(AssertUnwindSafe(|| open_and_shut(sceneries)));
+        sys::leave(outcome.is_ok());
+    };
+    assert_eq!(sys::end_of(child), 0, "the child: see above");
+    open_and_shut(sceneries);
+}
+
+fn open_and_shut(sceneries: Vec<Scenery>) {
+    let sceneries = call_everything(sceneries, When::Open);
+    shutdown(PATIENCE).unwrap();
+    call_everything(sceneries, When::Closed);
+}
+
+/// They begin anew.
+fn by_children_of_what_was_shut() {
+    let sceneries: Vec<_> = kinds().into_iter().map(|wq| Scenery::new(wq, true)).collect();
+    let sceneries = call_everything(sceneries, When::Open);
+    shutdown(PATIENCE).unwrap();
+    let sceneries = call_everything(sceneries, When::Closed);
+    let status = sys::fork(|| {
+        call_everything(sceneries, When::Open);
+    });
+    assert_eq!(status, 0, "the child: see above");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::Nanos;
+use cmwq_core::{Closed, Nanos};
 use shuttle::thread;
 
 use super::{Pods, World, check};
@@ -144,5 +144,24 @@ fn who_has_deleted_it_has_seen_the_last_of_it() {
         other.ran.wait(None);
         other.disarm(Running::WaitFor);
         assert_eq!(object.runs(), runs);
+    });
+}
+
+/// Armed by a thread and by its own function, while all is shut down.
+#[test]
+fn none_is_armed_when_all_is_shut() {
+    check(Pods::One, |world| {
+        let object = Object::new(*world, 1);
+        let arming = {
+            let object = Arc::clone(&object);
+            thread::spawn(move || {
+                object.arm(SOON);
+                object.arm(LATER);
+            })
+        };
+        object.wq.handle().close(Closed::SHUT);
+        timers().discard(object.world.runtime);
+        arming.join().unwrap();
+        assert_eq!(object.disarm(Running::WaitFor), Some(false), "it is armed");
     });
 }

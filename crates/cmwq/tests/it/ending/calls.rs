@@ -32,6 +32,8 @@ pub(super) struct Scenery {
     pub(super) when: When,
     /// Whether the system's queues were made before the shutdown.
     pub(super) has_system: bool,
+    /// The calls are made by an item.
+    pub(super) is_in_item: bool,
     work: Work,
     delayed: DelayedWork,
     rcu: RcuWork,
@@ -49,6 +51,7 @@ impl Scenery {
         assert!(wq.queue_delayed_work(&delayed, FAR));
         Self {
             when: When::Open,
+            is_in_item: false,
             has_system,
             work,
             delayed,
@@ -350,7 +353,11 @@ pub(super) const CALLS: &[Call] = &[
         let outcome = s.wq.scope(|scope| scope.queue(|| 5).join().ok());
         assert_eq!(outcome.is_some(), s.is_open());
     }),
-    ("Waiting::drop", |s| drop((s.wq.flush_async(), s.wq.drain_async()))),
+    ("Waiting::drop", |s| {
+        drop((s.wq.flush_async(), s.wq.drain_async()));
+        // That drains on.
+        eventually("it is drained", || !s.is_open() || s.wq.queue(|| ()).join().is_ok());
+    }),
     ("Waiting::is_over", |s| {
         let _ = s.wq.flush_async().is_over();
     }),
@@ -517,9 +524,9 @@ pub(super) const CALLS: &[Call] = &[
     }),
     ("control::path", |_| drop(cmwq::control::path())),
     ("control::stop", |_| cmwq::control::stop()),
-    ("current_is_mem_reclaim", |_| assert!(!cmwq::current_is_mem_reclaim())),
+    ("current_is_mem_reclaim", |s| assert!(!cmwq::current_is_mem_reclaim() || s.is_in_item)),
     ("current_is_rescuer", |_| assert!(!cmwq::current_is_rescuer())),
-    ("current_work", |_| assert!(cmwq::current_work().is_none())),
+    ("current_work", |s| assert_eq!(cmwq::current_work().is_some(), s.is_in_item)),
     ("default_affinity_scope", |_| {
         let _ = cmwq::default_affinity_scope();
     }),
@@ -588,6 +595,8 @@ pub(super) const CALLS: &[Call] = &[
             cmwq::shutdown(Duration::ZERO).unwrap();
         } else if s.when == When::Closing {
             cmwq::shutdown(Duration::ZERO).unwrap_err();
+        } else if s.is_in_item {
+            cmwq::shutdown(Duration::MAX).unwrap_err();
         }
     }),
     ("sysfs::entries", |_| drop(cmwq::sysfs::entries())),
