@@ -1,6 +1,7 @@
 //! What is done with the commands: they are queued as there is room, wait for their turn, run, are
 //! tried again, and are counted.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -87,6 +88,8 @@ pub(super) struct Work {
     captures: Captures,
     sink: Sink,
     journal: Option<Journal>,
+    /// Commands whose turn has not come, oldest first; for each there is an item.
+    waiting: Mutex<VecDeque<Job>>,
     books: Mutex<Books>,
     changed: Condvar,
     /// Something could not be written.
@@ -195,6 +198,7 @@ impl Work {
             captures: Captures::default(),
             sink,
             journal,
+            waiting: Mutex::default(),
             books: Mutex::default(),
             changed: Condvar::new(),
             is_output_lost: AtomicBool::new(false),
@@ -209,6 +213,10 @@ impl Work {
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- arguments
@@ -259,16 +267,18 @@ impl Work {
         }
         books.outstanding += 1;
         drop(books);
-        self.queue(job, Duration::ZERO);
+        self.waiting().push_back(job);
+        self.queue(Duration::ZERO);
     }
 
-    fn queue(self: &Arc<Self>, job: Job, after: Duration) {
+    /// Queues an item for one of the commands that wait: the oldest, when its turn has come.
+    fn queue(self: &Arc<Self>, after: Duration) {
         let work = Arc::clone(self);
         // Nobody joins an item: what became of it is in the books.
         if after.is_zero() {
-            drop(self.queue.queue(move || work.turn(job)));
+            drop(self.queue.queue(move || work.turn()));
         } else {
-            drop(self.queue.queue_delayed(move || work.turn(job), after));
+            drop(self.queue.queue_delayed(move || work.turn(), after));
         }
     }
 
@@ -310,18 +320,19 @@ impl Work {
 
     // ---- items
 
-    /// The command's turn has come: it runs, or waits again, or is left out.
-    fn turn(self: Arc<Self>, job: Job) {
+    /// Some command's turn has come: it runs, or waits again, or is left out.
+    fn turn(self: Arc<Self>) {
         let mut turn = self.ask();
         while let Turn::Wait(wait) = turn {
             if !self.is_ordered {
-                return self.queue(job, wait);
+                return self.queue(wait);
             }
             // Nobody else's turn comes before.
             thread::sleep(wait);
             turn = self.ask();
         }
         let _settled = Settled(&self);
+        let job = self.waiting().pop_front().expect("a command for each item");
         if turn == Turn::LeftOut {
             self.books().left_out += 1;
             self.heed(self.sink.finish(job.number, Output::Nothing));

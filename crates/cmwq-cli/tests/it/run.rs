@@ -248,6 +248,16 @@ fn starts_keep_their_distance() {
     assert!(begin.elapsed() >= Duration::from_millis(150));
 }
 
+/// Those that wait for their start are many.
+#[test]
+fn starts_at_a_distance_are_in_order() {
+    let numbers: Vec<_> = (1..=60).map(|number| number.to_string()).collect();
+    let mut args = vec!["--delay", "0.002", "--max-active", "1", "echo", ":::"];
+    args.extend(numbers.iter().map(String::as_str));
+    let expected: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    prints(&args, b"", &expected);
+}
+
 #[test]
 fn while_memory_is_short_one_runs_and_that_is_said() {
     let script = "mkdir lock || exit 9; sleep 0.05; rmdir lock";
