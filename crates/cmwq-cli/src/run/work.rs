@@ -61,6 +61,8 @@ struct Books {
     tally: Tally,
     left_out: u64,
     resumed: u64,
+    /// An end was asked for before all arguments were read.
+    is_cut: bool,
 }
 
 /// What all items share.
@@ -130,9 +132,13 @@ pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
     };
     if work.json {
         work.heed(work.sink.write(0, &report::last(summary)));
-    } else if books.left_out > 0 || work.running.going() != Going::On {
+    } else if books.left_out > 0 || books.is_cut {
+        let rest = match books.left_out {
+            0 => "ended before all arguments were read",
+            _ => "not all were started",
+        };
         message::say(format_args!(
-            "{} done, {} of them failed; not all were started",
+            "{} done, {} of them failed; {rest}",
             summary.done, summary.failed
         ));
     }
@@ -226,6 +232,7 @@ impl Work {
     fn feed(self: &Arc<Self>, template: &Template, mut source: Source) {
         for number in 1.. {
             if !self.has_room() {
+                self.books().is_cut = true;
                 break;
             }
             match source.next() {
