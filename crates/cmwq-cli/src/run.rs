@@ -107,7 +107,7 @@ pub(crate) struct Args {
     #[arg(long)]
     cpu_intensive: bool,
 
-    /// Between two starts, at least
+    /// Between two starts, at least; commands start in order
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     delay: Option<Duration>,
 

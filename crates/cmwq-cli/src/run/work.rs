@@ -1,6 +1,7 @@
 //! What is done with the commands: they are queued as there is room, wait for their turn, run, are
 //! tried again, and are counted.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -60,6 +61,8 @@ struct Books {
     tally: Tally,
     left_out: u64,
     resumed: u64,
+    /// An end was asked for before all arguments were read.
+    is_cut: bool,
 }
 
 /// What all items share.
@@ -87,6 +90,8 @@ pub(super) struct Work {
     captures: Captures,
     sink: Sink,
     journal: Option<Journal>,
+    /// Commands whose turn has not come, oldest first; for each there is an item.
+    waiting: Mutex<VecDeque<Job>>,
     books: Mutex<Books>,
     changed: Condvar,
     /// Something could not be written.
@@ -127,9 +132,13 @@ pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
     };
     if work.json {
         work.heed(work.sink.write(0, &report::last(summary)));
-    } else if books.left_out > 0 || work.running.going() != Going::On {
+    } else if books.left_out > 0 || books.is_cut {
+        let rest = match books.left_out {
+            0 => "ended before all arguments were read",
+            _ => "not all were started",
+        };
         message::say(format_args!(
-            "{} done, {} of them failed; not all were started",
+            "{} done, {} of them failed; {rest}",
             summary.done, summary.failed
         ));
     }
@@ -195,6 +204,7 @@ impl Work {
             captures: Captures::default(),
             sink,
             journal,
+            waiting: Mutex::default(),
             books: Mutex::default(),
             changed: Condvar::new(),
             is_output_lost: AtomicBool::new(false),
@@ -211,6 +221,10 @@ impl Work {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     // ---- arguments
 
     /// Queues commands as there is room for them, on a thread of its own: it may wait for its input
@@ -218,6 +232,7 @@ impl Work {
     fn feed(self: &Arc<Self>, template: &Template, mut source: Source) {
         for number in 1.. {
             if !self.has_room() {
+                self.books().is_cut = true;
                 break;
             }
             match source.next() {
@@ -259,16 +274,18 @@ impl Work {
         }
         books.outstanding += 1;
         drop(books);
-        self.queue(job, Duration::ZERO);
+        self.waiting().push_back(job);
+        self.queue(Duration::ZERO);
     }
 
-    fn queue(self: &Arc<Self>, job: Job, after: Duration) {
+    /// Queues an item for one of the commands that wait: the oldest, when its turn has come.
+    fn queue(self: &Arc<Self>, after: Duration) {
         let work = Arc::clone(self);
         // Nobody joins an item: what became of it is in the books.
         if after.is_zero() {
-            drop(self.queue.queue(move || work.turn(job)));
+            drop(self.queue.queue(move || work.turn()));
         } else {
-            drop(self.queue.queue_delayed(move || work.turn(job), after));
+            drop(self.queue.queue_delayed(move || work.turn(), after));
         }
     }
 
@@ -310,18 +327,19 @@ impl Work {
 
     // ---- items
 
-    /// The command's turn has come: it runs, or waits again, or is left out.
-    fn turn(self: Arc<Self>, job: Job) {
+    /// Some command's turn has come: it runs, or waits again, or is left out.
+    fn turn(self: Arc<Self>) {
         let mut turn = self.ask();
         while let Turn::Wait(wait) = turn {
             if !self.is_ordered {
-                return self.queue(job, wait);
+                return self.queue(wait);
             }
             // Nobody else's turn comes before.
             thread::sleep(wait);
             turn = self.ask();
         }
         let _settled = Settled(&self);
+        let job = self.waiting().pop_front().expect("a command for each item");
         if turn == Turn::LeftOut {
             self.books().left_out += 1;
             self.heed(self.sink.finish(job.number, Output::Nothing));

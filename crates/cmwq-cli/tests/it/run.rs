@@ -172,7 +172,8 @@ fn enough_is_enough() {
     let output = run(&args("soon,fail=1"), b"");
     check_code(&output, 123);
     assert_eq!(printed(&output), "1\n2\n");
-    assert!(stderr(&output).contains("2 done, 1 of them failed"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("2 done, 1 of them failed; not all were started"), "{said}");
     assert_eq!(printed(&run(&args("soon,success=3"), b"")), "1\n2\n3\n4\n");
     assert_eq!(printed(&run(&args("now,done=1"), b"")), "1\n");
     let stops = ["--ordered", "sh", "-c", "echo {}; exit 255", ":::", "1", "2"];
@@ -246,6 +247,16 @@ fn starts_keep_their_distance() {
     let begin = Instant::now();
     prints(&["--delay", "0.05", "true", ":::", "1", "2", "3", "4"], b"", "");
     assert!(begin.elapsed() >= Duration::from_millis(150));
+}
+
+/// Those that wait for their start are many.
+#[test]
+fn starts_at_a_distance_are_in_order() {
+    let numbers: Vec<_> = (1..=60).map(|number| number.to_string()).collect();
+    let mut args = vec!["--delay", "0.002", "--max-active", "1", "echo", ":::"];
+    args.extend(numbers.iter().map(String::as_str));
+    let expected: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    prints(&args, b"", &expected);
 }
 
 #[test]
