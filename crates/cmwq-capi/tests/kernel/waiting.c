@@ -61,14 +61,19 @@ static int call(void *arg)
 static bool waits(bool (*wait)(struct work_struct *))
 {
 	struct harness_thread thread;
+	bool is_taken = false;
 
 	harness_run(&thread, call, &wait);
-	/* Whoever cancels or disables keeps others from queueing, and is seen by that. */
-	AWAIT(wait == flush_work || !queue_work(wq, &item) || !cancel_work(&item));
+	/*
+	 * Whoever cancels or disables keeps others from queueing, and is seen by that. It may come between the two calls, and take
+	 * back what the first one has queued: its answer is about that then.
+	 */
+	AWAIT(wait == flush_work || !queue_work(wq, &item) || (is_taken = !cancel_work(&item)));
 	CHECK(!atomic_read(&waited));
 	complete_all(&gate);
 	harness_join(&thread);
-	return READ_ONCE(answer);
+	CHECK(!is_taken || READ_ONCE(answer));
+	return READ_ONCE(answer) && !is_taken;
 }
 
 static void row_flush_work(void)
