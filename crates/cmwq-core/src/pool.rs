@@ -255,6 +255,8 @@ pub struct PoolState {
     short_wakes: u8,
     /// Items in a row that waited before they computed, see `waiting`.
     first_waits: u8,
+    /// The last one computed for a while before it waited, see `waiting`.
+    computes_before_wait: bool,
     /// How many workers were ever reported blocked.
     nr_blocked_reports: u64,
     /// An item waited for a slot since [`parked`](Self::parked) found none.
@@ -297,6 +299,7 @@ impl PoolState {
             progress: 0,
             short_wakes: 0,
             first_waits: 0,
+            computes_before_wait: false,
             nr_blocked_reports: 0,
             has_parked: false,
             activations: Activations::off(),
@@ -535,6 +538,7 @@ impl PoolState {
         self.update(id, |w| {
             w.phase = Phase::Idle;
             w.woken = false;
+            w.begins_anyway = false;
             w.last_active = now;
             w.idle_prev = None;
             w.idle_next = head;

@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     pub(crate) die: bool,
     /// Already woken from idle; a second kick would be wasted.
     pub(crate) woken: bool,
+    /// Woken to begin an item although enough workers run, see `pool/waiting`.
+    pub(crate) begins_anyway: bool,
     /// Serves this pool but belongs to another: not in `nr_workers`, never counted in `nr_running`.
     pub(crate) guest: bool,
     /// At work in another pool.
@@ -120,6 +122,7 @@ impl Worker {
             cpu_intensive: false,
             die: false,
             woken: false,
+            begins_anyway: false,
             guest,
             lent: false,
             current: None,

@@ -44,9 +44,11 @@ pub(crate) enum What {
     Fire,
     /// A managed pool begins to believe that its items wait first, or stops believing it.
     Believes,
+    /// The tick has come to a pool that is watched.
+    Tick,
 }
 
-const ALL: [What; 16] = [
+const ALL: [What; 17] = [
     What::Step,
     What::CreationFails,
     What::Blocked,
@@ -63,19 +65,20 @@ const ALL: [What; 16] = [
     What::Cull,
     What::Fire,
     What::Believes,
+    What::Tick,
 ];
 
 impl Event {
     pub(crate) const fn new(what: What, number: usize) -> Self {
-        Self((what as u16) << 12 | number as u16)
+        Self((what as u16) << 11 | number as u16)
     }
 
     pub(crate) fn what(self) -> What {
-        ALL[usize::from(self.0 >> 12)]
+        ALL[usize::from(self.0 >> 11)]
     }
 
     pub(crate) const fn number(self) -> usize {
-        (self.0 & 0xfff) as usize
+        (self.0 & 0x7ff) as usize
     }
 }
 
@@ -131,6 +134,7 @@ impl World<'_> {
             What::Cull => self.cull(n as u8),
             What::Fire => self.fire(n as u8),
             What::Believes => self.believe(n as u8),
+            What::Tick => self.tick(n as u8),
         };
         self.drop_locks(if event.what() == What::Step { n } else { SERVICE });
         self.rest_detectors();
@@ -181,6 +185,9 @@ impl World<'_> {
             ]);
             if self.left.beliefs > 0 {
                 out.push((Event::new(What::Believes, pool), Fairness::Optional));
+            }
+            if self.pools[pool].is_watched {
+                out.push((Event::new(What::Tick, pool), Fairness::Optional));
             }
         }
         for item in (0..self.timers.len()).filter(|&item| self.timers[item].is_some()) {

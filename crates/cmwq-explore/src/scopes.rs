@@ -50,6 +50,7 @@ pub fn gate() -> Vec<Scope> {
         workers::hotplug(),
         workers::hotplug_managed(),
         workers::waiting_first(),
+        workers::waiting_soon(),
         moving::attributes(),
         moving::ordered(),
         moving::node(),

@@ -98,7 +98,7 @@ impl Value {
             self.op(flag);
         }
         self.bytes.extend(value.concurrency.to_le_bytes());
-        self.bytes.push(value.first_waits);
+        self.bytes.extend([value.first_waits, u8::from(value.computes_before_wait)]);
         self.listed(world, &value.worklist);
         if pool.has_inbox {
             self.transit(world, n, value);
@@ -171,8 +171,10 @@ impl Value {
     }
 
     fn record(&mut self, world: &World<'_>, worker: &WorkerValue) {
-        let WorkerValue { sleeping, cpu_intensive, watching, die, woken, lent, .. } = *worker;
-        let flags = [sleeping, cpu_intensive, watching, die, woken, lent];
+        let WorkerValue {
+            sleeping, cpu_intensive, watching, die, woken, begins_anyway, lent, ..
+        } = *worker;
+        let flags = [sleeping, cpu_intensive, watching, die, woken, begins_anyway, lent];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         self.bytes.extend([worker.phase, flags]);
         match worker.current {

@@ -73,6 +73,8 @@ pub enum What {
     Finished(Queueing, Runner),
     /// A worker's pool was told that an item had waited, and what it used of the CPU.
     ToldWaited(PoolNo, Waited),
+    /// The tick lets one more worker of the pool begin an item than may run.
+    BeginsAnother(PoolNo),
     /// It was told that an item had not waited.
     ToldNotWaited(PoolNo),
     /// A flush of the queue began.

@@ -299,6 +299,21 @@ fn items_that_wait_soon_begin_while_others_compute() {
     assert!((190 * MS..200 * MS).contains(&makespan), "{makespan}");
 }
 
+/// Of those one more begins with each tick while more wait than run, under the eyes of the checker
+/// `concurrency`. That the last ones begin earlier shows where the system shares a CPU among all
+/// that are back more evenly than here: see docs/decisions/items-that-wait-first.md.
+#[test]
+fn the_tick_begins_items_that_wait_soon() {
+    let detect = Detect { blocked: 60_000, tick: Some(TickRole::Behind), ..Detect::default() };
+    let costs = Costs { slice: Some(1_400_000), ..Costs::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, scope: Scope::Cpu, detect, costs, ..Config::exact(2) };
+    let script: &[Step] = &[burn(1), sleep(50), burn(2)];
+    let works = vec![(0, 0, script); 200];
+    let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], &works), &config).unwrap();
+    assert!(timeline.makespan < 305 * MS, "{}", timeline.makespan);
+}
+
 /// So does a pod that helps another one.
 #[test]
 fn helpers_begin_items_that_wait_soon_while_others_compute() {

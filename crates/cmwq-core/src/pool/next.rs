@@ -48,7 +48,10 @@ impl PoolState {
                     if let Some(next) = self.recheck(id, &now) {
                         return next;
                     }
-                    self.update(id, |w| w.phase = Phase::Working);
+                    self.update(id, |w| {
+                        w.phase = Phase::Working;
+                        w.begins_anyway = false;
+                    });
                     self.assert_standby();
                 }
             }
@@ -66,7 +69,7 @@ impl PoolState {
             self.forget(id);
             return Some(Next::Exit);
         }
-        if !self.need_more_worker() {
+        if !self.need_more_worker() && !self.begins_anyway(id) {
             self.enter_idle(id, now());
             return Some(Next::Sleep { watch: self.work_waits() });
         }

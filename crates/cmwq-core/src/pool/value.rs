@@ -35,6 +35,8 @@ pub struct PoolValue {
     pub short_wakes: u8,
     /// Items in a row that waited before they computed.
     pub first_waits: u8,
+    /// The last one computed for a while before it waited.
+    pub computes_before_wait: bool,
     /// Idle workers, the one that is woken next first.
     pub idle: Vec<WorkerId>,
     /// All workers, by id.
@@ -90,6 +92,8 @@ pub struct WorkerValue {
     pub die: bool,
     /// Woken from idle, and not here yet.
     pub woken: bool,
+    /// Woken to begin an item although enough workers run.
+    pub begins_anyway: bool,
     /// Of another pool.
     pub guest: bool,
     /// Serves another pool.
@@ -147,6 +151,7 @@ impl PoolState {
             is_closed_for_ever: self.closing == Closing::ForEver,
             short_wakes: self.short_wakes,
             first_waits: self.first_waits,
+            computes_before_wait: self.computes_before_wait,
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
             worklist: self.listed(&self.worklist),
@@ -177,6 +182,7 @@ impl PoolState {
             watching: worker.is_watching(),
             die: worker.die,
             woken: worker.woken,
+            begins_anyway: worker.begins_anyway,
             guest: worker.guest,
             lent: worker.lent,
             current: worker.current.map(|c| (c.addr, c.pwq, c.color, c.inactive)),

@@ -9,15 +9,21 @@
 //! begins for each that ends, so no more of them are under way than were at once when nothing else
 //! was runnable.
 //!
+//! That is too little for items that compute for a while before they wait: they share the CPU with
+//! those that are back, so the last ones begin late, and then the CPUs are idle while they wait. Of
+//! such items one more begins with each tick, as long as more workers wait than run. So the number
+//! under way stops growing where it no longer helps: when half of the workers that have an item are
+//! back.
+//!
 //! What an item uses of the CPU before its first wait is measured when it was found blocked. The
 //! pool believes it after a few items in a row, and stops believing it with the first item that did
 //! not wait, or not at once.
 //!
 //! KERNEL: `keep_working` — differs: there `nr_running` alone decides.
 
-use super::PoolState;
+use super::{Kick, PoolState};
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};
-use crate::ids::Nanos;
+use crate::ids::{Nanos, WorkerId};
 
 /// CPU time of an item that was found blocked, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,12 +52,36 @@ impl PoolState {
         let count = |counts: bool, so_far: u8| if counts { so_far.saturating_add(1) } else { 0 };
         self.short_wakes = count(waited.after < COMPUTES_AFTER_WAIT_NS, self.short_wakes);
         self.first_waits = count(waited.is_first(), self.first_waits);
+        self.computes_before_wait = waited.before >= WAITS_FIRST_NS;
     }
 
     /// An item has ended that never waited. To be reported of items whose [`Claim`](crate::Claim)
     /// asks for it.
     pub fn item_did_not_wait(&mut self) {
         self.first_waits = 0;
+    }
+
+    /// The tick has come, and looks at this pool: whom to wake to begin an item although enough
+    /// workers run.
+    ///
+    /// KERNEL: none.
+    pub fn begin_another(&mut self) -> Kick {
+        let nr_waiting = self.nr_working - self.nr_running;
+        let is_wanted = self.items_wait_first() && self.computes_before_wait && self.work_waits();
+        if !is_wanted || !self.is_at_capacity() || self.nr_running >= nr_waiting {
+            return Kick::None;
+        }
+        let kick = self.wake_idle();
+        if let Kick::Wake(id) = kick {
+            self.worker(id).begins_anyway = true;
+        }
+        // Where nobody is idle, somebody creates a worker, and the next tick comes.
+        if kick == Kick::NeedFirst { Kick::None } else { kick }
+    }
+
+    /// Whether the worker was woken to begin an item although enough run, and there is one still.
+    pub(super) fn begins_anyway(&mut self, id: WorkerId) -> bool {
+        self.worker(id).begins_anyway && self.items_wait_first() && self.work_waits()
     }
 
     /// Whether workers that have ended an item take another one although enough workers run. Of

@@ -2,10 +2,10 @@
 
 use std::vec::Vec;
 
-use super::support::Fixture;
+use super::support::{Fixture, ItemPtr};
 use crate::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};
 use crate::place::PoolKind;
-use crate::{Next, PoolConfig, PoolId, Waited, WorkerId};
+use crate::{Kick, Next, PoolConfig, PoolId, PwqId, Waited, WorkerId};
 
 const FIRST: Waited = Waited { before: WAITS_FIRST_NS - 1, after: 0 };
 const SOON: Waited = Waited { before: WAITS_SOON_NS - 1, after: WAITS_SOON_NS - 1 };
@@ -143,4 +143,85 @@ fn managed_pools_learn_also_where_there_are_no_others() {
         assert!(!config(PoolKind::Percpu, has_others).learns_waits);
         assert!(!config(PoolKind::Unbound, has_others).learns_waits);
     }
+}
+
+fn managed() -> PoolConfig {
+    PoolConfig::of_kind(PoolId(0), PoolKind::Managed, 1, true)
+}
+
+/// So many workers wait in items, another one runs, and one more item is there. The pwq, and the
+/// items.
+fn at_capacity(f: &mut Fixture, w: &[WorkerId], nr_waiting: usize) -> (PwqId, Vec<ItemPtr>) {
+    let pwq = f.pwq(16);
+    let items: Vec<_> = (0..nr_waiting + 2).map(|_| f.queue_new(pwq)).collect();
+    for (number, &id) in w.iter().rev().take(nr_waiting + 1).enumerate() {
+        let _ = f.runs(id, items[number]);
+        if number < nr_waiting {
+            let _ = f.blocks(id);
+        }
+    }
+    (pwq, items)
+}
+
+/// What begins although enough workers run, while more wait than run.
+#[test]
+fn of_items_that_wait_soon_the_tick_begins_another() {
+    let (mut f, w) = Fixture::with(managed(), 6);
+    learn(&mut f, SOON, MANY_FIRST_WAITS);
+    let (pwq, items) = at_capacity(&mut f, &w, 2);
+    assert_eq!(f.begin_another(), Kick::Wake(w[2]), "two wait, one runs, one is to begin");
+    assert_eq!(f.begin_another(), Kick::None, "it has not come yet");
+    let _ = f.runs(w[2], items[3]);
+    let last = f.queue_new(pwq);
+    assert_eq!(f.begin_another(), Kick::None, "as many run as wait");
+    let _ = f.blocks(w[2]);
+    assert_eq!(f.begin_another(), Kick::Wake(w[1]), "three wait");
+    let _ = f.runs(w[1], last);
+    assert_eq!(f.begin_another(), Kick::None, "nothing is left");
+}
+
+/// Once only: a worker that finds nothing left, or that nobody believes any more, goes back to
+/// sleep, and is woken as any other from then on.
+#[test]
+fn whom_the_tick_has_woken_looks_again() {
+    for believes in [false, true] {
+        let (mut f, w) = Fixture::with(managed(), 6);
+        learn(&mut f, SOON, MANY_FIRST_WAITS);
+        let (pwq, items) = at_capacity(&mut f, &w, 2);
+        assert_eq!(f.begin_another(), Kick::Wake(w[2]));
+        if believes {
+            let _ = f.finish(w[3]);
+            let _ = f.runs(w[3], items[3]);
+        } else {
+            f.item_did_not_wait();
+        }
+        assert_eq!(f.sleeps(w[2]), !believes);
+        learn(&mut f, SOON, MANY_FIRST_WAITS);
+        let _ = f.queue_new(pwq);
+        assert!(f.sleeps(w[2]), "enough workers run");
+    }
+}
+
+/// Items that are blocked at once take nothing of the CPU from those that are back, so each that
+/// ends lets another begin soon enough; and others than managed pools manage as the kernel's.
+#[test]
+fn no_others_begin_by_the_tick() {
+    for (config, waited) in
+        [(managed(), FIRST), (managed(), LAST), (PoolConfig::new(PoolId(0), 1), SOON)]
+    {
+        let (mut f, w) = Fixture::with(config, 6);
+        learn(&mut f, waited, MANY_FIRST_WAITS);
+        let _ = at_capacity(&mut f, &w, 3);
+        assert_eq!(f.begin_another(), Kick::None, "{waited:?}");
+    }
+}
+
+/// Where fewer run than may, others see to it.
+#[test]
+fn below_capacity_the_tick_wakes_nobody() {
+    let (mut f, w) = Fixture::with(managed(), 6);
+    learn(&mut f, SOON, MANY_FIRST_WAITS);
+    let _ = at_capacity(&mut f, &w, 2);
+    assert_eq!(f.blocks(w[3]), Kick::Wake(w[2]));
+    assert_eq!(f.begin_another(), Kick::None);
 }

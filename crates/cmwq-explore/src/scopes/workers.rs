@@ -192,6 +192,18 @@ pub(super) fn waiting_first() -> Scope {
     }
 }
 
+/// Two items wait, one runs, and the tick lets another begin beside it.
+pub(super) fn waiting_soon() -> Scope {
+    Scope {
+        name: "waiting-soon",
+        about: "the tick begins an item at capacity, while a pool believes that they wait soon",
+        items: programs(&[&[WaitFor(3)], &[WaitFor(3)], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0)], &[Queue(2, 0, 0), Queue(3, 0, 0)]]),
+        faults: Faults { beliefs: 2, ..NONE },
+        ..waiting_first()
+    }
+}
+
 /// CPUs of a managed pod go and come back.
 pub(super) fn hotplug_managed() -> Scope {
     Scope {

@@ -1,6 +1,6 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
-use cmwq_core::consts::MANY_FIRST_WAITS;
+use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
 use cmwq_core::{
     Claim, Kick, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited,
     WorkerId,
@@ -370,10 +370,22 @@ impl World<'_> {
         if p.value().first_waits >= MANY_FIRST_WAITS {
             p.item_did_not_wait();
         } else {
-            let at_once = Waited { before: 0, after: Nanos::MAX };
-            (0..MANY_FIRST_WAITS).for_each(|_| p.item_waited(at_once));
+            let soon = Waited { before: WAITS_FIRST_NS, after: Nanos::MAX };
+            (0..MANY_FIRST_WAITS).for_each(|_| p.item_waited(soon));
         }
         Progress::Moved
+    }
+
+    /// The tick has come: one more item may begin. What it finds of the workers are events of
+    /// their own.
+    pub(crate) fn tick(&mut self, pool: u8) -> Progress {
+        match self.pools[usize::from(pool)].core.begin_another() {
+            Kick::None => Progress::Blocked,
+            kick => {
+                self.unlock(SERVICE, pool, kick);
+                Progress::Moved
+            }
+        }
     }
 
     /// A worker in its inner loop, and its own pool: there it can be reported, if only wrongly.

@@ -2,7 +2,8 @@
 //! blocking is known at once. Items of CPU-intensive queues do not count once they run. And an item
 //! that was queued while it ran is started by the same worker right after that run, whoever else
 //! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last
-//! four of those that waited, goes on with another one.
+//! four of those that waited, goes on with another one; and where the last of them computed for a
+//! while before, the tick lets one more begin while more of the pool's workers wait than compute.
 
 use cmwq_core::Waited;
 
@@ -18,6 +19,10 @@ pub(super) struct Concurrency {
     items: Vec<(bool, bool)>,
     /// By pool, items in a row that waited before they had computed for long.
     first_waits: Vec<u32>,
+    /// By pool, whether the last of those had computed for a while before.
+    computes_before: Vec<bool>,
+    /// By pool, how many items the tick may have let begin, beside those that compute.
+    more: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
     finished: Vec<bool>,
 }
@@ -27,6 +32,8 @@ impl Concurrency {
         Self {
             items: vec![(false, false); plan.items.len()],
             first_waits: Vec::new(),
+            computes_before: Vec::new(),
+            more: Vec::new(),
             finished: Vec::new(),
         }
     }
@@ -43,10 +50,25 @@ impl Checker for Concurrency {
                 let waits = grown(&mut self.first_waits, pool);
                 let is_first = before < 200_000 || (before < 2_000_000 && before <= after);
                 *waits = if is_first { *waits + 1 } else { 0 };
+                *grown(&mut self.computes_before, pool) = before >= 200_000;
                 Ok(())
             }
             What::ToldNotWaited(pool) => {
                 *grown(&mut self.first_waits, pool) = 0;
+                Ok(())
+            }
+            What::BeginsAnother(pool) => {
+                let gauge = &world.gauges[pool];
+                let waits_soon = *grown(&mut self.first_waits, pool) >= 4
+                    && *grown(&mut self.computes_before, pool);
+                let is_exact = world.config.detection_is_exact();
+                if !waits_soon || (is_exact && 2 * gauge.computing >= gauge.executing) {
+                    return Err(format!(
+                        "the tick begins another item of {:?}, where {} workers compute of {}",
+                        gauge.kind, gauge.computing, gauge.executing
+                    ));
+                }
+                *grown(&mut self.more, pool) += 1;
                 Ok(())
             }
             What::Finished(what, runner) => {
@@ -68,6 +90,11 @@ impl Checker for Concurrency {
                 }
                 let is_managed = matches!(gauge.kind, PoolKind::Managed(_));
                 if goes_on && is_managed && *grown(&mut self.first_waits, home) >= 4 {
+                    return Ok(());
+                }
+                let more = grown(&mut self.more, home);
+                if *more > 0 {
+                    *more -= 1;
                     return Ok(());
                 }
                 Err(format!(

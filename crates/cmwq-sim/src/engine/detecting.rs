@@ -277,6 +277,11 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
+        let kick = self.pools.list[pool].lock().begin_another();
+        if let Kick::Wake(_) = kick {
+            self.note(What::BeginsAnother(pool));
+        }
+        self.kick(pool, kick);
         let has_woken = self.look(pool);
         if work_waits && !self.pools.list[pool].has_short_items {
             self.call_for_help(pool);

@@ -69,7 +69,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
-        let mut found = collect(pool, suspects);
+        let mut found = collect(pool, suspects, patient);
         if !found.has_to_watch {
             return found;
         }
@@ -94,7 +94,7 @@ pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bo
     apply(pool, &mut [Suspect { id, seq, was_blocked, is_hog, is_unbound, thread }], None);
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Found {
     let mut guard = pool.lock();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
@@ -116,7 +116,8 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     });
     let has_backlog = guard.core.work_waits();
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
-    pool.unlock(guard, Kick::None);
+    let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
+    pool.unlock(guard, kick);
     Found { has_to_watch: true, has_backlog, has_processes, room_for_hogs, ..Found::default() }
 }
 
