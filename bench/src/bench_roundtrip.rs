@@ -20,10 +20,11 @@ const TRIPS_QUICK: usize = 5_000;
 /// Trips made before the ones that count.
 pub(crate) const WARM_UP: usize = 500;
 
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "futex: two threads that sleep and wake each other in turn; where the scheduler puts them \
      decides between futex-same and futex-apart",
     "crossbeam: both ends of a channel spin and yield before they sleep",
+    "cmwq-run: the caller runs the item itself, within the queue's books, since nothing else waits",
     "go: caller and item share one thread, so nothing is handed over",
 ];
 
@@ -95,6 +96,8 @@ fn ratios(rows: &[Row]) -> Vec<Ratio> {
     }
     let best = || best_peer(rows, 0);
     ratios.extend(Ratio::new("cmwq / best peer", Unit::Time, of(System::Cmwq), best()).value());
+    let by_caller = of(System::CmwqRun);
+    ratios.extend(Ratio::new("cmwq-run / best peer", Unit::Time, by_caller, best()).goal(1.0));
     ratios.extend(Ratio::new("best peer / futex", Unit::Time, best(), of(System::Futex)).value());
     ratios
 }

@@ -200,6 +200,7 @@ pub(crate) fn measure(system: System, job: &Job) -> Result<String> {
         System::Rayon => with::<rayon::Rayon>(job),
         #[cfg(feature = "tokio")]
         System::CmwqTokio => with::<tokio::ManagedBlocking>(job),
+        System::CmwqRun => with::<cmwq::ByCaller>(job),
         #[cfg(feature = "tokio")]
         System::Tokio => with::<tokio::Spawn>(job),
         #[cfg(feature = "tokio")]

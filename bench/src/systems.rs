@@ -28,6 +28,7 @@ pub(crate) enum System {
     CmwqTraced,
     CmwqOther,
     CmwqTokio,
+    CmwqRun,
     Rayon,
     Tokio,
     TokioBlocking,
@@ -96,6 +97,7 @@ impl System {
             }
             Self::CmwqOther => "cmwq-shown of another build: --against",
             Self::CmwqTokio => "cmwq_tokio::spawn_blocking, on its managed queue",
+            Self::CmwqRun => "the managed queue, Workqueue::run: by the caller where that may be",
             Self::Rayon => "ThreadPool::spawn; install for a round trip",
             Self::Tokio => {
                 "multi-thread runtime, spawn; blocks inside the task, which its docs warn against"
@@ -129,7 +131,8 @@ impl System {
         match (self, bench) {
             (Self::CmwqTokio, Tasks | Roundtrip) => Some(Ours),
             (Self::TokioBlocking | Self::TokioInplace, Tasks) => Some(Peer),
-            (Self::CmwqTokio, _) | (_, Tasks) => None,
+            (Self::CmwqRun, Roundtrip) => Some(Ours),
+            (Self::CmwqTokio | Self::CmwqRun, _) | (_, Tasks) => None,
             (Self::CmwqShown | Self::CmwqTraced, Showing) => Some(Ours),
             (Self::CmwqHidden | Self::CmwqOther, Showing) => Some(Peer),
             (_, Showing)

@@ -30,6 +30,23 @@ impl Peer for Managed {
     }
 }
 
+/// The managed queue, which may let the thread that waits run the item.
+pub(crate) struct ByCaller(Workqueue);
+
+impl Peer for ByCaller {
+    fn start(_job: &Job) -> Result<Self> {
+        Workqueue::new("bench").map(Self).context("creating a managed workqueue")
+    }
+
+    fn spawn(&self, item: impl FnOnce() + Send + 'static) {
+        drop(self.0.queue(item));
+    }
+
+    fn round_trips(&self, trips: &mut Trips) {
+        trips.make(|| self.0.run(|| ()).expect("an empty item does not panic"));
+    }
+}
+
 /// An unbound queue, which manages nothing: a thread for each of its items, up to its limit.
 pub(crate) struct Unbound(Workqueue);
 

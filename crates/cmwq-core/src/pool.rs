@@ -72,7 +72,7 @@ pub use events::Retry;
 pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker};
 pub use hog::Hog;
-pub use queue::Enqueued;
+pub use queue::{Enqueued, Offered};
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{MaydayTimer, Rescue, RescueVisit};

@@ -29,6 +29,7 @@ mod life;
 mod list;
 mod model;
 mod node;
+mod offer;
 mod periodic;
 mod place;
 mod policy;

@@ -23,6 +23,9 @@ pub enum Op {
     Arm(Item, Queue, u8),
     /// An item arms its own timer, in each of its runs.
     Rearm(Queue, u8),
+    /// The caller runs the item, which has no program, in place of waiting for it; or it queues
+    /// the item, and goes on when that has run.
+    RunHere(Item, Queue, u8),
     /// Blocks until that item has run, or was taken back, once.
     WaitFor(Item),
     /// `flush_work`.

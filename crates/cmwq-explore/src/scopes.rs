@@ -41,6 +41,8 @@ pub fn gate() -> Vec<Scope> {
         items::limits(),
         items::cancelling(),
         items::parked_barriers(),
+        items::running_here(),
+        items::running_here_in_batches(),
         items::disabling(),
         items::delayed(),
         items::shutting_down(),

@@ -252,11 +252,17 @@ impl Value {
             Micro::Waited => (7, None, 0),
             Micro::Pushes(link) => (8, Some(link), 0),
             Micro::Relieves(pool) => (0x80 | pool, None, 0),
+            // Which record that is shows by the item.
+            Micro::RunsHere(link, _) => (0x40, Some(link), 0),
             Micro::Phase(phase) => (9 + phase, None, 0),
         };
         self.bytes.push(kind);
         if let (
-            Some(crate::Op::Queue(item, queue, slot) | crate::Op::Arm(item, queue, slot)),
+            Some(
+                crate::Op::Queue(item, queue, slot)
+                | crate::Op::Arm(item, queue, slot)
+                | crate::Op::RunHere(item, queue, slot),
+            ),
             Some(link),
         ) = (op, link)
         {

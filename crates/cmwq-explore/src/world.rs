@@ -10,6 +10,7 @@
 //! | `threads` | a worker's loop, guests, rescuers |
 //! | `creating` | making workers; [`Todo`], what an outcome demands after the lock |
 //! | `queueing` | queueing, grabbing, waiting for one item |
+//! | `running_here` | an item that is run in place of waiting for it |
 //! | `queues` | flushes, attributes, destroying |
 
 use std::mem;
@@ -32,6 +33,7 @@ mod inbox;
 mod items;
 mod queueing;
 mod queues;
+mod running_here;
 mod thread;
 mod threads;
 

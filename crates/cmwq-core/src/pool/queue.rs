@@ -4,10 +4,11 @@
 use core::ptr::NonNull;
 
 use super::{Effects, Kick, PoolState, Rule};
-use crate::ids::{PwqId, PwqRef, WqKey};
+use crate::ids::{PwqId, PwqRef, WorkerId, WqKey};
 use crate::list;
 use crate::word::WorkWord;
 use crate::work::WorkItem;
+use crate::worker::Claim;
 
 /// What became of an attempt to queue an item that seemed idle.
 #[must_use]
@@ -19,7 +20,39 @@ pub enum Enqueued {
     Changed,
 }
 
+/// What became of an item that was [offered](PoolState::offer).
+#[must_use]
+#[derive(Debug)]
+pub enum Offered {
+    /// It is the guest's, who runs it now.
+    Begun(Claim),
+    /// It is queued.
+    Queued(Kick),
+}
+
 impl PoolState {
+    /// Queues an item for which the caller, guest `id`, is going to wait. It is the guest's at once
+    /// if no other item waits in the pool and its queue's limits have room: nobody is woken then,
+    /// and all books are as if a worker had claimed it.
+    ///
+    /// KERNEL: none.
+    ///
+    /// # Safety
+    /// As for [`enqueue`](Self::enqueue).
+    pub unsafe fn offer(&mut self, id: WorkerId, pwq: PwqId, item: NonNull<WorkItem>) -> Offered {
+        self.catch_up_to_queue();
+        let is_next = !self.work_waits();
+        let word = self.admit(pwq, None);
+        // SAFETY: the caller promises a valid item.
+        unsafe { item.as_ref() }.set_queued(word);
+        if word.is_inactive() || !is_next {
+            // SAFETY: the caller owns the item and keeps it alive.
+            return Offered::Queued(unsafe { self.insert(pwq, item, word) });
+        }
+        self.note_activation(pwq, item);
+        Offered::Begun(self.start(id, WorkItem::node(item)))
+    }
+
     /// Queues an item whose `PENDING` the caller owns.
     ///
     /// KERNEL: `__queue_work` from step 9 on, `insert_work` — same.

@@ -3,8 +3,8 @@
 use super::workers::blocking;
 use super::{NONE, programs};
 use crate::scope::Op::{
-    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, Rearm, SetMaxActive,
-    ShutDown, WaitFor,
+    Again, Arm, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, Rearm, RunHere,
+    SetMaxActive, ShutDown, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Scope};
 
@@ -40,6 +40,37 @@ pub(super) fn cancelling() -> Scope {
         ]),
         faults: NONE,
         ..blocking()
+    }
+}
+
+/// Items are run by those who wait for them, against limits, flushes and a drain.
+pub(super) fn running_here() -> Scope {
+    Scope {
+        name: "running-here",
+        about: "callers run items in place of waiting, beside a limit of 1, a flush and a worker",
+        pools: vec![PoolSpec::per_cpu(1)],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 1)],
+        items: programs(&[&[], &[], &[], &[]]),
+        clients: programs(&[
+            &[RunHere(0, 0, 0), FlushQueue(0)],
+            &[RunHere(1, 0, 0), SetMaxActive(0, 2)],
+            &[Queue(2, 0, 0), Queue(3, 0, 0)],
+        ]),
+        ..blocking()
+    }
+}
+
+/// The same while a worker takes along what arrives.
+pub(super) fn running_here_in_batches() -> Scope {
+    Scope {
+        name: "running-here-batches",
+        about: "a caller runs an item in place of waiting, while a worker takes items along",
+        items: programs(&[&[], &[], &[], &[]]),
+        clients: programs(&[
+            &[Queue(0, 0, 0), Queue(1, 0, 0)],
+            &[Queue(2, 0, 0), RunHere(3, 0, 0)],
+        ]),
+        ..super::batches::batches()
     }
 }
 

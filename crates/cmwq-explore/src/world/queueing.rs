@@ -18,6 +18,7 @@ impl World<'_> {
         match op {
             Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),
             Op::Arm(item, queue, slot) => self.arm(tid, (item, queue, slot)),
+            Op::RunHere(item, queue, slot) => self.run_here(tid, (item, queue, slot)),
             Op::WaitFor(item) if self.ledger.has_settled(item) => self.done(tid),
             Op::WaitFor(_) => Progress::Blocked,
             Op::Flush(item) => self.flush_item(tid, item),
@@ -46,11 +47,11 @@ impl World<'_> {
         Progress::Moved
     }
 
-    fn item(&self, item: u8) -> &WorkItem {
+    pub(super) fn item(&self, item: u8) -> &WorkItem {
         self.items.get(usize::from(item))
     }
 
-    fn item_at(&self, number: usize) -> NonNull<WorkItem> {
+    pub(super) fn item_at(&self, number: usize) -> NonNull<WorkItem> {
         self.items.pointer(number)
     }
 
@@ -104,7 +105,7 @@ impl World<'_> {
     }
 
     /// Whether the caller may queue there.
-    fn lets_in(&self, tid: Tid, queue: u8) -> bool {
+    pub(super) fn lets_in(&self, tid: Tid, queue: u8) -> bool {
         let q = &self.queues[usize::from(queue)];
         let runs_there = |run: Run| {
             let wq = self.pools[usize::from(run.pool)].core.pwq_wq(run.at);
@@ -115,7 +116,7 @@ impl World<'_> {
     }
 
     /// Claims an item that is neither pending nor disabled.
-    fn owns(&self, item: u8) -> bool {
+    pub(super) fn owns(&self, item: u8) -> bool {
         let was = self.item(item).claim();
         if was.is_pending() {
             return false;

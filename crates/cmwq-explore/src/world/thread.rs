@@ -80,6 +80,8 @@ pub(crate) enum Micro {
     Pushes(usize),
     /// What was pushed into this pool's inbox has to be looked after.
     Relieves(u8),
+    /// By this link an item was begun as that guest.
+    RunsHere(usize, WorkerId),
     /// See `queues`.
     Phase(u8),
 }

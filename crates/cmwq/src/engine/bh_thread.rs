@@ -3,7 +3,7 @@
 use cmwq_core::{BhVisit, Claim, Kick};
 
 use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
-use crate::engine::current::{self, BhRun};
+use crate::engine::current::{self, ThreadRun};
 use crate::engine::invoke;
 use crate::engine::pool::Pool;
 use crate::engine::runtime::HIGHPRI_NICE;
@@ -130,7 +130,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
 
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
-    current::enter_bh(BhRun {
+    current::enter_bh(ThreadRun {
         runtime: pool.runtime,
         wq: claim.wq,
         item: claim.item,

@@ -34,10 +34,13 @@ struct Run {
     blocking: u32,
 }
 
-/// What a BH context runs. It is no worker: it has no task context, cannot be replaced while it
-/// waits, and its item is neither the current work nor a link of a chain that a drain lets through.
+/// What a thread runs that is no worker, and so cannot be replaced while it waits.
+///
+/// It is a BH context, which has no task context, and whose item is neither the current work nor a
+/// link of a chain that a drain lets through; or a thread that runs an item in place of waiting for
+/// it (`run_here`).
 #[derive(Clone, Copy)]
-pub(crate) struct BhRun {
+pub(crate) struct ThreadRun {
     pub(crate) runtime: &'static Runtime,
     pub(crate) wq: WqKey,
     pub(crate) item: *const WorkItem,
@@ -46,12 +49,29 @@ pub(crate) struct BhRun {
 
 crate::os::sync::thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
-    static BH: Cell<Option<BhRun>> = const { Cell::new(None) };
+    static BH: Cell<Option<ThreadRun>> = const { Cell::new(None) };
+    static HERE: Cell<Option<ThreadRun>> = const { Cell::new(None) };
+}
+
+/// The calling thread runs an item for which it would wait. Returns what it ran before, for
+/// [`end_here`].
+#[inline]
+pub(crate) fn begin_here(run: ThreadRun) -> Option<ThreadRun> {
+    HERE.with(|here| here.replace(Some(run)))
+}
+
+#[inline]
+pub(crate) fn end_here(before: Option<ThreadRun>) {
+    HERE.with(|here| here.set(before));
+}
+
+fn here() -> Option<ThreadRun> {
+    HERE.try_with(Cell::get).ok().flatten()
 }
 
 /// The calling thread runs an item of a BH queue, until [`leave_bh`].
 #[inline]
-pub(crate) fn enter_bh(run: BhRun) {
+pub(crate) fn enter_bh(run: ThreadRun) {
     BH.with(|bh| bh.set(Some(run)));
 }
 
@@ -66,7 +86,7 @@ pub(crate) fn in_bh() -> bool {
     bh_run().is_some()
 }
 
-fn bh_run() -> Option<BhRun> {
+fn bh_run() -> Option<ThreadRun> {
     BH.try_with(Cell::get).ok().flatten()
 }
 
@@ -222,7 +242,8 @@ pub(crate) fn with_running(f: impl FnOnce(&'static Runtime, &Thread)) {
 
 /// The queue whose item the calling thread runs.
 pub(crate) fn current_wq() -> Option<WqKey> {
-    with(|context| context.run.get().map(|run| run.wq)).flatten()
+    let of_worker = with(|context| context.run.get().map(|run| run.wq)).flatten();
+    of_worker.or_else(|| here().map(|run| run.wq))
 }
 
 /// The queue whose item the calling thread runs, be it a BH queue: waiting for it, or for all
@@ -252,7 +273,8 @@ pub fn current_is_mem_reclaim() -> bool {
 /// The item that the calling thread runs. Only its address means anything: the function may have
 /// freed it.
 pub(crate) fn current_item() -> Option<*const WorkItem> {
-    with(|context| context.run.get().map(|run| run.item)).flatten()
+    let of_worker = with(|context| context.run.get().map(|run| run.item)).flatten();
+    of_worker.or_else(|| here().map(|run| run.item))
 }
 
 /// Whether the calling thread runs this item. An item at the same address with another function is
@@ -265,7 +287,7 @@ pub(crate) fn is_running(item: &WorkItem) -> bool {
 fn own_item() -> Option<(*const WorkItem, WorkFn)> {
     with(|context| context.run.get().map(|run| (run.item, run.func)))
         .flatten()
-        .or_else(|| bh_run().map(|run| (run.item, run.func)))
+        .or_else(|| bh_run().or_else(here).map(|run| (run.item, run.func)))
 }
 
 /// The item that the calling thread runs, for people.
@@ -281,7 +303,7 @@ pub(crate) fn running() -> Option<(String, usize)> {
     let (runtime, wq, func) =
         with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq, run.func)))
             .flatten()
-            .or_else(|| bh_run().map(|run| (run.runtime, run.wq, run.func)))?;
+            .or_else(|| bh_run().or_else(here).map(|run| (run.runtime, run.wq, run.func)))?;
     Some((runtime.wq_name(wq)?, func as *const () as usize))
 }
 
@@ -311,7 +333,7 @@ pub(crate) fn begin_blocking() {
 
 /// A BH item is about to wait: a mistake, which is said, and then done.
 #[cold]
-fn say_it_waits(run: BhRun) {
+fn say_it_waits(run: ThreadRun) {
     notice::once(Notice::BhWaits, || {
         let name = run.runtime.wq_name(run.wq).unwrap_or_default();
         format!(

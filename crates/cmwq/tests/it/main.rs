@@ -55,6 +55,7 @@ mod programs;
 mod rcu;
 mod reference;
 mod rescue;
+mod run_here;
 mod scopes;
 mod sharing;
 mod show;

@@ -35,12 +35,12 @@ enum Why {
 }
 
 impl JoinError {
-    pub(super) fn panicked(payload: Box<dyn Any + Send>) -> Self {
+    pub(in crate::api) fn panicked(payload: Box<dyn Any + Send>) -> Self {
         let message = panic::message(&*payload).map(Box::from);
         Self(Box::new(Why::Panicked { message, payload: PlainMutex::new(payload) }))
     }
 
-    pub(super) fn refused() -> Self {
+    pub(in crate::api) fn refused() -> Self {
         Self(Box::new(Why::Refused))
     }
 

@@ -494,6 +494,7 @@ pub(super) const CALLS: &[Call] = &[
         s.wq.queue_work_on(0, &s.work);
         s.settled(&s.work);
     }),
+    ("Workqueue::run", |s| s.told(&s.wq.run(|| ()))),
     ("Workqueue::scope", |s| s.wq.scope(|_| ())),
     ("Workqueue::set_max_active", |s| {
         let _ = s.wq.set_max_active(s.wq.max_active());

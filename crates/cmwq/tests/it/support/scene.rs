@@ -60,6 +60,7 @@ const ALL: &[&[Scene]] = &[
     crate::stats::SCENES,
     crate::reference::SCENES,
     crate::rescue::SCENES,
+    crate::run_here::SCENES,
     crate::watchdog::SCENES,
     crate::sysfs::SCENES,
     crate::taking_back::SCENES,

@@ -1,0 +1,126 @@
+//! Running an item in place of waiting for it.
+//!
+//! A thread that queues an item and waits for it at once wakes a worker, sleeps, and is woken.
+//! Where no other item waits, and the queue says nothing of where and how its items run, the thread
+//! may as well be the worker: it comes to the pool as a guest, as a rescuer does, and runs the
+//! item. The pool's books are as if a worker had: limits, flushes, drains and counters include it.
+//!
+//! Why: docs/decisions/run-here.md.
+
+use std::ptr::NonNull;
+
+use cmwq_core::{Claim, Offered, WorkItem, WorkerId};
+
+use crate::engine::attrs::Priority;
+use crate::engine::current::{self, ThreadRun};
+use crate::engine::invoke;
+use crate::engine::pool::Pool;
+use crate::engine::wq::link::Link;
+use crate::engine::wq::{Kind, Queueing, Wq};
+use crate::os::generation;
+use crate::record::trace;
+
+/// What became of an item for which the caller is going to wait.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It has run, on the calling thread.
+    Here,
+    /// It was queued, and will run.
+    Later,
+    /// The queue lets nothing in.
+    Refused,
+}
+
+impl Wq {
+    /// Whether an item of this queue may run on the thread that waits for it: its queue promises no
+    /// place, order or attributes, and the thread is no worker, which could be replaced while it
+    /// waits.
+    fn may_run_here(&self) -> bool {
+        self.spec.kind == Kind::Managed
+            && !self.spec.cpu_intensive
+            && !self.spec.mem_reclaim
+            && !current::is_worker_or_bh()
+    }
+
+    /// Runs an item on the calling thread, or queues it.
+    ///
+    /// # Safety
+    /// As for [`queue_item`](Self::queue_item), of a fresh item.
+    pub(crate) unsafe fn run_or_queue(&self, item: NonNull<WorkItem>) -> Ran {
+        // SAFETY: valid by the caller's promise.
+        let item_ref = unsafe { item.as_ref() };
+        if self.may_run_here() {
+            let was = item_ref.claim();
+            debug_assert!(!was.is_pending(), "a fresh item was pending");
+            if !self.lets_in() {
+                let _ = self.refuse(item_ref);
+                return Ran::Refused;
+            }
+            // SAFETY: PENDING is ours.
+            return unsafe { self.offer(item) };
+        }
+        // SAFETY: passed on to the caller.
+        match unsafe { self.queue_item(None, item) } {
+            Queueing::Queued | Queueing::Not => Ran::Later,
+            Queueing::Refused => Ran::Refused,
+        }
+    }
+
+    /// # Safety
+    /// As for [`run_or_queue`](Self::run_or_queue), by the owner of PENDING.
+    unsafe fn offer(&self, item: NonNull<WorkItem>) -> Ran {
+        let Link { pool, pwq } = *self.link(None);
+        debug_assert!(!self.is_replaceable(), "links of managed queues stay");
+        // SAFETY: valid by the caller's promise.
+        let func = unsafe { item.as_ref() }.func();
+        if pool.spec().priority != Priority::nice(0) {
+            // SAFETY: passed on to the caller.
+            let _ = unsafe { self.queue_claimed(None, item) };
+            return Ran::Later;
+        }
+        let mut guard = pool.lock();
+        trace::queue_work(self, pool, item, None);
+        let guest = guard.core.guest_enter();
+        // SAFETY: PENDING is the caller's.
+        match unsafe { guard.core.offer(guest, pwq, item) } {
+            Offered::Begun(claim) => {
+                pool.unlock(guard, claim.kick);
+                trace::queued(self, item.as_ptr(), func);
+                run(pool, guest, &claim);
+                Ran::Here
+            }
+            Offered::Queued(kick) => {
+                let kick = kick.or(guard.core.guest_leave(guest));
+                pool.unlock(guard, kick);
+                trace::queued(self, item.as_ptr(), func);
+                Ran::Later
+            }
+        }
+    }
+}
+
+/// The claimed item, and the books behind it.
+fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
+    let generation = generation::current();
+    let before = current::begin_here(ThreadRun {
+        runtime: pool.runtime,
+        wq: claim.wq,
+        item: claim.item,
+        func: claim.func,
+    });
+    // SAFETY: whoever offered the item promised that its function may be called with it, once.
+    unsafe { invoke::call(pool, claim) };
+    current::end_here(before);
+    // In a child that the function has forked, the books, and their locks, are the parent's.
+    if generation != generation::current() {
+        return;
+    }
+    let mut guard = pool.lock();
+    let effects = guard.core.finish(guest);
+    // Nobody but the caller knows the item, so nobody can have queued or awaited it.
+    debug_assert!(guard.core.guest_may_leave(guest), "behind an item that nobody knows");
+    let kick = guard.core.guest_leave(guest);
+    pool.unlock(guard, kick);
+    pool.act_effects(effects);
+}
