@@ -22,6 +22,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
     ("shutdown::twice", twice),
+    ("shutdown::waits", waits),
+    ("shutdown::first_waits", first_waits),
 ];
 
 #[test]
@@ -263,4 +265,37 @@ fn twice() {
         second.join().unwrap();
     });
     shutdown(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn waits_that_begin_in_a_shutdown_last_until_their_items_have_ended() {
+    Stage::new("shutdown::waits").play();
+    Stage::new("shutdown::first_waits").play();
+}
+
+fn waits() {
+    managed("earlier").flush_async().wait();
+    first_waits();
+}
+
+fn first_waits() {
+    let (wq, gate) = (managed("slow"), Gate::new());
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let last = wq.queue(move || theirs.pass());
+    let error = shutdown(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.busy(), ["slow"]);
+    let waits = [wq.flush_async(), wq.drain_async(), wq.clone().close(), wq.clone().close()];
+    assert!(waits.iter().all(|wait| !wait.is_over()), "the item runs");
+    assert_eq!(shutdown(Duration::from_millis(1)).unwrap_err().busy(), ["slow"]);
+    assert!(waits.iter().all(|wait| !wait.is_over()), "the item runs");
+    let ending = thread::spawn(|| shutdown(PATIENCE));
+    drop(wq);
+    gate.open();
+    for wait in waits {
+        wait.wait();
+        assert!(last.is_finished());
+    }
+    ending.join().unwrap().unwrap();
+    last.join().unwrap();
 }
