@@ -28,6 +28,7 @@ use crate::engine::readers;
 use crate::engine::reclaim;
 use crate::engine::thread;
 use crate::os::generation;
+use crate::os::loaded;
 use crate::os::notice;
 use crate::os::panic;
 use crate::os::park::{Event, Parker};
@@ -59,8 +60,8 @@ std::thread_local! {
 pub(crate) fn watch() {
     static WATCHING: OnceLock<()> = OnceLock::new();
     WATCHING.get_or_init(|| {
-        // SAFETY: the functions live as long as the process, unless this library is unloaded, which
-        // it must not be.
+        loaded::stay();
+        // SAFETY: the functions live as long as the process: this library is not unloaded.
         unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
     });
 }
