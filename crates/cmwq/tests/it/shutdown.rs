@@ -1,14 +1,14 @@
 //! Shutting the library down: what is queued is done, nothing new is let in, no thread stays.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq::{Config, DelayedWork, ErrorKind, Work, Workqueue, shutdown};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::{Opened, PATIENCE};
+use crate::support::wait::{Opened, PATIENCE, within};
 use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -24,6 +24,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::twice", twice),
     ("shutdown::waits", waits),
     ("shutdown::first_waits", first_waits),
+    ("shutdown::hooks", hooks),
 ];
 
 #[test]
@@ -298,4 +299,38 @@ fn first_waits() {
     }
     ending.join().unwrap().unwrap();
     last.join().unwrap();
+}
+
+#[test]
+fn a_thread_of_the_library_waits_for_no_end_of_its_own() {
+    Stage::new("shutdown::hooks").play();
+}
+
+/// What calls it on such a thread, but is no work function.
+fn hooks() {
+    static TOLD: Mutex<Vec<(&str, bool)>> = Mutex::new(Vec::new());
+    fn shut_down(who: &'static str) {
+        let error = shutdown(PATIENCE).unwrap_err();
+        let is_said = error.to_string() == "a thread of the library cannot wait for its own end";
+        TOLD.lock().unwrap().push((who, is_said && error.busy().is_empty()));
+    }
+    Config::builder()
+        .on_thread_start(|_| shut_down("start"))
+        .on_thread_stop(|_| shut_down("stop"))
+        .install()
+        .unwrap();
+    joined(managed("hooks").queue(|| ()));
+    // Nothing was closed; and in a child it is not the library's thread any more.
+    let status = joined(managed("again").queue(|| {
+        sys::fork(|| {
+            joined(managed("child").queue(|| ()));
+            shutdown(PATIENCE).unwrap();
+        })
+    }));
+    assert_eq!(status, 0, "the child: see above");
+    within("its end", || shutdown(PATIENCE)).unwrap();
+    let told = TOLD.lock().unwrap();
+    assert!(told.iter().all(|(_, is_right)| *is_right), "{told:?}");
+    let count = |which| told.iter().filter(|(who, _)| *who == which).count();
+    assert!(count("start") > 0 && count("start") == count("stop"), "{told:?}");
 }

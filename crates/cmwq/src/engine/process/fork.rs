@@ -35,6 +35,7 @@ use crate::os::park::{Event, Parker};
 use crate::os::recycled;
 use crate::os::sense;
 use crate::os::sync::{OnceLock, PlainGuard};
+use crate::os::thread_group;
 use crate::record;
 
 /// Everything that is locked during a fork.
@@ -105,6 +106,7 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
+    thread_group::leave_aboard();
     crate::OBSERVERS.in_child();
     in_parent();
 }
