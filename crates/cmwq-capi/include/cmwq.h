@@ -104,9 +104,9 @@ int cmwq_param_get(const char *name, char *buf, size_t size);
 
 /*
  * Lets what is queued finish, and all threads of the library leave: 0, or -EBUSY if something is not finished after
- * `timeout_ms` (0: now), or at once in a work function. Nothing can be queued from the call on, and timers are disarmed. It
- * may be called again. A program need not call it before it ends; before the library is
- * first used it does nothing.
+ * `timeout_ms` (0: now), or at once on a thread of the library: in a work function, or a hook. Nothing can be queued from
+ * the call on, and timers are disarmed; functions of call_rcu() are called by whoever ends the last section. It may be
+ * called again. A program need not call it before it ends; before the library is first used it does nothing.
  */
 int cmwq_shutdown(unsigned int timeout_ms);
 

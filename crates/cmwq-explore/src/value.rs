@@ -43,6 +43,7 @@ impl Value {
             self.op(world.timers[item].is_some());
         }
         self.ledger(world);
+        self.op(world.service_has_left);
         let left = world.left;
         self.bytes.extend([
             left.false_reports,

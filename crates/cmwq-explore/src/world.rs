@@ -126,6 +126,8 @@ pub(crate) struct World<'s> {
     pub(crate) items: Items,
     pub(crate) threads: Vec<Option<Thread>>,
     pub(crate) timers: Vec<Option<Op>>,
+    /// After a shutdown: no timer comes any more.
+    pub(crate) service_has_left: bool,
     pub(crate) left: Faults,
     /// The rule that is taken out.
     pub(crate) without: Option<Rule>,
@@ -146,6 +148,7 @@ impl<'s> World<'s> {
             items: Items::new(scope.items.len() + THREADS),
             threads: vec![Some(Thread::new(Who::Service))],
             timers: vec![None; scope.items.len()],
+            service_has_left: false,
             left: scope.faults,
             without,
             ledger: Ledger::new(scope),

@@ -36,6 +36,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::FailureIsBorne, "outage", "no fair continuation"),
     (Rule::WatchersStandForOthers, "processes", "a wait for a process"),
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
+    (Rule::ArmingAsksWithTheLock, "shutting-down", "no fair continuation"),
     (Rule::BatchesComeBack, "batches", "was lost"),
     (Rule::QueueingCallsBack, "batches-crowded", "was queued before it"),
 ];

@@ -262,11 +262,8 @@ impl Spawner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // The last handle of a queue waits for its items, which no task of a runtime should.
-        let queue = self.queue.take();
-        match cmwq::raw::system::unbound_long() {
-            Ok(others) => drop(others.queue(move || drop(queue))),
-            // After a shutdown nobody else can, and there is nothing to wait for.
-            Err(_) => drop(queue),
+        if let Some(queue) = self.queue.take() {
+            cmwq::raw::drop_later(queue);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What becomes of a spawner when the library is shut down: for good, so in a process of its own.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq_tokio::{Refused, Spawner, block_in_place, spawn_blocking, spawner};
 use tokio::runtime::Handle;
+
+/// How long anything may take. Only failing tests ever wait that long.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// Each of the public calls, none of which was made before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,6 +17,7 @@ async fn a_spawner_may_outlive_the_library() {
     let full = Spawner::new(full);
     assert_eq!(free.spawn_blocking(|| 1).await.unwrap(), 1);
     let early = full.reserve().await.unwrap();
+    a_spawner_may_be_dropped_in_the_middle().await;
     cmwq::shutdown(Duration::MAX).unwrap();
     let all = async {
         // A place from before leads nowhere, and is given back.
@@ -40,7 +45,18 @@ async fn a_spawner_may_outlive_the_library() {
         assert!(tokio::spawn(async { spawner().flush().await }).await.unwrap_err().is_panic());
         drop((free, full));
     };
-    tokio::time::timeout(Duration::from_secs(200), all).await.expect("some call does not return");
+    tokio::time::timeout(PATIENCE, all).await.expect("some call does not return");
+}
+
+/// The time is up while a closure runs: who drops the spawner does not wait for it.
+async fn a_spawner_may_be_dropped_in_the_middle() {
+    let (open, gate) = mpsc::channel();
+    let spawner = Spawner::new(cmwq::Workqueue::new("middle").unwrap());
+    let last = spawner.spawn_blocking(move || gate.recv_timeout(PATIENCE));
+    cmwq::shutdown(Duration::ZERO).unwrap_err();
+    drop(spawner);
+    assert!(open.send(()).is_ok(), "dropping it has waited");
+    last.await.unwrap().unwrap();
 }
 
 #[test]

@@ -58,8 +58,9 @@ static inline void synchronize_rcu(void)
 
 /*
  * Calls func(head) when all sections that are open now have ended; one after another, in the context of BH items, where a
- * function must not sleep: on another thread, perhaps before this returns, and within it where no thread can be had, or the library
- * was shut down.
+ * function must not sleep: on another thread, perhaps before this returns, and within it where no thread can be had. After
+ * cmwq_shutdown() whoever ends the last section calls it, within rcu_read_unlock(), or call_rcu() where none is open: with the
+ * locks that he holds there, and on and on if it gives itself to call_rcu() each time.
  * Where the program has told cmwq_set_rcu(), its `call_rcu` calls it.
  */
 static inline void call_rcu(struct rcu_head *head, rcu_callback_t func)

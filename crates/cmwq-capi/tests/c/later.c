@@ -209,11 +209,68 @@ static void expressions(void)
 	destroy_workqueue(wq);
 }
 
+/* ---- the end */
+
+static struct gate entered = GATE_SHUT, leaves = GATE_SHUT;
+static int inside_now, most_inside;
+
+static void enter(void)
+{
+	count(&inside_now);
+	if (load(&inside_now) > load(&most_inside))
+		count(&most_inside);
+}
+
+static void stay_inside(struct rcu_head *head)
+{
+	(void)head;
+	enter();
+	gate_open(&entered);
+	gate_wait(&leaves);
+	__atomic_sub_fetch(&inside_now, 1, __ATOMIC_ACQ_REL);
+	count(&calls);
+}
+
+static void pass_by(struct rcu_head *head)
+{
+	(void)head;
+	enter();
+	__atomic_sub_fetch(&inside_now, 1, __ATOMIC_ACQ_REL);
+	count(&calls);
+}
+
+static void *leave_at_last(void *arg)
+{
+	gate_open(&leaves);
+	return arg;
+}
+
+/* Functions are called one after another also when all is shut down while one is called. */
+static void shutting_down(void)
+{
+	struct rcu_head heads[3];
+	int before = load(&calls);
+	pthread_t thread;
+
+	call_rcu(&heads[0], stay_inside);
+	gate_wait(&entered);
+	CHECK(cmwq_shutdown(0) == -EBUSY);
+	call_rcu(&heads[1], pass_by);
+	CHECK(load(&calls) == before);
+	CHECK(pthread_create(&thread, NULL, leave_at_last, NULL) == 0);
+	rcu_barrier();
+	CHECK(load(&calls) == before + 2 && load(&most_inside) == 1);
+	CHECK(cmwq_shutdown(60000) == 0);
+	call_rcu(&heads[2], pass_by);
+	CHECK(load(&calls) == before + 3 && pthread_join(thread, NULL) == 0);
+}
+
 int main(void)
 {
 	readers();
 	devices();
 	cpus();
 	expressions();
+	shutting_down();
 	return 0;
 }

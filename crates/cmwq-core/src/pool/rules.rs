@@ -81,6 +81,10 @@ pub enum Rule {
     /// at once: see [`Closed`](crate::Closed). The search takes it out by itself.
     #[cfg(feature = "explore")]
     ShutQueuesRefuseTimers,
+    /// Whether a queue is shut down is asked with the lock with which the timer is armed: who shuts
+    /// it down has it after that. The search takes it out by itself.
+    #[cfg(feature = "explore")]
+    ArmingAsksWithTheLock,
 }
 
 #[cfg(feature = "explore")]
@@ -120,6 +124,7 @@ impl Rule {
         Self::QueueingCallsBack,
         Self::WatchersStandForOthers,
         Self::ShutQueuesRefuseTimers,
+        Self::ArmingAsksWithTheLock,
     ];
 }
 

@@ -238,22 +238,21 @@ impl World<'_> {
 
     fn arm(&mut self, tid: Tid, (item, queue, slot): (u8, u8, u8)) -> Progress {
         let micro = self.thread(tid).exec.micro;
+        let lets_arm = self.queues[usize::from(queue)].closed.lets_arm();
+        let asks_with_lock = self.without != Some(Rule::ArmingAsksWithTheLock);
         match micro {
             Micro::Start if !self.owns(item) => self.done(tid),
-            Micro::Start if self.queues[usize::from(queue)].closed.lets_arm() => {
-                self.goes_on(tid, Micro::Held)
+            Micro::Start if lets_arm || asks_with_lock => self.goes_on(tid, Micro::Held),
+            Micro::Held if lets_arm || !asks_with_lock => {
+                self.timers[usize::from(item)] = Some(Op::Arm(item, queue, slot));
+                self.done(tid)
             }
-            Micro::Start if self.without == Some(Rule::ShutQueuesRefuseTimers) => {
+            Micro::Start | Micro::Held if self.without == Some(Rule::ShutQueuesRefuseTimers) => {
                 let link = self.queues[usize::from(queue)].slots[usize::from(slot)];
                 self.goes_on(tid, Micro::Claimed(link))
             }
-            Micro::Start => {
+            Micro::Start | Micro::Held => {
                 self.item(item).release(self.item(item).word());
-                self.done(tid)
-            }
-            Micro::Held => {
-                // Whether the queue has been shut meanwhile is not asked again.
-                self.timers[usize::from(item)] = Some(Op::Arm(item, queue, slot));
                 self.done(tid)
             }
             Micro::Claimed(link) | Micro::Checked(link) => {
@@ -265,8 +264,9 @@ impl World<'_> {
 
     /// A timer expires: the service thread queues the item.
     pub(crate) fn fire(&mut self, item: u8) -> Progress {
+        let has_left = self.service_has_left;
         let thread = self.thread(SERVICE);
-        if thread.fired.is_some() || !thread.todo.is_empty() {
+        if has_left || thread.fired.is_some() || !thread.todo.is_empty() {
             return Progress::Blocked;
         }
         let Some(Op::Arm(_, queue, slot)) = self.timers[usize::from(item)].take() else {

@@ -276,8 +276,8 @@ impl World<'_> {
         })
     }
 
-    /// Closes all queues, has them refuse the items of timers, and waits until they are idle. A
-    /// timer that is armed meanwhile expires some time.
+    /// Closes all queues, has them refuse the items of timers, and waits until they are idle. Then
+    /// the service thread leaves, and no timer comes any more.
     fn shut_down(&mut self, tid: Tid) -> Progress {
         match self.thread(tid).exec.micro {
             Micro::Start => {
@@ -295,8 +295,11 @@ impl World<'_> {
                 None => self.goes_on(tid, IDLE),
             },
             IDLE => {
-                let is_busy = (0..self.queues.len()).any(|queue| self.is_busy(queue as u8));
-                if is_busy { Progress::Blocked } else { self.done(tid) }
+                if (0..self.queues.len()).any(|queue| self.is_busy(queue as u8)) {
+                    return Progress::Blocked;
+                }
+                self.service_has_left = true;
+                self.done(tid)
             }
             micro => unreachable!("{micro:?}"),
         }

@@ -91,6 +91,12 @@ where
     wq.try_queue_for::<N, F, T>(None, func)
 }
 
+/// Drops a handle without waiting: if it is the last one, others take the queue down when its items
+/// have ended. In a child that has not used the queue there is nothing to do, and nothing is made.
+pub fn drop_later(wq: Workqueue) {
+    wq.into_handle().drop_later();
+}
+
 /// A handle of a queue as one pointer, which [`Borrowed`] looks at and [`destroy`] takes back.
 #[must_use]
 pub fn into_raw(wq: Workqueue) -> NonNull<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::engine::current;
 use crate::engine::runtime::Runtime;
 use crate::observe::control;
+use crate::os::thread_group;
 
 /// Ends the library in this process: nothing new is let in, timers are disarmed, and when what has
 /// been queued is done, all of its threads leave. Returns when they have; gives up waiting for
@@ -35,8 +36,8 @@ use crate::observe::control;
 ///
 /// # Errors
 /// If queues were still busy when the time was up; what was said above holds, their items go on,
-/// and it can be called again. Called from a work function it fails immediately: it cannot wait for
-/// itself.
+/// and it can be called again. Called from a work function, a hook, or whatever else runs on one of
+/// the library's threads, it fails immediately and closes nothing: it cannot wait for itself.
 /// ```
 /// use std::time::Duration;
 /// let wq = cmwq::Workqueue::new("doc")?;
@@ -48,9 +49,9 @@ use crate::observe::control;
 /// ```
 pub fn shutdown(timeout: Duration) -> Result<(), ShutdownError> {
     let Some(runtime) = Runtime::existing() else { return Ok(()) };
-    if let Some(wq) = current::own_wq() {
-        let busy = runtime.wq_name(wq).into_iter().collect();
-        return Err(ShutdownError { busy, is_own: true });
+    if current::own_wq().is_some() || thread_group::is_aboard() {
+        let own = current::own_wq().and_then(|wq| runtime.wq_name(wq));
+        return Err(ShutdownError { busy: own.into_iter().collect(), is_own: true });
     }
     // A time that no clock will ever show is as good as none.
     let deadline = Instant::now().checked_add(timeout);
@@ -79,6 +80,9 @@ impl ShutdownError {
 impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.busy.join("', '");
+        if self.is_own && self.busy.is_empty() {
+            return f.write_str("a thread of the library cannot wait for its own end");
+        }
         if self.is_own {
             return write!(f, "a work function of workqueue '{names}' cannot wait for its own end");
         }

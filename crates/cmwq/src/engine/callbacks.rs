@@ -2,7 +2,8 @@
 //! the order in which the grace periods ended.
 //!
 //! Not whoever ends the grace period: that may be the caller of `call_rcu` itself, with a lock that
-//! the function takes.
+//! the function takes. After a shutdown he does, since there is nobody else; but to the item, while
+//! that still runs, he leaves it: one is called after another.
 //!
 //! Lock: callbacks, innermost.
 
@@ -49,7 +50,16 @@ impl Callback {
 #[derive(Debug)]
 pub(crate) struct Callbacks {
     item: WorkItem,
-    waiting: Mutex<Vec<Callback>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<Callback>,
+    /// Somebody is doing what waited.
+    is_at_it: bool,
+    /// Somebody else came meanwhile, and left to him what waits.
+    is_left_to_him: bool,
 }
 
 impl std::fmt::Debug for Callback {
@@ -63,16 +73,16 @@ impl std::fmt::Debug for Callback {
 
 impl Callbacks {
     pub(crate) fn new() -> Self {
-        Self { item: WorkItem::new(run), waiting: Mutex::new(Vec::new()) }
+        Self { item: WorkItem::new(run), state: Mutex::default() }
     }
 
     /// Has something done by an item of `wq`, or does it where that takes none.
     pub(crate) fn add(&self, wq: &Handle, callback: Callback) {
-        lock(&self.waiting).push(callback);
+        lock(&self.state).waiting.push(callback);
         // SAFETY: it lives as long as the runtime, which is as long as the process.
         let queueing = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
         if queueing == Queueing::Refused {
-            // Nobody else will: the library was shut down.
+            // Nobody else comes: the library was shut down.
             self.run();
         }
     }
@@ -82,9 +92,24 @@ impl Callbacks {
         let _ = flushing::flush_item(runtime, &self.item, Flusher::Flusher);
     }
 
+    /// Does what waits. What comes meanwhile is done by the item's next run, unless it was left.
     fn run(&self) {
-        let waiting = mem::take(&mut *lock(&self.waiting));
-        waiting.into_iter().for_each(Callback::run);
+        let mut state = lock(&self.state);
+        if state.is_at_it {
+            state.is_left_to_him = true;
+            return;
+        }
+        loop {
+            let waiting = mem::take(&mut state.waiting);
+            state.is_at_it = true;
+            drop(state);
+            waiting.into_iter().for_each(Callback::run);
+            state = lock(&self.state);
+            state.is_at_it = false;
+            if !mem::take(&mut state.is_left_to_him) {
+                return;
+            }
+        }
     }
 }
 

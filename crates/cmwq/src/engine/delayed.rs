@@ -159,16 +159,16 @@ impl DelayedItem {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_won(cpu, this.cast()) };
         }
-        if !wq.closed().lets_arm() {
-            return wq.refuse(&delayed.item);
-        }
         let route = Route { wq: Some(handle), cpu: cpu.unwrap_or(CPU_UNBOUND) };
         // SAFETY: we own PENDING, hence `route`.
         unsafe { *delayed.route.get() = route };
         let timer = Self::timer(this);
         // SAFETY: valid, not armed (we own PENDING), alive until it expires or is disarmed.
-        unsafe { wq.runtime.service.arm(timer, delay, handle) };
-        Queueing::Queued
+        if unsafe { wq.runtime.service.arm(timer, delay, handle, wq) } {
+            Queueing::Queued
+        } else {
+            wq.refuse(&delayed.item)
+        }
     }
 
     /// Claims an item that the process which this one is the child of had queued or armed.

@@ -8,6 +8,8 @@
 //! effective `max_active` of freezable queues is 0.
 
 use crate::engine::params::early::lock_early;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::os::sync::Ordering;
 
@@ -56,6 +58,9 @@ pub fn thaw() {
 /// Who makes the runtime at the same time asks and publishes it under the same lock: it learns of
 /// this there, or is found here.
 fn set_frozen(is_frozen: bool) {
+    // A child begins thawed, also one of a process that does not use the library before it forks.
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    watch_forks();
     lock_early().is_frozen = is_frozen;
     if let Some(runtime) = Runtime::existing() {
         runtime.set_frozen(is_frozen);

@@ -19,6 +19,8 @@ mod fork;
 mod global;
 mod starting;
 
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) use fork::watch as watch_forks;
 #[cfg(test)]
 pub(crate) use starting::UPCALLS;
 

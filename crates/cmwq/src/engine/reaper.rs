@@ -6,7 +6,7 @@ use cmwq_core::{Closed, WorkItem};
 
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
-use crate::os::sync::{Arc, Ordering, lock};
+use crate::os::sync::{Arc, lock};
 
 /// The queue that takes other queues down.
 const REAPER: Spec =
@@ -39,15 +39,23 @@ impl Runtime {
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
     }
 
-    /// The queue that takes down queues whose last handle was dropped where one cannot wait.
+    /// All queues but that one, as of now.
+    pub(crate) fn wqs_but_reaper(&self) -> Vec<Arc<Wq>> {
+        let registry = lock(&self.registry);
+        let reaper = registry.reaper.as_ref();
+        let is_other = |wq: &&Arc<Wq>| reaper.is_none_or(|reaper| !Arc::ptr_eq(reaper, wq));
+        registry.wqs.iter().flatten().filter(is_other).cloned().collect()
+    }
+
+    /// The queue that takes down queues whose last handle was dropped where one cannot wait, and
+    /// waits for others in the place of who does not want to. A shutdown closes it last.
     pub(crate) fn reaper(&'static self) -> Arc<Wq> {
         let mut registry = lock(&self.registry);
         if let Some(reaper) = &registry.reaper {
             return Arc::clone(reaper);
         }
         let reaper = self.register(&mut registry, "reaper", REAPER);
-        // ORDERING: no pairing: see `close_down`, which did not find it.
-        if self.is_shut.load(Ordering::Relaxed) {
+        if registry.is_reaper_shut {
             reaper.close(Closed::SHUT);
         }
         registry.reaper = Some(Arc::clone(&reaper));

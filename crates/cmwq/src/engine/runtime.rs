@@ -125,6 +125,8 @@ pub(crate) struct Registry {
     boards: Vec<(Priority, &'static Pods)>,
     /// The queue that takes down others, see `reaper`.
     pub(crate) reaper: Option<Arc<Wq>>,
+    /// A shutdown has come so far that nobody waits there any more.
+    pub(crate) is_reaper_shut: bool,
     /// Set when the last queue ends.
     pub(crate) all_gone: Option<Arc<Event>>,
     /// Pools made from now on are closed.

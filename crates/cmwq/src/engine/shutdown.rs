@@ -7,12 +7,11 @@ use cmwq_core::Closed;
 #[cfg(not(cmwq_loom))]
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
+use crate::engine::wq::Wq;
 #[cfg(all(test, cmwq_shuttle))]
 use crate::os::park::Event;
 use crate::os::rest::Rest;
-#[cfg(all(test, cmwq_shuttle))]
-use crate::os::sync::Arc;
-use crate::os::sync::{Ordering, lock};
+use crate::os::sync::{Arc, Ordering, lock};
 
 impl Runtime {
     /// Waits until all queues are gone, those that armed timers keep included, and takes the
@@ -34,7 +33,7 @@ impl Runtime {
         // registry's lock it is either closed below or knows.
         self.is_shut.store(true, Ordering::Relaxed);
         self.inspect.header(|header| header.is_shut.store(1, Ordering::Relaxed));
-        let wqs = self.wqs();
+        let wqs = self.wqs_but_reaper();
         for wq in &wqs {
             wq.close(Closed::SHUT);
         }
@@ -43,17 +42,9 @@ impl Runtime {
         if let Some(process) = Process::existing() {
             process.bare_timers.discard(self);
         }
-        let mut rest = Rest::new();
-        loop {
-            let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();
-            if busy.is_empty() {
-                break;
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(busy.into_iter().map(|wq| wq.name.to_string()).collect());
-            }
-            rest.rest();
-        }
+        wait_until_idle(&wqs, deadline)?;
+        // Not sooner: who has begun to wait for one of the others is told when it is idle.
+        wait_until_idle(self.close_reaper().as_slice(), deadline)?;
         for rescuer in wqs.iter().filter_map(|wq| wq.rescuer.get()) {
             rescuer.stop();
         }
@@ -64,6 +55,15 @@ impl Runtime {
             self.threads.wait_until_gone();
         }
         Ok(())
+    }
+
+    /// Lets nobody begin to wait any more. The queue that others wait by, if there is one.
+    fn close_reaper(&self) -> Option<Arc<Wq>> {
+        let mut registry = lock(&self.registry);
+        registry.is_reaper_shut = true;
+        let reaper = registry.reaper.clone()?;
+        reaper.close(Closed::SHUT);
+        Some(reaper)
     }
 
     fn dismiss_threads(&'static self) {
@@ -93,5 +93,20 @@ impl Runtime {
             reaper.destroy();
             self.forget_wq(reaper.key);
         }
+    }
+}
+
+/// The names of those that are not idle at the deadline.
+fn wait_until_idle(wqs: &[Arc<Wq>], deadline: Option<Instant>) -> Result<(), Vec<String>> {
+    let mut rest = Rest::new();
+    loop {
+        let busy: Vec<_> = wqs.iter().filter(|wq| wq.is_busy()).collect();
+        if busy.is_empty() {
+            return Ok(());
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(busy.into_iter().map(|wq| wq.name.to_string()).collect());
+        }
+        rest.rest();
     }
 }

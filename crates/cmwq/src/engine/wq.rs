@@ -336,8 +336,8 @@ impl Wq {
     /// Why it takes in chained items only, as of now.
     #[inline]
     pub(crate) fn closed(&self) -> Closed {
-        // ORDERING: no pairing: who queues or arms at the same time as it is closed may be let in
-        // or not.
+        // ORDERING: no pairing: who queues at the same time as it is closed may be let in or not.
+        // Who arms asks under the timers' lock, and who shuts the queue down takes that afterwards.
         Closed::from_bits(self.closed.load(Ordering::Relaxed))
     }
 

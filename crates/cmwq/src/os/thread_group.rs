@@ -1,5 +1,6 @@
 //! The threads of a runtime, counted, so that shutting it down can wait for the last of them.
 
+use std::cell::Cell;
 use std::io;
 
 use crate::os::countdown::Countdown;
@@ -11,6 +12,22 @@ use crate::os::sync;
 pub(crate) struct ThreadGroup {
     aboard: Countdown,
     all_gone: Event,
+}
+
+crate::os::sync::thread_local! {
+    /// The thread belongs to a group.
+    static IS_ABOARD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one that a group waits for.
+pub(crate) fn is_aboard() -> bool {
+    IS_ABOARD.try_with(Cell::get).unwrap_or(false)
+}
+
+/// The calling thread is the copy of such a one, in a child.
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) fn leave_aboard() {
+    let _ = IS_ABOARD.try_with(|is_aboard| is_aboard.set(false));
 }
 
 /// A thread's place; given up when it ends, however it does.
@@ -35,6 +52,7 @@ impl ThreadGroup {
         self.aboard.add();
         let place = Place(self);
         sync::spawn(name, stack, move || {
+            IS_ABOARD.with(|is_aboard| is_aboard.set(true));
             main();
             drop(place);
         })

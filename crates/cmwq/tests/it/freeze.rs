@@ -18,6 +18,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("freeze::created", created),
     ("freeze::cancel", cancel),
     ("freeze::first", first),
+    ("freeze::child", child),
 ];
 
 /// A freezable queue of every kind.
@@ -201,6 +202,35 @@ fn first() {
         work.flush();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         cmwq::freeze();
+    }
+    cmwq::thaw();
+}
+
+/// Neither the process nor its child has used anything else.
+#[test]
+fn the_child_of_a_frozen_process_begins_thawed() {
+    Stage::new("freeze::child").play();
+}
+
+fn child() {
+    cmwq::freeze();
+    let status = sys::fork(|| {
+        for wq in freezable("child") {
+            joined(wq.queue(|| ()));
+        }
+        cmwq::freeze();
+        let status = sys::fork(|| {
+            freezable("grandchild").into_iter().for_each(|wq| joined(wq.queue(|| ())));
+        });
+        assert_eq!(status, 0, "nor is a child's child frozen");
+    });
+    assert_eq!(status, 0, "a child is not frozen");
+    for wq in freezable("parent") {
+        let (work, runs) = counting();
+        assert!(wq.queue_work(&work));
+        joined(managed("warm").queue(|| ()));
+        assert!(work.is_pending() && runs.load(Ordering::SeqCst) == 0, "its parent still is");
+        assert!(work.cancel());
     }
     cmwq::thaw();
 }

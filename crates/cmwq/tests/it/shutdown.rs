@@ -1,14 +1,14 @@
 //! Shutting the library down: what is queued is done, nothing new is let in, no thread stays.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq::{Config, DelayedWork, ErrorKind, Work, Workqueue, shutdown};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::{Opened, PATIENCE};
+use crate::support::wait::{Opened, PATIENCE, within};
 use crate::support::{Gate, eventually, every_kind, joined, managed, procfs, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -22,6 +22,9 @@ pub(crate) const SCENES: &[Scene] = &[
     ("shutdown::queueing", queueing),
     ("shutdown::child", child),
     ("shutdown::twice", twice),
+    ("shutdown::waits", waits),
+    ("shutdown::first_waits", first_waits),
+    ("shutdown::hooks", hooks),
 ];
 
 #[test]
@@ -263,4 +266,71 @@ fn twice() {
         second.join().unwrap();
     });
     shutdown(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn waits_that_begin_in_a_shutdown_last_until_their_items_have_ended() {
+    Stage::new("shutdown::waits").play();
+    Stage::new("shutdown::first_waits").play();
+}
+
+fn waits() {
+    managed("earlier").flush_async().wait();
+    first_waits();
+}
+
+fn first_waits() {
+    let (wq, gate) = (managed("slow"), Gate::new());
+    let _opened = Opened(&gate);
+    let theirs = gate.clone();
+    let last = wq.queue(move || theirs.pass());
+    let error = shutdown(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.busy(), ["slow"]);
+    let waits = [wq.flush_async(), wq.drain_async(), wq.clone().close(), wq.clone().close()];
+    assert!(waits.iter().all(|wait| !wait.is_over()), "the item runs");
+    assert_eq!(shutdown(Duration::from_millis(1)).unwrap_err().busy(), ["slow"]);
+    assert!(waits.iter().all(|wait| !wait.is_over()), "the item runs");
+    let ending = thread::spawn(|| shutdown(PATIENCE));
+    drop(wq);
+    gate.open();
+    for wait in waits {
+        wait.wait();
+        assert!(last.is_finished());
+    }
+    ending.join().unwrap().unwrap();
+    last.join().unwrap();
+}
+
+#[test]
+fn a_thread_of_the_library_waits_for_no_end_of_its_own() {
+    Stage::new("shutdown::hooks").play();
+}
+
+/// What calls it on such a thread, but is no work function.
+fn hooks() {
+    static TOLD: Mutex<Vec<(&str, bool)>> = Mutex::new(Vec::new());
+    fn shut_down(who: &'static str) {
+        let error = shutdown(PATIENCE).unwrap_err();
+        let is_said = error.to_string() == "a thread of the library cannot wait for its own end";
+        TOLD.lock().unwrap().push((who, is_said && error.busy().is_empty()));
+    }
+    Config::builder()
+        .on_thread_start(|_| shut_down("start"))
+        .on_thread_stop(|_| shut_down("stop"))
+        .install()
+        .unwrap();
+    joined(managed("hooks").queue(|| ()));
+    // Nothing was closed; and in a child it is not the library's thread any more.
+    let status = joined(managed("again").queue(|| {
+        sys::fork(|| {
+            joined(managed("child").queue(|| ()));
+            shutdown(PATIENCE).unwrap();
+        })
+    }));
+    assert_eq!(status, 0, "the child: see above");
+    within("its end", || shutdown(PATIENCE)).unwrap();
+    let told = TOLD.lock().unwrap();
+    assert!(told.iter().all(|(_, is_right)| *is_right), "{told:?}");
+    let count = |which| told.iter().filter(|(who, _)| *who == which).count();
+    assert!(count("start") > 0 && count("start") == count("stop"), "{told:?}");
 }

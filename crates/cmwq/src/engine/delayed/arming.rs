@@ -8,6 +8,7 @@ use cmwq_core::{Nanos, Timer};
 use crate::engine::handle::{Handle, TimersHandle};
 use crate::engine::service::{FIRE_BATCH, Service};
 use crate::engine::timers::Armed;
+use crate::engine::wq::Wq;
 use crate::os::clock;
 use crate::os::sync::{lock, without};
 
@@ -26,19 +27,30 @@ fn expiry(now: Nanos, delay: Duration) -> Nanos {
 }
 
 impl Service {
-    /// Arms a timer for an item that is going to `wq`, which is kept in being until then.
+    /// Arms a timer for an item that is going to `wq`, which is kept in being until then by
+    /// `handle`. `false`: the queue is shut down. That is asked under the lock, which who shuts it
+    /// down takes behind that: a timer that is armed all the same is found and discarded.
     ///
     /// # Safety
     /// As for [`Wheel::arm`](cmwq_core::Wheel::arm) and [`TimersHandle::add`], for a timer of a
     /// delayed item with that route.
     #[inline(always)]
-    pub(crate) unsafe fn arm(&self, timer: NonNull<Timer>, delay: Duration, wq: TimersHandle) {
+    pub(crate) unsafe fn arm(
+        &self,
+        timer: NonNull<Timer>,
+        delay: Duration,
+        handle: TimersHandle,
+        wq: &Wq,
+    ) -> bool {
         let now = clock::now();
         let at = expiry(now, delay);
         let mut timers = lock(&self.timers);
+        if !wq.closed().lets_arm() {
+            return false;
+        }
         // SAFETY: passed on to the caller.
         let armed = unsafe {
-            wq.add();
+            handle.add();
             timers.arm(timer, at, now)
         };
         match armed {
@@ -50,6 +62,7 @@ impl Service {
             }
             Armed::Deferred => self.publish_deferred(&timers),
         }
+        true
     }
 
     /// Disarms a timer, and calls `then` under the timers' lock; `None`: it was not armed.

@@ -28,12 +28,14 @@ use crate::engine::readers;
 use crate::engine::reclaim;
 use crate::engine::thread;
 use crate::os::generation;
+use crate::os::loaded;
 use crate::os::notice;
 use crate::os::panic;
 use crate::os::park::{Event, Parker};
 use crate::os::recycled;
 use crate::os::sense;
 use crate::os::sync::{OnceLock, PlainGuard};
+use crate::os::thread_group;
 use crate::record;
 
 /// Everything that is locked during a fork.
@@ -59,8 +61,8 @@ std::thread_local! {
 pub(crate) fn watch() {
     static WATCHING: OnceLock<()> = OnceLock::new();
     WATCHING.get_or_init(|| {
-        // SAFETY: the functions live as long as the process, unless this library is unloaded, which
-        // it must not be.
+        loaded::stay();
+        // SAFETY: the functions live as long as the process: this library is not unloaded.
         unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
     });
 }
@@ -104,6 +106,7 @@ extern "C" fn in_child() {
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();
+    thread_group::leave_aboard();
     crate::OBSERVERS.in_child();
     in_parent();
 }

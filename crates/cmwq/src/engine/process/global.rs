@@ -7,7 +7,6 @@ use crate::engine::params::early::lock_early;
 use crate::engine::runtime::{Machine, Runtime};
 use crate::os::error::Error;
 use crate::os::generation;
-use crate::os::loaded;
 use crate::os::published::Lasting;
 use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
 use crate::record::{self, Inspect};
@@ -75,7 +74,6 @@ impl Runtime {
         }
         fork::watch();
         invoke::prepare();
-        loaded::stay();
         record::trace::open();
         // Of an inherited runtime nothing but a number is read.
         let first_pool = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cmwq_core::Closed;
 use shuttle::thread;
 
 use super::{Pods, check};
+use crate::os::sync::lock;
 
 const SOON: Duration = Duration::from_millis(1);
 const LATER: Duration = Duration::from_millis(100);
@@ -53,5 +55,22 @@ fn an_item_of_a_timer_waits_for_another_timer() {
         let late = wq.queue_delayed(move || other.queue_delayed(|| 1, SOON).join().unwrap(), SOON);
         drop(wq);
         assert_eq!(late.join().unwrap(), 1);
+    });
+}
+
+/// Armed while all is shut down: it is refused, or found and discarded.
+#[test]
+fn none_is_armed_when_all_is_shut() {
+    check(Pods::One, |world| {
+        let wq = world.percpu();
+        let arming = {
+            let wq = wq.clone();
+            thread::spawn(move || wq.queue_delayed(|| 1, LATER))
+        };
+        wq.handle().close(Closed::SHUT);
+        world.runtime.service.discard_timers();
+        let late = arming.join().unwrap();
+        assert!(lock(&world.runtime.service.timers).is_empty(), "it is armed");
+        assert!(late.join().unwrap_err().is_refused());
     });
 }

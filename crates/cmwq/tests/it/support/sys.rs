@@ -42,14 +42,18 @@ pub(crate) fn fork(part: impl FnOnce()) -> i32 {
     end_of(child)
 }
 
-/// Forks: the child's number, to the parent. The child, which is to [`leave`], has a minute.
+/// When a child that hangs is killed. Above the patience of single waits, which have better
+/// messages, and below the time limit of its parent, which then says that it was the child.
+const CHILD_TIME_LIMIT: u32 = 600;
+
+/// Forks: the child's number, to the parent. The child, which is to [`leave`], has a time limit.
 pub(crate) fn split() -> Option<i32> {
     // SAFETY: the child calls what a child of a process with threads may call here: this library
     // promises to work there, and the C library's allocator does.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "cannot fork: {}", io::Error::last_os_error());
     if pid == 0 {
-        alarm(60);
+        alarm(CHILD_TIME_LIMIT);
     }
     (pid != 0).then_some(pid)
 }
