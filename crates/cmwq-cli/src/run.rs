@@ -20,6 +20,7 @@ mod running;
 mod signals;
 mod sink;
 mod template;
+mod turns;
 mod work;
 
 use std::ffi::OsString;
@@ -189,6 +190,14 @@ impl Source {
             }
         }
         Ok((!arguments.is_empty()).then_some(arguments))
+    }
+
+    /// Whether there are no more. A stream does not know before it has been read.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Lists { lists, .. } => lists.is_empty(),
+            Self::Stream { .. } => false,
+        }
     }
 }
 

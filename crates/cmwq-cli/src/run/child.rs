@@ -59,6 +59,8 @@ pub(super) struct Ran {
     pub(super) end: End,
     /// Standard output and standard error, if they were captured as a whole.
     pub(super) output: Option<[Arc<Captured>; 2]>,
+    /// Whether its lines could be written. If not, it was killed.
+    pub(super) written: io::Result<()>,
 }
 
 /// A command line, and what it may do.
@@ -75,10 +77,10 @@ impl Call<'_> {
     /// Runs it to its end. While it runs the calling item counts as running as the command does.
     ///
     /// # Errors
-    /// Those of the system, but not that it cannot be started.
+    /// Those of the system before it has started, but not that it cannot be.
     pub(super) fn run(&self, running: &Running, lines: Option<&Lines<'_>>) -> io::Result<Ran> {
         let Some((program, arguments)) = self.words.split_first() else {
-            return Ok(Ran { end: End::NotFound, output: None });
+            return Ok(Ran { end: End::NotFound, output: None, written: Ok(()) });
         };
         let mut command = self.programs.command(program);
         // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
@@ -103,14 +105,14 @@ impl Call<'_> {
         };
         let waited = self.wait(&mut child, lines);
         if waited.is_err() {
-            // Nobody could end it any more.
+            // It has nowhere to write, and nobody could end it any more.
             let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
         }
         // From here on nobody ends it, so its number may go to another process.
         drop(ticket);
         let status = child.wait()?;
-        let end = if waited? { End::TimedOut } else { ended(status) };
-        Ok(Ran { end, output })
+        let end = if matches!(waited, Ok(true)) { End::TimedOut } else { ended(status) };
+        Ok(Ran { end, output, written: waited.map(drop) })
     }
 
     /// Waits until it has ended, and does not take its status. `true`: it took too long.
@@ -199,7 +201,7 @@ fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>
             End::NotStarted
         }
     };
-    Ran { end, output }
+    Ran { end, output, written: Ok(()) }
 }
 
 fn ended(status: ExitStatus) -> End {

@@ -139,6 +139,11 @@ impl Lists {
         }
         Some(combination)
     }
+
+    /// Whether there is no other.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next.is_none()
+    }
 }
 
 /// Parts a command from the lists behind it: `COMMAND… ::: LIST… ::: LIST…`.
@@ -201,10 +206,12 @@ mod tests {
         assert_eq!(command, ["echo"]);
         let mut lists = lists.unwrap();
         let mut all = Vec::new();
+        assert!(!lists.is_empty());
         while let Some(pair) = lists.next() {
             all.push(pair.join("".as_ref()).into_string().unwrap());
         }
         assert_eq!(all, ["a1", "a2", "a3", "b1", "b2", "b3"]);
+        assert!(lists.is_empty());
         assert!(part(&words("echo a")).1.is_none());
         assert_eq!(part(&words("echo :::")).1.unwrap().next(), None, "an empty list");
     }

@@ -1,11 +1,10 @@
 //! What is done with the commands: they are queued as there is room, wait for their turn, run, are
 //! tried again, and are counted.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -25,6 +24,7 @@ use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
 use super::sink::{Output, Sink};
 use super::template::Template;
+use super::turns::{Job, Turn, Turns};
 use super::{Args, Source, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
@@ -36,33 +36,22 @@ const FDS_PER_COMMAND: u64 = 10;
 const FDS_RESERVED: u64 = 64;
 /// So many commands more than may run are known ahead.
 const AHEAD: u64 = 64;
-/// When to look again whether memory is short.
-const SHORT_WAIT: Duration = Duration::from_millis(100);
 /// Between two looks whether what commands write is large.
 const RELIEVE: Duration = Duration::from_millis(100);
 /// Between two pictures of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// One command.
-#[derive(Debug)]
-struct Job {
-    number: u64,
-    words: Vec<OsString>,
-    tag: Option<Vec<u8>>,
-}
-
 /// What became of the commands so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Books {
     known: u64,
+    /// There are no others.
     is_all: bool,
     /// Queued or running.
     outstanding: u64,
     tally: Tally,
     left_out: u64,
     resumed: u64,
-    /// An end was asked for before all arguments were read.
-    is_cut: bool,
 }
 
 /// What all items share.
@@ -78,20 +67,12 @@ pub(super) struct Work {
     timeout: Option<Duration>,
     retries: u32,
     halt: Halt,
-    delay: Duration,
-    /// Before then no command starts.
-    next_start: Mutex<Instant>,
-    memory: Memory,
-    said_short: AtomicBool,
-    /// Commands whose turn has come and that have not ended.
-    busy: AtomicU64,
+    turns: Turns,
     running: Running,
     programs: Programs,
     captures: Captures,
     sink: Sink,
     journal: Option<Journal>,
-    /// Commands whose turn has not come, oldest first; for each there is an item.
-    waiting: Mutex<VecDeque<Job>>,
     books: Mutex<Books>,
     changed: Condvar,
     /// Something could not be written.
@@ -113,6 +94,7 @@ pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
         }
     };
     signals::listen(&work);
+    let is_stream = matches!(source, Source::Stream { .. });
     let feeder = {
         let work = Arc::clone(&work);
         thread::Builder::new().name("arguments".into()).spawn(move || work.feed(&template, source))
@@ -132,9 +114,10 @@ pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
     };
     if work.json {
         work.heed(work.sink.write(0, &report::last(summary)));
-    } else if books.left_out > 0 || books.is_cut {
+    } else if books.left_out > 0 || !books.is_all {
+        // What a stream has left nobody knows.
         let rest = match books.left_out {
-            0 => "ended before all arguments were read",
+            0 if is_stream => "ended before all arguments were read",
             _ => "not all were started",
         };
         message::say(format_args!(
@@ -194,17 +177,12 @@ impl Work {
             timeout: args.timeout,
             retries: args.retries,
             halt: args.halt.unwrap_or(Halt::Usual),
-            delay: args.delay.unwrap_or_default(),
-            next_start: Mutex::new(Instant::now()),
-            memory: Memory::new(args.memory),
-            said_short: AtomicBool::new(false),
-            busy: AtomicU64::new(0),
+            turns: Turns::new(args.delay.unwrap_or_default(), Memory::new(args.memory)),
             running: Running::default(),
             programs: Programs::default(),
             captures: Captures::default(),
             sink,
             journal,
-            waiting: Mutex::default(),
             books: Mutex::default(),
             changed: Condvar::new(),
             is_output_lost: AtomicBool::new(false),
@@ -221,10 +199,6 @@ impl Work {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Job>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     // ---- arguments
 
     /// Queues commands as there is room for them, on a thread of its own: it may wait for its input
@@ -232,15 +206,18 @@ impl Work {
     fn feed(self: &Arc<Self>, template: &Template, mut source: Source) {
         for number in 1.. {
             if !self.has_room() {
-                self.books().is_cut = true;
-                break;
+                return;
             }
             match source.next() {
                 Ok(None) => break,
                 Ok(Some(arguments)) => {
                     let tag = self.tag.then(|| tag_of(&arguments));
                     let words = template.fill(number, &arguments);
-                    self.add(Job { number, words, tag });
+                    let is_last = source.is_empty();
+                    self.add(Job { number, words, tag }, is_last);
+                    if is_last {
+                        break;
+                    }
                 }
                 Err(error) => {
                     message::say(format_args!("cannot read the arguments: {error}"));
@@ -262,9 +239,10 @@ impl Work {
         self.running.going() == Going::On
     }
 
-    fn add(self: &Arc<Self>, job: Job) {
+    fn add(self: &Arc<Self>, job: Job, is_last: bool) {
         let mut books = self.books();
         books.known += 1;
+        books.is_all = is_last;
         if self.journal.as_ref().is_some_and(|log| log.is_done(job.number, &job.words)) {
             books.resumed += 1;
             books.known -= 1;
@@ -274,7 +252,7 @@ impl Work {
         }
         books.outstanding += 1;
         drop(books);
-        self.waiting().push_back(job);
+        self.turns.add(job);
         self.queue(Duration::ZERO);
     }
 
@@ -329,58 +307,27 @@ impl Work {
 
     /// Some command's turn has come: it runs, or waits again, or is left out.
     fn turn(self: Arc<Self>) {
-        let mut turn = self.ask();
+        let mut turn = self.turns.ask(&self.running);
         while let Turn::Wait(wait) = turn {
             if !self.is_ordered {
                 return self.queue(wait);
             }
             // Nobody else's turn comes before.
             thread::sleep(wait);
-            turn = self.ask();
+            turn = self.turns.ask(&self.running);
         }
         let _settled = Settled(&self);
-        let job = self.waiting().pop_front().expect("a command for each item");
-        if turn == Turn::LeftOut {
-            self.books().left_out += 1;
-            self.heed(self.sink.finish(job.number, Output::Nothing));
-            return;
-        }
-        self.complete(&job);
-        self.busy.fetch_sub(1, Relaxed);
-    }
-
-    /// Whether a command may start. If so, it is counted as busy.
-    fn ask(&self) -> Turn {
-        if self.running.going() != Going::On {
-            return Turn::LeftOut;
-        }
-        // ORDERING: no pairing: a number.
-        if let Some(shortage) = self.memory.shortage() {
-            // What runs gives memory back; where nothing runs, waiting does not help.
-            if self.busy.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
-                if !self.said_short.swap(true, Relaxed) {
-                    message::say(format_args!(
-                        "memory is short ({shortage}): nothing starts until a command has ended"
-                    ));
-                }
-                return Turn::Wait(SHORT_WAIT);
+        match turn {
+            Turn::Now(job) => {
+                self.complete(&job);
+                self.turns.ended();
             }
-        } else {
-            self.said_short.store(false, Relaxed);
-            self.busy.fetch_add(1, Relaxed);
+            Turn::LeftOut(job) => {
+                self.books().left_out += 1;
+                self.heed(self.sink.finish(job.number, Output::Nothing));
+            }
+            Turn::Wait(_) => unreachable!("it has waited"),
         }
-        let mut next = self.next_start.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if self.delay.is_zero() {
-            return Turn::Now;
-        }
-        if *next > now {
-            self.busy.fetch_sub(1, Relaxed);
-            // In parts: it may be told to end meanwhile.
-            return Turn::Wait((*next - now).min(SHORT_WAIT));
-        }
-        *next = now + self.delay;
-        Turn::Now
     }
 
     fn complete(&self, job: &Job) {
@@ -421,10 +368,16 @@ impl Work {
             timeout: self.timeout,
         };
         let ran = call.run(&self.running, lines.as_ref())?;
+        self.heed(ran.written);
         if let Some(lines) = lines {
             self.heed(lines.end());
         }
-        Ok((ran.end, Output::captured(ran.output, job.tag.as_deref())?))
+        let output = Output::captured(ran.output, job.tag.as_deref()).unwrap_or_else(|error| {
+            message::say(format_args!("{}: cannot read what it wrote: {error}", typed(&job.words)));
+            self.give_up();
+            Output::Nothing
+        });
+        Ok((ran.end, output))
     }
 
     fn say_end(&self, job: &Job, end: End) {
@@ -481,6 +434,11 @@ impl Work {
         if self.running.going() != Going::Ended && !self.sink.is_closed() {
             message::say(format_args!("cannot write: {error}"));
         }
+        self.give_up();
+    }
+
+    /// Something that was to be written is lost.
+    fn give_up(&self) {
         self.is_output_lost.store(true, Relaxed);
         self.running.end_now(Signal::TERM);
     }
@@ -500,16 +458,6 @@ impl Work {
             signal => 128 + signal,
         }
     }
-}
-
-/// Whether a command may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Now,
-    /// Not before so long.
-    Wait(Duration),
-    /// Never.
-    LeftOut,
 }
 
 /// One command less is outstanding when this is dropped, whatever became of it.

@@ -182,6 +182,27 @@ fn enough_is_enough() {
     assert_eq!(printed(&run(&never, b"")), "1\n2\n");
 }
 
+/// Nobody waits for what has not come.
+#[test]
+fn an_end_before_all_arguments_were_read_is_told() {
+    let args = ["--halt", "soon,done=1", "--", "true"];
+    let mut child = command(Path::new("/"), &args).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"1\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(input);
+    check_code(&output, 0);
+    let said = stderr(&output);
+    assert_eq!(said, "cmwq: 1 done, 0 of them failed; ended before all arguments were read\n");
+}
+
+#[test]
+fn an_end_after_the_last_is_not_told() {
+    let output = run(&["--halt", "soon,done=1", "--", "true", ":::", "1"], b"");
+    check_code(&output, 0);
+    assert_eq!(stderr(&output), "");
+}
+
 #[test]
 fn what_has_succeeded_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -457,4 +478,40 @@ fn output_that_cannot_be_written_ends_all_with_1() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 1);
     assert!(stderr(&output).contains("cannot write: No space left"), "{}", stderr(&output));
+}
+
+/// It ran, so it is not run again.
+#[test]
+fn output_that_cannot_be_read_again_ends_all_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    // What is large is moved to a file without a name, which somebody makes shorter.
+    let script = r#"echo ran >> runs
+        head -c 9000000 /dev/zero
+        while :; do
+            for file in /proc/$PPID/fd/*; do
+                case $(readlink $file) in "$TMPDIR"/*deleted*) ;; *) continue ;; esac
+                [ $(stat -Lc %s $file) = 9000000 ] && : > $file && exit 0
+            done
+            sleep 0.01
+        done"#;
+    let args = ["--retries", "1", "--tag", "--", "sh", "-c", script, ":::", "1"];
+    let output = command(folder.path(), &args).env("TMPDIR", folder.path()).output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("cannot read what it wrote: unexpected end of file"), "{said}");
+    check_code(&output, 1);
+    assert_eq!(fs::read_to_string(folder.path().join("runs")).unwrap(), "ran\n");
+}
+
+/// As above, where each line is written when it comes.
+#[test]
+fn lines_that_cannot_be_written_end_all_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let script = "echo ran >> runs; echo text; exec sleep 600";
+    let args = ["--retries", "1", "--line-buffer", "--", "sh", "-c", script, ":::", "1"];
+    let output = command(folder.path(), &args).stdout(full).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("cannot write: No space left"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(folder.path().join("runs")).unwrap(), "ran\n");
 }

@@ -1,0 +1,169 @@
+//! Whose turn it is: the oldest of the commands that wait, when it may start.
+//!
+//! Whether it may and which one it is are decided under one lock, so commands start in order, and
+//! none is left out while a younger one starts.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::memory::Memory;
+use super::running::{Going, Running};
+use crate::message;
+
+/// When to look again whether memory is short.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) words: Vec<OsString>,
+    pub(super) tag: Option<Vec<u8>>,
+}
+
+/// Whether a command may start.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// This one. It counts as busy until somebody says [`Turns::ended`].
+    Now(Job),
+    /// None before so long.
+    Wait(Duration),
+    /// Never this one.
+    LeftOut(Job),
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub(super) struct Turns {
+    delay: Duration,
+    memory: Memory,
+    said_short: AtomicBool,
+    // ORDERING (all accesses): no pairing: a number, which only grows under the lock of `line`.
+    busy: AtomicU64,
+    line: Mutex<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Oldest first; for each there is an item.
+    jobs: VecDeque<Job>,
+    /// Before then none starts.
+    next_start: Instant,
+}
+
+impl Turns {
+    pub(super) fn new(delay: Duration, memory: Memory) -> Self {
+        let line = Line { jobs: VecDeque::new(), next_start: Instant::now() };
+        Self {
+            delay,
+            memory,
+            said_short: AtomicBool::new(false),
+            busy: AtomicU64::new(0),
+            line: Mutex::new(line),
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another command waits. Whoever calls this asks for a turn, once, whenever that is.
+    pub(super) fn add(&self, job: Job) {
+        self.line().jobs.push_back(job);
+    }
+
+    /// Takes the oldest that waits, unless it has to go on waiting.
+    pub(super) fn ask(&self, running: &Running) -> Turn {
+        let mut line = self.line();
+        let is_over = running.going() != Going::On;
+        if !is_over && let Some(wait) = self.wait(&mut line) {
+            return Turn::Wait(wait);
+        }
+        let job = line.jobs.pop_front().expect("a command for each that asks");
+        if is_over { Turn::LeftOut(job) } else { Turn::Now(job) }
+    }
+
+    /// How long the oldest has to wait. `None`: it starts.
+    fn wait(&self, line: &mut Line) -> Option<Duration> {
+        // What runs gives memory back; where nothing runs, waiting does not help.
+        let shortage = self.memory.shortage();
+        if let Some(shortage) = &shortage
+            && self.busy.load(Relaxed) > 0
+        {
+            if !self.said_short.swap(true, Relaxed) {
+                message::say(format_args!(
+                    "memory is short ({shortage}): nothing starts until a command has ended"
+                ));
+            }
+            return Some(SHORT_WAIT);
+        }
+        if shortage.is_none() {
+            self.said_short.store(false, Relaxed);
+        }
+        if !self.delay.is_zero() {
+            let now = Instant::now();
+            if line.next_start > now {
+                // In parts: it may be told to end meanwhile.
+                return Some((line.next_start - now).min(SHORT_WAIT));
+            }
+            line.next_start = now + self.delay;
+        }
+        self.busy.fetch_add(1, Relaxed);
+        None
+    }
+
+    /// One that started has ended.
+    pub(super) fn ended(&self) {
+        self.busy.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::memory::Floor;
+    use super::*;
+
+    /// What `ask` says of so many commands, asked for by four threads while the end comes.
+    fn ask(nr: u64) -> (Vec<u64>, Vec<u64>) {
+        let turns = Turns::new(Duration::ZERO, Memory::new(Some(Floor::Off)));
+        for number in 0..4 * nr {
+            turns.add(Job { number, words: Vec::new(), tag: None });
+        }
+        let running = Running::default();
+        let (mut started, mut left_out) = (Vec::new(), Vec::new());
+        thread::scope(|scope| {
+            let askers = [(); 4].map(|()| {
+                let asks = || (0..nr).map(|_| turns.ask(&running)).collect::<Vec<_>>();
+                scope.spawn(asks)
+            });
+            while turns.busy.load(Relaxed) < nr {
+                thread::yield_now();
+            }
+            running.end_soon();
+            for turn in askers.into_iter().flat_map(|asker| asker.join().unwrap()) {
+                match turn {
+                    Turn::Now(job) => started.push(job.number),
+                    Turn::LeftOut(job) => left_out.push(job.number),
+                    Turn::Wait(_) => panic!("there is nothing to wait for"),
+                }
+            }
+        });
+        (started, left_out)
+    }
+
+    #[test]
+    fn none_is_left_out_while_a_younger_one_starts() {
+        for _ in 0..200 {
+            let (started, left_out) = ask(200);
+            assert_eq!(started.len() + left_out.len(), 800);
+            let youngest = started.iter().max().expect("they are asked for before the end");
+            let oldest = left_out.iter().min().copied().unwrap_or(u64::MAX);
+            assert!(*youngest < oldest, "{oldest} was left out, and {youngest} started");
+        }
+    }
+}
