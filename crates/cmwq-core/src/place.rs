@@ -1,5 +1,4 @@
-//! Decisions about CPUs: what kind of pool serves which of them, and how many of its workers may
-//! run.
+//! Decisions about CPUs: which kind of pool serves which CPUs, and how many of its workers may run.
 
 mod concurrency;
 mod kind;

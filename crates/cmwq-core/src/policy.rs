@@ -18,7 +18,7 @@ pub const fn need_more_worker(work_waits: bool, nr_running: u32, concurrency: u3
     work_waits && nr_running < concurrency
 }
 
-/// Somebody stays behind as standby. KERNEL: `may_start_working` — same.
+/// Another worker stays as standby. KERNEL: `may_start_working` — same.
 #[inline]
 #[must_use]
 pub const fn may_start_working(nr_idle: u32) -> bool {

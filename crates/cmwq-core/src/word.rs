@@ -61,7 +61,7 @@ impl WorkWord {
         self.0
     }
 
-    /// Somebody owns queueing: the item is queued, armed on a timer, or in transit.
+    /// Queueing is owned: the item is queued, armed on a timer, or in transit.
     #[inline]
     #[must_use]
     pub const fn is_pending(self) -> bool {

@@ -114,7 +114,8 @@ impl World<'_> {
         *self.homes.get(worker)?
     }
 
-    /// Whether nobody computes in the place of what waits at the pool, or is on the way.
+    /// Whether the pool has room: nothing is in transit and fewer workers compute or wake than its
+    /// concurrency.
     fn is_slack(&self, pool: PoolNo) -> bool {
         let gauge = &self.gauges[pool];
         // The tick takes one that only waits for a CPU for running.

@@ -159,7 +159,7 @@ impl Pools {
         number
     }
 
-    /// Makes a pool of other attributes, which nothing is left in, the one of this kind.
+    /// Reuses an empty pool of other attributes as the pool of this kind.
     pub(crate) fn renew(&mut self, kind: PoolKind, is_high: bool) -> Option<PoolNo> {
         let is_own = |kind: PoolKind| matches!(kind, PoolKind::Own { .. });
         if !is_own(kind) {

@@ -1,12 +1,12 @@
-//! Which items have become active, for whoever traces: the core only takes notes, the driver looks
-//! at them and says when.
+//! Which items have become active, for tracing: the core records them, and the driver fetches the
+//! records and adds the time.
 //!
 //! Off, which is the default, it costs one branch per queueing. KERNEL: the
 //! `workqueue_activate_work` trace event — same moments: put on the worklist when queued, or when a
 //! slot comes free; not barriers. Items of a batch have one slot, which goes from one to the next:
-//! each becomes active when it is [begun](crate::Batch::begin), without the lock, so it is the
-//! driver that notes them, just behind that: who queues such an item again at that moment may be
-//! noted before.
+//! each becomes active when it is [begun](crate::Batch::begin), without the lock. The driver
+//! records that just afterwards, so an event of a thread that queues the item again at that moment
+//! may stand before it.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -17,8 +17,8 @@ use super::batch::ARRIVED_MAX;
 use crate::ids::{PwqId, WqKey};
 use crate::work::{WorkFn, WorkItem};
 
-/// Notes that nobody fetches are not made any more: more than one hold of the lock makes where all
-/// that has arrived is listed.
+/// LIMIT: records that are kept until the driver fetches them. One hold of the lock makes fewer,
+/// also where it lists all that has arrived.
 const MAX_NOTES: usize = 2 * ARRIVED_MAX as usize;
 
 /// An item that may start from now on.
@@ -32,7 +32,7 @@ pub struct Activation {
     pub wq: WqKey,
 }
 
-/// The notes; without room for any while they are off.
+/// The records; without room for any while they are off.
 #[derive(Debug, Default)]
 pub(super) struct Activations {
     notes: Vec<Activation>,
@@ -46,12 +46,12 @@ impl Activations {
 }
 
 impl PoolState {
-    /// Takes notes of activations from now on, and forgets older ones. Allocates.
+    /// Records activations from now on, and forgets older records. Allocates.
     pub fn note_activations(&mut self) {
         self.activations = Activations { notes: Vec::with_capacity(MAX_NOTES), missed: 0 };
     }
 
-    /// Hands the notes over, oldest first; returns how many could not be made for want of room.
+    /// Hands the records over, oldest first; returns how many were lost for want of room.
     pub fn take_activations(&mut self, mut take: impl FnMut(&Activation)) -> u64 {
         for note in self.activations.notes.drain(..) {
             take(&note);

@@ -32,8 +32,8 @@ impl Senses for Waiter {
 }
 
 impl Engine<'_> {
-    /// The item that the thread runs begins to stand for a process, and to wait for it, or has done
-    /// so. Who serves others, as rescuers do, stands for nobody.
+    /// The item that the thread runs begins (`runs`) or ends to stand for a process, which it waits
+    /// for. Rescuers and BH contexts stand for none.
     pub(super) fn process(&mut self, tid: Tid, runs: bool) {
         let thread = &mut self.threads[tid];
         if !thread.is_worker() {
@@ -43,7 +43,7 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut thread.mode {
             run.is_watching = runs;
         }
-        // It says that it waits, as one that blocks.
+        // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock();
         core.worker_watches(id, seq, runs);

@@ -22,7 +22,7 @@ impl Watcher {
 }
 
 impl Engine<'_> {
-    /// Something was queued: if it has to wait, somebody has to look after it.
+    /// Arms the watchdog if items of the pool wait.
     pub(super) fn arm_watchdog(&mut self, pool: PoolNo) {
         let waits = self.pools.list[pool].read().is_to_be_watched();
         let Some(watcher) = self.watcher.as_mut().filter(|watcher| waits && !watcher.is_armed)

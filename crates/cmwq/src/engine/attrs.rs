@@ -122,7 +122,7 @@ impl Attrs {
         self
     }
 
-    /// Whether they say nothing about CPUs.
+    /// Whether the attributes say nothing about CPUs.
     pub(crate) fn is_about_priority_only(&self) -> bool {
         self.cpumask.is_none() && self.affinity_scope.is_none() && !self.affinity_strict
     }
@@ -131,7 +131,7 @@ impl Attrs {
         Priority { nice: self.nice, sched: self.sched }
     }
 
-    /// Whether they make sense, whoever asks.
+    /// Whether the attributes make sense by themselves.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what is wrong.
@@ -182,12 +182,12 @@ impl Priority {
         Self { nice, sched: Sched::Normal }
     }
 
-    /// Whether it is what every thread of the process has anyway.
+    /// Whether this is the priority that every thread of the process has anyway.
     pub(crate) fn is_base(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As the kernel takes it; `base` is what the process has.
+    /// As the kernel takes it; `base`: the process's own policy.
     pub(crate) fn policy(&self, base: Policy) -> Policy {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         match self.sched {
@@ -204,25 +204,26 @@ impl Priority {
     /// Gives the calling thread this priority, whatever it inherited from its creator.
     ///
     /// # Errors
-    /// If it may not have it.
+    /// If the system refuses it.
     pub(crate) fn assume(&self, base: Policy) -> io::Result<()> {
         let wanted = self.policy(base);
         match Policy::of_current_thread() {
             Ok(has) if has.is_like(&wanted) => Ok(()),
-            // The older call, which more sandboxes permit.
+            // `setpriority` is older, and more sandboxes permit it.
             Ok(has) if has.is_normal_like(&wanted) => set_nice_current(wanted.niceness()),
             _ => wanted.assume(),
         }
     }
 
-    /// Whether a thread that the calling one creates can have it: it inherits what the caller has,
-    /// and may not undo that without privileges.
+    /// Whether a thread that the caller creates can have this priority: it inherits the caller's,
+    /// and cannot undo that without privileges.
     pub(crate) fn can_be_inherited(&self, base: Policy) -> bool {
         let Ok(mine) = Policy::of_current_thread() else { return true };
         mine.is_like(&base) || mine.is_like(&self.policy(base))
     }
 
-    /// Whether a thread of this process may have it; tried by one that ends at once.
+    /// Whether a thread of this process may have this priority. A thread that ends at once tries
+    /// it.
     ///
     /// # Errors
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied).

@@ -1,8 +1,8 @@
 //! What `call_rcu` calls and `kfree_rcu` frees when the grace period is over: a BH item does, in
 //! the order in which the grace periods ended.
 //!
-//! Not whoever ends the grace period: that may be the caller of `call_rcu` itself, with a lock that
-//! the function takes.
+//! The thread that ends the grace period does not call them: it may be in `call_rcu` itself, and
+//! hold a lock that the function takes.
 //!
 //! Lock: callbacks, innermost.
 

@@ -21,10 +21,10 @@ use crate::engine::current;
 use crate::engine::pool::Pool;
 use crate::os::sense;
 
-/// What the calling thread is known to do.
+/// What is known of the calling thread.
 struct Queuer {
     habit: Cell<Habit>,
-    /// The pod that is marked because of it.
+    /// The pod that is marked because of this thread.
     marked: Cell<Option<&'static Pool>>,
     /// Spreads items over pods that are all busy.
     turn: Cell<usize>,
@@ -66,7 +66,7 @@ impl Queuer {
         Some(self.turn.get())
     }
 
-    /// Another thread that computes there marks the pod again with its next item.
+    /// Removes the mark. Another thread that computes there marks the pod again with its next item.
     fn unmark(&self) {
         if let Some(pool) = self.marked.take() {
             pool.set_caller_computes(false);

@@ -125,8 +125,8 @@ impl Loop {
             .unwrap_or(NEVER)
     }
 
-    /// Queues items whose time has come. Some of them: where there are more, this thread comes back
-    /// after a look at its other duties.
+    /// Queues items whose timers have expired, a batch at a time: the thread sees to its other
+    /// duties before it goes on.
     fn fire(&mut self, now: Nanos) {
         let service = self.service;
         let mut budget = FIRE_BATCH;
@@ -234,7 +234,7 @@ impl Loop {
         }
     }
 
-    /// Calls rescuers to pools whose work nobody comes for.
+    /// Calls rescuers to pools whose work no worker comes for.
     fn mayday(&mut self, now: Nanos) {
         if now < self.service.mayday_at.load(Ordering::Relaxed) {
             return;

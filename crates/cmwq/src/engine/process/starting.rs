@@ -1,4 +1,4 @@
-//! Starting a runtime: hands it what it calls of the modules above it.
+//! Starting a runtime: hands it the functions that it calls of the modules above it.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::engine::worker;
 use crate::os::sense;
 use crate::record::Inspect;
 
-/// Of every runtime.
+/// The same for every runtime.
 pub(crate) const UPCALLS: Upcalls = Upcalls {
     worker_main: worker::main,
     bh_main: bh_thread::main,
