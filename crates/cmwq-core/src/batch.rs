@@ -13,10 +13,10 @@
 //!
 //! Both sides use one word:
 //!
-//! | the worker, between two items | who has the lock and calls back |
+//! | the worker, between two items | the holder of the lock, which calls back |
 //! |---|---|
 //! | 1. counts one more item as begun | 1. marks the batch as called back |
-//! | 2. was it called back before? then it takes the lock | 2. what was not counted before is his |
+//! | 2. was it called back before? then it takes the lock | 2. takes the items that were not counted before |
 
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;

@@ -44,7 +44,7 @@ impl PoolState {
         }
         // SAFETY: (queued), (locked).
         unsafe { list::unlink(node) };
-        self.settle_cursors();
+        self.fix_cursors();
         let idle = WorkWord::off_queue(self.id(), self.config().bh);
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);

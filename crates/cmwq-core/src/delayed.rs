@@ -245,7 +245,7 @@ impl Wheel {
         self.len -= 1;
         // SAFETY: valid.
         let slot = unsafe { (*timer.as_ptr()).slot };
-        self.note_removed(slot);
+        self.count_removed(slot);
         true
     }
 
@@ -391,7 +391,7 @@ impl Wheel {
     }
 
     #[inline]
-    fn note_removed(&mut self, slot: u16) {
+    fn count_removed(&mut self, slot: u16) {
         if slot == EXPIRED {
             return;
         }

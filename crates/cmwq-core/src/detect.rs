@@ -6,8 +6,8 @@
 pub mod alarms;
 pub mod evidence;
 pub mod hogs;
+pub mod processes;
 pub mod tick;
-pub mod watched;
 
 pub use hogs::HogWatch;
 pub use tick::{Quiet, Tick, TickRole};

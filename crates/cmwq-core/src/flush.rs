@@ -99,7 +99,7 @@ impl<F: Copy + PartialEq> FlushState<F> {
         self.first == Some(me)
     }
 
-    /// The flusher for whom the pwqs report.
+    /// The flusher that the pwqs report to.
     #[must_use]
     pub const fn first(&self) -> Option<F> {
         self.first

@@ -7,9 +7,9 @@
 //!
 //! | taker | giver |
 //! |---|---|
-//! | 1. stand in line, say that somebody waits | 1. give the slot back |
+//! | 1. stand in line, count the pwq as waiting | 1. give the slot back |
 //! | 2. fence | 2. fence |
-//! | 3. try once more to take a slot | 3. does somebody wait? then hand him a slot |
+//! | 3. try once more to take a slot | 3. does a pwq wait? then hand over the slot |
 //!
 //! Where the kernel frees a slot and lets the waiter race for it, a slot here is *handed over*:
 //! [`NodeSlots::put`] returns the pwq that now owns the slot, so nothing can be lost between the

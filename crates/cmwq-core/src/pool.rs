@@ -12,7 +12,7 @@
 //!   exception: creation has failed, and the driver has been told when to try again
 //!   ([`PoolState::create_retry_at`]); then working without a standby beats not working. `standby`
 //!   has the argument, event by event.
-//! - *(coming)* where work waits that a CPU could run, somebody is on the way: an idle worker that
+//! - *(coming)* where work waits that a CPU could run, a worker is on the way: an idle worker that
 //!   was woken, a worker in `Phase::Prep`, or a worker or guest between two items; or there is none
 //!   to come, and the event returned [`Kick::NeedFirst`]; or creation has failed, as above.
 //! - *(queued)* see [`crate::word`].
@@ -48,6 +48,7 @@ mod headcount;
 mod hog;
 mod inbox;
 mod next;
+mod processes;
 mod queue;
 mod replace;
 mod report;
@@ -61,7 +62,6 @@ mod unbinding;
 #[cfg(feature = "explore")]
 pub mod value;
 mod waiting;
-mod watching;
 
 use activations::Activations;
 use batch::{ARRIVED_MAX, Out};
@@ -490,7 +490,7 @@ impl PoolState {
             sleeping: w.sleeping,
             running: w.is_counted(),
             hog: w.cpu_intensive && !self.is_cpu_intensive(w),
-            watching: w.is_watching(),
+            stands_for_process: w.stands_for_process(),
             seq: w.seq,
             wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
         }

@@ -5,7 +5,7 @@
 //!
 //! | bits | queued (`PWQ` set) | off queue |
 //! |---|---|---|
-//! | 0 | `PENDING`: ownership token; whoever sets it 0→1 owns queueing | same |
+//! | 0 | `PENDING`: ownership token; setting it 0→1 wins queueing | same |
 //! | 1 | `INACTIVE`: not counted in `nr_active`: parked behind `max_active`, or a barrier | 0 |
 //! | 2 | `PWQ`: 1 | 0 |
 //! | 3 | `LINKED`: the next list entry is glued to this one (a barrier follows) | 0 |

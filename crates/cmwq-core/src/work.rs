@@ -195,7 +195,7 @@ impl WorkItem {
     /// item that was never queued.
     ///
     /// # Safety
-    /// `seen` must be a word that only such pools have written, and nobody may walk their lists.
+    /// `seen` must be a word that only such pools have written, and their lists must not be walked.
     #[cold]
     pub unsafe fn take_over(&self, seen: WorkWord) -> bool {
         let pending = WorkWord::INIT.with_pending(true).bits();

@@ -101,7 +101,7 @@ pub(crate) struct Worker {
     pub(crate) scheduled: List,
     pub(crate) seq: u64,
     /// The run in which it stands for processes, see `pool/processes`; 0: none.
-    pub(crate) watching_in: u64,
+    pub(crate) process_in: u64,
     pub(crate) last_active: Nanos,
     pub(crate) idle_prev: Option<WorkerId>,
     pub(crate) idle_next: Option<WorkerId>,
@@ -125,7 +125,7 @@ impl Worker {
             last_func: None,
             scheduled: List::new(),
             seq: 0,
-            watching_in: 0,
+            process_in: 0,
             last_active: 0,
             idle_prev: None,
             idle_next: None,
@@ -141,8 +141,8 @@ impl Worker {
     }
 
     /// Whether it stands for processes in its present run.
-    pub(crate) fn is_watching(&self) -> bool {
-        self.watching_in != 0 && self.watching_in == self.seq
+    pub(crate) fn stands_for_process(&self) -> bool {
+        self.process_in != 0 && self.process_in == self.seq
     }
 
     /// Between two items: it looks for the next one before anything else.
@@ -171,8 +171,8 @@ pub struct WorkerView {
     pub running: bool,
     /// Was counted until it was seen to hog the CPU.
     pub hog: bool,
-    /// Waits for processes, and counts as running while these do.
-    pub watching: bool,
+    /// Stands for processes, and counts as running while these run.
+    pub stands_for_process: bool,
     /// The run a report must name.
     pub seq: u64,
     /// The queue whose item it runs.

@@ -16,7 +16,7 @@ use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 use crate::Nanos;
 use crate::agenda::{Agenda, Rank};
 use crate::arena::Arena;
-use crate::checkers::{Gauge, Scene, Watchers};
+use crate::checkers::{Checkers, Gauge, Scene};
 use crate::config::{Config, Sabotage};
 use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
@@ -42,7 +42,7 @@ mod rescuing;
 mod short_items;
 mod teardown;
 mod waiting;
-mod watching;
+mod watchdog;
 mod working;
 
 use bh::Context;
@@ -53,7 +53,7 @@ use issuing::Issuing;
 pub(crate) use issuing::{Issuers, Traffic};
 use rescuing::Rescuer;
 use waiting::{Flush, Wait, Waiter};
-use watching::Watcher;
+use watchdog::StallWatchdog;
 
 /// Things that happen at a time.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +140,7 @@ pub(crate) struct Run {
     /// Was seen to hog the CPU.
     pub(crate) is_hog: bool,
     /// The item stands for a process, which the thread plays.
-    pub(crate) is_watching: bool,
+    pub(crate) stands_for_process: bool,
 }
 
 /// The effects of an item or a barrier that are left to act on.
@@ -172,7 +172,7 @@ pub(crate) struct Thread {
     is_behind_item: bool,
     pub(crate) visit: Option<Visit>,
     /// Measures whether the items of the other pool are short.
-    length: help::Visit,
+    helping_visit: help::Visit,
     pub(crate) is_parked: bool,
     /// Was woken while it was not parked.
     pub(crate) token: bool,
@@ -276,9 +276,9 @@ pub(crate) struct Engine<'a> {
     held_back: Option<(usize, Link)>,
     issuing: Issuing,
     ticking: Option<Ticking>,
-    watcher: Option<Watcher>,
+    watchdog: Option<StallWatchdog>,
     gauges: Vec<Gauge>,
-    watchers: Watchers,
+    checkers: Checkers,
     violation: Option<Violation>,
     memory: Memory,
     /// Occasions and visits; the boards count the rest.
@@ -339,9 +339,9 @@ impl<'a> Engine<'a> {
             held_back: None,
             issuing: Issuing::default(),
             ticking: config.detect.tick.map(Ticking::new),
-            watcher: config.watchdog.map(Watcher::new),
+            watchdog: config.watchdog.map(StallWatchdog::new),
             gauges: Vec::new(),
-            watchers: Watchers::new(plan, config),
+            checkers: Checkers::new(plan, config),
             violation: None,
             memory: Memory::default(),
             helping: Helping::default(),
@@ -402,7 +402,7 @@ impl<'a> Engine<'a> {
             }
             let Some((at, due)) = self.agenda.pop() else { break };
             if at > self.now {
-                self.settle(Some(at));
+                self.end_moment(Some(at));
                 self.now = at;
             }
             self.handle(due);
@@ -412,7 +412,7 @@ impl<'a> Engine<'a> {
             self.count_step();
         }
         if self.violation.is_none() {
-            self.settle(None);
+            self.end_moment(None);
         }
         self.measure();
         if self.violation.is_none() {
@@ -476,7 +476,7 @@ impl<'a> Engine<'a> {
             more: 0,
             is_behind_item: false,
             visit: None,
-            length: help::Visit::begin(self.now),
+            helping_visit: help::Visit::begin(self.now),
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,
@@ -608,7 +608,7 @@ impl<'a> Engine<'a> {
         if let Some(count) = gauge.count(class) {
             *count += 1;
         }
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
     }
 
     fn note(&mut self, what: What) {
@@ -623,16 +623,16 @@ impl<'a> Engine<'a> {
         );
         self.helping.occasions += u64::from(is_occasion);
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.observe(self.now, what, scene) {
+        if let Err(violation) = self.checkers.observe(self.now, what, scene) {
             self.violation.get_or_insert(violation);
         }
     }
 
     /// Nothing more happens before `until`.
-    fn settle(&mut self, until: Option<Nanos>) {
+    fn end_moment(&mut self, until: Option<Nanos>) {
         self.touch_idle_changes();
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.settle(self.now, until, scene) {
+        if let Err(violation) = self.checkers.end_moment(self.now, until, scene) {
             self.violation.get_or_insert(violation);
         }
     }
@@ -642,7 +642,7 @@ impl<'a> Engine<'a> {
         while let Some(cpu) = self.machine.next_idle_change() {
             for &domain in self.machine.domains().of(cpu) {
                 for &pool in self.pools.managed_at(domain) {
-                    self.watchers.touch(pool);
+                    self.checkers.touch(pool);
                 }
             }
         }
@@ -665,7 +665,7 @@ impl<'a> Engine<'a> {
     /// To be called after each call of a pool's core that demands no kick: the lock is dropped.
     /// Acts on items that were found in the inbox.
     fn check_pool(&mut self, pool: PoolNo) {
-        self.settle_pool(pool);
+        self.update_pool(pool);
         if self.pools.list[pool].owes() {
             self.kick(pool, Kick::None);
         }
@@ -673,15 +673,15 @@ impl<'a> Engine<'a> {
 
     /// What is updated before a pool's lock is dropped: the board's entry, and whether pushing into
     /// the inbox is enough.
-    fn settle_pool(&mut self, pool: PoolNo) {
-        let mut has_posted = self.pools.refresh(pool);
+    fn update_pool(&mut self, pool: PoolNo) {
+        let mut has_posted = self.pools.post_entry(pool);
         let may_be_helped = self.pools.list[pool].is_watched && self.may_be_helped(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
-            self.pools.list[pool].settle_saturation(may_be_helped);
+            self.pools.list[pool].update_saturation(may_be_helped);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
-            has_posted |= self.pools.refresh(pool);
+            has_posted |= self.pools.post_entry(pool);
         }
         if has_posted {
             // A pool that has posted a backlog calls other pods.

@@ -95,9 +95,9 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
 pub fn look_for(
     thread: &mut impl Senses,
     patient: bool,
-    watched: impl FnOnce() -> Option<bool>,
+    processes_run: impl FnOnce() -> Option<bool>,
 ) -> Seen {
-    match watched() {
+    match processes_run() {
         Some(true) => Seen::Running,
         Some(false) => look(thread, patient),
         None => Seen::Unknown,

@@ -19,7 +19,7 @@ use crate::work::{WorkFn, WorkItem};
 
 /// LIMIT: records that are kept until the driver fetches them. One hold of the lock makes fewer,
 /// also where it lists all that has arrived.
-const MAX_NOTES: usize = 2 * ARRIVED_MAX as usize;
+const MAX_RECORDS: usize = 2 * ARRIVED_MAX as usize;
 
 /// An item that may start from now on.
 #[derive(Clone, Copy, Debug)]
@@ -35,45 +35,45 @@ pub struct Activation {
 /// The records; without room for any while they are off.
 #[derive(Debug, Default)]
 pub(super) struct Activations {
-    notes: Vec<Activation>,
+    records: Vec<Activation>,
     missed: u64,
 }
 
 impl Activations {
     pub(super) const fn off() -> Self {
-        Self { notes: Vec::new(), missed: 0 }
+        Self { records: Vec::new(), missed: 0 }
     }
 }
 
 impl PoolState {
     /// Records activations from now on, and forgets older records. Allocates.
-    pub fn note_activations(&mut self) {
-        self.activations = Activations { notes: Vec::with_capacity(MAX_NOTES), missed: 0 };
+    pub fn record_activations(&mut self) {
+        self.activations = Activations { records: Vec::with_capacity(MAX_RECORDS), missed: 0 };
     }
 
     /// Hands the records over, oldest first; returns how many were lost for want of room.
     pub fn take_activations(&mut self, mut take: impl FnMut(&Activation)) -> u64 {
-        for note in self.activations.notes.drain(..) {
-            take(&note);
+        for record in self.activations.records.drain(..) {
+            take(&record);
         }
         mem::take(&mut self.activations.missed)
     }
 
     #[inline]
-    pub(super) fn note_activation(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
-        if self.activations.notes.capacity() != 0 {
-            self.note(pwq, item);
+    pub(super) fn record_activation(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
+        if self.activations.records.capacity() != 0 {
+            self.record(pwq, item);
         }
     }
 
     #[cold]
-    fn note(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
+    fn record(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
         // SAFETY: callers have just put the item on the worklist, whose owner this is.
         let func = unsafe { item.as_ref() }.func();
         let activation = Activation { addr: item.as_ptr() as usize, func, wq: self.pwq(pwq).wq };
-        let Activations { notes, missed } = &mut self.activations;
-        if notes.len() < MAX_NOTES {
-            notes.push(activation);
+        let Activations { records, missed } = &mut self.activations;
+        if records.len() < MAX_RECORDS {
+            records.push(activation);
         } else {
             *missed += 1;
         }

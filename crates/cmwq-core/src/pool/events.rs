@@ -192,7 +192,7 @@ impl PoolState {
     }
 
     /// Which idle worker to wake because another pool has more work than CPUs, if any.
-    pub fn kick_to_lend(&mut self) -> Kick {
+    pub fn kick_to_help(&mut self) -> Kick {
         if self.has_spare_cpu() { self.wake_idle() } else { Kick::None }
     }
 

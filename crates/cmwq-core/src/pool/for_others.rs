@@ -36,7 +36,7 @@ impl PoolState {
         match self.standby() {
             _ if is_watched || !self.has_spare_cpu() => Kick::None,
             Some(_) => Kick::Watch,
-            None => self.kick_to_lend(),
+            None => self.kick_to_help(),
         }
     }
 
@@ -65,7 +65,7 @@ impl PoolState {
         others_wait: impl FnOnce() -> bool,
     ) -> Kick {
         if kick == Kick::None && !caller_computes() && others_wait() {
-            return self.kick_to_lend();
+            return self.kick_to_help();
         }
         kick
     }

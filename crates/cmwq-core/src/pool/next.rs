@@ -129,7 +129,7 @@ impl PoolState {
         if let Some(first) = chain {
             self.schedule_chain(first, to);
         }
-        self.settle_cursors();
+        self.fix_cursors();
         to == id
     }
 
@@ -254,13 +254,13 @@ impl PoolState {
         id
     }
 
-    /// The next item for a guest, while this pool cannot start it itself. `home_waits`: whether the
-    /// guest's own pool [expects](Self::items_wait_first) that items wait.
-    pub fn guest_next(&mut self, id: WorkerId, home_waits: bool) -> Option<Claim> {
+    /// The next item for a guest, while this pool cannot start it itself. `waits_first`: whether
+    /// the guest's own pool [expects](Self::items_wait_first) that items wait.
+    pub fn guest_next(&mut self, id: WorkerId, waits_first: bool) -> Option<Claim> {
         let node = self.guest_node(id)?;
         let mut claim = self.start(id, node);
         let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.inactive);
-        claim.is_to_wait |= home_waits && !is_barrier;
+        claim.is_to_wait |= waits_first && !is_barrier;
         Some(claim)
     }
 

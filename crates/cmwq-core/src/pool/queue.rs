@@ -115,7 +115,7 @@ impl PoolState {
         }
         // SAFETY: as above.
         unsafe { self.push_work(node) };
-        self.note_activation(pwq, item);
+        self.record_activation(pwq, item);
         self.kick()
     }
 
@@ -189,7 +189,7 @@ impl PoolState {
         item.update_queued(item.word().with_inactive(false));
         // SAFETY: as above.
         unsafe { self.move_chain_to_worklist(first) };
-        self.note_activation(pwq, at);
+        self.record_activation(pwq, at);
         if self.pwq(pwq).inactive.is_empty() {
             self.touch(pwq);
         }

@@ -334,8 +334,8 @@ impl PoolState {
 
     /// Keeps *(cursor)* after an item was taken off the worklist.
     #[inline]
-    pub(crate) fn settle_cursors(&mut self) {
-        if self.nr_cursors != 0 && self.keeps(Rule::MarksAreSettled) {
+    pub(crate) fn fix_cursors(&mut self) {
+        if self.nr_cursors != 0 && self.keeps(Rule::CursorsAreNeverFirst) {
             self.drop_leading_cursors();
         }
     }

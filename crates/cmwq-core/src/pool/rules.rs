@@ -61,8 +61,8 @@ pub enum Rule {
     LendersLeaveAStandby,
     /// A guest leaves only when it has no scheduled items, which it alone can run.
     GuestsFinish,
-    /// A rescuer serves the pwq that called it from the beginning if its mark is gone.
-    MarksAreSettled,
+    /// A rescuer's cursor is never the first on the worklist.
+    CursorsAreNeverFirst,
     /// A pwq that a rescuer visits stays.
     VisitedStays,
     /// The rescuer is called once for a pwq until it comes.
@@ -76,7 +76,7 @@ pub enum Rule {
     /// Queueing calls a batch back first: its items are older.
     QueueingCallsBack,
     /// A worker that stands for a process is not blocked by waiting for it.
-    WatchersStandForOthers,
+    WaitersStandForProcesses,
     /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
     /// at once: see [`Closed`](crate::Closed). The search itself takes this rule out.
     #[cfg(feature = "explore")]
@@ -111,14 +111,14 @@ impl Rule {
         Self::GuestKicksBehind,
         Self::LendersLeaveAStandby,
         Self::GuestsFinish,
-        Self::MarksAreSettled,
+        Self::CursorsAreNeverFirst,
         Self::VisitedStays,
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
         Self::BatchesComeBack,
         Self::QueueingCallsBack,
-        Self::WatchersStandForOthers,
+        Self::WaitersStandForProcesses,
         Self::ShutQueuesRefuseTimers,
     ];
 }

@@ -1,7 +1,7 @@
 //! Where workers of managed pools that blocked in an item wake up.
 //!
-//! Items start on their pool's CPU, one at a time. But nobody knows how many of the blocked workers
-//! come back at once, and when: bound to their pool's CPU they would queue up behind each other
+//! Items start on their pool's CPU, one at a time. But how many of the blocked workers come back at
+//! once, and when, is unknown: bound to their pool's CPU they would queue up behind each other
 //! there, while other CPUs are idle. The system's scheduler sees that, and moves them if it may. So
 //! a worker that is found blocked is *unbound*: it wakes up on any CPU that managed queues use, and
 //! is bound to its pool again when it has been idle.
@@ -25,8 +25,10 @@ impl PoolState {
     /// process runs where it likes, and the worker itself hardly computes.
     #[must_use]
     pub fn is_unbound(&self, id: WorkerId, seq: u64) -> bool {
-        let is_own =
-            self.workers.get(id.0).is_some_and(|worker| !worker.guest && !worker.is_watching());
+        let is_own = self
+            .workers
+            .get(id.0)
+            .is_some_and(|worker| !worker.guest && !worker.stands_for_process());
         self.config.unbinds
             && is_own
             && self.short_wakes < MANY_SHORT_WAKES

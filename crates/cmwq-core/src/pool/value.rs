@@ -85,7 +85,7 @@ pub struct WorkerValue {
     /// Does not count, because of its item.
     pub cpu_intensive: bool,
     /// Stands for others in this run.
-    pub watching: bool,
+    pub stands_for_process: bool,
     /// It was told to leave.
     pub die: bool,
     /// Woken from idle, and not here yet.
@@ -174,7 +174,7 @@ impl PoolState {
             phase,
             sleeping: worker.sleeping,
             cpu_intensive: worker.cpu_intensive,
-            watching: worker.is_watching(),
+            stands_for_process: worker.stands_for_process(),
             die: worker.die,
             woken: worker.woken,
             guest: worker.guest,

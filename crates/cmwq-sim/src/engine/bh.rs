@@ -49,7 +49,7 @@ impl Engine<'_> {
     pub(super) fn raise(&mut self, pool: PoolNo, context: usize) {
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.unpark(self.contexts[context].tid);
-            self.settle_pool(pool);
+            self.update_pool(pool);
         }
     }
 

@@ -47,7 +47,7 @@ impl Engine<'_> {
     fn begin_outside(&mut self, pool: PoolNo, by: Creator) {
         let id = self.pools.list[pool].lock_only().worker_new();
         self.gauges[pool].transit += 1;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         self.wanted(pool);
         let at = self.now + self.config.costs.create;
         self.agenda.add(at, Rank::Wake, Due::Created(pool, Creation { id, by }));
@@ -62,7 +62,7 @@ impl Engine<'_> {
     /// A creation from outside has come to its end.
     pub(super) fn created(&mut self, pool: PoolNo, creation: Creation) {
         self.gauges[pool].transit -= 1;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         if self.create(pool, creation, None) && creation.by == Creator::OutsideToLend {
             self.call_created(pool);
         }

@@ -207,7 +207,7 @@ impl Engine<'_> {
         }
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.forget_short_items(pool);
-            self.settle_pool(pool);
+            self.update_pool(pool);
         }
         let entry = &mut self.pools.list[pool];
         if let Some(ticking) = &mut self.ticking

@@ -125,7 +125,7 @@ impl Engine<'_> {
             return;
         }
         self.gauges[pool].concurrency = expected;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         if silently {
             return;
         }

@@ -79,7 +79,7 @@ impl Engine<'_> {
     /// wake.
     pub(super) fn replace_blocked(&mut self, pool: PoolNo, kick: Kick) -> Kick {
         // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
-        if self.pools.refresh(pool) {
+        if self.pools.post_entry(pool) {
             return kick.or(Kick::Watch);
         }
         let others_wait = self.others_wait(pool);
@@ -135,13 +135,13 @@ impl Engine<'_> {
             let other = self.pool(PoolKind::Managed(pod as u32), is_high);
             if self.pools.list[other].caller_computes {
                 self.call_when_idle(other);
-            } else if self.call_to_lend(other) {
+            } else if self.call_to_help(other) {
                 return;
             }
         }
     }
 
-    /// As [`call_to_lend`](Self::call_to_lend), but once its CPU is idle: the CPU's sentinel then
+    /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then
     /// wakes the standby.
     fn call_when_idle(&mut self, pool: PoolNo) {
         let is_watched = self.pools.list[pool].is_watched;
@@ -157,17 +157,17 @@ impl Engine<'_> {
         if self.pools.list[pool].caller_computes {
             self.call_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock().kick_to_lend();
+            let kick = self.pools.list[pool].lock().kick_to_help();
             self.kick(pool, kick);
         }
     }
 
     /// Wakes a worker of the pod to look for work in others. `false`: no worker can come.
-    fn call_to_lend(&mut self, pool: PoolNo) -> bool {
+    fn call_to_help(&mut self, pool: PoolNo) -> bool {
         if self.pools.list[pool].is_called {
             return false;
         }
-        let kick = self.pools.list[pool].lock().kick_to_lend();
+        let kick = self.pools.list[pool].lock().kick_to_help();
         // Only a woken worker answers the call.
         self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
         self.check_pool(pool);
@@ -196,15 +196,15 @@ impl Engine<'_> {
         self.check_pool(home);
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
-        self.threads[tid].length = help::Visit::begin(self.now);
+        self.threads[tid].helping_visit = help::Visit::begin(self.now);
         self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
     }
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
-        let home_waits = self.pools.list[self.threads[tid].home].read().items_wait_first();
-        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, home_waits);
+        let waits_first = self.pools.list[self.threads[tid].home].read().items_wait_first();
+        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, waits_first);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
@@ -222,8 +222,8 @@ impl Engine<'_> {
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         let now = self.now;
-        self.threads[tid].length.count(|| now);
-        let is_short = self.threads[tid].length.is_short() && self.may_find_short();
+        self.threads[tid].helping_visit.count(|| now);
+        let is_short = self.threads[tid].helping_visit.is_short() && self.may_find_short();
         if (is_wanted || is_short) && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit, is_wanted);
         }
@@ -231,7 +231,7 @@ impl Engine<'_> {
 
     fn go_home(&mut self, tid: Tid, visit: Visit, is_wanted: bool) {
         let work_waits = self.pools.list[visit.host].lock().work_waits();
-        let was_short = || self.threads[tid].length.was_short(self.now, work_waits);
+        let was_short = || self.threads[tid].helping_visit.was_short(self.now, work_waits);
         let is_short = !is_wanted && self.may_find_short() && was_short();
         if is_short {
             self.set_short(visit.host, true);

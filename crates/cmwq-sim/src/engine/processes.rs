@@ -41,25 +41,25 @@ impl Engine<'_> {
         }
         let (home, id, seq) = (thread.home, thread.id, thread.seq);
         if let Mode::Item(run) = &mut thread.mode {
-            run.is_watching = runs;
+            run.stands_for_process = runs;
         }
         // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock();
-        core.worker_watches(id, seq, runs);
+        core.worker_stands_for_process(id, seq, runs);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
         self.kick(home, kick);
     }
 
     /// Whether the thread plays a process.
     pub(super) fn is_process(&self, tid: Tid) -> bool {
-        matches!(self.threads[tid].mode, Mode::Item(run) if run.is_watching)
+        matches!(self.threads[tid].mode, Mode::Item(run) if run.stands_for_process)
     }
 
     /// Whether the pool looks at workers that wait for processes.
     pub(super) fn waits_for_processes(&self, pool: PoolNo) -> bool {
         let mut waits = false;
-        self.pools.list[pool].read().suspects(|view| waits |= view.watching);
+        self.pools.list[pool].read().suspects(|view| waits |= view.stands_for_process);
         waits
     }
 

@@ -180,7 +180,7 @@ impl Engine<'_> {
         self.gauges.push(gauge);
         self.cover_bh(pool);
         self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         pool
     }
 
@@ -247,7 +247,7 @@ impl Engine<'_> {
 
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
-        self.settle_pool(pool);
+        self.update_pool(pool);
         self.arm_watchdog(pool);
         match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),

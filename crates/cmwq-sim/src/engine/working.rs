@@ -164,7 +164,7 @@ impl Engine<'_> {
             is_taken_along: false,
             is_intensive: self.queues[queue].is_intensive(),
             is_hog: false,
-            is_watching: false,
+            stands_for_process: false,
         };
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
@@ -283,13 +283,13 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_announced = announced;
             run.has_slept = true;
-            let (what, is_watching) = (run.what, run.is_watching);
+            let (what, stands_for_process) = (run.what, run.stands_for_process);
             // A process's CPU time says nothing about the item.
-            if !is_watching {
+            if !stands_for_process {
                 run.computed = run.computed.or(Some(0));
             }
             self.note(What::Slept(what, runner));
-            if self.is_managed(tid) && !is_watching {
+            if self.is_managed(tid) && !stands_for_process {
                 self.machine.set_movable(tid, true);
             }
         }

@@ -137,7 +137,7 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.worker_blocked(self.pool, self.id, run.seq, PoolState::worker_waits);
-        if guard.core.is_watching(self.id, run.seq) {
+        if guard.core.stands_for_process(self.id, run.seq) {
             return self.pool.unlock(guard, kick);
         }
         guard.mirror.decided(Reason::Blocked);
@@ -174,22 +174,22 @@ impl Context {
         let seq = self.run.get()?.seq;
         // The process first: a look at a worker that stands for processes must find one.
         let root = whom.map_or_else(|| Root::ChildrenOf(self.thread.tid()), Root::Process);
-        let number = self.thread.watches.begin(seq, root);
-        self.set_watching(seq, true);
+        let number = self.thread.processes.begin(seq, root);
+        self.set_stands_for_process(seq, true);
         Some(Watch { seq, number })
     }
 
     fn unwatch(&self, watch: Watch) {
         if self.run.get().is_some_and(|run| run.seq == watch.seq)
-            && self.thread.watches.end(watch.number)
+            && self.thread.processes.end(watch.number)
         {
-            self.set_watching(watch.seq, false);
+            self.set_stands_for_process(watch.seq, false);
         }
     }
 
-    fn set_watching(&self, seq: u64, watches: bool) {
+    fn set_stands_for_process(&self, seq: u64, stands: bool) {
         let mut guard = self.pool.lock();
-        guard.core.worker_watches(self.id, seq, watches);
+        guard.core.worker_stands_for_process(self.id, seq, stands);
         guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);
     }

@@ -103,7 +103,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
     }
     let mut has_processes = false;
     guard.core.suspects(|view| {
-        has_processes |= view.watching;
+        has_processes |= view.stands_for_process;
         let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,

@@ -4,7 +4,7 @@
 //! for a deadline before the one that it has planned for. With both fences, one of the two sides
 //! sees what the other wrote:
 //!
-//! | who needs it at `T` | the thread |
+//! | a thread with a deadline at `T` | the thread of the plan |
 //! |---|---|
 //! | 1. lower a deadline to `T` | 1. plan to look at no time |
 //! | 2. fence | 2. fence |

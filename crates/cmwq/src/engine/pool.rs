@@ -282,7 +282,7 @@ impl Pool {
         trace::ready();
         let mut guard = lock(&self.state);
         if trace::wants_activations() {
-            guard.note_activations();
+            guard.record_activations();
         }
         guard
     }
@@ -401,7 +401,7 @@ impl Pool {
         let mut cpus = CpuSet::new();
         let guard = self.lock_only();
         for view in guard.core.workers().filter(|view| view.running) {
-            if guard.core.is_watching(view.id, view.seq) {
+            if guard.core.stands_for_process(view.id, view.seq) {
                 // The process that it stands for may run on any CPU.
                 cpus = cpus.or(&self.spec().cpus);
             } else if let Some(thread) = guard.thread(view.id) {
@@ -605,12 +605,12 @@ impl Locked {
     /// From now on the core records activations. A reader may come at any time, and gets those of
     /// the first hold of the lock after that.
     #[cold]
-    fn note_activations(&mut self) {
+    fn record_activations(&mut self) {
         // Session 0 comes before all readers: the first records are for probes then.
         let session = trace::session().max(1);
         if self.traced_for != session {
             self.traced_for = session;
-            self.core.note_activations();
+            self.core.record_activations();
         }
     }
 
@@ -620,7 +620,7 @@ impl Locked {
         if self.traced_for != trace::session().max(1) {
             // A reader came during this hold of the lock: records from before, if any, are of no
             // reader.
-            return self.note_activations();
+            return self.record_activations();
         }
         // There is room for all records of one hold of the lock, unless it made a large change of
         // limits.

@@ -4,11 +4,11 @@ use std::fmt;
 
 use cmwq_core::detect::evidence::{self, Seen, Used};
 use cmwq_core::detect::hogs::Evidence;
-use cmwq_core::detect::watched::Asker;
+use cmwq_core::detect::processes::Asker;
 use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
-use crate::detect::watches::Watches;
+use crate::detect::processes::Processes;
 use crate::engine::comm::Comm;
 use crate::engine::meter::Meter;
 use crate::os::clock;
@@ -49,7 +49,7 @@ pub(crate) struct Thread {
     still: AtomicU32,
     hog: HogMarks,
     /// The processes for which it stands while it waits for them.
-    pub(crate) watches: Watches,
+    pub(crate) processes: Processes,
     /// Its CPU time when it was first found blocked in this run; 0: it was not found blocked.
     blocked_at: AtomicU64,
     /// Its CPU time when the last item that was found blocked ended, or when the thread began.
@@ -78,7 +78,7 @@ impl Thread {
             looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
             hog: HogMarks::default(),
-            watches: Watches::default(),
+            processes: Processes::default(),
             blocked_at: AtomicU64::new(0),
             ended_at: AtomicU64::new(0),
             is_unbound: AtomicBool::new(false),
@@ -120,7 +120,7 @@ impl Thread {
     /// The thread was found blocked in run `seq`. Not recorded while it waits for a process: its
     /// own CPU time says nothing about the process.
     pub(crate) fn record_blocked(&self, seq: u64) {
-        if self.blocked_at.load(Ordering::Relaxed) != 0 || self.watches.is_in(seq) {
+        if self.blocked_at.load(Ordering::Relaxed) != 0 || self.processes.is_in(seq) {
             return;
         }
         let clock = self.senses.get().and_then(|senses| senses.clock);
@@ -176,10 +176,10 @@ impl Thread {
         }
         let Some(senses) = self.senses.get() else { return Seen::Unknown };
         let mut view = View { thread: self, senses };
-        let seen = if self.watches.is_in(seq) {
+        let seen = if self.processes.is_in(seq) {
             let asker = if patient { Asker::Tick } else { Asker::Alarm };
-            let watched = || self.watches.is_any_running(asker);
-            evidence::look_for(&mut view, patient, watched)
+            let processes_run = || self.processes.is_any_running(asker);
+            evidence::look_for(&mut view, patient, processes_run)
         } else {
             evidence::look(&mut view, patient)
         };
@@ -245,8 +245,8 @@ impl Thread {
         let mut view = View { thread: self, senses };
         let is_back = |view: &mut View<'_>| {
             evidence::is_back(view)
-                || self.watches.is_in(seq)
-                    && self.watches.is_any_running(Asker::Sleeper) == Some(true)
+                || self.processes.is_in(seq)
+                    && self.processes.is_any_running(Asker::Sleeper) == Some(true)
         };
         self.is_in_run(seq) && is_back(&mut view) && self.is_in_run(seq)
     }

@@ -96,7 +96,7 @@ impl Pool {
     /// `false`: no worker comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
         let kick = self.call(|locked| {
-            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_lend() };
+            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_help() };
             // Only a woken worker answers the call. A worker that is being created does not.
             locked.is_called |= matches!(kick, Kick::Wake(_));
             kick

@@ -1,6 +1,6 @@
 //! When the watchdog looks: not at all, until a thread leaves work waiting.
 //!
-//! | who leaves work waiting | the watchdog |
+//! | a thread that leaves work waiting | the watchdog |
 //! |---|---|
 //! | 1. under a lock: work waits | 1. unset the alarm |
 //! | 2. after it: is the alarm unset? set it | 2. under that lock: does work wait? |
