@@ -5,6 +5,8 @@
 //! run the barriers glued to it: it [passes](PoolState::pass_barrier) them, which takes a fifth of
 //! a run. A barrier that is met otherwise (its item was taken back, a guest is at work, runs are
 //! traced) is run like any other item.
+//!
+//! Why: docs/decisions/barriers-are-passed.md
 
 use core::ptr::NonNull;
 

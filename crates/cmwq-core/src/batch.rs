@@ -17,6 +17,8 @@
 //! |---|---|
 //! | 1. counts one more item as begun | 1. marks the batch as called back |
 //! | 2. was it called back before? then it takes the lock | 2. takes the items that were not counted before |
+//!
+//! Why: docs/decisions/batches.md
 
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;

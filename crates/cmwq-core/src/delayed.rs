@@ -12,6 +12,8 @@
 //! has 128 slots, for two rounds.
 //!
 //! Lock: one lock of the driver around the whole wheel (TimerState).
+//!
+//! Why: docs/decisions/timers-ahead.md
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

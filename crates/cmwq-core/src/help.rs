@@ -13,6 +13,8 @@
 //! - [`choose`]: which pods to help, to call, to watch; where a queuer's item goes instead
 //! - [`short_items`]: which items are too short
 //! - [`habit`]: which callers compute
+//!
+//! Why: docs/decisions/managed-pool-per-cpu.md
 
 pub mod board;
 pub mod choose;

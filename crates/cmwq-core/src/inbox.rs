@@ -17,6 +17,8 @@
 //! | 1. push the item | 1. say that the pool is not saturated |
 //! | 2. fence | 2. fence |
 //! | 3. is the pool still saturated? if not, take the lock | 3. is the inbox empty? if not, empty it |
+//!
+//! Why: docs/decisions/inbox.md
 
 use core::fmt;
 use core::ptr::{self, NonNull};

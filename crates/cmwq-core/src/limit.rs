@@ -14,6 +14,8 @@
 //! Where the kernel frees a slot and lets the waiter race for it, a slot here is *handed over*:
 //! [`NodeSlots::put`] returns the pwq that now owns the slot, so nothing can be lost between the
 //! two pools' locks.
+//!
+//! Why: docs/decisions/slots-are-handed-over.md
 
 use alloc::collections::VecDeque;
 use core::fmt;

@@ -5,6 +5,8 @@
 //! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
 //! *concurrency* ([`place::concurrency`](crate::place::concurrency)). With 1 and [`UNMANAGED`] they
 //! are exactly the kernel's.
+//!
+//! Why: docs/decisions/concurrency-is-a-number.md
 
 use crate::consts::MAX_IDLE_WORKERS_RATIO;
 

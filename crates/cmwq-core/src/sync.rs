@@ -7,6 +7,8 @@
 //! thing away; the mutation test runs the loom models once for each name in [`ORDERING_SITES`] and
 //! expects a failure each time, so an ordering that no model needs, or that no model tests, cannot
 //! stay unnoticed.
+//!
+//! Why: docs/decisions/no-fence-behind-an-exchange.md
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use core::sync::atomic::AtomicU64;

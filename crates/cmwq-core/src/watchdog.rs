@@ -11,6 +11,8 @@
 //! begin anew.
 //!
 //! *Kernel*: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
+//!
+//! Why: docs/decisions/watchdog-counts.md
 
 use alloc::collections::BTreeMap;
 

@@ -17,6 +17,8 @@
 //!
 //! Invariant *(queued)*: "`PWQ` names pool P, and I hold P's lock" implies that the item is on a
 //! list of P, because both transitions happen under that lock.
+//!
+//! Why: docs/decisions/ids-in-the-word.md
 
 use core::fmt;
 

@@ -5,6 +5,8 @@
 //! the run, whatever the ordering of those in between. A plain store in between would cut the chain
 //! (and store-then-fence, the kernel's way, is not enough in the C11 model: loom finds the lost
 //! event; see `models`).
+//!
+//! Why: docs/decisions/clearing-pending.md
 
 use core::cell::UnsafeCell;
 use core::fmt;

@@ -2,6 +2,8 @@
 //!
 //! Three floors, each of which knows those below it. What the lower floors call of the highest one
 //! is handed in when a runtime starts: [`runtime::Upcalls`].
+//!
+//! Why: docs/decisions/engine-in-three-floors.md
 
 // Tools and values, which know neither pools nor queues.
 pub(crate) mod account;

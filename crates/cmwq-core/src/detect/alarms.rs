@@ -9,6 +9,8 @@
 //! row the sentinels rest after each one, until a tick comes anyway.
 //!
 //! KERNEL: no twin.
+//!
+//! Why: docs/decisions/false-alarms.md
 
 use crate::ids::Nanos;
 

@@ -13,6 +13,8 @@
 //!
 //! KERNEL: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`. Differs:
 //! there the scheduler's tick looks at every CPU, and a pool may have any number of hogs.
+//!
+//! Why: docs/decisions/hogs-by-the-tick.md
 
 use crate::ids::Nanos;
 use crate::place::PoolKind;

@@ -2,6 +2,8 @@
 //!
 //! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so no look is
 //! needed.
+//!
+//! Why: docs/decisions/short-tick.md
 
 use crate::ids::Nanos;
 

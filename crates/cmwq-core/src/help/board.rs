@@ -7,6 +7,8 @@
 //! threads, writing and looking must be ordered as by full fences, so that of two pods that do this
 //! at once at least one sees the other. A pod's bit is written under its pool's lock, and only when
 //! it changes. (`CallerComputes` is written without the lock, by the thread that finds out.)
+//!
+//! Why: docs/decisions/board.md
 
 use super::layout::Layout;
 

@@ -1,4 +1,6 @@
 //! What happens to workers: birth, failed birth, blocking, resuming, culling.
+//!
+//! Why: docs/decisions/failed-creation-keeps-working.md, woken-at-once.md
 
 use super::{Kick, PoolState, Rule};
 use crate::batch::Batch;

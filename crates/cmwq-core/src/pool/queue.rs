@@ -1,5 +1,7 @@
 //! Into the pool: queueing, which worker to wake for it, `max_active`, activation, and the books of
 //! a leaving item.
+//!
+//! Why: docs/decisions/one-wake-up-at-a-time.md
 
 use core::ptr::NonNull;
 

@@ -9,6 +9,8 @@
 //!
 //! An ordered queue must not start an item of its new pwq before the last one of the old pwq has
 //! finished: its new pwq is *plugged* until then.
+//!
+//! Why: docs/decisions/replaced-links.md
 
 use super::{Kick, PoolState, Rule};
 use crate::ids::{PwqId, WqKey};

@@ -17,6 +17,8 @@
 //!
 //! KERNEL: `pool_mayday_timeout`, `send_mayday`, `rescuer_thread` — same, except for the place of
 //! the cursor; there workers unlink it when they meet it.
+//!
+//! Why: docs/decisions/rescuer-is-a-guest.md
 
 use alloc::boxed::Box;
 use core::ptr::NonNull;

@@ -11,9 +11,9 @@
 //! used of the CPU since it was first found blocked is measured whether its worker was unbound or
 //! not, so the pool finds out when items change.
 //!
-//! Measurements and what was rejected: docs/decisions/blocked-workers-wake-anywhere.md.
-//!
 //! KERNEL: `WORKER_UNBOUND` — differs: there only workers whose CPU has left.
+//!
+//! Why: docs/decisions/blocked-workers-wake-anywhere.md
 
 use super::PoolState;
 use crate::consts::MANY_SHORT_WAKES;

@@ -13,6 +13,8 @@
 //! first one that did not wait, or computed before.
 //!
 //! KERNEL: `keep_working` — differs: there `nr_running` alone decides.
+//!
+//! Why: docs/decisions/items-that-wait-first.md
 
 use super::PoolState;
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};

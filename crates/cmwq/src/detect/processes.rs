@@ -3,6 +3,8 @@
 //! Whether one of them runs is read from procfs, which is dear: some 20 µs for each process. So all
 //! looks together may take a small part of the time only; a question that comes too soon gets the
 //! answer "unknown".
+//!
+//! Why: docs/decisions/descendants-by-proc.md
 
 use cmwq_core::detect::processes::{Asker, Looks};
 

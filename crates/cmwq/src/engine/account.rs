@@ -4,6 +4,8 @@
 //! A queue without an account pays one test of a pointer for each closure. With an account each
 //! closure is wrapped: it carries a [`Ticket`], which records when it begins and ends, or that it
 //! never will.
+//!
+//! Why: docs/decisions/times-of-closures.md
 
 use std::time::{Duration, Instant};
 

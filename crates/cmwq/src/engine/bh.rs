@@ -13,6 +13,8 @@
 //! What a context's thread does is in [`bh_thread`](crate::engine::bh_thread).
 //!
 //! *Kernel*: `bh_worker`, `workqueue_softirq_action`, `kick_bh_pool`.
+//!
+//! Why: docs/decisions/bh-concurrency-0.md
 
 use std::io;
 

@@ -12,6 +12,8 @@
 //!
 //! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
+//!
+//! Why: docs/decisions/long-items-leave-the-caller.md
 
 use std::cell::Cell;
 

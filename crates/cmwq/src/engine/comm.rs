@@ -5,6 +5,8 @@
 //! names that have become wrong, a little later: `kworker/0:1+desc` for a worker that runs an item
 //! of queue `desc`, `kworker/0:1-desc` for an idle worker whose last item was of that queue. Short
 //! items and short naps of a busy worker cost nothing.
+//!
+//! Why: docs/decisions/names-from-the-side.md
 
 use std::fs;
 

@@ -8,6 +8,8 @@
 //! Where the C library ends a thread without unwinding (musl; functions compiled without unwind
 //! tables), the frames are left as they are, and only the destructors of the thread's own data
 //! notice: [`watch_thread`].
+//!
+//! Why: docs/decisions/known-by-another-function.md
 
 use std::ptr;
 

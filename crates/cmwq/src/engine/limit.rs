@@ -1,4 +1,6 @@
 //! The limits of a queue as the runtime has them: the core's, and their memory by node.
+//!
+//! Why: docs/decisions/limits-count-together.md
 
 use std::ops::DerefMut;
 

@@ -9,6 +9,8 @@
 //!
 //! *Owns* the account of one thread, under the lock of the pool that the thread serves. The thread
 //! changes it, and so does the removal of a pwq.
+//!
+//! Why: docs/decisions/cpu-time-charged-late.md
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 

@@ -2,6 +2,8 @@
 //! knows them: it calls them at certain moments, by this trait.
 //!
 //! The crate's root lists them, so none can be forgotten, and no module of the engine names them.
+//!
+//! Why: docs/decisions/engine-hands-over-numbers.md
 
 use crate::engine::runtime::Runtime;
 

@@ -1,4 +1,6 @@
 //! Queueing: an item's way from the caller into a pool.
+//!
+//! Why: docs/decisions/expired-together.md
 
 use std::ptr::NonNull;
 

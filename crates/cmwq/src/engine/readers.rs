@@ -10,6 +10,8 @@
 //! been called.
 //!
 //! Lock: [`READERS`], innermost; nothing is queued, woken or dropped under it.
+//!
+//! Why: docs/decisions/rcu-readers-lock.md
 
 mod epochs;
 

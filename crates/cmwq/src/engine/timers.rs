@@ -4,6 +4,8 @@
 //! Deferrable timers expire when the service thread is awake anyway: for another timer, or because
 //! a worker that is about to sleep [says so](Timers::deferred_at). The thread does not wake up for
 //! them alone.
+//!
+//! Why: docs/decisions/deferrable-wheel.md
 
 use std::ptr::NonNull;
 

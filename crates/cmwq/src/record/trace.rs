@@ -12,6 +12,8 @@
 //!
 //! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and
 //! more.
+//!
+//! Why: docs/decisions/trace-words.md
 
 #[cfg(feature = "tracing")]
 pub(crate) mod callers;

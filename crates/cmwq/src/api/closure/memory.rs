@@ -7,6 +7,8 @@
 //!
 //! The depot's lock is only tried: who does not get it, also in a child whose parent held it when
 //! it forked, asks the allocator.
+//!
+//! Why: docs/decisions/memory-of-closures.md
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;

@@ -3,6 +3,8 @@
 //! Arming and cancelling a timer take the timers' lock anyway, so under it the armed timers of a
 //! queue are counted by plain arithmetic, and all of them together hold one reference. One atomic
 //! operation for each would be a seventh of what arming costs.
+//!
+//! Why: docs/decisions/timers-share-a-reference.md
 
 use std::ptr::NonNull;
 

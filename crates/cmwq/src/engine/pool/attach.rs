@@ -4,6 +4,8 @@
 //! Lock: attach ([`Pool::attach`]), outside of the pool's lock. The lock protects the CPUs to which
 //! the workers belong now. Under it a thread pins itself and publishes its tid, and is pinned by
 //! others. So each thread ends up where it belongs, and the tid of an ended thread is never used.
+//!
+//! Why: docs/decisions/pods-that-workers-may-leave.md
 
 use cmwq_core::{Kick, PwqConfig, PwqId};
 

@@ -1,5 +1,7 @@
 //! Creating workers and dismissing them: by a pool's manager, from outside, or later by the
 //! service.
+//!
+//! Why: docs/decisions/threads-create-threads.md
 
 use std::io;
 

@@ -15,6 +15,8 @@
 //!   is locked in the child by a thread that does not exist there.
 //! - Locks of Rust's library, those of [threads](sense::thread) and of standard error, cannot be
 //!   held, and are not used.
+//!
+//! Why: docs/decisions/child-and-mapping.md
 
 use std::cell::RefCell;
 

@@ -11,6 +11,8 @@
 //!
 //! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are
 //! innermost.
+//!
+//! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place;
 

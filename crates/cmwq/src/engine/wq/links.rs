@@ -9,6 +9,8 @@
 //! Ordered queues: all but the oldest pwq are plugged. `State::pwqs` is oldest first, and removing
 //! the oldest unplugs the next. Order holds because items of an older pwq were queued earlier, and
 //! those of later pwqs wait for them.
+//!
+//! Why: docs/decisions/pwq-per-cpu.md
 
 use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
 
