@@ -3,15 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use crate::os::IS_MODEL;
 use crate::os::error::Error;
 use crate::os::sense::policy::Policy;
 use crate::os::sense::sched::set_nice_current;
 use crate::os::sense::thread;
 use crate::os::topo::{AffinityScope, CpuSet};
-
-mod recorded;
-
-pub(crate) use recorded::sched_word;
+use crate::record::QueueSettings;
 
 /// Where and how the workers that serve a queue run. Queues with equal attributes share workers.
 ///
@@ -228,7 +226,7 @@ impl Priority {
     /// # Errors
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied).
     pub(crate) fn probe(self, name: &str, base: Policy, everywhere: &CpuSet) -> Result<(), Error> {
-        if self.is_base() || cfg!(any(cmwq_loom, cmwq_shuttle)) {
+        if self.is_base() || IS_MODEL {
             return Ok(());
         }
         let everywhere = everywhere.clone();
@@ -254,6 +252,31 @@ impl Priority {
                 error,
             )
         })
+    }
+}
+
+/// As the mapping has it: policy in the upper half, priority in the lower one.
+pub(crate) fn sched_word(sched: Sched) -> u64 {
+    match sched {
+        Sched::Normal => 0,
+        Sched::Fifo(priority) => 1 << 32 | u64::from(priority),
+        Sched::RoundRobin(priority) => 2 << 32 | u64::from(priority),
+        Sched::Deadline { .. } => 6 << 32,
+    }
+}
+
+impl Attrs {
+    /// A queue's settings: its limits, and these attributes.
+    pub(crate) fn recorded(&self, max_active: u32, min_active: u32) -> QueueSettings<'_> {
+        QueueSettings {
+            max_active,
+            min_active,
+            nice: self.nice,
+            sched: sched_word(self.sched),
+            cpumask: self.cpumask.as_ref(),
+            scope: self.affinity_scope,
+            is_strict: self.affinity_strict,
+        }
     }
 }
 

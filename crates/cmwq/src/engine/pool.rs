@@ -25,6 +25,7 @@ use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
 use crate::os::sense;
@@ -38,7 +39,6 @@ use crate::record::trace::{self, Kind};
 use crate::record::{PoolMirror, Reason};
 
 mod attach;
-mod counters;
 mod creation;
 mod helping;
 pub(crate) mod pods;
@@ -332,7 +332,7 @@ impl Pool {
         drop(guard);
         self.act(todo);
         // Models have no watchdog.
-        if work_waits && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if work_waits && !IS_MODEL {
             self.runtime.work_waits();
         }
     }

@@ -33,8 +33,8 @@ use crate::record::Inspect;
 mod helping;
 pub(crate) mod placement;
 mod pretending;
-mod sysfs;
-mod watchdog;
+mod stalls;
+mod users_wqs;
 
 use placement::{Known, Placement};
 

@@ -14,6 +14,7 @@ use crate::engine::plan::NEVER;
 use crate::engine::pool::{Creator, Pool};
 use crate::engine::runtime::Runtime;
 use crate::engine::service::{FIRE_BATCH, Service};
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -75,7 +76,7 @@ impl Loop {
     }
 
     fn run(mut self) {
-        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if !IS_MODEL {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);

@@ -5,19 +5,14 @@
 
 use cmwq_core::PoolId;
 
+use crate::os::IS_MODEL;
 use crate::os::published::Published;
 use crate::os::sync::{AtomicU32, Ordering};
 
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-const CHUNK: usize = 256;
-/// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-const CHUNKS: usize = 256;
 // A model makes a table for each execution, and has a few pools.
-#[cfg(any(cmwq_loom, cmwq_shuttle))]
-const CHUNK: usize = 2;
-#[cfg(any(cmwq_loom, cmwq_shuttle))]
-const CHUNKS: usize = 4;
+const CHUNK: usize = if IS_MODEL { 2 } else { 256 };
+/// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
+const CHUNKS: usize = if IS_MODEL { 4 } else { 256 };
 
 /// See the module header.
 #[derive(Debug)]

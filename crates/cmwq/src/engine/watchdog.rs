@@ -6,6 +6,7 @@
 use cmwq_core::{Nanos, PanicPolicy};
 
 use crate::engine::params::Params;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::topo::CpuSet;
@@ -53,7 +54,7 @@ impl Watchdog {
             is_started: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         };
-        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if params.watchdog_thresh_ns != 0 && !IS_MODEL {
             this.alarm.unset();
         }
         this

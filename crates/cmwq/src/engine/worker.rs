@@ -20,6 +20,7 @@ use crate::engine::long_items::LongItems;
 use crate::engine::pool::{Creator, Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -404,7 +405,7 @@ fn say_refused(priority: Priority, error: &io::Error) {
 /// is there.
 fn open_senses(detect: Detect) -> Senses {
     let mut senses = Senses::default();
-    if cfg!(any(cmwq_loom, cmwq_shuttle)) {
+    if IS_MODEL {
         return senses;
     }
     if detect == Detect::Perf {

@@ -7,6 +7,7 @@ use crate::engine::params::Params;
 use crate::engine::runtime::{Machine, Runtime, Upcalls};
 use crate::engine::service_thread;
 use crate::engine::worker;
+use crate::os::IS_MODEL;
 use crate::os::sense;
 use crate::record::Inspect;
 
@@ -26,7 +27,7 @@ pub(crate) fn start(
 ) -> io::Result<&'static Runtime> {
     let runtime = Box::leak(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
     runtime.record_placement();
-    if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
+    if !IS_MODEL && sense::is_alone() {
         sense::reserve();
     }
     service_thread::start(runtime)?;

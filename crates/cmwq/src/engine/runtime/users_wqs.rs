@@ -1,4 +1,4 @@
-//! Which queues can be found by their names.
+//! The program's queues, without the library's own, and which of them can be found by name.
 
 use super::Runtime;
 use crate::engine::wq::Wq;

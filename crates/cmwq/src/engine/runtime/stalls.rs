@@ -1,4 +1,4 @@
-//! What the engine reports to the watchdog: that work waits, and what an item waits for.
+//! Reports to the stall watchdog: that work waits, and what an item waits for.
 
 use cmwq_core::WqKey;
 
