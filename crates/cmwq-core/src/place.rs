@@ -1,23 +1,12 @@
 //! Decisions about CPUs: which kind of pool serves which CPUs, and how many of its workers may run.
 
 mod concurrency;
+mod kind;
 mod pods;
 
 pub use concurrency::{concurrency, granted};
+pub use kind::PoolKind;
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
-
-/// What a pool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PoolKind {
-    /// Pinned to a CPU, for per-CPU queues.
-    Percpu,
-    /// Serves the CPUs of a pod for managed queues.
-    Managed,
-    /// Serves a pod for unbound and ordered queues.
-    Unbound,
-    /// Runs the bottom halves of a CPU.
-    Bh,
-}
 
 /// Which of the `nr_here` present CPUs, counted from 0, stands in for CPU number `index`, which has
 /// gone: items that are queued for that CPU on a managed queue go to the stand-in, as do items of

@@ -13,6 +13,7 @@ use std::time::Duration;
 pub use cmwq_core::{WorkFn, WorkItem, WorkWord};
 
 mod call;
+mod find;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 mod later;
 mod look;
@@ -22,9 +23,10 @@ mod timers;
 
 pub use crate::api::system::fallible as system;
 pub use call::{Func, IndexedFunc, queue_call, queue_call_delayed, queue_indexed_call};
+pub use find::{Whereabouts, find};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use later::{call_rcu, free_rcu, rcu_barrier};
-pub use look::{Whereabouts, find, function_name, last_func, worker_comm, worker_info};
+pub use look::{function_name, last_func, worker_comm, worker_info};
 pub use rcu::{
     GracePeriods, RawRcu, RcuFunc, RcuHead, flush_rcu, queue_rcu, rcu_read_lock, rcu_read_unlock,
     set_grace_periods, synchronize_rcu,

@@ -39,6 +39,7 @@ use crate::record::trace::{self, Kind};
 use crate::record::{PoolMirror, Reason};
 
 mod attach;
+mod counters;
 mod creation;
 mod helping;
 pub(crate) mod pods;

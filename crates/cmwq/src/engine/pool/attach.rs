@@ -7,7 +7,7 @@
 //!
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 
-use cmwq_core::{Kick, PwqConfig, PwqId, PwqStats};
+use cmwq_core::{Kick, PwqConfig, PwqId};
 
 use super::{Locked, Pool, PoolKind, PoolSpec};
 use crate::engine::attrs::Sched;
@@ -258,7 +258,7 @@ impl Pool {
         }
     }
 
-    // ---- pwqs
+    // ---- what queues lead here
 
     /// Makes a queue's pwq here. `cpu`: the CPU whose items come this way, if it is only one.
     /// `None`: the pool has been [renewed](Self::renew), so `spec` is not its spec any more.
@@ -283,28 +283,6 @@ impl Pool {
             guard.core.plug_pwq(pwq);
         }
         Some(pwq)
-    }
-
-    /// Counters of a pwq, with the CPU time that was not charged yet.
-    pub(crate) fn stats_of(&self, pwq: PwqId) -> PwqStats {
-        let guard = self.lock_only();
-        let mut stats = guard.core.pwq_stats(pwq).unwrap_or_default();
-        stats.cpu_time +=
-            guard.threads.iter().flatten().map(|thread| thread.pending_time(pwq)).sum::<u64>();
-        stats
-    }
-
-    /// Removes a pwq; its final counters. `None`: not now, see `PoolState::remove_pwq`.
-    pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Option<PwqStats> {
-        let mut guard = self.lock_only();
-        let Locked { core, threads, mirror, .. } = &mut *guard;
-        // Otherwise the pending time would be charged to the next pwq with this id.
-        threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));
-        let removed = core.remove_pwq(pwq);
-        if removed.is_some() {
-            mirror.remove_pwq(pwq);
-        }
-        removed
     }
 
     /// Dismisses all workers if no queue leads here any more. A queue that comes back finds the

@@ -1,0 +1,29 @@
+//! Counters of pwqs, with the CPU time that was not charged yet.
+
+use cmwq_core::{PwqId, PwqStats};
+
+use super::{Locked, Pool};
+
+impl Pool {
+    /// Counters of a pwq, with the CPU time that was not charged yet.
+    pub(crate) fn stats_of(&self, pwq: PwqId) -> PwqStats {
+        let guard = self.lock_only();
+        let mut stats = guard.core.pwq_stats(pwq).unwrap_or_default();
+        stats.cpu_time +=
+            guard.threads.iter().flatten().map(|thread| thread.pending_time(pwq)).sum::<u64>();
+        stats
+    }
+
+    /// Removes a pwq; its final counters. `None`: not now, see `PoolState::remove_pwq`.
+    pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Option<PwqStats> {
+        let mut guard = self.lock_only();
+        let Locked { core, threads, mirror, .. } = &mut *guard;
+        // Otherwise the pending time would be charged to the next pwq with this id.
+        threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));
+        let removed = core.remove_pwq(pwq);
+        if removed.is_some() {
+            mirror.remove_pwq(pwq);
+        }
+        removed
+    }
+}
