@@ -3,6 +3,8 @@
 //!
 //! KERNEL: the warnings of `__queue_work` and `__flush_work`, and debugobjects — same cases, on
 //! standard error.
+//!
+//! Why: docs/decisions/debug-objects-looked-up.md
 
 mod objects;
 

@@ -48,13 +48,13 @@ pub(crate) fn when(expires: c_ulong, hz: c_uint) -> When {
 /// The time in ticks of `hz` a second; `jiffies` in C.
 #[unsafe(no_mangle)]
 pub extern "C" fn cmwq_jiffies(hz: c_uint) -> c_ulong {
-    note(hz);
+    check_hz(hz);
     jiffies(hz)
 }
 
 /// Says it once if files of one program count jiffies differently: what one computes is wrong for
 /// another.
-fn note(hz: c_uint) {
+fn check_hz(hz: c_uint) {
     static FIRST: AtomicU32 = AtomicU32::new(0);
     static SAID: AtomicBool = AtomicBool::new(false);
     // ORDERING: no pairing: a number by itself.

@@ -1,4 +1,6 @@
 //! `struct workqueue_struct *`: a queue of the program's own, or one of the system's.
+//!
+//! Why: docs/decisions/c-queues-are-pointers.md
 
 use std::ptr::NonNull;
 

@@ -56,7 +56,7 @@ pub(crate) unsafe fn begin(
             return Err(true);
         }
         let queue = Queue::of(here, wq).ok_or(false)?;
-        system::note_use(wq, work(item));
+        system::record_use(wq, work(item));
         Ok(queue)
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn queue(wq: *const workqueue_struct) -> Result<&'static Workqueue, E
 /// Something is queued on `wq`: said once of each function if it should be another queue. KERNEL:
 /// the notice about `__WQ_DEPRECATED` — same, but that there it is said once altogether.
 #[inline]
-pub(crate) fn note_use(wq: *const workqueue_struct, item: &WorkItem) {
+pub(crate) fn record_use(wq: *const workqueue_struct, item: &WorkItem) {
     let index = index(wq);
     if index == DEPRECATED || index == DEPRECATED_UNBOUND {
         say_deprecated(index == DEPRECATED, func(item));

@@ -1,9 +1,12 @@
-//! Barriers: `flush_work` waits by gluing an item of its own behind the one it waits for.
+//! Barriers: `flush_work` waits by gluing an item of its own, the barrier, behind the item it waits
+//! for.
 //!
-//! A barrier has nothing to do but to tell that its turn has come. So a worker that has just ended
-//! an item need not run what is glued to it: it [passes](PoolState::pass_barrier) the barriers,
-//! which takes a fifth of a run. Where one is met otherwise (its item was taken back, a guest is at
-//! work, runs are traced), it is run like any other item.
+//! A barrier only reports that its turn has come. So a worker that has just ended an item need not
+//! run the barriers glued to it: it [passes](PoolState::pass_barrier) them, which takes a fifth of
+//! a run. A barrier that is met otherwise (its item was taken back, a guest is at work, runs are
+//! traced) is run like any other item.
+//!
+//! Why: docs/decisions/barriers-are-passed.md
 
 use core::ptr::NonNull;
 
@@ -29,10 +32,10 @@ impl PoolState {
 #[must_use]
 #[derive(Debug)]
 pub struct Passed {
-    /// Nobody else touches it: whoever waits is to be told once the lock is dropped, and may free
-    /// it then.
+    /// The caller owns it. The thread that waits for it is to be woken once the lock is dropped,
+    /// and may free it then.
     pub barrier: NonNull<WorkItem>,
-    /// What the end of its books demands, beside. Without a kick: a barrier has no slot.
+    /// What else to do. Never a kick, since a barrier holds no slot.
     pub effects: Effects,
 }
 
@@ -44,7 +47,7 @@ pub enum FlushTarget {
     Idle,
     /// Queued; the barrier now follows it.
     Queued,
-    /// Run by this worker; the barrier is the next thing it runs.
+    /// Run by this worker, which runs the barrier next.
     Running(WorkerId),
 }
 
@@ -85,7 +88,8 @@ impl PoolState {
         let _ = barrier_ref.claim();
         let at = crate::ids::PwqRef { pool: self.id(), pwq };
         let scheduled = self.scheduled_mut(id);
-        // At the head: only the running item is waited for, not others scheduled behind it.
+        // At the head: the barrier waits for the running item only, not for others scheduled behind
+        // it.
         barrier_ref.set_queued(WorkWord::queued(at, color, true));
         // SAFETY: as above.
         unsafe { scheduled.push_front(node) };

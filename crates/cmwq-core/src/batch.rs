@@ -1,21 +1,24 @@
 //! Items that a worker may begin without its pool's lock.
 //!
 //! The lock and the books cost more than a short item's function. So a worker of a pool that runs
-//! one item at a time takes several along under one hold of the lock, a *batch*, and begins them
-//! one after the other by one atomic operation each. Whoever has the lock calls the batch *back*
-//! before it looks at anything or queues (`pool/batch`): what was not begun waits on the worklist
-//! again, and the books are as if there were no batches.
+//! one item at a time takes several items along under one hold of the lock, a *batch*, and begins
+//! them one after the other, each by one atomic operation. The holder of the lock calls the batch
+//! *back* before it reads the books or queues (`pool/batch`): items that were not begun wait on the
+//! worklist again, and the books are as if there were no batches.
 //!
 //! An item of a batch is *in transit*, as in an inbox: its word has `PENDING` and names the pool
-//! off-queue. So it has to be called back before anybody can find it on a list; and who looks for
-//! it in the moment between its being begun and its `PENDING` being cleared looks again later.
+//! off-queue. So the batch has to be called back before the item can be found on a list. Between
+//! its beginning and the clearing of `PENDING` the item is on no list, and a canceller or flusher
+//! that looks for it then looks again later.
 //!
 //! Both sides use one word:
 //!
-//! | the worker, between two items | who has the lock and calls back |
+//! | the worker, between two items | the holder of the lock, which calls back |
 //! |---|---|
 //! | 1. counts one more item as begun | 1. marks the batch as called back |
-//! | 2. was it called back before? then it takes the lock | 2. what was not counted before is his |
+//! | 2. was it called back before? then it takes the lock | 2. takes the items that were not counted before |
+//!
+//! Why: docs/decisions/batches.md
 
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
@@ -27,18 +30,18 @@ use crate::sync::{AtomicU32, Ordering, acquire, release};
 use crate::word::WorkWord;
 use crate::work::{WorkFn, WorkItem};
 
-/// LIMIT: more items are not taken along, since whoever calls them back has to link them all.
+/// LIMIT: items of a batch, since calling it back links them all under the lock.
 pub const BATCH_MAX: usize = 32;
 
 const CALLED_BACK: u32 = 1 << 31;
 
 /// A worker's place for a batch. See the module header.
 pub struct Batch {
-    /// How many items of it were begun, and whether it was called back. The worker may count one
+    /// How many items were begun, and whether the batch was called back. The worker may count one
     /// more after that.
     begun: AtomicU32,
-    /// Written by the worker with the lock, read by it without and by others with the lock. The
-    /// functions are noted because an item that was begun must not be touched.
+    /// Written by the worker with the lock; read by the worker without it, and by others with it.
+    /// The functions are kept here because an item that was begun must not be touched.
     items: UnsafeCell<[Option<Member>; BATCH_MAX]>,
 }
 
@@ -64,15 +67,14 @@ impl Batch {
     /// more often than its [`Claim::more`](crate::Claim) says.
     #[inline]
     pub unsafe fn begin(&self, pool: PoolId) -> Option<(*mut WorkItem, WorkFn)> {
-        // ORDERING: Release pairs with the Acquire of `call_back`: what the items before have done
-        // is visible to who learns there that they are done.
+        // ORDERING: Release pairs with the Acquire of `call_back`: what the finished items have
+        // done is visible to the thread that learns there that they are finished.
         let begun = self.begun.fetch_add(1, release("batch_begin"));
         if begun & CALLED_BACK != 0 {
             return None;
         }
         let (item, func) = self.member(begun);
-        // SAFETY: PENDING is the worker's now, and nobody frees an item that is pending. The last
-        // touch.
+        // SAFETY: PENDING is the worker's now, and no pending item is freed. The last touch.
         unsafe { item.as_ref() }.start(WorkWord::off_queue(pool, false));
         Some((item.as_ptr(), func))
     }
@@ -85,20 +87,20 @@ impl Batch {
 
     /// The same, by the worker itself.
     pub(crate) fn end(&self) -> u32 {
-        // ORDERING: no pairing: the worker has counted them itself, and who writes the word else
-        // holds the lock, as the caller does.
+        // ORDERING: no pairing: the worker has counted the items itself, and all other writers hold
+        // the lock, as the caller does.
         let begun = self.begun.load(Ordering::Relaxed);
         self.begun.store(CALLED_BACK, Ordering::Relaxed);
         begun
     }
 
-    /// A new batch, whose items are [`set`](Self::set). By the worker, with the lock.
+    /// Opens a new batch, whose items were [`set`](Self::set) before. By the worker, with the lock.
     pub(crate) fn open(&self) {
         // ORDERING: no pairing: others read it with the lock.
         self.begun.store(0, Ordering::Relaxed);
     }
 
-    /// By the worker, with the lock, while the batch is not open.
+    /// Puts an item into the batch. By the worker, with the lock, while the batch is not open.
     #[inline]
     pub(crate) fn set(&self, number: u32, member: Member) {
         // SAFETY: others look only with the lock, which the caller has.

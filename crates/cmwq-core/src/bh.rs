@@ -24,9 +24,8 @@ impl BhVisit {
         Self { ends_at: now.saturating_add(BH_VISIT_NS), items_left: BH_VISIT_ITEMS }
     }
 
-    /// An item was run, and what time it is now: whether the visit is over, unless something is
-    /// scheduled that only this guest can run
-    /// ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
+    /// Counts an item that was run. Whether the visit is over, unless items are scheduled that only
+    /// this guest can run ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
     #[inline]
     #[must_use]
     pub fn is_over(&mut self, now: impl FnOnce() -> Nanos) -> bool {

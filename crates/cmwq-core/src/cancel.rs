@@ -11,9 +11,9 @@ use crate::work::WorkItem;
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grab {
-    /// It was queued here; now the caller owns its `PENDING` and must publish or queue it.
+    /// The item was queued here; now the caller owns its `PENDING`, and must publish or queue it.
     Taken(Effects),
-    /// It is not queued here.
+    /// The item is not queued here.
     NotHere,
 }
 
@@ -21,8 +21,7 @@ impl PoolState {
     /// Steals a queued item, active or not, scheduled or not. Its barriers stay and run without it.
     ///
     /// KERNEL: `try_to_grab_pending` under the pool's lock — same, except that it kicks: Linux
-    /// leaves what the freed slot activated without waking a worker, which was seen to cost
-    /// seconds.
+    /// wakes no worker for the item that the freed slot activates, which was seen to cost seconds.
     ///
     /// # Safety
     /// `item` must be valid.
@@ -45,7 +44,7 @@ impl PoolState {
         }
         // SAFETY: (queued), (locked).
         unsafe { list::unlink(node) };
-        self.settle_cursors();
+        self.fix_cursors();
         let idle = WorkWord::off_queue(self.id(), self.config().bh);
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);

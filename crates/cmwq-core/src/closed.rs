@@ -1,20 +1,20 @@
-//! What a queue takes in that is being drained, taken down or shut down.
+//! Which items a queue takes in while it is drained, destroyed or shut down.
 
 /// Why a queue is closed to all but *chained* items: those that its own items queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Closed(u32);
 
 impl Closed {
-    /// It is open.
+    /// The queue is open.
     pub const NOT: Self = Self(0);
-    /// Somebody drains it. KERNEL: `__WQ_DRAINING` — same.
+    /// It is being drained. KERNEL: `__WQ_DRAINING` — same.
     pub const DRAINING: Self = Self(1 << 0);
-    /// It is being taken down, for good. KERNEL: `__WQ_DESTROYING` — same.
+    /// It is being destroyed. KERNEL: `__WQ_DESTROYING` — same.
     pub const DESTROYING: Self = Self(1 << 1);
     /// All queues are shut down, for good. KERNEL: none: a kernel does not end.
     pub const SHUT: Self = Self(1 << 2);
 
-    /// From what [`bits`](Self::bits) gave.
+    /// The inverse of [`bits`](Self::bits).
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
@@ -28,7 +28,7 @@ impl Closed {
         self.0
     }
 
-    /// For this reason, too.
+    /// Closed for this reason, too.
     #[inline]
     #[must_use]
     pub const fn and(self, why: Self) -> Self {
@@ -42,7 +42,7 @@ impl Closed {
         self.0 & why.0 != 0
     }
 
-    /// Whether an item may be queued. Whoever holds its PENDING makes it idle again if not.
+    /// Whether an item may be queued. If not, the owner of its PENDING makes it idle again.
     ///
     /// KERNEL: `__queue_work`, with `is_chained_work` — same.
     #[inline]
@@ -51,19 +51,21 @@ impl Closed {
         self.0 == 0 || is_chained()
     }
 
-    /// Whether a timer may be armed for an item, by whomever. If not, the item is refused: queued
-    /// at once, one that arms itself in each run would never come to its end, nor a shutdown.
+    /// Whether a timer may be armed for an item. If not, the item is refused, and not queued at
+    /// once: an item that arms its timer in each run would never end, and neither would the
+    /// shutdown.
     ///
     /// KERNEL: `queue_delayed_work` arms in any case, and `__queue_work` refuses when the time has
-    /// come — same for the other reasons. Once the queue is shut, nobody would see it come.
+    /// come — same for the other reasons. On a queue that is shut down the timer would never
+    /// expire.
     #[inline]
     #[must_use]
     pub const fn lets_arm(self) -> bool {
         !self.is_for(Self::SHUT)
     }
 
-    /// Whether a function that repeats itself is queued again. `is_late`: at once. It would be let
-    /// in as a chained item then, and one that is always late would never come to its end.
+    /// Whether a periodic function is queued again. `is_late`: it is due at once, and would be let
+    /// in as a chained item; a function that is always late would never end.
     #[inline]
     #[must_use]
     pub const fn lets_repeat(self, is_late: bool) -> bool {

@@ -16,29 +16,30 @@ pub const MAX_IDLE_WORKERS_RATIO: u32 = 4;
 pub const IDLE_WORKER_TIMEOUT_NS: u64 = 300 * 1_000_000_000;
 /// Pause after a worker could not be created, before the next attempt: 1 s.
 pub const CREATE_COOLDOWN_NS: u64 = 1_000_000_000;
-/// A pool whose work has had nobody to come for it for so long calls the rescuers: 10 ms.
+/// A pool whose work no worker has come for during this time calls the rescuers: 10 ms.
 pub const MAYDAY_INITIAL_TIMEOUT_NS: u64 = 10_000_000;
-/// It calls them again at this interval: 100 ms.
+/// The pool calls the rescuers again at this interval: 100 ms.
 pub const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
-/// A rescuer runs one pwq's items, when others wait for it, until it has run more than so many.
+/// A rescuer that other pwqs wait for leaves a pwq when it has run more than so many of its items.
 pub const RESCUER_BATCH: u32 = 16;
 /// Buckets of the table of busy workers, keyed by item address.
 pub const BUSY_WORKER_HASH_SIZE: usize = 64;
 /// Greatest depth to which a work item can be disabled; one more saturates.
 pub const WORK_DISABLE_MAX: u32 = (1 << 16) - 1;
-/// An item that uses less of the CPU than this after it was found blocked is taken for one that
-/// only ends then: 100 µs. Not the kernel's.
+/// An item that uses less of the CPU than this after it was found blocked is taken to end right
+/// after its wait: 100 µs. Not the kernel's.
 pub const COMPUTES_AFTER_WAIT_NS: u64 = 100_000;
 /// After so many such items in a row the workers of a managed pool stay bound. Not the kernel's.
 pub const MANY_SHORT_WAKES: u8 = 4;
 /// An item that uses less of the CPU than this before it is found blocked waits first: 200 µs. Not
 /// the kernel's.
 pub const WAITS_FIRST_NS: u64 = 200_000;
-/// So does one that uses less than this before, and not less after it: 2 ms. Not the kernel's.
+/// An item that uses less than this before its wait, and at least as much after it, waits first,
+/// too: 2 ms. Not the kernel's.
 pub const WAITS_SOON_NS: u64 = 2_000_000;
 /// After so many such items in a row a managed pool starts others although enough workers run. Not
 /// the kernel's.
 pub const MANY_FIRST_WAITS: u8 = 4;
-/// After so many claims in a row during which nothing was called back a worker begins to take items
-/// along; the next batches are longer. Not the kernel's.
+/// After so many claims in a row without a batch that was called back a worker takes items along;
+/// later batches are longer. Not the kernel's.
 pub const CALM_CLAIMS: u8 = 4;

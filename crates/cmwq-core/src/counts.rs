@@ -1,9 +1,8 @@
-//! Counters of a pwq that change with each item, kept where others may read them without the pool's
+//! Counters of a pwq that change with each item, in memory that others may read without the pool's
 //! lock.
 //!
 //! A driver that shows its state gives each pwq a [`PwqCounts`] of its own, in memory that readers
-//! see, and nothing has to be copied there item by item. They are counters and no part of any
-//! decision.
+//! see, so nothing is copied item by item. No decision reads these counters.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
@@ -11,7 +10,7 @@ use core::ptr::NonNull;
 
 use crate::sync::{Ordering, RoughTotal};
 
-/// See the module header. Written by whoever holds the pool's lock.
+/// See the module header. Written under the pool's lock.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PwqCounts {
@@ -20,7 +19,7 @@ pub struct PwqCounts {
     started: RoughTotal,
     /// Items whose function returned.
     completed: RoughTotal,
-    /// Items admitted and not finished: a copy of the number that decides.
+    /// Items admitted and not finished: a copy of `nr_active`.
     active: RoughTotal,
 }
 
@@ -46,7 +45,7 @@ impl PwqCounts {
         add(&self.completed, 1);
     }
 
-    /// So many more were started, and so many more have completed.
+    /// Counts `count` more items as started and as completed.
     #[inline]
     pub(crate) fn count_batch(&self, count: u32) {
         for total in [&self.started, &self.completed] {
@@ -73,8 +72,7 @@ pub(crate) struct CountsAt {
     is_own: bool,
 }
 
-// SAFETY: it owns what it points to, or that is shared and lives for ever; either way it is made of
-// atomics.
+// SAFETY: it owns its counters, or they are shared and live for ever; either way they are atomics.
 unsafe impl Send for CountsAt {}
 // SAFETY: as above.
 unsafe impl Sync for CountsAt {}
@@ -85,7 +83,7 @@ impl CountsAt {
         Self { at: NonNull::from(Box::leak(Box::default())), is_own: true }
     }
 
-    /// In that place, to which what was counted so far goes along.
+    /// At `at`, with what was counted so far.
     pub(crate) fn shown(&self, at: &'static PwqCounts, nr_active: u32) -> Self {
         at.started.store(self.started(), Ordering::Relaxed);
         at.completed.store(self.completed(), Ordering::Relaxed);
@@ -99,7 +97,7 @@ impl Deref for CountsAt {
 
     #[inline]
     fn deref(&self) -> &PwqCounts {
-        // SAFETY: its own until it is dropped, or there for ever.
+        // SAFETY: the counters are its own until it is dropped, or live for ever.
         unsafe { self.at.as_ref() }
     }
 }
@@ -107,7 +105,7 @@ impl Deref for CountsAt {
 impl Drop for CountsAt {
     fn drop(&mut self) {
         if self.is_own {
-            // SAFETY: made by `own`, and nobody else's.
+            // SAFETY: made by `own`, and not shared.
             drop(unsafe { Box::from_raw(self.at.as_ptr()) });
         }
     }

@@ -5,13 +5,15 @@
 //! one tick at any distance, and never early: deadlines are rounded up to ticks.
 //!
 //! Seven levels; a slot of one level spans as long as 64 slots of the level below. A timer hangs on
-//! the lowest level that reaches far enough and moves down when its slot comes up. So that a slot
-//! with a million timers delays nobody, it comes up *ahead* of its time, by half of what it spans,
-//! and its timers are moved evenly over that time. Therefore a level reaches from now to the end of
-//! its round or, in the half slot before that, to the end of the next one, and has 128 slots, for
-//! two rounds.
+//! the lowest level that reaches far enough, and moves down when its slot comes up. So that a slot
+//! with a million timers delays no other timer, it comes up *ahead* of its time, by half of what it
+//! spans, and its timers are moved evenly during that time. Therefore a level reaches from now to
+//! the end of its round, or, in the last half slot of the round, to the end of the next one. So it
+//! has 128 slots, for two rounds.
 //!
 //! Lock: one lock of the driver around the whole wheel (TimerState).
+//!
+//! Why: docs/decisions/timers-ahead.md
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,10 +31,11 @@ const LEVELS: usize = 7;
 /// Two rounds of 64.
 const SLOTS: usize = 128;
 const ROUND_BITS: u32 = 6;
-/// Further away than the wheel reaches (36 years): parked at the far end and looked at again there.
+/// How far the wheel reaches, in ticks (36 years). A timer beyond it is parked at the far end and
+/// linked again there.
 const REACH: u64 = 1 << (ROUND_BITS * LEVELS as u32);
-/// So many timers of a slot that came up are moved at once; more are spread over the ticks until
-/// they can be due. It is a trade of wake-ups for how long a tick's work may take.
+/// So many timers of a slot that came up are moved at once; the others are spread over the ticks
+/// until they can be due. More at once means fewer wake-ups, and longer work at one tick.
 const MOVED_AT_ONCE: usize = 512;
 const EXPIRED: u16 = u16::MAX;
 
@@ -43,7 +46,7 @@ pub struct Timer {
     entry: ListHead,
     /// In ticks.
     expires: u64,
-    /// Of the wheel that it was armed on last.
+    /// The tag of the wheel that it was armed on last.
     tag: u32,
     slot: u16,
     is_deferrable: bool,
@@ -73,7 +76,7 @@ impl Timer {
         }
     }
 
-    /// A timer for whose sake nobody is to wake up. Its driver keeps it on a wheel of its own.
+    /// A timer that is no reason to wake up. The driver keeps such timers on a wheel of their own.
     ///
     /// KERNEL: `TIMER_DEFERRABLE`.
     #[must_use]
@@ -114,9 +117,9 @@ pub struct Wheel {
     occupied: [u64; 2 * LEVELS],
     slots: Box<[Bucket]>,
     expired: List,
-    /// Of each level, the slot that came up, while its timers are being moved down.
+    /// For each level, the slot that came up, while its timers are being moved down.
     moving: [Moving; LEVELS],
-    /// The tick of which `moving` has the quotas.
+    /// The tick that the quotas in `moving` are for.
     paced_at: u64,
     len: usize,
 }
@@ -128,11 +131,13 @@ struct Bucket {
     len: usize,
 }
 
-/// What is left of a slot that came up. Its place is used again only when all have been moved.
+/// What is left of a slot that came up. The slot's place is used again only when all its timers
+/// have been moved.
 #[derive(Default)]
 struct Moving {
     left: Bucket,
-    /// The first tick at which any of them can be due: time does not pass it before they are moved.
+    /// The first tick at which one of the timers can be due: they are all moved before time passes
+    /// it.
     start: u64,
     /// How many may be moved at this tick.
     quota: usize,
@@ -172,8 +177,8 @@ impl Wheel {
         Self::tagged(now, 0)
     }
 
-    /// As [`new`](Self::new), for a process that was forked: a timer that a wheel with another tag
-    /// armed is not armed to this one, which never touches what that one linked.
+    /// As [`new`](Self::new), for a process that was forked: this wheel takes a timer that a wheel
+    /// with another tag has armed for unarmed, and never touches its link's neighbours.
     #[must_use]
     pub fn tagged(now: Nanos, tag: u32) -> Self {
         let slots: Vec<Bucket> = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect();
@@ -203,7 +208,7 @@ impl Wheel {
 
     /// Arms a timer: [`expire`](Self::expire) returns it at or after `at`, rounded up to a tick.
     ///
-    /// Returns when `expire` must be called for its sake: the new
+    /// Returns when `expire` must be called for this timer: the new
     /// [`next_deadline`](Self::next_deadline), unless that was earlier already.
     ///
     /// # Safety
@@ -242,7 +247,7 @@ impl Wheel {
         self.len -= 1;
         // SAFETY: valid.
         let slot = unsafe { (*timer.as_ptr()).slot };
-        self.note_removed(slot);
+        self.count_removed(slot);
         true
     }
 
@@ -256,14 +261,14 @@ impl Wheel {
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag != self.tag }
     }
 
-    /// As [`is_foreign`](Self::is_foreign); if so, it is not armed any more. Only where that wheel
-    /// is never used again.
+    /// As [`is_foreign`](Self::is_foreign); such a timer is disarmed. Only where the other wheel is
+    /// never used again.
     ///
     /// # Safety
     /// `timer` must be valid.
     #[must_use]
     pub unsafe fn forget_foreign(&self, timer: NonNull<Timer>) -> bool {
-        // SAFETY: valid; nobody else has its link.
+        // SAFETY: valid; the other wheel is never used again, so the link is ours.
         unsafe {
             let is_foreign = self.is_foreign(timer);
             if is_foreign {
@@ -283,7 +288,7 @@ impl Wheel {
         unsafe { list::is_linked(Timer::node(timer)) && (*timer.as_ptr()).tag == self.tag }
     }
 
-    /// Whether there is an armed timer at this address, where there may be anything. Walks the
+    /// Whether there is an armed timer at this address. The address may be of anything. Walks the
     /// whole wheel: for debugging.
     #[must_use]
     pub fn has_at(&self, timer: usize) -> bool {
@@ -343,8 +348,8 @@ impl Wheel {
         None
     }
 
-    /// When [`expire`](Self::expire) should be called next; it may then return nothing, but has
-    /// moved timers on.
+    /// When [`expire`](Self::expire) should be called next. That call may return no timer, but
+    /// moves timers on.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         let to_move = self.first_move(|_| true).map(|_| {
@@ -388,14 +393,14 @@ impl Wheel {
     }
 
     #[inline]
-    fn note_removed(&mut self, slot: u16) {
+    fn count_removed(&mut self, slot: u16) {
         if slot == EXPIRED {
             return;
         }
         let slot = usize::from(slot);
         let bucket = &mut self.slots[slot];
         match bucket.len {
-            // The slot has come up since: the timer was still to be moved, or to be collected.
+            // The slot has come up since: the timer had not been moved or collected yet.
             0 => {
                 let left = &mut self.moving[slot / SLOTS].left.len;
                 *left = left.saturating_sub(1);
@@ -418,8 +423,8 @@ impl Wheel {
             if occupied == 0 {
                 return None;
             }
-            // Timers lie at the hand itself only while a slot of another level comes up before them
-            // at the same tick.
+            // The slot at the hand has timers only while a slot of another level comes up first at
+            // the same tick.
             let hand = hand(self.elapsed, level);
             let ahead = occupied.rotate_right(hand as u32 % SLOTS as u32).trailing_zeros();
             let start = (hand + u64::from(ahead)) << shift(level);
@@ -428,7 +433,8 @@ impl Wheel {
         (0..LEVELS).filter_map(of_level).min_by_key(|slot| slot.deadline)
     }
 
-    /// Of the levels with timers to be moved for which `is_wanted`, the one whose are due first.
+    /// Of the levels with timers to be moved for which `is_wanted` holds, the one whose timers are
+    /// due first.
     fn first_move(&self, is_wanted: impl Fn(&Moving) -> bool) -> Option<usize> {
         let mut first: Option<usize> = None;
         for level in 1..LEVELS {
@@ -473,7 +479,7 @@ impl Wheel {
         }
     }
 
-    /// Moves at most `most` timers of a slot that came up, and says how many it moved.
+    /// Moves at most `most` timers of a slot that came up. Returns how many were moved.
     fn move_some(&mut self, level: usize, most: usize, budget: &mut usize) -> usize {
         let most = most.min(*budget);
         let mut moved = 0;
@@ -501,7 +507,7 @@ const fn shift(level: usize) -> u32 {
 }
 
 /// How many ticks ahead of its time a slot of the level comes up: half of what it spans. On the
-/// lowest, its timers are due.
+/// lowest level 0: its timers are due.
 #[inline]
 const fn lead(level: usize) -> u64 {
     (1 << shift(level)) >> 1
@@ -513,7 +519,7 @@ fn hand(elapsed: u64, level: usize) -> u64 {
     (elapsed + lead(level)) >> shift(level)
 }
 
-/// Where `occupied` says whether a slot has timers: in which word, and the bit there.
+/// The word of `occupied`, and its bit, that say whether a slot has timers.
 #[inline]
 fn bit(place: usize) -> (usize, u64) {
     (place / u64::BITS as usize, 1 << (place % u64::BITS as usize))
@@ -537,12 +543,12 @@ static FIRST_LEVEL: [u8; 65] = {
     levels
 };
 
-/// The level for a timer that expires at `at`, which is after `elapsed`: the lowest one on which it
-/// is in the last round of which any part has come up to the level.
+/// The level for a timer that expires at `at`, which is after `elapsed`: the lowest level whose
+/// current round, or the next one once that has begun to come up, reaches `at`.
 #[inline]
 fn level_of(elapsed: u64, at: u64) -> usize {
     let reaches = |&level: &usize| at >> shift(level + 1) <= hand(elapsed, level + 1);
-    // The lower ones do not reach as far from anywhere: not even two rounds ahead.
+    // Levels below do not reach as far in any case: not even two rounds ahead.
     let first = usize::from(FIRST_LEVEL[(at - elapsed).leading_zeros() as usize]);
     (first..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
 }

@@ -1,13 +1,13 @@
 //! Flush colours: how `flush_workqueue` waits for everything queued before it and for nothing else.
 //!
 //! Owns [`FlushState`], which the kernel keeps under `wq->mutex` (WQ). Items carry the queue's
-//! *work colour*; a flush advances it, so that later items have another one, and waits until no pwq
-//! has items of the old colour in flight. Colours are a ring of sixteen, one of which is always
-//! free: fifteen flushes can be outstanding, further ones wait in `overflow` until the first
-//! finishes.
+//! *work colour*. A flush advances that colour, so that later items have another one, and waits
+//! until no pwq has items of the old colour in flight. Colours are a ring of sixteen, one of which
+//! is always free: fifteen flushes can be outstanding, further ones wait in `overflow` until the
+//! first finishes.
 //!
-//! One flusher is *first*: it alone waits for pwqs. The others wait in `queue` for the first to
-//! hand over. The first flusher, when woken, runs [`FlushState::cascade`].
+//! One flusher is *first*: it alone waits for pwqs. The others wait in `queue` until the first
+//! hands over. The first flusher, when woken, runs [`FlushState::cascade`].
 
 use alloc::collections::VecDeque;
 
@@ -99,7 +99,7 @@ impl<F: Copy + PartialEq> FlushState<F> {
         self.first == Some(me)
     }
 
-    /// The flusher for whom the pwqs report.
+    /// The flusher that the pwqs report to.
     #[must_use]
     pub const fn first(&self) -> Option<F> {
         self.first
@@ -136,8 +136,8 @@ impl<F: Copy + PartialEq> FlushState<F> {
             if prep(Some(self.flush_color), None) {
                 return;
             }
-            // That colour is empty already: it need not wait, and whoever shares it need not
-            // either.
+            // That colour is empty already: neither this flusher nor others of the same colour need
+            // to wait.
             self.first = None;
             complete(next);
         }

@@ -1,4 +1,4 @@
-//! Managed pods help each other: whom, by whom, and when it is not worth it.
+//! Managed pods help each other: which pods, and when it is not worth it.
 //!
 //! Each pod of a managed queue has its own pool, so that items start on its CPUs and its lock stays
 //! there. What makes the pods together one work-conserving system is a [`Board`]: sets of pods that
@@ -9,10 +9,12 @@
 //! its own cache, then a summary, then one word that the summary names.
 //!
 //! - [`layout`]: where each pod's bit is, so that pods of a cache, and then of a node, are together
-//! - [`board`]: the sets, and what a pod says of itself
-//! - [`choose`]: whom to help, to call, to watch; where a queuer's item goes instead
-//! - [`short_items`]: whose items are too short
+//! - [`board`]: the sets, and what a pod publishes of itself
+//! - [`choose`]: which pods to help, to call, to watch; where a queuer's item goes instead
+//! - [`short_items`]: which items are too short
 //! - [`habit`]: which callers compute
+//!
+//! Why: docs/decisions/managed-pool-per-cpu.md
 
 pub mod board;
 pub mod choose;

@@ -1,23 +1,24 @@
-//! The way into a pool without its lock, for when there is nothing to decide.
+//! The way into a pool without its lock, while nothing has to be decided.
 //!
-//! While as many workers run as may and somebody watches them, queueing an item demands nothing of
-//! anybody: it only has to be found by the next worker that looks. Then the item is pushed here, by
-//! one atomic operation, and whoever holds the pool's lock next takes all items in one go, oldest
+//! While as many workers run as may, and blocked ones would be noticed, queueing an item wakes
+//! nobody: the next worker that looks only has to find the item. Then the item is pushed here, by
+//! one atomic operation, and the next holder of the pool's lock takes all items in one go, oldest
 //! first.
 //!
 //! An item in an inbox is *in transit*: its word has `PENDING` and, off-queue, the id of the pool
-//! it is going to, so that a canceller or flusher knows where to look. Its link is free, so it
-//! holds the next older item and the pwq.
+//! it is going to, so that a canceller or flusher knows where to look. The item is on no list, so
+//! its link holds the next older item and the pwq.
 //!
-//! The pusher and the lock holder agree like this; with both fences, one of them sees the other
-//! (the pusher's is none of its own, but the order of its push and its look: see
-//! `sync::fenced_load`):
+//! With both fences, at least one of pusher and lock holder sees what the other wrote. (The
+//! pusher's fence is the order of its push and its load, see `sync::fenced_load`.)
 //!
 //! | pusher | holder that ends the saturation |
 //! |---|---|
 //! | 1. push the item | 1. say that the pool is not saturated |
 //! | 2. fence | 2. fence |
 //! | 3. is the pool still saturated? if not, take the lock | 3. is the inbox empty? if not, empty it |
+//!
+//! Why: docs/decisions/inbox.md
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -37,12 +38,13 @@ pub struct Inbox {
     /// anyway.
     depth: RoughCount,
     is_saturated: AtomicBool,
-    /// Instead of [`DEPTH_MAX`].
+    /// In place of [`DEPTH_MAX`].
     #[cfg(feature = "explore")]
     depth_max: u32,
 }
 
-/// LIMIT: more items than this are not left for one lock holder, who would keep everybody waiting.
+/// LIMIT: items that are left for one holder of the lock, which keeps others waiting while it takes
+/// them.
 const DEPTH_MAX: u32 = 128;
 
 impl Inbox {
@@ -58,7 +60,7 @@ impl Inbox {
         }
     }
 
-    /// As [`new`](Self::new), where pushing is not enough from so many items on.
+    /// As [`new`](Self::new), but pushing is not enough from `depth_max` items on.
     #[cfg(feature = "explore")]
     #[must_use]
     pub fn with_depth_max(depth_max: u32) -> Self {
@@ -77,7 +79,7 @@ impl Inbox {
         self.depth_max
     }
 
-    /// Whether pushing may be enough. A hint: [`push`](Self::push) finds out.
+    /// Whether pushing may be enough. A hint: only [`push`](Self::push) is sure.
     #[inline]
     #[must_use]
     pub fn is_saturated(&self) -> bool {
@@ -85,9 +87,9 @@ impl Inbox {
         self.is_saturated.load(Ordering::Relaxed)
     }
 
-    /// Leaves an item for the next lock holder. `false`: the pool is not saturated any more, or
-    /// many items are here; the caller must take the lock, empty the inbox and act on what that
-    /// demands.
+    /// Leaves an item for the next holder of the lock. `false`: the pool is not saturated any more,
+    /// or many items are here; the caller must take the lock, empty the inbox and act on the
+    /// outcome.
     ///
     /// # Safety
     /// The caller must own the item's `PENDING` and have put the pool's id into its word; the item
@@ -102,7 +104,7 @@ impl Inbox {
             // SAFETY: the caller owns the item, hence its link.
             unsafe { ListHead::set_transit(node, newest, Tag::new(pwq, None).0) };
             // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
-            // queuer did before are visible to who takes the item. In the total order for the load
+            // queuer did before are visible to the thread that takes the item. SeqCst for the load
             // below.
             let pushed = self.newest.compare_exchange_weak(
                 newest,
@@ -130,16 +132,16 @@ impl Inbox {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Says that pushing is enough. Caller holds the pool's lock, its workers are as many as may
-    /// run and watched.
+    /// Publishes that pushing is enough. Caller holds the pool's lock; the pool is watched, and as
+    /// many workers run as may.
     #[inline]
     pub fn saturate(&self) {
-        // ORDERING: no pairing: who does not see it takes the lock.
+        // ORDERING: no pairing: a pusher that does not see it takes the lock.
         self.is_saturated.store(true, Ordering::Relaxed);
     }
 
-    /// Says that pushing is not enough. Caller holds the pool's lock and must look at the inbox
-    /// afterwards.
+    /// Publishes that pushing is not enough. Caller holds the pool's lock and must look at the
+    /// inbox afterwards.
     #[inline]
     pub fn desaturate(&self) {
         // ORDERING: the fence pairs with the one in `push`.
@@ -194,7 +196,7 @@ pub struct Transit {
     len: u32,
 }
 
-// SAFETY: its nodes are pending, and theirs whose it is: one at a time.
+// SAFETY: its nodes are pending items, owned by the one owner of the `Transit`.
 unsafe impl Send for Transit {}
 // SAFETY: as above; `&Transit` offers reads only.
 unsafe impl Sync for Transit {}
@@ -222,7 +224,7 @@ impl Transit {
         unsafe { Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node))) }
     }
 
-    /// Takes the oldest item, which leaves as an unlinked one.
+    /// Takes the oldest item; it leaves unlinked.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Tag, NonNull<WorkItem>)> {
         let first = self.first()?;
@@ -279,7 +281,7 @@ impl Transit {
         })
     }
 
-    /// Gives a colour to those that came by `pwq` and have none; how many.
+    /// Gives a colour to the items of `pwq` that have none. Returns how many these are.
     pub(crate) fn color(&mut self, pwq: PwqId, color: u8) -> u32 {
         let (mut node, mut count) = (self.next, 0);
         while !node.is_null() {
@@ -306,8 +308,8 @@ impl Iterator for Transit {
     }
 }
 
-/// What the link of an item in transit says of it: by which pwq it comes, and its colour, if it is
-/// counted among those in flight there.
+/// What the link of an item in transit holds: its pwq, and its colour if it is counted in flight
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(usize);
 

@@ -1,33 +1,33 @@
-//! How many jobs of a build may run at once, where its tools ask for a token before each: one more
-//! whenever a CPU has nothing to do, one less when more can run than there are CPUs.
+//! How many jobs of a build may run at once, where its tools take a token for each: one more
+//! whenever a CPU has nothing to do, one fewer when more threads can run than there are CPUs.
 //!
-//! KERNEL: none. It is what `nr_running` and its concurrency are to workers, for processes that
-//! take and give back by themselves and cannot be asked.
+//! KERNEL: none. The tokens are to processes, which take and give them back by themselves, what
+//! `nr_running` and concurrency are to workers.
 
 /// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time.
 pub const TOKENS_PER_CPU: usize = 16;
-/// So many looks in a row that found too many at work end a token.
+/// After so many looks in a row that found too many runnable threads a token is taken in.
 const CROWDED_LOOKS: u32 = 3;
 
 /// What a look at a build finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Build {
-    /// Threads of it that can run.
+    /// Its threads that can run.
     pub runnable: usize,
-    /// All of them.
+    /// All its threads.
     pub threads: usize,
-    /// Tokens that nobody has taken.
+    /// Tokens that no job has taken.
     pub unread: usize,
 }
 
 /// The tokens of a build, from look to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Those there are, taken or not. Kept by the driver when it puts one out or takes one in.
+    /// All tokens, taken or not. The driver updates this when it puts a token out or takes one in.
     pub count: usize,
-    /// Those that nobody can hold any more, so far.
+    /// Tokens that were lost with jobs that died, so far.
     pub lost: usize,
-    /// Looks in a row that found too many at work.
+    /// Looks in a row that found too many runnable threads.
     crowded: u32,
 }
 
@@ -37,15 +37,15 @@ pub struct Tokens {
 pub enum TokenAct {
     /// Nothing.
     Nothing,
-    /// A token more.
+    /// Put out another token.
     Put,
-    /// One less, if one can be had.
+    /// Take one in, if one is left.
     Take,
 }
 
 impl Tokens {
     /// What to do after a look, on so many CPUs. A token that is held belongs to a job, and a job
-    /// has a thread: more of them are with jobs that died.
+    /// has a thread: if more tokens than threads are held, jobs have died with theirs.
     pub fn after(&mut self, seen: Build, cpus: usize) -> TokenAct {
         let held = self.count.saturating_sub(seen.unread);
         let lost = held.saturating_sub(seen.threads);
@@ -56,7 +56,7 @@ impl Tokens {
         if seen.runnable < cpus && seen.unread == 0 && self.count < TOKENS_PER_CPU * cpus {
             return TokenAct::Put;
         }
-        // One that nobody wants is there for when somebody does, as long as a CPU is idle.
+        // While a CPU is idle, one unused token stays out for the next job.
         let spare = usize::from(seen.runnable < cpus);
         if self.crowded >= CROWDED_LOOKS || seen.unread > spare {
             TokenAct::Take

@@ -17,6 +17,8 @@
 //! flush colours, barriers, `need_more_worker`. [`policy`] holds the five predicates on one screen.
 //!
 //! Reading order: [`word`] → [`work`] → [`policy`] → [`pool`] → `worker` → `pwq` → [`flush`].
+//!
+//! Why: docs/decisions/one-brain.md
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 

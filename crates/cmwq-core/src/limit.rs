@@ -1,19 +1,21 @@
-//! `max_active` of queues whose pools share it: split over NUMA nodes, and the pools of one node
-//! share that node's part (`wq_node_nr_active`).
+//! `max_active` of queues whose pools share it: it is split over NUMA nodes, and the pools of a
+//! node share the node's part (`wq_node_nr_active`).
 //!
-//! [`Limits`] is what a queue allows and how it is split. [`NodeLimit`] is one node's part: a count
-//! that is taken and given back without a lock while nobody waits for it, and a line of those who
-//! wait. The memory is the driver's ([`NodeMemory`]), the protocol is here.
+//! [`Limits`] is a queue's limit and how it is split. [`NodeLimit`] is one node's part: a count of
+//! slots, taken and given back without a lock while no pwq waits, and a line of the pwqs that wait.
+//! The memory is the driver's ([`NodeMemory`]), the protocol is here.
 //!
 //! | taker | giver |
 //! |---|---|
-//! | 1. stand in line, say that somebody waits | 1. give the slot back |
+//! | 1. stand in line, count the pwq as waiting | 1. give the slot back |
 //! | 2. fence | 2. fence |
-//! | 3. try once more to take a slot | 3. does somebody wait? then hand him a slot |
+//! | 3. try once more to take a slot | 3. does a pwq wait? then hand over the slot |
 //!
 //! Where the kernel frees a slot and lets the waiter race for it, a slot here is *handed over*:
 //! [`NodeSlots::put`] returns the pwq that now owns the slot, so nothing can be lost between the
 //! two pools' locks.
+//!
+//! Why: docs/decisions/slots-are-handed-over.md
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -26,12 +28,13 @@ use crate::sync::{Ordering, fenced_load, in_order, seq_cst_fence, without};
 
 /// How a pool reaches the limit it shares with other pools: a [`NodeLimit`].
 pub trait NodeSlots: Send + Sync + fmt::Debug {
-    /// Takes a slot for `who`; if there is none, `who` waits in line and `false` is returned. No
-    /// queue jumping: while others wait, the caller waits behind them.
+    /// Takes a slot for the pwq `who`; if there is none, `who` waits in line and `false` is
+    /// returned. No queue jumping: while others wait, `who` waits behind them.
     fn try_get(&self, who: PwqRef) -> bool;
-    /// Whether a pwq that frees a slot may use it for its own next item: nobody else waits for one,
-    /// or it has kept fewer than its turn since it gave one back; and the limit is not exceeded.
-    /// `is_waiting`: that pwq is itself in line. Asking costs less than giving the slot back.
+    /// Whether a pwq that frees a slot may use the slot for its own next item: if no other pwq
+    /// waits, or if it has kept fewer slots than its turn since it gave one back; and only while
+    /// the limit is not exceeded. `is_waiting`: the pwq itself is in line. Asking costs less than
+    /// giving the slot back.
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
         let _ = (is_waiting, kept);
         false
@@ -39,9 +42,9 @@ pub trait NodeSlots: Send + Sync + fmt::Debug {
     /// Gives a slot back; `Some(pwq)`: the slot now belongs to that pwq, see
     /// [`PoolState::grant`](crate::PoolState::grant).
     fn put(&self) -> Option<PwqRef>;
-    /// Takes `who` out of the line. `false`: it is not in it, because a slot was given to it that
-    /// it does not know of yet. An implementation that cannot do it may say `false`; then a pwq
-    /// that waits for a slot it no longer needs cannot be removed before it gets one.
+    /// Takes `who` out of the line. `false`: `who` is not in line, because a slot is on its way to
+    /// it. An implementation that cannot do this may return `false`; then a pwq that waits for a
+    /// slot it no longer needs cannot be removed before it gets one.
     fn leave(&self, _who: PwqRef) -> bool {
         false
     }
@@ -61,8 +64,7 @@ pub enum Count {
     NrWaiting,
 }
 
-/// The memory of a [`NodeLimit`], as a driver has it: numbers where tools see them, and a line
-/// under a lock.
+/// A driver's memory for a [`NodeLimit`]: numbers where tools see them, and a line under a lock.
 pub trait NodeMemory: Send + Sync + fmt::Debug {
     /// One of the numbers.
     fn count(&self, which: Count) -> &AtomicU64;
@@ -82,7 +84,7 @@ impl<M: NodeMemory> NodeLimit<M> {
 
     /// A node that admits `max` items, in memory that is all zero.
     pub fn new(max: u32, memory: M) -> Self {
-        // ORDERING: no pairing: nobody knows it yet.
+        // ORDERING: no pairing: not shared yet.
         memory.count(Count::Max).store(max.into(), Ordering::Relaxed);
         Self(memory)
     }
@@ -109,7 +111,7 @@ impl<M: NodeMemory> NodeLimit<M> {
 
     #[inline]
     fn take(&self) -> bool {
-        // ORDERING: no pairing: the count guards no data; see the fences for who sees whom.
+        // ORDERING: no pairing: the count guards no data; the fences order it with the line.
         let max = self.count(Count::Max).load(Ordering::Relaxed);
         let taken =
             self.count(Count::Nr).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr| {
@@ -118,12 +120,12 @@ impl<M: NodeMemory> NodeLimit<M> {
         taken.is_ok()
     }
 
-    /// Changes the limit. After it was raised, whoever waits is to be [given](Self::hand_over) the
-    /// new slots: one who stands in line before that is found there, one who comes later tries once
-    /// more under the line's lock and finds the new limit.
+    /// Changes the limit. After a rise the new slots are to be [handed over](Self::hand_over) to
+    /// the pwqs in line. A pwq that comes later tries once more under the line's lock, and finds
+    /// the new limit.
     pub fn set_max(&self, max: u32) {
         // ORDERING: no pairing of its own: the line's lock, which `hand_over` takes after this,
-        // brings it to those who stand in line later.
+        // makes it visible to pwqs that stand in line later.
         self.count(Count::Max).store(max.into(), Ordering::Relaxed);
     }
 
@@ -143,11 +145,11 @@ impl<M: NodeMemory> NodeLimit<M> {
         true
     }
 
-    /// Gives a free slot to the first in line, who then owns it.
+    /// Gives a free slot to the first pwq in line, which then owns it.
     #[cold]
     #[must_use]
     pub fn hand_over(&self) -> Option<PwqRef> {
-        // A look at the count instead would miss who is just about to wait.
+        // A look at the count instead would miss a pwq that is just about to wait.
         let is_empty = || self.count(Count::NrWaiting).load(Ordering::Relaxed) == 0;
         if without("limit_hand_over.lock") && is_empty() {
             return None;
@@ -169,7 +171,7 @@ impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
     }
 
     fn may_keep(&self, is_waiting: bool, kept: u32) -> bool {
-        // ORDERING: no pairing: no slot is freed, so nobody can miss one; fairness may be a moment
+        // ORDERING: no pairing: no slot is freed, so none can be missed; fairness may be a moment
         // late.
         let [nr, max, nr_waiting] = [Count::Nr, Count::Max, Count::NrWaiting]
             .map(|which| self.count(which).load(Ordering::Relaxed));
@@ -195,34 +197,34 @@ impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
     }
 }
 
-/// The decision of [`NodeSlots::may_keep`], of `nr` slots that are taken and `max` that there are.
-/// `is_alone`: nobody else waits.
+/// The decision of [`NodeSlots::may_keep`], where `nr` of `max` slots are taken. `is_alone`: no
+/// other pwq waits.
 const fn keeps(nr: u32, max: u32, is_alone: bool, kept: u32) -> bool {
     (is_alone || kept < turn(max)) && nr <= max
 }
 
-/// How many slots a pwq keeps, one after the other, before one of its slots goes to who waits: a
-/// 64th of them all. Handing one over costs two pools' locks. Who waits does so until some pwq has
-/// had its turn: at worst, until 1.6 % more of what is active has finished for each pwq that waits.
+/// How many slots a pwq keeps, one after the other, before one goes to the first pwq in line: a
+/// 64th of all slots, because handing one over costs two pools' locks. So a pwq waits at worst
+/// until 1.6 % of the active items have finished for each pwq in line.
 ///
-/// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to who waits longest; so it does
-/// here where there are fewer than 64.
+/// KERNEL: `pwq_dec_nr_active` — differs: there each slot goes to the pwq that waits longest; here,
+/// too, where there are fewer than 64 slots.
 const fn turn(max: u32) -> u32 {
     max / 64
 }
 
-/// Which pwqs of a queue its `max_active` is for.
+/// Which pwqs of a queue share its `max_active`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each by itself: per-CPU, BH and ordered queues.
+    /// None: each has it by itself. Per-CPU, BH and ordered queues.
     Each,
-    /// All together, split over the nodes: unbound and managed queues.
+    /// All, split over the nodes. Unbound and managed queues.
     Nodes,
-    /// Each by itself, and all together have a second limit.
+    /// None: each has it by itself. All together have a second limit.
     Total(u32),
 }
 
-/// What a queue allows itself. Lock: WQ.
+/// The limits of a queue. Lock: WQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     sharing: Sharing,
@@ -245,7 +247,7 @@ impl Limits {
         self.max_active
     }
 
-    /// What each node has at least.
+    /// The smallest part of a node.
     #[must_use]
     pub const fn min_active(&self) -> u32 {
         self.min_active
@@ -274,7 +276,7 @@ impl Limits {
         matches!(self.sharing, Sharing::Nodes)
     }
 
-    /// The limit of each pwq by itself. A frozen queue admits nothing.
+    /// The limit of each pwq by itself. 0 for a frozen queue.
     #[must_use]
     pub const fn own(&self, is_frozen: bool) -> u32 {
         match (self.sharing, is_frozen) {
@@ -284,9 +286,8 @@ impl Limits {
         }
     }
 
-    /// The limit that the pwqs of a node have in common, which has `here` of the `total` CPUs of
-    /// the queue; without `here` those of pods that lie in no single node, which have it whole. A
-    /// frozen queue admits nothing.
+    /// The limit that the pwqs of a node share. The node has `here` of the queue's `total` CPUs;
+    /// `None`: pods that lie in no single node, which share the whole limit. 0 for a frozen queue.
     ///
     /// KERNEL: `wq_update_node_max_active` — same; a `Sharing::Total` is ours.
     #[must_use]

@@ -87,7 +87,7 @@ pub unsafe fn is_linked(node: Node) -> bool {
     !next.is_null() && next != node.as_ptr()
 }
 
-/// Takes `node` off whatever list it is on.
+/// Takes `node` off its list.
 ///
 /// # Safety
 /// `node` must be linked on a list that the caller has *(locked)*.

@@ -1,22 +1,21 @@
-//! When something is due that is to happen at intervals.
+//! When a periodic function is due.
 
 use crate::ids::Nanos;
 
-/// What becomes of ticks whose time came while the function was still running, or had nobody to run
-/// it.
+/// What becomes of ticks whose time came while the function was still running, or waited for a
+/// worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTicks {
     /// They are left out, and the next tick keeps to the grid of the first one.
     #[default]
     Skip,
-    /// They follow at once, one after the other, until the grid is reached again: as many ticks as
-    /// intervals.
+    /// They follow at once, one after the other, until the grid is reached again: no tick is lost.
     Burst,
     /// The grid moves: the next tick is one interval after the end of the function.
     Delay,
 }
 
-/// The ticks of something periodic. Knows no clock.
+/// The ticks of a periodic function. Knows no clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
     interval: Nanos,
@@ -25,7 +24,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// The first one is due at `first`.
+    /// Ticks of which the first is due at `first`.
     ///
     /// # Panics
     /// If the interval is 0: a tick would be due at every instant.
@@ -41,7 +40,7 @@ impl Ticks {
         self.due
     }
 
-    /// The tick that was due has been dealt with, at `now`. How many others were left out.
+    /// The tick that was due has been dealt with, at `now`. Returns how many others are left out.
     pub fn advance(&mut self, now: Nanos) -> u64 {
         let mut left_out = 0;
         let from = match self.missed {

@@ -1,12 +1,21 @@
-//! Decisions about CPUs: what kind of pool serves which of them, and how many of its workers may
-//! run.
+//! Decisions about CPUs: which kind of pool serves which CPUs, and how many of its workers may run.
 
 mod concurrency;
 mod kind;
 mod pods;
-mod stand_ins;
 
 pub use concurrency::{concurrency, granted};
 pub use kind::PoolKind;
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
-pub use stand_ins::stand_in;
+
+/// Which of the `nr_here` present CPUs, counted from 0, stands in for CPU number `index`, which has
+/// gone: items that are queued for that CPU on a managed queue go to the stand-in, as do items of
+/// callers that run there. Different CPUs get different stand-ins, as far as possible. `None`: no
+/// CPU is present.
+///
+/// KERNEL: differs: a per-CPU pool whose CPU has gone serves on, disassociated; so does ours for
+/// callers that name the CPU. Managed pods have no twin.
+#[must_use]
+pub const fn stand_in(index: usize, nr_here: usize) -> Option<usize> {
+    index.checked_rem(nr_here)
+}

@@ -5,6 +5,8 @@
 //! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
 //! *concurrency* ([`place::concurrency`](crate::place::concurrency)). With 1 and [`UNMANAGED`] they
 //! are exactly the kernel's.
+//!
+//! Why: docs/decisions/concurrency-is-a-number.md
 
 use crate::consts::MAX_IDLE_WORKERS_RATIO;
 
@@ -18,7 +20,7 @@ pub const fn need_more_worker(work_waits: bool, nr_running: u32, concurrency: u3
     work_waits && nr_running < concurrency
 }
 
-/// Somebody stays behind as standby. KERNEL: `may_start_working` — same.
+/// Another worker stays as standby. KERNEL: `may_start_working` — same.
 #[inline]
 #[must_use]
 pub const fn may_start_working(nr_idle: u32) -> bool {

@@ -12,14 +12,14 @@
 //!   exception: creation has failed, and the driver has been told when to try again
 //!   ([`PoolState::create_retry_at`]); then working without a standby beats not working. `standby`
 //!   has the argument, event by event.
-//! - *(coming)* where work waits that a CPU could run, somebody is on the way: an idle worker that
+//! - *(coming)* where work waits that a CPU could run, a worker is on the way: an idle worker that
 //!   was woken, a worker in `Phase::Prep`, or a worker or guest between two items; or there is none
-//!   to come, and whoever asked was told [`Kick::NeedFirst`]; or creation has failed, as above.
+//!   to come, and the event returned [`Kick::NeedFirst`]; or creation has failed, as above.
 //! - *(queued)* see [`crate::word`].
 //! - *(cursor)* see `rescue`.
 //!
 //! Split by topic: this file has the table and the books; `queue`, `next`, `events`, `closing` and
-//! `rescue` have the protocols, `report` and `value` what others may know. `keeps(Rule::…)` is
+//! `rescue` have the protocols, `report` and `value` show the state to others. `keeps(Rule::…)` is
 //! `true` at compile time, but for the exhaustive search, which takes rules out: see `rules`.
 
 use alloc::vec::Vec;
@@ -48,6 +48,7 @@ mod headcount;
 mod hog;
 mod inbox;
 mod next;
+mod processes;
 mod queue;
 mod replace;
 mod report;
@@ -61,7 +62,6 @@ mod unbinding;
 #[cfg(feature = "explore")]
 pub mod value;
 mod waiting;
-mod watching;
 
 use activations::Activations;
 use batch::{ARRIVED_MAX, Out};
@@ -84,14 +84,14 @@ pub use stall::Parked;
 pub use touched::Touched;
 pub use waiting::Waited;
 
-/// Whom to wake, after the lock is dropped. What comes later here is more urgent.
+/// Which worker to wake, after the lock is dropped. Later variants are more urgent.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// Nobody.
     None,
-    /// Somebody must notice when a worker of this pool blocks: work waits, and as many run as may;
-    /// or another pod could use the CPU.
+    /// Watch this pool, so that a worker that blocks is noticed: work waits, and as many workers
+    /// run as may; or another pod could use the CPU.
     Watch,
     /// The pool has no worker at all: create its first.
     NeedFirst,
@@ -100,7 +100,8 @@ pub enum Kick {
 }
 
 impl Kick {
-    /// The more urgent of two decisions of one lock hold, of which only the first can be a wake-up.
+    /// The more urgent of two decisions under one hold of the lock. Only the first can be a
+    /// wake-up.
     #[inline]
     pub const fn or(self, other: Self) -> Self {
         if other.urgency() > self.urgency() { other } else { self }
@@ -123,7 +124,7 @@ impl Kick {
 pub struct Effects {
     /// Whom to wake.
     pub kick: Kick,
-    /// A flush of this queue waits for one pwq less.
+    /// A flush of this queue waits for one pwq fewer.
     pub flush_done: Option<WqKey>,
     /// This pwq, of another pool, was given a slot of the node: call [`PoolState::grant`] on its
     /// pool.
@@ -157,21 +158,23 @@ pub struct PoolConfig {
     pub idle_ratio: u32,
     /// Pause after a failed creation.
     pub create_cooldown: Nanos,
-    /// A BH pool: leaves its mark in the work word.
+    /// A BH pool: the word of an idle item says that it ran in one.
     pub bh: bool,
-    /// It finds out what its items do before and after their waits, see
+    /// The pool learns what its items do before and after their waits, see
     /// [`PoolState::item_waited`].
     pub learns_waits: bool,
     /// Workers that block need not come back to the pool's own CPUs, see
     /// [`PoolState::is_unbound`]. Only where it learns.
     pub unbinds: bool,
-    /// Its workers may take several items along, see [`Claim::more`](crate::Claim), after so many
-    /// claims in a row during which nothing was called back. Only where one may run at a time.
+    /// Workers may take several items along (see [`Claim::more`](crate::Claim)) after so many
+    /// claims in a row without a batch that was called back. Only in pools where one worker may run
+    /// at a time.
     pub batches: Option<u8>,
-    /// Its inbox may be all that queueing takes: [`help::may_saturate`](crate::help::may_saturate).
+    /// Queueing may be a push into the inbox alone:
+    /// [`help::may_saturate`](crate::help::may_saturate).
     pub may_saturate: bool,
-    /// How many items may have arrived before more are listed at once, by whoever brings them:
-    /// see [`PoolState::take_inbox`].
+    /// How many items may have arrived; further ones are listed at once, see
+    /// [`PoolState::take_inbox`].
     pub arrived_max: u32,
 }
 
@@ -189,7 +192,7 @@ impl PoolConfig {
         let bh = matches!(kind, place::PoolKind::Bh);
         let is_percpu = matches!(kind, place::PoolKind::Percpu);
         let is_managed = matches!(kind, place::PoolKind::Managed);
-        // One whose CPU is away runs everything at once until that is back.
+        // A per-CPU pool whose CPU has gone has another concurrency only until the CPU is back.
         let has_one = is_percpu || (concurrency == 1 && !bh);
         Self {
             bh,
@@ -224,7 +227,7 @@ impl PoolConfig {
 pub struct PoolState {
     config: PoolConfig,
     worklist: List,
-    /// Taken out of the inbox, younger than the worklist. See `batch`.
+    /// Items that were taken out of the inbox, younger than the worklist. See `batch`.
     arrived: Transit,
     /// The batch that is out.
     out: Option<Out>,
@@ -232,8 +235,7 @@ pub struct PoolState {
     calm_claims: u8,
     nr_running: u32,
     nr_workers: u32,
-    /// Workers that were told to leave and have not left yet: nobody to count on, and not busy
-    /// either.
+    /// Workers that were told to leave and have not left yet: neither counted on nor busy.
     nr_dying: u32,
     /// Workers of this pool in `Phase::Working`, whether they count as running or not.
     nr_working: u32,
@@ -262,7 +264,8 @@ pub struct PoolState {
     /// An item waited for a slot since [`parked`](Self::parked) found none.
     has_parked: bool,
     activations: Activations,
-    /// Since [`take_touched`](Self::take_touched): numbers of workers, or what is in `touched`.
+    /// A number of workers has changed, or `touched` has, since
+    /// [`take_touched`](Self::take_touched).
     changed: bool,
     /// See [`Touched`].
     touched: Touched,
@@ -341,8 +344,8 @@ impl PoolState {
         self.nr_idle
     }
 
-    /// Whether an item waits for a worker. While a batch is out the worker may have begun what is
-    /// taken to be waiting.
+    /// Whether an item waits for a worker. `true` also while a batch is out, although its worker
+    /// may have begun all of it.
     #[inline]
     #[must_use]
     pub fn work_waits(&self) -> bool {
@@ -362,7 +365,7 @@ impl PoolState {
         self.nr_running >= self.config.concurrency
     }
 
-    /// Whether more workers run than may, because some that were blocked are back.
+    /// Whether more workers run than may, because blocked ones are back.
     #[must_use]
     pub fn is_over_capacity(&self) -> bool {
         self.nr_running > self.config.concurrency
@@ -374,7 +377,7 @@ impl PoolState {
         !self.work_waits() && self.nr_running < self.config.concurrency
     }
 
-    /// The idle worker that is woken next: the one to watch the others while work waits.
+    /// The idle worker that is woken next; while work waits, the sentinel wakes it.
     #[must_use]
     pub fn standby(&self) -> Option<WorkerId> {
         self.idle_head
@@ -387,8 +390,8 @@ impl PoolState {
     }
 
     /// Changes the concurrency: [`policy::UNMANAGED`] while the pool's CPU is gone
-    /// (`POOL_DISASSOCIATED`), its own again when the CPU is back. Nothing else has to change,
-    /// because `nr_running` stays right.
+    /// (`POOL_DISASSOCIATED`), its own again when the CPU is back. `nr_running` does not depend on
+    /// it.
     pub fn set_concurrency(&mut self, concurrency: u32) -> Kick {
         self.config.concurrency = concurrency;
         if self.keeps(Rule::ConcurrencyKicks) { self.kick() } else { Kick::None }
@@ -413,7 +416,7 @@ impl PoolState {
         id
     }
 
-    /// Counts a pwq's items in this place from now on: one for each pwq at a time.
+    /// Counts the items of a pwq at `at` from now on. Each place belongs to one pwq at a time.
     pub fn show_counts(&mut self, pwq: PwqId, at: &'static PwqCounts) {
         let p = self.pwq(pwq);
         p.counts = p.counts.shown(at, p.nr_active);
@@ -445,7 +448,8 @@ impl PoolState {
         self.pwqs.get(pwq.0).map(Pwq::stats)
     }
 
-    /// Items of pwq `id` have used the CPU for so many microseconds more. Nothing, if it has gone.
+    /// Items of pwq `id` have used the CPU for `micros` more microseconds. Does nothing if the pwq
+    /// has gone.
     pub fn charge(&mut self, id: PwqId, micros: u64) {
         if let Some(pwq) = self.pwqs.get_mut(id.0) {
             pwq.rare_stats().cpu_time += micros;
@@ -489,7 +493,7 @@ impl PoolState {
             sleeping: w.sleeping,
             running: w.is_counted(),
             hog: w.cpu_intensive && !self.is_cpu_intensive(w),
-            watching: w.is_watching(),
+            stands_for_process: w.stands_for_process(),
             seq: w.seq,
             wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
         }
@@ -516,8 +520,8 @@ impl PoolState {
         PwqRef { pool: self.config.id, pwq }
     }
 
-    /// Changes a worker and keeps *(counted)*: nobody else writes `nr_running`. Idle workers and
-    /// guests, which never count, are changed directly.
+    /// Changes a worker and keeps *(counted)*: only this function writes `nr_running`. Idle workers
+    /// and guests, which never count, are changed directly.
     #[inline]
     fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
@@ -589,7 +593,7 @@ impl PoolState {
     #[inline]
     fn leave_bucket(&mut self, id: WorkerId, addr: usize) {
         let first = &mut self.busy[bucket(addr)];
-        // Mostly it is alone there, or the first.
+        // Usually the worker is alone in its bucket, or the first.
         if *first == Some(id) {
             *first = self.workers.get_mut(id.0).and_then(|worker| worker.hash_next.take());
         } else {
@@ -665,7 +669,7 @@ fn bucket(addr: usize) -> usize {
     ((addr as u64 >> 5).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
 }
 
-// What the protocols in `barrier` and `cancel` need of the tables.
+// What the protocols in `barrier` and `cancel` read of the tables.
 impl PoolState {
     pub(crate) fn executing(&self, addr: usize, func: WorkFn) -> Option<(WorkerId, PwqId, u8)> {
         self.assert_caught_up();

@@ -1,4 +1,4 @@
-//! The pwq: where one workqueue meets one pool. Lives in the pool's table, under the pool's lock
+//! The pwq: where one workqueue meets one pool. It lives in the pool's table, under the pool's lock
 //! (L).
 
 use alloc::sync::Arc;
@@ -38,7 +38,7 @@ pub struct PwqStats {
     pub completed: u64,
     /// Workers that were woken because a worker running this queue's item blocked.
     pub cm_wakeup: u64,
-    /// CPU time used by items, in µs; drivers settle a worker's time when it turns to another
+    /// CPU time used by items, in µs; drivers charge a worker's time when it turns to another
     /// queue.
     pub cpu_time: u64,
     /// Items that stopped counting in `nr_running` because they hogged the CPU.
@@ -67,7 +67,7 @@ impl AddAssign for PwqStats {
     }
 }
 
-/// What waits in a pwq: items that were queued and not yet begun.
+/// Items of a pwq that were queued and not yet begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PwqWaiting {
     /// All of them.
@@ -100,7 +100,7 @@ pub(crate) struct Pwq {
     pub(crate) node: Option<Arc<dyn NodeSlots>>,
     /// In line for a slot of the node.
     pub(crate) node_waiting: bool,
-    /// Slots that it used again since it gave one back.
+    /// Slots that it has kept since it gave one back.
     pub(crate) kept: u32,
     pub(crate) inactive: List,
     pub(crate) cpu_intensive: bool,
@@ -108,11 +108,12 @@ pub(crate) struct Pwq {
     pub(crate) plugged: bool,
     /// If the queue has a rescuer.
     pub(crate) rescue: Option<RescueState>,
-    /// Replaced by another: takes only items that it is running, and goes when it has drained.
+    /// Replaced by another pwq: takes only items that it is running, and is removed when it has
+    /// drained.
     pub(crate) retired: bool,
-    /// Those of items started and completed.
+    /// The counters that change with each item.
     pub(crate) counts: CountsAt,
-    /// The others.
+    /// The other counters.
     rare: PwqStats,
 }
 

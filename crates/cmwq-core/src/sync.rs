@@ -7,6 +7,8 @@
 //! thing away; the mutation test runs the loom models once for each name in [`ORDERING_SITES`] and
 //! expects a failure each time, so an ordering that no model needs, or that no model tests, cannot
 //! stay unnoticed.
+//!
+//! Why: docs/decisions/no-fence-behind-an-exchange.md
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use core::sync::atomic::AtomicU64;
@@ -21,9 +23,9 @@ pub use shuttle::sync::atomic::AtomicU64;
 #[cfg(cmwq_shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 
-/// A number that only a heuristic looks at, so no model has to try all the values it may have.
+/// A number that only a heuristic reads, so no model has to try all its values.
 pub(crate) use core::sync::atomic::AtomicU32 as RoughCount;
-/// A number that only tools look at.
+/// A number that only tools read.
 pub(crate) use core::sync::atomic::AtomicU64 as RoughTotal;
 
 /// The names of all ordering sites of this crate.
@@ -88,7 +90,7 @@ pub(crate) fn release(site: &'static str) -> Ordering {
     if is_weakened(site, "release") { Ordering::Relaxed } else { Ordering::Release }
 }
 
-/// Whether the mutation test does without a hold of a lock that looks as if it could be saved.
+/// Whether the mutation test leaves out a lock that looks as if it were not needed.
 #[inline(always)]
 pub(crate) fn without(site: &'static str) -> bool {
     match site.split_once('.') {
@@ -111,7 +113,7 @@ pub(crate) fn release_in_order(site: &'static str) -> Ordering {
     if cfg!(cmwq_loom) { release(site) } else { Ordering::SeqCst }
 }
 
-/// The same, of one that guards no data.
+/// The same, for a read-modify-write that guards no data.
 #[inline(always)]
 pub(crate) fn in_order() -> Ordering {
     if cfg!(cmwq_loom) { Ordering::Relaxed } else { Ordering::SeqCst }
@@ -135,8 +137,8 @@ pub(crate) fn fenced_load(site: &'static str) -> Ordering {
 }
 
 /// Replaces `word` by a read-modify-write, which continues the release sequences of those before
-/// it: who acquires a later value synchronises with them too. Weakened, it is a store and a full
-/// fence, as in the kernel.
+/// it: a thread that acquires a later value synchronises with them too. Weakened, it is a store and
+/// a full fence, as in the kernel.
 #[inline(always)]
 pub(crate) fn swap_in_chain(
     word: &AtomicU64,
@@ -153,7 +155,7 @@ pub(crate) fn swap_in_chain(
     word.swap(bits, order)
 }
 
-/// The same, if `word` is still `seen`. Weakened, somebody else may have changed it in between.
+/// The same, if `word` is still `seen`. Weakened, another thread may have changed it in between.
 pub(crate) fn exchange_in_chain(
     word: &AtomicU64,
     seen: u64,

@@ -1,15 +1,18 @@
-//! The stall watchdog's decisions: who stands still, when that is said, when it is too much.
+//! The stall watchdog's decisions: what has stalled, when to report it, and when to panic.
 //!
-//! A driver looks at intervals at everything in which work waits, and says of each how much has
-//! happened in it so far ([`PoolState::progress`](crate::PoolState::progress)). No clock is read
-//! when something happens: what has the same count at two looks made no progress in between. So a
-//! stall is found a quarter of the threshold late, and one more if it began just after a look.
+//! A driver looks at intervals at each pool and queue where work waits, and reports how much
+//! progress it has made so far ([`PoolState::progress`](crate::PoolState::progress)), as a count.
+//! Starting an item reads no clock: a pool with the same count at two looks made no progress in
+//! between. So a stall is found a quarter of the threshold late, or two quarters if it began just
+//! after a look.
 //!
-//! Time counts as it passes between two looks, but for one interval at most: who was stopped, or
-//! kept from the CPU, has not seen what the others did meanwhile. After a pause of a whole
-//! threshold everything begins anew.
+//! Between two looks at most one interval of time counts: a watchdog that was stopped, or kept from
+//! the CPU, has not seen what happened meanwhile. After a pause of a whole threshold all measures
+//! begin anew.
 //!
 //! *Kernel*: `wq_watchdog_timer_fn`, `panic_on_wq_watchdog`.
+//!
+//! Why: docs/decisions/watchdog-counts.md
 
 use alloc::collections::BTreeMap;
 
@@ -20,13 +23,13 @@ pub const WATCHDOG_THRESH_NS: Nanos = 30_000_000_000;
 /// Looks per threshold.
 const PARTS: Nanos = 4;
 
-/// What waits, by `K`, and since when nothing has happened there.
+/// Where work waits, by `K`, and since when there has been no progress.
 #[derive(Clone, Debug)]
 pub struct Watchdog<K> {
     thresh: Nanos,
     /// Time that counts.
     time: Nanos,
-    /// The look before this one, unless nothing waited then.
+    /// When the last look was, unless nothing waited then.
     looked_at: Option<Nanos>,
     /// Numbers the looks.
     look: u64,
@@ -42,16 +45,16 @@ struct Suspect {
     progress: u64,
     since: Nanos,
     reported: Nanos,
-    /// Seen in this look.
+    /// The look that saw it last.
     look: u64,
 }
 
-/// When stalls are the end of the process. 0: never.
+/// When stalls end the process. 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicPolicy {
-    /// At this look of those that have something to report. KERNEL: `panic_on_stall` — same.
+    /// At the look that is so many-th to report a stall. KERNEL: `panic_on_stall` — same.
     pub on_stall: u32,
-    /// When one stall has lasted so long. KERNEL: `panic_on_stall_time` — same.
+    /// When a stall has lasted so long. KERNEL: `panic_on_stall_time` — same.
     pub on_stall_time: Nanos,
 }
 
@@ -61,12 +64,12 @@ pub struct PanicPolicy {
 pub struct Looked {
     /// When to look again; `None`: nothing waits.
     pub next: Option<Nanos>,
-    /// It was too much.
+    /// The policy says that the process ends.
     pub has_to_panic: bool,
 }
 
 impl<K: Ord + Copy> Watchdog<K> {
-    /// One that reports what stands still for `thresh`, which must not be 0.
+    /// A watchdog that reports stalls of `thresh`, which must not be 0.
     #[must_use]
     pub const fn new(thresh: Nanos) -> Self {
         Self {
@@ -93,7 +96,7 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.looked_at = None;
     }
 
-    /// How long after something began to wait, or after a look, to look again.
+    /// How long after work began to wait, or after a look, the next look is due.
     #[must_use]
     pub const fn interval(thresh: Nanos) -> Nanos {
         let part = thresh / PARTS;
@@ -113,9 +116,9 @@ impl<K: Ord + Copy> Watchdog<K> {
         self.longest = 0;
     }
 
-    /// Work waits in `key`, where so much has happened so far. `excused`: the watchdog was touched
-    /// on its account since the last look. `Some(time)`: for so long nothing has happened, and now
-    /// is the time to say so; once per threshold.
+    /// Work waits in `key`, whose progress so far is `progress`. `excused`: the watchdog was
+    /// touched on its account since the last look. `Some(time)`: there has been no progress for
+    /// `time`, which is to be reported now; once per threshold.
     #[must_use]
     pub fn see(&mut self, key: K, progress: u64, excused: bool) -> Option<Nanos> {
         let (time, look) = (self.time, self.look);
@@ -150,8 +153,8 @@ impl<K: Ord + Copy> Watchdog<K> {
         }
     }
 
-    /// Something else, until `now`, kept the driver from looking: telling of stalls takes long.
-    /// That time does not count, and the next look is due an interval later. As [`Looked::next`].
+    /// The driver has reported stalls until `now`, which takes long. That time does not count, and
+    /// the next look is due an interval later. As [`Looked::next`].
     pub fn told(&mut self, now: Nanos) -> Option<Nanos> {
         self.looked_at = self.looked_at.map(|_| now);
         self.looked_at.map(|now| now.saturating_add(Self::interval(self.thresh)))

@@ -5,7 +5,7 @@
 //!
 //! | bits | queued (`PWQ` set) | off queue |
 //! |---|---|---|
-//! | 0 | `PENDING`: ownership token; whoever sets it 0→1 owns queueing | same |
+//! | 0 | `PENDING`: ownership token; setting it 0→1 wins queueing | same |
 //! | 1 | `INACTIVE`: not counted in `nr_active`: parked behind `max_active`, or a barrier | 0 |
 //! | 2 | `PWQ`: 1 | 0 |
 //! | 3 | `LINKED`: the next list entry is glued to this one (a barrier follows) | 0 |
@@ -17,6 +17,8 @@
 //!
 //! Invariant *(queued)*: "`PWQ` names pool P, and I hold P's lock" implies that the item is on a
 //! list of P, because both transitions happen under that lock.
+//!
+//! Why: docs/decisions/ids-in-the-word.md
 
 use core::fmt;
 
@@ -61,7 +63,7 @@ impl WorkWord {
         self.0
     }
 
-    /// Somebody owns queueing: the item is queued, armed on a timer, or in transit.
+    /// Queueing is owned: the item is queued, armed on a timer, or in transit.
     #[inline]
     #[must_use]
     pub const fn is_pending(self) -> bool {

@@ -5,6 +5,8 @@
 //! the run, whatever the ordering of those in between. A plain store in between would cut the chain
 //! (and store-then-fence, the kernel's way, is not enough in the C11 model: loom finds the lost
 //! event; see `models`).
+//!
+//! Why: docs/decisions/clearing-pending.md
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -86,7 +88,7 @@ impl WorkItem {
         self.word().is_pending()
     }
 
-    /// The item's function: what it is known by, and what is called unless its
+    /// The item's function: the item is known by it, and it is called unless the item's
     /// [way](Self::way) says otherwise.
     #[inline]
     #[must_use]
@@ -96,14 +98,14 @@ impl WorkItem {
         unsafe { mem::transmute::<*const (), WorkFn>(func) }
     }
 
-    /// The item is known by this function, and called by another one, which the driver knows by the
-    /// `way`: 1 to 3.
+    /// Makes `func` the function that the item is known by. Another one is called, which the driver
+    /// knows by `way`: 1 to 3.
     pub fn know_as(&mut self, func: WorkFn, way: u8) {
         debug_assert!((1..=3).contains(&way));
         self.func = (func as *const ()).map_addr(|func| func | usize::from(way) << WAY_SHIFT);
     }
 
-    /// How the item is called: 0, by its function, or as [`know_as`](Self::know_as) says.
+    /// How the item is called. 0: by its own function; else see [`know_as`](Self::know_as).
     #[inline]
     #[must_use]
     pub fn way(&self) -> u8 {
@@ -185,23 +187,23 @@ impl WorkItem {
     pub(crate) fn publish_idle(&self, idle: WorkWord) {
         debug_assert!(!idle.is_queued());
         // ORDERING: Release pairs with the Acquire of the next owner's `claim`, `claim_for` or
-        // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: whoever turned
-        // callers away sees what they wanted done.
+        // `queue_from_idle`; Acquire pairs with the Release of refused `claim`s: the owner sees the
+        // stores of the callers that its PENDING turned away.
         self.data.swap(idle.bits(), acq_rel("publish_idle"));
     }
 
-    /// Takes an item away from pools that do not exist in this process: its memory is a copy of the
-    /// one that its queuer, another process, had. `true`: the caller owns `PENDING` of it now, as
-    /// of an item that was never queued.
+    /// Takes an item away from pools that do not exist in this process: it is a forked child's copy
+    /// of an item that the parent had queued. `true`: the caller owns its `PENDING` now, as of an
+    /// item that was never queued.
     ///
     /// # Safety
-    /// `seen` must be a word that only such pools have written, and nobody may walk their lists.
+    /// `seen` must be a word that only such pools have written, and their lists must not be walked.
     #[cold]
     pub unsafe fn take_over(&self, seen: WorkWord) -> bool {
         let pending = WorkWord::INIT.with_pending(true).bits();
-        // ORDERING: Relaxed, but a link of the chain, as `set_queued` is: the run sees what those
-        // stored whose `claim`s were refused because the inherited word is pending. What the other
-        // process had stored was there before this one had threads.
+        // ORDERING: Relaxed, but a link of the chain, as `set_queued` is: the run sees the stores
+        // of callers whose `claim`s were refused because the inherited word is pending. The
+        // parent's stores were there before this process had threads.
         let order = Ordering::Relaxed;
         let taken = exchange_in_chain(&self.data, seen.bits(), pending, order, "take_over");
         if taken {

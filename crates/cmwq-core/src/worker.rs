@@ -18,8 +18,8 @@ pub enum Next {
     /// [`worker_created`](crate::PoolState::worker_created) or
     /// [`create_failed`](crate::PoolState::create_failed) and ask again.
     Manage,
-    /// Park until woken. `watch`: work waits although the worker may not start it, so somebody must
-    /// notice when a running worker blocks.
+    /// Park until woken. `watch`: work waits although the worker may not start it, so a running
+    /// worker that blocks must be noticed.
     Sleep {
         /// Arm the detection of blocking.
         watch: bool,
@@ -33,7 +33,7 @@ pub enum Next {
 #[must_use]
 #[derive(Debug)]
 pub struct Claim {
-    /// To be passed to `func`, and not to be touched by anybody else.
+    /// To be passed to `func`, and not to be touched otherwise.
     pub item: *mut WorkItem,
     /// The item's function.
     pub func: WorkFn,
@@ -43,18 +43,18 @@ pub struct Claim {
     pub pwq: PwqId,
     /// Identifies this run of this worker in reports of blocking and resuming.
     pub seq: u64,
-    /// Act on it after the lock is dropped and before the function is entered.
+    /// To be acted on after the lock is dropped and before the function is entered.
     pub kick: Kick,
-    /// The pool believes that it will wait first: if it does not wait at all,
+    /// The pool believes that the item will wait first: if it does not wait at all,
     /// [`item_did_not_wait`](crate::PoolState::item_did_not_wait) is to be called.
     pub is_to_wait: bool,
-    /// How many items were taken along: after this one's function each is to be
-    /// [begun](crate::Batch::begin), in runs whose `seq` are the next ones, until the batch was
-    /// called back. Then [`finish`](crate::PoolState::finish), once.
+    /// How many items were taken along. After this item's function each is to be
+    /// [begun](crate::Batch::begin), in runs with the next numbers, until the batch is called back.
+    /// Then [`finish`](crate::PoolState::finish), once.
     pub more: u32,
 }
 
-// SAFETY: a claim is only the address; whoever calls the function vouches for the item.
+// SAFETY: a claim has only the address; the caller of the function vouches for the item.
 unsafe impl Send for Claim {}
 
 /// Where a worker is in its loop.
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     pub(crate) phase: Phase,
     /// Believed blocked since a report about run `seq`.
     pub(crate) sleeping: bool,
-    /// Which report of the pool's that was.
+    /// The number of that report, in the pool.
     pub(crate) blocked_nr: u64,
     /// Runs an item of a `WQ_CPU_INTENSIVE` queue, or one that was seen to hog the CPU.
     pub(crate) cpu_intensive: bool,
@@ -102,14 +102,13 @@ pub(crate) struct Worker {
     pub(crate) last_func: Option<WorkFn>,
     pub(crate) scheduled: List,
     pub(crate) seq: u64,
-    /// The run in which it watches others, see `pool/watching`; 0: none.
-    pub(crate) watching_in: u64,
+    /// The run in which it stands for processes, see `pool/processes`; 0: none.
+    pub(crate) process_in: u64,
     pub(crate) last_active: Nanos,
     pub(crate) idle_prev: Option<WorkerId>,
     pub(crate) idle_next: Option<WorkerId>,
     pub(crate) hash_next: Option<WorkerId>,
-    /// Where its batches are, if its pool makes any. A place of its own, which the worker reads
-    /// without the lock.
+    /// Its batch, if its pool makes any. Shared, because the worker reads it without the lock.
     pub(crate) batch: Option<Arc<Batch>>,
 }
 
@@ -129,7 +128,7 @@ impl Worker {
             last_func: None,
             scheduled: List::new(),
             seq: 0,
-            watching_in: 0,
+            process_in: 0,
             last_active: 0,
             idle_prev: None,
             idle_next: None,
@@ -144,12 +143,12 @@ impl Worker {
         self.phase == Phase::Working && !self.guest
     }
 
-    /// Stands for others in its present run.
-    pub(crate) fn is_watching(&self) -> bool {
-        self.watching_in != 0 && self.watching_in == self.seq
+    /// Whether it stands for processes in its present run.
+    pub(crate) fn stands_for_process(&self) -> bool {
+        self.process_in != 0 && self.process_in == self.seq
     }
 
-    /// Between two items: it looks before it does anything else.
+    /// Between two items: it looks for the next one before anything else.
     pub(crate) fn is_about_to_look(&self) -> bool {
         self.phase == Phase::Working && self.current.is_none() && !self.lent
     }
@@ -175,8 +174,8 @@ pub struct WorkerView {
     pub running: bool,
     /// Was counted until it was seen to hog the CPU.
     pub hog: bool,
-    /// Waits for processes, and counts as running while these do.
-    pub watching: bool,
+    /// Stands for processes, and counts as running while these run.
+    pub stands_for_process: bool,
     /// The run a report must name.
     pub seq: u64,
     /// The queue whose item it runs.

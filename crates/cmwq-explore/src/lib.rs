@@ -7,6 +7,8 @@
 //!
 //! Reading order: [`scope`] → `world` (the driver, cut into lock holds) → `ledger` and `checks`
 //! (what must hold) → `value` (when two states are one) → `search` → `progress`.
+//!
+//! Why: docs/decisions/exhaustive-search.md
 
 mod arena;
 mod checks;

@@ -172,10 +172,10 @@ impl Value {
     }
 
     fn record(&mut self, world: &World<'_>, worker: &WorkerValue) {
-        let WorkerValue {
-            sleeping, cpu_intensive, watching, die, woken, begins_anyway, lent, ..
-        } = *worker;
-        let flags = [sleeping, cpu_intensive, watching, die, woken, begins_anyway, lent];
+        let WorkerValue { sleeping, cpu_intensive, stands_for_process, die, woken, lent, .. } =
+            *worker;
+        let begins_anyway = worker.begins_anyway;
+        let flags = [sleeping, cpu_intensive, stands_for_process, die, woken, begins_anyway, lent];
         let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         self.bytes.extend([worker.phase, flags]);
         match worker.current {

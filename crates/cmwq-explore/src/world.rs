@@ -255,14 +255,14 @@ impl<'s> World<'s> {
     /// Drops a pool's lock and acts on the decision.
     pub(crate) fn unlock(&mut self, tid: Tid, pool: u8, kick: Kick) {
         let p = &mut self.pools[usize::from(pool)];
-        p.settle_saturation();
+        p.update_saturation();
         let kick = kick.or(mem::replace(&mut p.kick, Kick::None));
         match kick {
             Kick::None => p.mayday |= p.core.needs_rescuer(),
             Kick::Wake(id) => self.wake(pool, id),
             Kick::Watch => {
                 p.is_watched = true;
-                p.settle_saturation();
+                p.update_saturation();
             }
             Kick::NeedFirst => self.thread(tid).todo.push(Todo::First(pool)),
         }

@@ -15,6 +15,8 @@
 //!
 //! What a process writes for readers, and the socket that it serves, are the library's; both sides
 //! agree by a hidden module of it, so this crate asks for exactly its own version of `cmwq`.
+//!
+//! Why: docs/decisions/readers-are-a-crate.md
 
 pub mod control;
 pub mod doctor;

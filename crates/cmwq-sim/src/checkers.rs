@@ -114,7 +114,8 @@ impl World<'_> {
         *self.homes.get(worker)?
     }
 
-    /// Whether nobody computes in the place of what waits at the pool, or is on the way.
+    /// Whether the pool has room: nothing is in transit and fewer workers compute or wake than its
+    /// concurrency.
     fn is_slack(&self, pool: PoolNo) -> bool {
         let gauge = &self.gauges[pool];
         // The tick takes one that only waits for a CPU for running.
@@ -170,7 +171,7 @@ pub(crate) trait Checker: fmt::Debug {
     }
 
     /// Everything that happens at this moment has happened.
-    fn settle(&mut self, _moment: &Moment<'_>, _world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, _moment: &Moment<'_>, _world: &World<'_>) -> Result<(), String> {
         Ok(())
     }
 
@@ -185,7 +186,7 @@ const RECENT: usize = 30;
 
 /// All checkers, the digest, and the log.
 #[derive(Debug)]
-pub(crate) struct Watchers {
+pub(crate) struct Checkers {
     /// By their names in complaints.
     checkers: Vec<(&'static str, Box<dyn Checker>)>,
     waiting: Waiting,
@@ -199,7 +200,7 @@ pub(crate) struct Watchers {
     is_touched: Vec<bool>,
 }
 
-impl Watchers {
+impl Checkers {
     pub(crate) fn new(plan: &Plan, config: &Config) -> Self {
         let mut checkers: Vec<(_, Box<dyn Checker>)> = vec![
             ("reentrance", Box::new(reentrance::Reentrance::new(plan))),
@@ -273,7 +274,7 @@ impl Watchers {
         self.ask(t, scene, |checker, world| checker.observe(&event, world))
     }
 
-    pub(crate) fn settle(
+    pub(crate) fn end_moment(
         &mut self,
         now: Nanos,
         until: Option<Nanos>,
@@ -281,8 +282,8 @@ impl Watchers {
     ) -> Result<(), Violation> {
         let mut touched = std::mem::take(&mut self.touched);
         let moment = Moment { now, until, touched: &touched };
-        let found = self.ask(now, scene, |checker, world| checker.settle(&moment, world));
-        self.waiting.has_settled();
+        let found = self.ask(now, scene, |checker, world| checker.end_moment(&moment, world));
+        self.waiting.moment_has_ended();
         for pool in touched.drain(..) {
             self.is_touched[pool] = false;
         }

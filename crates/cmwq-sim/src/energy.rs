@@ -19,6 +19,8 @@
 //! work takes, how many there are, and how much music computes are assumptions of
 //! [`Load::default`], chosen for a result of that size. The model has no frequency scaling, no cost
 //! of the timer's interrupt, and no cold caches after sleep.
+//!
+//! Why: docs/decisions/energy-from-events.md
 
 use std::ops::Range;
 use std::sync::Arc;

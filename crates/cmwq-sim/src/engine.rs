@@ -1,11 +1,11 @@
 //! The driver: virtual threads that act on what the core decides, as the real runtime's threads do.
 //!
-//! Owns all state of a run. One thing happens at a time; after it, every CPU that became free takes
-//! its next thread, and when nothing more can happen at this moment, time moves on. Split by topic
+//! Owns all state of a run. One event happens at a time; after it, every CPU that became free takes
+//! its next thread, and when no more events are due at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
 //! `creating`, `detecting`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`, `delaying`,
-//! `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes` (for which items
-//! stand).
+//! `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes` (that items
+//! stand for).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use cmwq_core::{Effects, Kick, Wheel, WorkerId};
 use crate::Nanos;
 use crate::agenda::{Agenda, Rank};
 use crate::arena::Arena;
-use crate::checkers::{Gauge, Scene, Watchers};
+use crate::checkers::{Checkers, Gauge, Scene};
 use crate::config::{Config, Sabotage};
 use crate::event::{PoolNo, Queueing, Runner, Site, Ticket, What, WorkerNo};
 use crate::machine::{Machine, State, Tid};
@@ -42,7 +42,7 @@ mod rescuing;
 mod short_items;
 mod teardown;
 mod waiting;
-mod watching;
+mod watchdog;
 mod working;
 
 use bh::Context;
@@ -53,7 +53,7 @@ use issuing::Issuing;
 pub(crate) use issuing::{Issuers, Traffic};
 use rescuing::Rescuer;
 use waiting::{Flush, Wait, Waiter};
-use watching::Watcher;
+use watchdog::StallWatchdog;
 
 /// Things that happen at a time.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ pub(crate) enum Due {
     /// A rescuer, by its index, may answer its next call.
     Rescuer(usize),
     Tick,
-    /// The CPU of a taken pod has been idle for so long that its sentinel may run.
+    /// The CPU of a pod with `caller_computes` has been idle for so long that its sentinel may run.
     Sentinel(PoolNo),
     /// The watchdog looks.
     Watchdog,
@@ -89,11 +89,11 @@ pub(crate) enum Due {
     Owner(usize),
     /// A pwq could not be removed: try again.
     Release(QueueId),
-    /// A queue that is dropped could not go yet: look again.
+    /// A queue that is being dropped could not end yet: look again.
     Drop(QueueId),
 }
 
-/// What a thread is about.
+/// What a thread is doing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode {
     /// Asks the core what to do.
@@ -102,7 +102,7 @@ pub(crate) enum Mode {
     Create(Creation),
     /// In an item's function.
     Item(Run),
-    /// Behind an item, without the lock.
+    /// After an item, without the lock.
     Rest(Rest),
     /// Asks the core what to rescue.
     Rescue,
@@ -123,7 +123,7 @@ pub(crate) struct Run {
     pub(crate) site: crate::event::Site,
     /// The next step of its program.
     pub(crate) pc: usize,
-    /// Told the pool itself that it blocks.
+    /// The item itself has told the pool that it blocks.
     pub(crate) is_announced: bool,
     /// Blocked since it was last on a CPU.
     pub(crate) has_slept: bool,
@@ -132,22 +132,22 @@ pub(crate) struct Run {
     pub(crate) before: Nanos,
     /// CPU time since its first wait, once it has waited.
     pub(crate) computed: Option<Nanos>,
-    /// The pool asks to be told if it does not wait.
+    /// The pool asks for a report if the item does not wait.
     pub(crate) is_to_wait: bool,
-    /// Begun without the lock, behind another one.
+    /// Begun without the lock, after another item of its batch.
     pub(crate) is_taken_along: bool,
     pub(crate) is_intensive: bool,
     /// Was seen to hog the CPU.
     pub(crate) is_hog: bool,
-    /// It is a process that runs: the item stands for it.
-    pub(crate) is_watching: bool,
+    /// The item stands for a process, which the thread plays.
+    pub(crate) stands_for_process: bool,
 }
 
-/// What an item or a barrier left to do beside the books.
+/// The effects of an item or a barrier that are left to act on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     site: Site,
-    /// `None`: it is done, and the lock not taken again yet.
+    /// `None`: they were acted on, and the lock was not taken again yet.
     effects: Option<Effects>,
 }
 
@@ -164,15 +164,15 @@ pub(crate) struct Thread {
     pub(crate) home: PoolNo,
     pub(crate) id: WorkerId,
     pub(crate) mode: Mode,
-    /// Its run's number at home, for reports.
+    /// The number of its run in its own pool, for reports.
     pub(crate) seq: u64,
-    /// So many items of its batch may still be begun.
+    /// How many items of its batch may still be begun.
     more: u32,
     /// It has ended an item, and asks for the next one under the same hold of the lock.
     is_behind_item: bool,
     pub(crate) visit: Option<Visit>,
-    /// What it has run there, and how long that took.
-    length: help::Visit,
+    /// Measures whether the items of the other pool are short.
+    helping_visit: help::Visit,
     pub(crate) is_parked: bool,
     /// Was woken while it was not parked.
     pub(crate) token: bool,
@@ -185,7 +185,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Whether it is no guest by trade.
+    /// Whether it belongs to a pool: no rescuer and no BH context.
     pub(crate) fn is_worker(&self) -> bool {
         self.role == Role::Worker
     }
@@ -194,7 +194,7 @@ impl Thread {
 /// Whether a thread belongs to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It does, or is another program.
+    /// It does, or it is another program's thread.
     Worker,
     /// It serves the pools that call for it.
     Rescuer,
@@ -219,13 +219,13 @@ pub(crate) struct ItemState {
     pub(crate) pending: Option<Ticket>,
     /// The queueing that runs.
     pub(crate) running: Option<Ticket>,
-    /// Where it is to be queued when its time has come.
+    /// The CPU to queue it for when its timer expires.
     pub(crate) cpu: Option<u32>,
     /// How many items its runs may still queue.
     pub(crate) budget: u32,
 }
 
-/// Somebody may want to know how far a run is, but not at every step.
+/// Steps between two reports of progress.
 const STEPS_PER_PROGRESS: u64 = 1 << 16;
 
 /// See the module header.
@@ -262,7 +262,7 @@ pub(crate) struct Engine<'a> {
     turn: usize,
     /// How often the tick has looked.
     nr_ticks: usize,
-    /// The plan has reports, and of which runs of items they may be.
+    /// The plan has reports; and by item, the run that they may be about.
     is_told_reports: bool,
     last_runs: BTreeMap<ItemId, Report>,
     calls_left: usize,
@@ -272,23 +272,23 @@ pub(crate) struct Engine<'a> {
     sabotage_count: u32,
     nr_pushed: u64,
     nr_taken_along: u64,
-    /// What a sabotaged driver has not queued yet.
+    /// The item that a sabotaged driver has not queued yet.
     held_back: Option<(usize, Link)>,
     issuing: Issuing,
     ticking: Option<Ticking>,
-    watcher: Option<Watcher>,
+    watchdog: Option<StallWatchdog>,
     gauges: Vec<Gauge>,
-    watchers: Watchers,
+    checkers: Checkers,
     violation: Option<Violation>,
     memory: Memory,
     /// Occasions and visits; the boards count the rest.
     helping: Helping,
-    /// The run came to its end, and all items with it.
+    /// The run came to its end, and so did all items.
     is_complete: bool,
 }
 
-/// A run takes no more steps than this per item and call, or it goes round in circles. Of those
-/// that come to an end, with everything at its worst, the longest known took 115,000.
+/// A run that takes more steps than this per item and call goes round in circles. The longest known
+/// run that ended, with all faults at their worst, took 115,000.
 const MAX_STEPS_PER_ITEM: u64 = 300_000;
 
 impl<'a> Engine<'a> {
@@ -339,9 +339,9 @@ impl<'a> Engine<'a> {
             held_back: None,
             issuing: Issuing::default(),
             ticking: config.detect.tick.map(Ticking::new),
-            watcher: config.watchdog.map(Watcher::new),
+            watchdog: config.watchdog.map(StallWatchdog::new),
             gauges: Vec::new(),
-            watchers: Watchers::new(plan, config),
+            checkers: Checkers::new(plan, config),
             violation: None,
             memory: Memory::default(),
             helping: Helping::default(),
@@ -354,7 +354,7 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// To be called before it runs.
+    /// Leaves one rule out. To be called before the run.
     #[cfg(feature = "explore")]
     pub(crate) fn without(mut self, rule: cmwq_core::Rule) -> Self {
         self.pools.without = Some(rule);
@@ -387,7 +387,7 @@ impl<'a> Engine<'a> {
         self.outcome()
     }
 
-    /// As [`run`](Self::run), for a run with issuers that nobody checks.
+    /// As [`run`](Self::run), for a run with issuers, without checkers.
     pub(crate) fn run_traffic(mut self) -> Traffic {
         self.run_to_end(&mut |_| ());
         assert!(self.is_complete && self.violation.is_none(), "{:?}", self.violation);
@@ -402,7 +402,7 @@ impl<'a> Engine<'a> {
             }
             let Some((at, due)) = self.agenda.pop() else { break };
             if at > self.now {
-                self.settle(Some(at));
+                self.end_moment(Some(at));
                 self.now = at;
             }
             self.handle(due);
@@ -412,7 +412,7 @@ impl<'a> Engine<'a> {
             self.count_step();
         }
         if self.violation.is_none() {
-            self.settle(None);
+            self.end_moment(None);
         }
         self.measure();
         if self.violation.is_none() {
@@ -451,7 +451,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether all that was asked for is done: what only exists to disturb may stop.
+    /// Whether all calls, owners and items are done: hotplug and other disturbances may stop.
     fn is_quiet(&self) -> bool {
         self.calls_left == 0 && self.owners_left == 0 && self.outstanding == 0
     }
@@ -476,7 +476,7 @@ impl<'a> Engine<'a> {
             more: 0,
             is_behind_item: false,
             visit: None,
-            length: help::Visit::begin(self.now),
+            helping_visit: help::Visit::begin(self.now),
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,
@@ -565,17 +565,17 @@ impl<'a> Engine<'a> {
 
     // ---- telling the checkers
 
-    /// Recounts what a thread is to its pool.
+    /// Updates the class in which a thread is counted for its pool.
     fn regauge(&mut self, tid: Tid) {
         let thread = &self.threads[tid];
         let sched = &self.machine.threads[tid];
         let class = match thread.mode {
-            // The pool's own workers do not wait for what the rescuer does.
+            // The pool's own workers do not wait for the rescuer.
             _ if sched.state == State::Off || thread.role == Role::Rescuer => Class::None,
             Mode::Ask | Mode::Create(_) | Mode::Rest(..) | Mode::Serve(_) => Class::Transit,
             Mode::Item(_) if sched.is_fresh => Class::Waking,
             Mode::Item(run) if run.is_hog => Class::Intensive,
-            // A lent worker is counted at home, which does not know what it runs.
+            // A lent worker is counted by its own pool, which does not know what the worker runs.
             Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
             Mode::Item(_) => Class::Computing,
             Mode::Rescue | Mode::Foreign(_) | Mode::Issuer(_) | Mode::Dead => return,
@@ -595,7 +595,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What the thread is now, it is to `pool`, too.
+    /// Counts the thread's present class for `pool`, too.
     fn count_also(&mut self, tid: Tid, pool: PoolNo) {
         self.count_class(pool, Class::None, self.threads[tid].class);
     }
@@ -608,7 +608,7 @@ impl<'a> Engine<'a> {
         if let Some(count) = gauge.count(class) {
             *count += 1;
         }
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
     }
 
     fn note(&mut self, what: What) {
@@ -623,26 +623,26 @@ impl<'a> Engine<'a> {
         );
         self.helping.occasions += u64::from(is_occasion);
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.observe(self.now, what, scene) {
+        if let Err(violation) = self.checkers.observe(self.now, what, scene) {
             self.violation.get_or_insert(violation);
         }
     }
 
     /// Nothing more happens before `until`.
-    fn settle(&mut self, until: Option<Nanos>) {
+    fn end_moment(&mut self, until: Option<Nanos>) {
         self.touch_idle_changes();
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
-        if let Err(violation) = self.watchers.settle(self.now, until, scene) {
+        if let Err(violation) = self.checkers.end_moment(self.now, until, scene) {
             self.violation.get_or_insert(violation);
         }
     }
 
-    /// What a managed pool may be expected to do depends on its CPUs, too.
+    /// The checkers' expectations of a managed pool depend on its idle CPUs, too.
     fn touch_idle_changes(&mut self) {
         while let Some(cpu) = self.machine.next_idle_change() {
             for &domain in self.machine.domains().of(cpu) {
                 for &pool in self.pools.managed_at(domain) {
-                    self.watchers.touch(pool);
+                    self.checkers.touch(pool);
                 }
             }
         }
@@ -653,7 +653,7 @@ impl<'a> Engine<'a> {
         self.violation.get_or_insert(violation);
     }
 
-    /// Every third, fifth, … time that a sabotaged driver comes by.
+    /// Whether a sabotaged driver misbehaves this time: every third, fifth, … time.
     fn strikes(&mut self, sabotage: Sabotage, every: u32) -> bool {
         if self.config.sabotage != Some(sabotage) {
             return false;
@@ -662,29 +662,29 @@ impl<'a> Engine<'a> {
         self.sabotage_count.is_multiple_of(every)
     }
 
-    /// To be called after each call of a pool's core: the lock is dropped, by whoever has decided
-    /// nothing. Acts on what was found in the inbox.
+    /// To be called after each call of a pool's core that demands no kick: the lock is dropped.
+    /// Acts on items that were found in the inbox.
     fn check_pool(&mut self, pool: PoolNo) {
-        self.settle_pool(pool);
+        self.update_pool(pool);
         if self.pools.list[pool].owes() {
             self.kick(pool, Kick::None);
         }
     }
 
-    /// What is settled before a pool's lock is dropped: the board, and whether pushing into the
-    /// inbox is enough.
-    fn settle_pool(&mut self, pool: PoolNo) {
-        let mut has_posted = self.pools.refresh(pool);
+    /// What is updated before a pool's lock is dropped: the board's entry, and whether pushing into
+    /// the inbox is enough.
+    fn update_pool(&mut self, pool: PoolNo) {
+        let mut has_posted = self.pools.post_entry(pool);
         let may_be_helped = self.pools.list[pool].is_watched && self.may_be_helped(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
-            self.pools.list[pool].settle_saturation(may_be_helped);
+            self.pools.list[pool].update_saturation(may_be_helped);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
-            has_posted |= self.pools.refresh(pool);
+            has_posted |= self.pools.post_entry(pool);
         }
         if has_posted {
-            // Who posts a backlog looks for somebody to help.
+            // A pool that has posted a backlog calls other pods.
             self.pools.list[pool].owe(Kick::Watch);
         }
         self.check_core(pool);

@@ -444,7 +444,7 @@ impl Machine {
         let thread = &self.threads[tid];
         debug_assert_eq!(thread.state, State::Running);
         let cpu = thread.cpu;
-        self.note_ran(tid);
+        self.record_ran(tid);
         self.nr_left += 1;
         let entry = &mut self.cpus[cpu as usize];
         (entry.running, entry.left) = (None, self.nr_left);

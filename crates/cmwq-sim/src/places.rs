@@ -154,12 +154,12 @@ impl Pools {
         self.numbers.insert((kind, is_high), number);
         if let (PoolKind::Managed(_), Place::Domain(domain)) = (kind, kind.place()) {
             grown(&mut self.by_domain, domain as usize).push(number);
-            self.refresh(number);
+            self.post_entry(number);
         }
         number
     }
 
-    /// Makes a pool of other attributes, which nothing is left in, the one of this kind.
+    /// Reuses an empty pool of other attributes as the pool of this kind.
     pub(crate) fn renew(&mut self, kind: PoolKind, is_high: bool) -> Option<PoolNo> {
         let is_own = |kind: PoolKind| matches!(kind, PoolKind::Own { .. });
         if !is_own(kind) {
@@ -182,7 +182,7 @@ impl Pools {
     /// To be called when CPUs of the pool have left or come back.
     pub(crate) fn set_disassociated(&mut self, pool: PoolNo, is_disassociated: bool) {
         self.list[pool].is_disassociated = is_disassociated;
-        self.refresh(pool);
+        self.post_entry(pool);
     }
 
     pub(crate) fn set_caller_computes(&mut self, pool: PoolNo, caller_computes: bool) {
@@ -195,13 +195,13 @@ impl Pools {
                 caller_computes,
             );
         }
-        self.refresh(pool);
+        self.post_entry(pool);
     }
 
     /// To be called after each call of the pool's core: whether it can spare a CPU or wants help
     /// may have changed. `true`: it says since now that there is a backlog.
     #[inline]
-    pub(crate) fn refresh(&mut self, pool: PoolNo) -> bool {
+    pub(crate) fn post_entry(&mut self, pool: PoolNo) -> bool {
         let it = &self.list[pool];
         let PoolKind::Managed(domain) = it.kind else { return false };
         let (board, entry) = (&mut self.boards[usize::from(it.is_high)], it.entry());

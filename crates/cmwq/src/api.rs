@@ -4,14 +4,13 @@ pub(crate) mod awaiting;
 pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod config;
+pub(crate) mod execute;
 #[cfg(feature = "explore")]
 #[doc(hidden)]
 pub mod explore;
-pub(crate) mod in_process;
 pub(crate) mod iter;
 pub mod legacy;
 pub(crate) mod observing;
-pub(crate) mod on_cpu;
 pub(crate) mod outside;
 pub(crate) mod periodic;
 pub(crate) mod places;

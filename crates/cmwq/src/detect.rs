@@ -3,6 +3,6 @@
 
 pub(crate) mod hog;
 pub(crate) mod method;
+pub(crate) mod processes;
 pub(crate) mod sentinel;
 pub(crate) mod ticking;
-pub(crate) mod watches;

@@ -119,14 +119,13 @@ pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
 pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use api::config::Config;
+pub use api::execute::{Execution, execute_in_process_context, schedule_on_each_cpu, work_on_cpu};
 #[cfg(feature = "explore")]
 #[doc(hidden)]
 pub use api::explore;
-pub use api::in_process::{Execution, execute_in_process_context};
 pub use api::iter::{IteratorOn, MapOn, MapUnorderedOn};
 pub use api::legacy;
 pub use api::observing::{set_worker_desc, show_one_workqueue};
-pub use api::on_cpu::{schedule_on_each_cpu, work_on_cpu};
 pub use api::outside::OutsideBacklog;
 pub use api::periodic::{MissedTicks, Periodic, PeriodicBuilder, Tick};
 pub use api::places::{

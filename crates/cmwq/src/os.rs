@@ -1,5 +1,7 @@
 //! The operating system, and what stands in for it under model checkers: clocks, futexes, CPUs, the
 //! environment, and the primitives that are made of them. Knows of no room.
+//!
+//! Why: docs/decisions/cfg-of-models.md
 
 pub(crate) mod clock;
 pub(crate) mod countdown;
@@ -20,3 +22,7 @@ pub(crate) mod sense;
 pub(crate) mod sync;
 pub(crate) mod thread_group;
 pub(crate) mod topo;
+
+/// Whether this is built for a model checker, whose threads have no CPU time and no `/proc`, and
+/// where no watchdog looks.
+pub(crate) const IS_MODEL: bool = cfg!(any(cmwq_loom, cmwq_shuttle));

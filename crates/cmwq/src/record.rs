@@ -3,6 +3,8 @@
 //!
 //! Nothing here decides anything, takes a core lock, waits for a reader, or knows the engine's
 //! types: the engine hands over numbers, sets of CPUs and names.
+//!
+//! Why: docs/decisions/engine-hands-over-numbers.md
 
 pub(crate) mod mapping;
 pub(crate) mod symbol;

@@ -1,6 +1,8 @@
 //! The binary interface as a text, `abi.txt`: what programs that were compiled before rely on. A
 //! change of it is seen in review; `CMWQ_BLESS=1 cargo test -p cmwq-capi --test it abi` writes it
 //! anew.
+//!
+//! Why: docs/decisions/abi-text.md
 
 use std::fmt::Write as _;
 use std::process::Command;

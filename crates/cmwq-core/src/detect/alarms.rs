@@ -1,14 +1,16 @@
-//! Alarms that were false: the sentinel of a CPU ran although nobody was blocked.
+//! Alarms that were false: the sentinel of a CPU ran although no worker was blocked.
 //!
-//! It got its small share beside a CPU hog, or the pool's workers crowd on another CPU. In the
-//! first case the scheduler itself makes the next time rare, so the sentinel is armed again at
-//! once. Alarms in quick succession are the second case, and wait for the tick.
+//! Either the sentinel got its small share beside a CPU hog, or the pool's workers crowd on another
+//! CPU. In the first case the scheduler itself makes the sentinel run rarely, so it is armed again
+//! at once. Alarms in quick succession are the second case: the sentinel then waits for the tick.
 //!
-//! In the first case, too, most alarms are false while all that runs computes: whoever arms a
-//! sentinel and sleeps leaves the CPU to it. So after some in a row during which nobody was found
-//! blocked the sentinels rest after each, until a tick comes anyway.
+//! In the first case, too, most alarms are false while the items only compute: a worker that arms a
+//! sentinel and sleeps leaves the CPU to the sentinel for a moment. So after some false alarms in a
+//! row the sentinels rest after each one, until a tick comes anyway.
 //!
 //! KERNEL: no twin.
+//!
+//! Why: docs/decisions/false-alarms.md
 
 use crate::ids::Nanos;
 
@@ -30,8 +32,8 @@ pub enum AfterFalse {
     Rest,
 }
 
-/// An alarm at `now` was false, as the one at `last` was; both in nanoseconds. `in_a_row`: how many
-/// were, this one included, since somebody was found blocked.
+/// The alarm at `now` was false, as the one at `last` was; both in nanoseconds. `in_a_row`: false
+/// alarms, this one included, since a worker was found blocked.
 #[inline]
 pub const fn after_false(last: Nanos, now: Nanos, in_a_row: u32) -> AfterFalse {
     if in_a_row >= FRUITLESS_ALARMS {
@@ -44,7 +46,7 @@ pub const fn after_false(last: Nanos, now: Nanos, in_a_row: u32) -> AfterFalse {
 }
 
 /// Whether an alarm was false. `nr_blocked`: workers that the look it caused found blocked.
-/// `has_to_watch`: work still waits, or others wait for the CPUs here.
+/// `has_to_watch`: work still waits, or other pods could use the CPUs here.
 #[inline]
 #[must_use]
 pub const fn is_false(nr_blocked: usize, has_to_watch: bool) -> bool {

@@ -1,12 +1,12 @@
-//! What a look at a worker's thread tells: whether it is blocked, or back.
+//! What a look at a worker's thread tells: whether the worker is blocked, or back.
 //!
-//! KERNEL: no twin. There the scheduler says it (`wq_worker_sleeping`, `wq_worker_running`).
+//! KERNEL: no twin. There the scheduler reports it (`wq_worker_sleeping`, `wq_worker_running`).
 
 use crate::ids::Nanos;
 
-/// Where nothing but the CPU time of a thread can be had, it is taken for blocked when so many
-/// looks in a row have found it standing still. It may only be starved of CPU; that costs one
-/// worker too many, for a while.
+/// Where only a thread's CPU time is known, the thread is taken for blocked when so many looks in a
+/// row have found that time unchanged. It may only be starved of CPU; that costs one worker too
+/// many, for a while.
 pub const STILL_LOOKS: u32 = 3;
 
 /// What a look tells.
@@ -54,7 +54,7 @@ impl Used {
     }
 }
 
-/// The ways to look at a thread, the cheapest first. They are asked for what is needed only.
+/// The ways to look at a thread, the cheapest first. Each is used only where it is needed.
 pub trait Senses {
     /// Its last switch record; `None`: it has no records.
     fn switched(&mut self) -> Option<Switch>;
@@ -63,13 +63,13 @@ pub trait Senses {
     /// Whether its state is one of waiting for something else than a CPU; `None`: that cannot be
     /// told.
     fn is_blocked(&mut self) -> Option<bool>;
-    /// Counts a look that found it standing still: how many there have been in a row.
+    /// Counts a look that found the CPU time unchanged. Returns how many there were in a row.
     fn stood_still(&mut self) -> u32;
 }
 
 /// Whether a worker that is believed to run is blocked. `patient`: the caller comes back at
-/// intervals, so the cheap look at the CPU time may spare the dearer one at the state: who had a
-/// CPU nearly all the time most probably has it now.
+/// intervals, so the cheap look at the CPU time may spare the dearer one at the state: a thread
+/// that had a CPU nearly all the time most probably has it now.
 pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
     match thread.switched() {
         Some(Switch::Blocked) => return Seen::Blocked,
@@ -88,24 +88,24 @@ pub fn look(thread: &mut impl Senses, patient: bool) -> Seen {
     }
 }
 
-/// Whether a worker that watches others is blocked: it is if it is itself, and nobody whom it
-/// watches is running. `watched`: whether one of these is; `None`: that cannot be told, and then
-/// neither can whether it is blocked. They are asked first: nearly always the worker waits, and
+/// Whether a worker that stands for processes is blocked: it is if its own thread is, and none of
+/// the processes is running. `processes_run`: whether one of them is running; `None`: that is
+/// unknown, and so is the answer. The processes are asked first: nearly always the worker waits and
 /// they run.
 pub fn look_for(
     thread: &mut impl Senses,
     patient: bool,
-    watched: impl FnOnce() -> Option<bool>,
+    processes_run: impl FnOnce() -> Option<bool>,
 ) -> Seen {
-    match watched() {
+    match processes_run() {
         Some(true) => Seen::Running,
         Some(false) => look(thread, patient),
         None => Seen::Unknown,
     }
 }
 
-/// Whether a worker that is believed blocked is back. One that did not run since the last look
-/// cannot be.
+/// Whether a worker that is believed blocked is back. A worker that did not run since the last look
+/// is not.
 pub fn is_back(thread: &mut impl Senses) -> bool {
     match thread.switched() {
         Some(switch) => switch == Switch::Runnable,

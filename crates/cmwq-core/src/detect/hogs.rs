@@ -1,36 +1,38 @@
-//! CPU hogs: who is one, how many a pool may have, and whose are named.
+//! CPU hogs: which items are, how many a pool may have, and which are reported.
 //!
 //! An item that uses the CPU for long without sleeping keeps the others of its CPU waiting although
 //! it never blocks. Once it has used the CPU for the threshold it is taken for CPU-intensive
 //! ([`PoolState::worker_cpu_intensive`](crate::PoolState::worker_cpu_intensive)), and the next item
-//! starts beside it. The tick looks, and it comes only while work waits: so running items costs
-//! nothing, the measure begins with the first tick of a run, and an item is found at most one tick
-//! late.
+//! starts beside it. The tick looks for hogs, and it comes only while work waits. So items that run
+//! alone cost nothing, the measure begins with the first tick of a run, and a hog is found at most
+//! one tick late.
 //!
-//! On a per-CPU queue a hog is a mistake, and named. A managed queue is made for computing: there
-//! at most as many hogs as the pod has CPUs are taken out of the count, so that a short item waits
-//! for one long one only, and a load of long items does not end in a thread for each.
+//! On a per-CPU queue a hog is a mistake, and reported. A managed queue is made for computing:
+//! there at most as many hogs as the pod has CPUs are taken out of the count. So a short item waits
+//! for one long item only, and many long items do not get a thread each.
 //!
 //! KERNEL: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`. Differs:
-//! there the scheduler's tick looks, at every CPU, and a pool has as many hogs as there are.
+//! there the scheduler's tick looks at every CPU, and a pool may have any number of hogs.
+//!
+//! Why: docs/decisions/hogs-by-the-tick.md
 
 use crate::ids::Nanos;
 use crate::place::PoolKind;
 
 /// The threshold on a machine that is not slow: 10 ms of CPU time.
 pub const HOG_THRESH_NS: Nanos = 10_000_000;
-/// LIMIT: on no machine more: 1 s.
+/// LIMIT: the threshold on the slowest machine: 1 s.
 const MAX_THRESH_NS: Nanos = 1_000_000_000;
 /// Machines of fewer BogoMIPS are slow.
 const FAST_BOGOMIPS: u64 = 4_000;
 /// LIMIT: functions whose hogs are counted. KERNEL: `WCI_MAX_ENTS` — same: further ones are not
 /// reported.
 pub const MAX_HOG_FUNCTIONS: usize = 128;
-/// Looks for sleeps are made whenever this part of the threshold was used.
+/// A worker's sleeps are read each time it has used one of so many parts of the threshold.
 const PARTS: Nanos = 8;
 
 /// The threshold, in nanoseconds of CPU time, of a machine whose first CPU has so many BogoMIPS;
-/// `None`: nobody knows. KERNEL: `wq_cpu_intensive_thresh_init` — same.
+/// `None`: unknown. KERNEL: `wq_cpu_intensive_thresh_init` — same.
 #[must_use]
 pub const fn default_thresh(bogomips: Option<u64>) -> Nanos {
     match bogomips {
@@ -44,7 +46,7 @@ pub const fn default_thresh(bogomips: Option<u64>) -> Nanos {
 }
 
 /// How many more hogs are taken out of the count in a pool of this kind that may run `concurrency`
-/// workers. `nr_hogs`: how many it has, which is asked only where it matters.
+/// workers. `nr_hogs`: how many it has; called only where it matters.
 #[must_use]
 pub fn room(kind: PoolKind, concurrency: u32, nr_hogs: impl FnOnce() -> u32) -> u32 {
     match kind {
@@ -53,7 +55,7 @@ pub fn room(kind: PoolKind, concurrency: u32, nr_hogs: impl FnOnce() -> u32) -> 
     }
 }
 
-/// Whether an item that a pool of this kind took for a hog is a mistake of whoever wrote it.
+/// Whether a hog in a pool of this kind is a programmer's mistake.
 #[must_use]
 pub const fn is_mistake(kind: PoolKind) -> bool {
     !matches!(kind, PoolKind::Managed)
@@ -66,19 +68,19 @@ pub const fn is_reported(count: u64, warning_thresh: u64) -> bool {
     warning_thresh != 0 && count >= warning_thresh && (count + 1 - warning_thresh).is_power_of_two()
 }
 
-/// What was seen of a worker that runs.
+/// What a look saw of a running worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The number of its run.
     pub seq: u64,
     /// CPU time of its thread, in nanoseconds.
     pub cpu: Nanos,
-    /// What time it is, in nanoseconds.
+    /// The time of the look, in nanoseconds.
     pub now: Nanos,
 }
 
-/// How long a worker has been using the CPU since it last slept, as far as looks can tell. Looked
-/// at by one thread, at intervals.
+/// How long a worker has been using the CPU since it last slept, as far as looks can tell. One
+/// thread looks, at intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HogWatch {
     /// The run that is measured.
@@ -103,14 +105,14 @@ impl HogWatch {
     /// Sleeps that were not counted yet.
     pub const UNKNOWN: u64 = u64::MAX;
 
-    /// It was seen asleep: what it used before does not matter.
+    /// The worker was seen asleep: the CPU time before that does not matter.
     #[inline]
     pub const fn slept(&mut self) {
         self.run = 0;
     }
 
     /// Whether the worker, which runs, has used the CPU for `thresh` nanoseconds without a sleep.
-    /// `sleeps` counts how often its thread has slept, if that can be had; it is dear.
+    /// `sleeps`: how often its thread has slept, if that is known; a dear call.
     #[must_use]
     pub fn judge(
         &mut self,
@@ -131,12 +133,12 @@ impl HogWatch {
         let sleeps = sleeps();
         let before = core::mem::replace(&mut self.sleeps, sleeps.unwrap_or(Self::UNKNOWN));
         let may_have_slept = match sleeps {
-            // Time has to do.
+            // Unknown: the CPU time has to do.
             None => false,
             Some(sleeps) if before != Self::UNKNOWN => sleeps != before,
             // The looks came too late to tell: the measure begins with this count.
             Some(_) if is_long => true,
-            // Who had the CPU nearly all the time had none left to sleep.
+            // A thread that had the CPU nearly all the time had no time to sleep.
             Some(_) => {
                 let passed = seen.now.saturating_sub(self.since_when);
                 seen.cpu.saturating_sub(self.since) < passed - passed / 8

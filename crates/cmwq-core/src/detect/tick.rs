@@ -1,34 +1,36 @@
 //! The adaptive tick: at which intervals the workers of pools whose work waits are looked at.
 //!
-//! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so nobody has to
-//! look.
+//! KERNEL: no twin. The kernel's scheduler tells the pool (`wq_worker_sleeping`), so no look is
+//! needed.
+//!
+//! Why: docs/decisions/short-tick.md
 
 use crate::ids::Nanos;
 
-/// The tick begins with this interval, and comes back to it when somebody relies on it: 250 µs.
+/// The tick begins with this interval, and returns to it when detection relies on the tick: 250 µs.
 pub const TICK_FIRST_NS: Nanos = 250_000;
 /// The shortest interval: 100 µs.
 pub const TICK_SHORTEST_NS: Nanos = 100_000;
-/// The shortest interval where workers wait for processes, which are dear to look at: 1 ms.
+/// The shortest interval where workers wait for processes, since a look at a process is dear: 1 ms.
 pub const TICK_SHORTEST_FOR_PROCESSES_NS: Nanos = 1_000_000;
 /// The longest interval where the tick is the only source: 1 ms.
 pub const TICK_LONGEST_ALONE_NS: Nanos = 1_000_000;
 /// The longest interval where a better source tells of blocked workers first: 4 ms.
 pub const TICK_LONGEST_BEHIND_NS: Nanos = 4_000_000;
-/// The interval doubles after so many ticks in a row that let nobody start. Where other programs
-/// keep the CPUs busy the sentinel comes late and the tick finds blocked workers, so it stays short
-/// there.
+/// The interval doubles after so many ticks in a row that let no worker start. Where other programs
+/// keep the CPUs busy, the sentinel comes late and the tick finds the blocked workers, so the
+/// interval stays short.
 pub const FRUITLESS_TICKS: u32 = 8;
-/// The tick looks at a pool so many times more after its work has stopped waiting.
+/// The tick looks at a pool so many more times after its last item has stopped waiting.
 pub const QUIET_TICKS: u32 = 4;
 
-/// Whether anybody else tells of blocked workers.
+/// Whether the tick is the only source of detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TickRole {
-    /// Nobody does: the tick is the only source.
+    /// It is the only source.
     #[default]
     Alone,
-    /// The sentinel or switch records do, and the tick finds what they miss.
+    /// The sentinel or switch records come first, and the tick finds what they miss.
     Behind,
 }
 
@@ -46,8 +48,8 @@ impl TickRole {
 /// What a tick has found, in all pools that are watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickFound {
-    /// Somebody was blocked in whose place another worker could start, so nothing better told of
-    /// it, and the tick matters.
+    /// The tick found a blocked worker in whose place another one could start: no better source had
+    /// reported it, so the tick matters.
     pub has_woken: bool,
     /// Workers wait for processes.
     pub has_processes: bool,
@@ -59,7 +61,7 @@ pub struct Tick {
     longest: Nanos,
     shortest: Nanos,
     interval: Nanos,
-    /// Ticks in a row that let nobody start.
+    /// Ticks in a row that let no worker start.
     fruitless: u32,
 }
 
@@ -75,8 +77,8 @@ impl Tick {
         }
     }
 
-    /// Work has begun to wait somewhere, or somebody relies on the tick: after how many nanoseconds
-    /// it comes.
+    /// Work has begun to wait somewhere, or detection relies on the tick: after how many
+    /// nanoseconds it comes.
     #[must_use]
     pub const fn begin(&mut self) -> Nanos {
         self.interval = max(TICK_FIRST_NS, self.shortest);
@@ -84,8 +86,8 @@ impl Tick {
     }
 
     /// The tick has looked at all pools that are watched: after how many nanoseconds it comes
-    /// again. By halves, since now and then a tick is only a few microseconds faster than the
-    /// sentinel.
+    /// again. The interval is halved and not reset, since now and then a tick is only a few
+    /// microseconds faster than the sentinel.
     #[must_use]
     pub const fn after(&mut self, found: TickFound) -> Nanos {
         let TickFound { has_woken, has_processes } = found;
@@ -110,8 +112,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Whether the pool stays on the list after this tick. `is_watched`: work waits there, or
-    /// somebody there runs on a CPU that others wait for.
+    /// Whether the pool stays on the list after this tick. `is_watched`: work waits there, or a CPU
+    /// is in use there that other pods could use.
     #[must_use]
     pub const fn stays(&mut self, is_watched: bool) -> bool {
         self.ticks = if is_watched { 0 } else { self.ticks + 1 };

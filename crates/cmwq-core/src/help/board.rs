@@ -1,38 +1,41 @@
-//! What every pod sees of the others, and what each says of itself.
+//! What every pod sees of the others, and what each publishes of itself.
 //!
 //! # The protocol
 //!
-//! Who posts a backlog does so first and then looks for a pod with a CPU to spare; who has become
-//! one to spare says so first and then looks for a backlog. In a driver with threads, writing and
-//! looking must be ordered as by full fences, so that of two that do this at once at least one sees
-//! the other. A pod's bit is written under its pool's lock, and only when it changes.
-//! (`CallerComputes` is written without the lock, by whoever finds out.)
+//! A pool that gets a backlog publishes it first and then looks for a pod with a CPU to spare. A
+//! pod that gets a CPU to spare publishes that first and then looks for a backlog. In a driver with
+//! threads, writing and looking must be ordered as by full fences, so that of two pods that do this
+//! at once at least one sees the other. A pod's bit is written under its pool's lock, and only when
+//! it changes. (`CallerComputes` is written without the lock, by the thread that finds out.)
+//!
+//! Why: docs/decisions/board.md
 
 use super::layout::Layout;
 
 /// Sets of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Those with a CPU to spare that nobody outside of the pools computes on. A pod that was never
-    /// used is one. Not those that have been called and have not come yet.
+    /// Pods with a CPU to spare on which no thread outside of the pools computes; also pods that
+    /// were never used. Not pods that have been called and have not come yet.
     Spare,
-    /// The same, of pods whose CPU somebody computes on: their sentinel calls them when it is idle.
+    /// The same, of pods on whose CPU a thread outside of the pools computes: the CPU's sentinel
+    /// calls them when the CPU is idle.
     Reserve,
-    /// Those with more work than they may start, that takes long enough to be worth help.
+    /// Pods with more work than they may start, whose items take long enough to be worth help.
     Backlog,
-    /// Those that may start nothing, and get to know of more work only when one of their workers
-    /// looks: it may be there already.
+    /// Pods that may start nothing, and learn of more items only when one of their workers looks
+    /// into the inbox: there may be some already.
     Saturated,
-    /// Those that may help at all. Kept by whoever knows which CPUs there are.
+    /// Pods that may help at all. The driver keeps this set, since it knows which CPUs there are.
     Open,
-    /// Those on whose CPU somebody outside of the pools computes.
+    /// Pods on whose CPU a thread outside of the pools computes.
     CallerComputes,
 }
 
 impl Set {
     /// How many sets there are.
     pub const COUNT: usize = 6;
-    /// The sets that a pool keeps itself; of these there are summaries. They come first.
+    /// The sets that pools keep themselves, and that have summaries. They come first.
     pub const SUMMED: [Self; 4] = [Self::Spare, Self::Reserve, Self::Backlog, Self::Saturated];
 
     const fn bit(self) -> u8 {
@@ -48,23 +51,23 @@ pub trait Board {
     /// One word of a set.
     fn word(&self, set: Set, word: usize) -> u64;
 
-    /// For 64 words of a set from word `at * 64` on, which of them are not empty. One that is not
-    /// may not be missing, but for the moment of a [`retire`](Self::retire); one that is empty may
-    /// be there.
+    /// For 64 words of a set from word `at * 64` on, which words are not empty. A bit may be set
+    /// although its word is empty. It may be clear although its word is not empty only during a
+    /// [`retire`](Self::retire).
     fn summary(&self, set: Set, at: usize) -> u64;
 
-    /// A word that the summary names is empty: takes it out, and returns the word as it is
-    /// *then*: if somebody has put a pod in meanwhile, the summary names it again.
+    /// A word that the summary names is empty: takes the word out of the summary, and returns it as
+    /// it is *then*. If a pod was put into the word meanwhile, the summary names it again.
     fn retire(&self, set: Set, word: usize) -> u64;
 }
 
-/// What a pod is in, of [`Set::SUMMED`].
+/// Which sets of [`Set::SUMMED`] a pod is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry(u8);
 
 impl Entry {
     const NONE: Self = Self(0);
-    /// What a pod is in that was not made yet, if it may help.
+    /// The entry of a pod that was not made yet, if it may help.
     pub const UNMADE: Self = Self(Set::Spare.bit());
 
     /// Whether the pod is in this set.
@@ -83,9 +86,9 @@ impl Entry {
     }
 }
 
-/// Whether pushing into a watched pool's inbox may be enough. If others help it (`has_others`) only
-/// where somebody looks at intervals (`has_tick`): a pod that becomes idle does not tell those that
-/// are saturated, and nobody tells it what is pushed there afterwards.
+/// Whether pushing into a watched pool's inbox may be enough. If other pods help the pool
+/// (`has_others`), only where a tick looks at it (`has_tick`): a pod that becomes idle does not
+/// call saturated pods, and is not called for items that are pushed there afterwards.
 #[must_use]
 pub const fn may_saturate(has_others: bool, has_tick: bool) -> bool {
     has_tick || !has_others
@@ -100,20 +103,20 @@ pub struct Facts {
     pub is_at_capacity: bool,
     /// Its items are too short for others to help, see [`short_items`](super::short_items).
     pub has_short_items: bool,
-    /// Who queues does not tell.
+    /// Items are pushed into its inbox without its lock.
     pub is_saturated: bool,
-    /// A worker of it was called to help others, and has not come yet.
+    /// One of its workers was called to help others, and has not come yet.
     pub is_called: bool,
-    /// Its CPUs have gone, or are kept free for who asks for them.
+    /// Its CPUs have gone, or are isolated.
     pub is_closed: bool,
-    /// Somebody outside of the pools computes on its CPU.
+    /// A thread outside of the pools computes on its CPU.
     pub caller_computes: bool,
-    /// Its workers are watched, so that a sentinel calls it when its CPU is idle.
+    /// Its workers are watched, so that a sentinel calls the pool when its CPU is idle.
     pub is_watched: bool,
 }
 
 impl Facts {
-    /// What it says on the board.
+    /// What the pod publishes on the board.
     #[inline]
     #[must_use]
     pub const fn entry(self) -> Entry {
@@ -130,7 +133,7 @@ impl Facts {
         } else if !self.is_watched {
             Set::Reserve
         } else {
-            // Its sentinel calls it when its CPU is idle.
+            // The CPU's sentinel calls the pool when the CPU is idle.
             return Entry::NONE;
         };
         Entry(set.bit())

@@ -1,20 +1,19 @@
-//! Whom to help, whom to call, whom to watch, and where a queuer's item goes instead of its own
+//! Which pods to help, to call and to watch, and where an item goes instead of its queuer's own
 //! pod.
 //!
 //! Near pods come first: those of the same cache, of the same word, of the same node, then all.
-//! Among equals the one behind the asker comes first, round the word, so that nobody is always
-//! asked first.
+//! Among equally near pods the next one after the asker comes first, round the word, so that no pod
+//! is always asked first.
 
 use super::board::{Board, Set};
 use super::layout::{BITS, Position};
 
-/// So many pods are visited for one event at most.
+/// The most pods that are visited for one event.
 pub const TRIES: usize = 2;
-/// So many are asked at each tick to watch their workers for others.
+/// The most pods that are asked at a tick to have their workers watched.
 pub const WATCHED: usize = 8;
 
-/// Whether any pod is in the set. It may say so although none is, until somebody has searched for
-/// one.
+/// Whether any pod is in the set. May be `true` although none is, until a search has found none.
 #[inline]
 pub fn any<B: Board>(board: &B, set: Set) -> bool {
     let layout = board.layout();
@@ -24,27 +23,26 @@ pub fn any<B: Board>(board: &B, set: Set) -> bool {
     }
 }
 
-/// Whether any pod has a CPU to spare, at once or when whoever computes there waits: then each item
-/// that waits has to be told of. As sure as [`any`].
+/// Whether any pod has a CPU to spare, at once or when the thread that computes there waits. Then a
+/// pod has to be called for each item that waits. As sure as [`any`].
 #[inline]
 pub fn any_helper<B: Board>(board: &B) -> bool {
     any(board, Set::Spare) || any(board, Set::Reserve)
 }
 
-/// Whether another pod than `me` has a backlog, so that a CPU which somebody leaves here matters.
-/// As good as sure, unlike [`any`]: a summary's word is not taken for it. While nobody in the
-/// process has nothing to do nobody searches, and a backlog of long ago would be looked out for
-/// until somebody has.
+/// Whether another pod than `me` has a backlog, and could use a CPU that becomes idle here. Nearly
+/// sure, unlike [`any`], since the words are read, not only a summary. While every pod is busy no
+/// pod searches, so a stale summary bit would keep this pool watched.
 ///
-/// This may take a word out of its summary, and who searches in that moment misses who has just
-/// come. Whoever asks and does not search next relies on the tick, which calls for help again for
-/// each backlog.
+/// This may take a word out of its summary, and a search at that moment misses a pod that has just
+/// been put in. A caller that does not search next relies on the tick, which calls for help again
+/// for each backlog.
 #[inline]
 pub fn others_wait<B: Board>(board: &B, me: usize) -> bool {
     any(board, Set::Backlog) && Nearest::new(board, Set::Backlog, me).next().is_some()
 }
 
-/// The pods that `me`, who has nothing to do, should visit until one has work for it.
+/// The pods that `me`, which has nothing to do, should visit until one has work for it.
 #[inline]
 pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     let found = Nearest::new(board, Set::Backlog, me);
@@ -52,7 +50,7 @@ pub fn to_help<B: Board>(board: &B, me: usize) -> impl Iterator<Item = usize> {
     found.chain(Nearest::new(board, Set::Saturated, me)).take(tries)
 }
 
-/// `false`: nobody wants help from `me`. Reads what a search reads that finds nobody.
+/// `false`: no pod wants help from `me`. Reads the same words as a search that finds none.
 #[inline]
 fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
     let layout = board.layout();
@@ -64,25 +62,26 @@ fn may_be_wanted<B: Board>(board: &B, me: usize) -> bool {
     })
 }
 
-/// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: it says so;
-/// one that is only saturated may have something in its inbox that it does not know of.
+/// Whether a pod that [`to_help`] has found may have work for a helper. `has_backlog`: the pool
+/// itself knows of work. A saturated pool does not know what is in its inbox.
 #[inline]
 #[must_use]
 pub const fn may_have_work(has_backlog: bool, inbox_is_empty: bool) -> bool {
     has_backlog || !inbox_is_empty
 }
 
-/// Who is called to help.
+/// Which pod is called to help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A pod that has a CPU to spare.
     Now(usize),
-    /// One whose CPU somebody else is using: its sentinel is to call it.
+    /// A pod whose CPU is in use by a thread outside of the pools: the CPU's sentinel is to call
+    /// it.
     WhenIdle(usize),
 }
 
-/// Whom `me`, who has a backlog, should call until one of them comes: one pod for each backlog. Who
-/// finds more than it can do calls the next one.
+/// The pods that `me`, which has a backlog, should call until one comes: one pod for each backlog.
+/// A pod that finds more than it can do calls the next one.
 pub fn to_call<B: Board>(board: &B, me: usize) -> impl Iterator<Item = Call> {
     let spare = Nearest::new(board, Set::Spare, me).take(TRIES).map(Call::Now);
     spare.chain(Nearest::new(board, Set::Reserve, me).take(1).map(Call::WhenIdle))
@@ -93,13 +92,14 @@ pub fn to_call<B: Board>(board: &B, me: usize) -> impl Iterator<Item = Call> {
 pub enum Instead {
     /// To this pod.
     Pod(usize),
-    /// To its usual one, since somebody computes on every other. Whether it is still so at this
-    /// one may be asked.
+    /// To its usual one, since callers compute on every other. `Some(pod)`: the pod whose turn it
+    /// is; the driver may check whether its caller still computes.
     Home(Option<usize>),
 }
 
-/// Where an item goes whose queuer computes on the CPU of `me`: to a pod on whose CPU nobody
-/// does, that has a CPU to spare if one has. `turn`: which of them, if none has.
+/// Where an item goes whose queuer computes on the CPU of `me`: to a pod whose CPU no caller
+/// computes on, and that has a CPU to spare if possible. `turn`: chooses among the others if none
+/// has.
 pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     let layout = board.layout();
     let free = |word: usize| board.word(Set::Open, word) & !board.word(Set::CallerComputes, word);
@@ -126,8 +126,8 @@ pub fn instead_of<B: Board>(board: &B, me: usize, turn: usize) -> Instead {
     Instead::Home(in_turn(board, me, turn, computed_on))
 }
 
-/// The pod whose turn it is, of those of `set` that are near; or else of another word, whose turn
-/// it is.
+/// A pod of `set`, chosen by `turn`: a near one if there is one, else one of another word, which
+/// `turn` chooses, too.
 fn in_turn<B: Board>(
     board: &B,
     me: usize,
@@ -151,7 +151,7 @@ fn in_turn<B: Board>(
     })
 }
 
-/// The bit whose turn it is, of those that are set.
+/// One of the set bits, chosen by `turn`.
 fn nth(mut bits: u64, turn: usize) -> u32 {
     for _ in 0..turn % bits.count_ones() as usize {
         bits &= bits - 1;
@@ -159,12 +159,12 @@ fn nth(mut bits: u64, turn: usize) -> u32 {
     bits.trailing_zeros()
 }
 
-/// The pods that are to have their workers watched, since one that blocks leaves a CPU for the
-/// backlog of `me`: some of those that are busy, others each `turn`.
+/// The busy pods that are to have their workers watched, since one that blocks leaves a CPU for the
+/// backlog of `me`. Some of them, other ones each `turn`.
 pub fn to_watch<B: Board>(board: &B, me: usize, turn: usize) -> impl Iterator<Item = usize> {
     let layout = board.layout();
     let (position, nr_words) = (layout.position(me), layout.nr_words());
-    // Every other time some that are near.
+    // Every other turn looks at the asker's own word.
     let word = if turn.is_multiple_of(2) { position.word } else { turn / 2 % nr_words };
     let round = turn / 2 / if turn.is_multiple_of(2) { 1 } else { nr_words };
     let idle = board.word(Set::Spare, word) | board.word(Set::Reserve, word);
@@ -193,19 +193,19 @@ impl Iterator for Bits {
     }
 }
 
-/// The pods of a set but for the asker, nearest first. Reads the board as it goes.
+/// The pods of a set without the asker, nearest first. Reads the board as it goes.
 struct Nearest<'a, B> {
     board: &'a B,
     set: Set,
     position: Position,
-    /// The word that is looked at, and what is left of it, near and not so near.
+    /// The current word, and what is left of it: the pods of the asker's cache, and the rest.
     word: usize,
     near: u64,
     rest: u64,
-    /// What is left of the summary that is looked at, of the asker's node and of others.
+    /// What is left of the current summary: words of the asker's node, and the rest.
     node: u64,
     far: u64,
-    /// The asker's own word was not empty, and has been looked at.
+    /// The asker's own word was not empty, and has been read.
     has_seen_own: bool,
     stage: Stage,
 }
@@ -266,7 +266,7 @@ impl<'a, B: Board> Nearest<'a, B> {
         }
     }
 
-    /// The summary that is read next after so many.
+    /// The summary that is read after `nr_read` others.
     fn summary_at(&self, nr_read: usize) -> usize {
         (self.position.word / BITS + nr_read) % self.board.layout().nr_summaries()
     }

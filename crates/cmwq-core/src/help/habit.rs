@@ -1,16 +1,16 @@
 //! Which threads outside of the pools compute, and which wait for their items.
 
-/// Items from one look at the thread's sleeps to the next, while it computes.
+/// Items between two looks at the thread's sleeps, while it computes.
 const ITEMS: u32 = 8;
-/// Who was taken for one that computes, and waits, is taken for one that waits for so many times
-/// more items than the last time. A worker that preempts its queuer has often run the item before
-/// that can wait for it, which looks as if it never did.
+/// A thread that was taken for computing and then waits is taken for waiting for so many times more
+/// items than the last time. A worker that preempts its queuer has often run the item before the
+/// queuer can wait for it, so the queuer looks as if it never waited.
 const BACKOFF: u32 = 8;
-/// LIMIT: of these items.
+/// LIMIT: of the items between two looks.
 const ITEMS_MAX: u32 = ITEMS * BACKOFF * BACKOFF * BACKOFF;
 
-/// Whether a thread computes or waits, by how often it sleeps: it computes if that is less often
-/// than after every other item that it queues.
+/// Whether a thread computes or waits, by how often it sleeps: it computes if it sleeps less often
+/// than once for every two items that it queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habit {
     computes: bool,
@@ -26,14 +26,14 @@ impl Habit {
     /// Nothing is known of the thread.
     pub const UNKNOWN: Self = Self { computes: false, left: 0, rest: ITEMS, sleeps: None };
 
-    /// Whether it computes, as far as anybody knows.
+    /// Whether the thread computes, as far as is known.
     #[inline]
     #[must_use]
     pub const fn computes(self) -> bool {
         self.computes
     }
 
-    /// It queues a long item. `sleeps`: how often it has slept.
+    /// The thread queues a long item. `sleeps`: how often it has slept.
     pub fn queues(&mut self, sleeps: impl FnOnce() -> u64) {
         if self.left == 0 {
             self.judge(sleeps());

@@ -1,7 +1,7 @@
 //! Where each pod's bit is on a board.
 //!
-//! A word has the pods of one cache, or of several small ones of the same node, so that pods near
-//! each other write to one word and others do not. The words of a node follow each other.
+//! A word has the pods of one cache, or of several small caches of the same node, so that only pods
+//! near each other write to the same word. The words of a node follow each other.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use core::ops::Range;
 
 /// Pods of a word.
 pub(super) const BITS: usize = 64;
-/// Small caches share a word until it has so many pods.
+/// Small caches share a word of at most so many pods.
 const SHARED: usize = 16;
-/// Beyond so many pods words are filled up, so that there are few of them.
+/// With more pods than this, words are filled up, so that there are few words.
 const MANY: usize = 1024;
 
-/// What a pod shares with others. Any numbers will do, as long as equal ones mean the same thing.
+/// What a pod shares with others. Only the equality of numbers matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Whereabouts {
     /// Its NUMA node.
@@ -114,7 +114,7 @@ impl Layout {
         self.words.len()
     }
 
-    /// How many words it takes to say which of those are not empty.
+    /// How many words a summary of them takes.
     #[inline]
     #[must_use]
     pub fn nr_summaries(&self) -> usize {
@@ -144,7 +144,8 @@ impl Layout {
     }
 }
 
-/// Whether the pods of `cache` can be in that word, too. `at`: by place in the order.
+/// Whether the pods of `cache` can be in `word`, too. `at`: a pod's whereabouts, by its place in
+/// the order.
 fn fits(
     word: &Word,
     cache: &Range<usize>,

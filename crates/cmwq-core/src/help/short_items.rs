@@ -1,21 +1,22 @@
-//! How long a pool's items take, as far as helping it depends on that.
+//! Whether a pool's items are long enough that others should help it, and long enough to run on
+//! another CPU than their queuer's.
 //!
-//! Two CPUs that take short items from one pool hinder each other more than they help: each item
-//! costs them the pool's lock and the item's memory, which go to and fro. So a guest that finds the
-//! items short leaves, and the pool asks nobody for help any more until the tick finds that its own
-//! workers take longer over them.
+//! Two CPUs that take short items from one pool hinder each other more than they help: for each
+//! item the cache lines of the pool's lock and of the item go to and fro. So a guest that finds the
+//! items short leaves, and the pool asks for no help until the tick finds that its own workers take
+//! longer for an item.
 //!
-//! And where an item is so long that a queuer which computes is better off without it.
+//! A long item of a queuer that computes is better run on another CPU: [`is_worth_moving`].
 
 use crate::ids::Nanos;
 
-/// Less than this for an item, with all that is around it, is short: 1 µs.
+/// An item that takes less than this, with all its overhead, is short: 1 µs.
 const SHORT_NS: Nanos = 1_000;
-/// A guest looks at so many items together.
+/// Items that a guest measures together.
 const ITEMS: u32 = 16;
-/// A pool whose items were short is asked anew if nobody looked for so long: 10 ms.
+/// A pool's short items are forgotten if they were not measured for so long: 10 ms.
 const OLD_NS: Nanos = 10_000_000;
-/// A pool that starts nothing for so long does not do short items, or its own CPU has no time for
+/// A pool that starts nothing for so long does not run short items, or its own CPU has no time for
 /// it: 1 ms.
 const STILL_NS: Nanos = 1_000_000;
 
@@ -24,7 +25,7 @@ const STILL_NS: Nanos = 1_000_000;
 pub struct Visit {
     since: Nanos,
     items: u32,
-    /// Whether the items of the last look were short.
+    /// Whether the last [`ITEMS`] items were short.
     was_short: Option<bool>,
 }
 
@@ -46,15 +47,15 @@ impl Visit {
         }
     }
 
-    /// The last items that were looked at were short.
+    /// Whether the items that were measured last were short.
     #[inline]
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.was_short == Some(true)
     }
 
-    /// Whether the items of the whole visit were short, if it ends now. So they were if it was in
-    /// vain and none `waits`: they were gone before anybody could come.
+    /// Whether the items of the whole visit were short, if it ends now. A visit without any item
+    /// counts as short if none `waits`: the items were gone before a guest could come.
     #[must_use]
     pub fn was_short(&self, now: Nanos, waits: bool) -> bool {
         match self.items {
@@ -64,24 +65,24 @@ impl Visit {
     }
 }
 
-/// How far a pool had come by some time, to compare with later.
+/// How many items a pool had started by some time, to compare with later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// When.
+    /// The time.
     pub at: Nanos,
-    /// Items that it had started, and such as came when none waited: see `PoolState::progress`.
-    /// Where a backlog is, that is the same.
+    /// `PoolState::progress`: items that were started, and items that came when none waited. With a
+    /// backlog there are none of the latter.
     pub started: u64,
 }
 
 impl Progress {
-    /// Whether that was so long ago that nothing follows from it for a new backlog.
+    /// Whether this is so long ago that it says nothing about a new backlog.
     #[must_use]
     pub const fn is_old(self, now: Self) -> bool {
         now.at.saturating_sub(self.at) > OLD_NS
     }
 
-    /// Whether the items between the two were short. `None`: too early to tell.
+    /// Whether the items started since were short. `None`: too early to tell.
     #[must_use]
     pub fn was_short(self, now: Self) -> Option<bool> {
         let took = now.at.saturating_sub(self.at);
@@ -99,11 +100,11 @@ fn are_short(took: Nanos, items: u64) -> bool {
 
 /// Waking an idle CPU takes some microseconds, on virtual machines some tens.
 const WORTH_MOVING_NS: Nanos = 10_000;
-/// Between the two, what was known stays.
+/// Items that take longer than this and less than [`WORTH_MOVING_NS`] change nothing.
 const NOT_WORTH_MOVING_NS: Nanos = 5_000;
 
-/// Whether items of which one has used the CPU for so long are worth another CPU than their
-/// queuer's. `None`: as before.
+/// Whether items, one of which has used the CPU for `took`, are worth running on another CPU than
+/// their queuer's. `None`: as before.
 #[must_use]
 pub const fn is_worth_moving(took: Nanos) -> Option<bool> {
     match took {

@@ -3,17 +3,17 @@
 use super::PoolKind;
 use crate::policy::UNMANAGED;
 
-/// How many workers of a pool may run at once. `cpus`: those of the pool that there are now;
-/// `granted`: those that the process's quota keeps busy, at least 1, or [`u32::MAX`] without a
+/// How many workers of a pool may run at once. `cpus`: how many CPUs of the pool are there now;
+/// `granted`: how many CPUs the process's quota keeps busy, at least 1, or [`u32::MAX`] without a
 /// quota.
 ///
 /// - A per-CPU pool whose CPU has gone is disassociated: its workers run wherever they can, all at
 ///   once.
-/// - A managed pool whose CPUs have gone keeps one running worker, elsewhere: nothing of it waits
-///   for ever, and its items do not all start at once. Rejected: none, and guests from other pods.
-///   Under load these have no time.
-/// - A BH pool has no workers; the context of its CPU serves it as a guest, so whatever is queued
-///   demands that somebody be told ([`Kick::Watch`](crate::Kick::Watch)).
+/// - A managed pool whose CPUs have gone keeps one running worker, elsewhere: so no item waits for
+///   ever, and its items do not all start at once. Rejected: no worker, and guests from other pods:
+///   under load these have no time.
+/// - A BH pool has no workers; the BH context of its CPU serves it as a guest, so each kick says
+///   [`Kick::Watch`](crate::Kick::Watch), which wakes the context.
 ///
 /// KERNEL: `unbind_workers`, `rebind_workers` — same for per-CPU pools. Managed pools have no twin.
 #[inline]
@@ -30,8 +30,8 @@ pub const fn concurrency(kind: PoolKind, cpus: u32, granted: u32) -> u32 {
     }
 }
 
-/// How many of `allowed` CPUs it makes sense to use: no more than the `quota`, in CPUs' worth of
-/// time, keeps busy, and at least one.
+/// How many of `allowed` CPUs to use: at most as many as the `quota`, in CPUs' worth of time, keeps
+/// busy, and at least one.
 #[must_use]
 pub fn granted(allowed: u32, quota: Option<f64>) -> u32 {
     let Some(quota) = quota else { return allowed.max(1) };

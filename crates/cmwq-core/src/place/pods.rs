@@ -52,7 +52,7 @@ pub fn pod_leaders(scope: Scope, cpus: &[Cpu]) -> Vec<u32> {
     }
 }
 
-/// Those that no node claims are together.
+/// CPUs that no node claims form one pod.
 fn node_leaders(cpus: &[Cpu]) -> Vec<u32> {
     let mut nodes: Vec<(Option<u32>, u32)> = Vec::new();
     let leader = |cpu: &Cpu| match nodes.iter().find(|(node, _)| *node == cpu.node) {

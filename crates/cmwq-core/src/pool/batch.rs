@@ -1,21 +1,23 @@
 //! Batches: items that a worker takes along under one hold of the lock, and their way back. See
 //! [`crate::batch`].
 //!
-//! What is taken out of the pool's inbox while its worker is busy has *arrived*: it is younger than
-//! the worklist, and still in transit. Mostly it is never on a list, because a batch takes it.
+//! Items that are taken out of the pool's inbox while its worker is busy have *arrived*: they are
+//! younger than those on the worklist, and still in transit. Most are never on a list, because a
+//! batch takes them.
 //!
-//! - *(lag)* While a batch is out, the books are behind by what was begun of it: `current` and
-//!   `seq` of its worker, and the counts of its pwq. [`PoolState::call_back`] makes them right;
-//!   every event needs that, and so does queueing, since what comes to the worklist is younger.
-//!   What is not called back before does not last: while a batch is out something waits behind it,
-//!   so whoever watches the pool looks, and calls it back.
+//! - *(lag)* While a batch is out, the books lack those of its items that were begun: `current` and
+//!   `seq` of its worker, and the counts of its pwq. [`PoolState::call_back`] makes the books
+//!   right. Every event calls the batch back first, and so does queueing, since an item that comes
+//!   to the worklist is younger than the batch. No batch stays out for long: an item always waits
+//!   behind it, so the pool is watched, and the next look calls the batch back.
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
-//!   they need no slot and no place among those in flight but those of the item that was claimed
-//!   first, which go from one to the next. The last one gives them back.
-//! - *(coloured)* What a flush found arrived has its colour in its link, and is counted among those
-//!   in flight. It is older than what has none.
+//!   they share the slot, and the count in flight, of the item that was claimed first. The last
+//!   item of the batch gives both back.
+//! - *(coloured)* An arrived item that a flush has found has its colour in its link, and is counted
+//!   in flight. It is older than the arrived items without a colour.
 //! - One batch is out of a pool at a time, and only while its worker is the only one that may run:
-//!   nobody else could have started its items. Who finds that one may asks with the lock.
+//!   no other worker could have started its items. Another worker that may run takes the lock
+//!   first, which calls the batch back.
 //!
 //! KERNEL: none; `process_one_work` takes the pool's lock for each item.
 
@@ -37,7 +39,7 @@ pub(super) struct Out {
     nr_colored: u32,
 }
 
-/// LIMIT: more than this does not arrive, since some holder of the lock has to list it all.
+/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all.
 pub(super) const ARRIVED_MAX: u32 = 1024;
 
 impl PoolState {
@@ -48,7 +50,8 @@ impl PoolState {
         self.config.batches.is_some() && self.config.concurrency == 1
     }
 
-    /// Whether more may [`arrive`](Self::arrive): its worker runs, and will come for it.
+    /// Whether more items may [`arrive`](Self::arrive): a worker of the pool runs, and will come
+    /// for them.
     #[inline]
     #[must_use]
     pub(crate) fn may_arrive(&self) -> bool {
@@ -60,7 +63,7 @@ impl PoolState {
         self.arrived.len() >= self.config.arrived_max
     }
 
-    /// What was in the pool's inbox.
+    /// Takes over what was in the pool's inbox.
     #[inline]
     pub(crate) fn arrive(&mut self, items: Transit) {
         self.arrived.append(items);
@@ -73,10 +76,10 @@ impl PoolState {
         self.out.is_some()
     }
 
-    /// Makes the books right and puts what has arrived on the worklist, where it can be found: to
-    /// be called before anything is queued, which is younger, and by whoever looks for an item or
-    /// waits for one. The worker for which it arrived is at work and comes for it, so nobody has to
-    /// be kicked. What is in the inbox is left there.
+    /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
+    /// To be called before an item is queued, since the arrived ones are older, and before an item
+    /// is looked for or waited for. The worker that the items arrived for is at work and comes for
+    /// them, so nobody has to be kicked. The inbox stays as it is.
     #[inline]
     pub fn catch_up(&mut self) {
         if self.is_behind() {
@@ -85,7 +88,7 @@ impl PoolState {
         self.list_arrived();
     }
 
-    /// As [`catch_up`](Self::catch_up), for who is about to append to the worklist.
+    /// As [`catch_up`](Self::catch_up), before an item is appended to the worklist.
     #[inline]
     pub(super) fn catch_up_to_queue(&mut self) {
         if self.keeps(Rule::QueueingCallsBack) {
@@ -102,31 +105,33 @@ impl PoolState {
         }
     }
 
-    /// The first of what has arrived goes to the worklist, or behind its limit.
+    /// Puts the first arrived item on the worklist, or behind the limit of its pwq.
     #[inline]
     pub(super) fn list_first_arrived(&mut self) -> bool {
         let Some((tag, item)) = self.arrived.pop() else { return false };
         if let Some(color) = tag.color() {
             self.pwq(tag.pwq()).nr_in_flight[usize::from(color)] -= 1;
         }
-        // SAFETY: who pushed it into the inbox owned its PENDING and keeps it alive.
+        // SAFETY: the thread that pushed the item into the inbox owned its PENDING and keeps it
+        // alive.
         let _ = unsafe { self.enqueue_in(tag.pwq(), item, tag.color()) };
         true
     }
 
-    /// The colour of a pwq is about to change, or to be waited for.
+    /// Gives the arrived items of a pwq its colour, which is about to change or to be waited for.
     pub(super) fn color_arrived(&mut self, pwq: PwqId) {
         let color = self.pwq(pwq).work_color;
         self.pwq(pwq).nr_in_flight[usize::from(color)] += self.arrived.color(pwq, color);
     }
 
-    /// Debug builds check that nobody looks at books that are behind.
+    /// Debug builds check that the books are not read while they are behind.
     #[inline]
     pub(crate) fn assert_caught_up(&self) {
         debug_assert!(self.out.is_none(), "(lag)");
     }
 
-    /// Calls the batch back: the books are right, and what was not begun has arrived again.
+    /// Calls the batch back: afterwards the books are right, and the items that were not begun have
+    /// arrived again.
     #[cold]
     pub fn call_back(&mut self) {
         let Some(Out { worker, count, nr_colored }) = self.out.take() else { return };
@@ -139,7 +144,8 @@ impl PoolState {
         for number in (first..count).rev() {
             let (item, _) = self.batch_of(worker).member(number);
             let tag = Tag::new(before.pwq, (number < nr_colored).then_some(before.color));
-            // SAFETY: it was not begun and never will be by that worker: its PENDING is the pool's.
+            // SAFETY: the item was not begun and never will be by that worker: its PENDING is the
+            // pool's.
             unsafe { self.arrived.push_front(item, tag) };
         }
         if begun > 0 {
@@ -169,7 +175,7 @@ impl PoolState {
         self.worker(worker).current.expect("a batch of an idle worker")
     }
 
-    /// The worker has begun so many items more than the books say, and done as many.
+    /// Brings the books up to date: the worker has begun `count` more items, and finished as many.
     fn turn_to(&mut self, worker: WorkerId, count: u32, nr_colored: u32, now: Current) {
         self.progress += u64::from(count);
         let p = self.pwq(now.pwq);
@@ -180,8 +186,8 @@ impl PoolState {
         worker.current = Some(now);
     }
 
-    /// A worker has taken the lock behind its item: mostly that of the batch, behind its last one;
-    /// or one that was blocked when that began.
+    /// A worker has taken the lock behind its item. Usually the batch's worker after its last item;
+    /// otherwise a worker that was blocked when the batch began, and the batch is called back.
     #[inline]
     pub(super) fn end_batch(&mut self, id: WorkerId) {
         let Some(Out { count, nr_colored, .. }) = self.out.take_if(|out| out.worker == id) else {
@@ -191,7 +197,7 @@ impl PoolState {
         let begun = batch.end();
         debug_assert_eq!(begun, count, "a worker left its batch");
         let (_, func) = batch.member(count - 1);
-        // Its bucket is that of the first item: it leaves it now.
+        // The worker is still in the bucket of the first item. `finish` takes it out.
         let now = Current { func, ..self.current_of(id) };
         self.turn_to(id, count, nr_colored, now);
     }
@@ -221,7 +227,7 @@ impl PoolState {
             return None;
         }
         let mut out = Out { worker: id, count: 0, nr_colored: 0 };
-        // One is left, so that work waits and somebody looks while the books are behind.
+        // One item is left, so that work waits and the pool is watched while the books are behind.
         while out.count < most && self.arrived.len() > 1 {
             let Some((member, is_colored)) = self.first_like(&current) else { break };
             let _ = self.arrived.pop();
@@ -234,8 +240,8 @@ impl PoolState {
         (out.count > 0).then_some(out)
     }
 
-    /// What has arrived first, and whether it has a colour, if it is of the pwq and the colour of
-    /// that item, and nobody runs it.
+    /// The first arrived item, and whether it has a colour. `None` if its pwq or colour is not that
+    /// of `current`, or a worker is running it.
     #[inline]
     fn first_like(&mut self, current: &Current) -> Option<(Member, bool)> {
         let (tag, item) = self.arrived.first().filter(|(tag, _)| tag.pwq() == current.pwq)?;

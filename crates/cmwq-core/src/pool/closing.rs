@@ -7,7 +7,7 @@
 //!
 //! When the last worker has left, the pool is *vacant*: queues that want workers of another kind
 //! may have it ([`PoolState::renew`]), so that there are as many pools as were ever needed at the
-//! same time, and not one for each kind that anybody ever wanted.
+//! same time, and not one for each kind that was ever wanted.
 //!
 //! KERNEL: `put_unbound_pool` — differs: there the pool goes, and with it nothing can come back.
 
@@ -40,15 +40,15 @@ impl PoolState {
         self.closing = Closing::ForEver;
     }
 
-    /// A queue leads here (again).
+    /// A queue has a pwq in this pool (again).
     pub(super) fn reopen(&mut self) {
         if self.closing == Closing::Unused {
             self.closing = Closing::Open;
         }
     }
 
-    /// Whether it is closed because no queue leads here, and nothing at all is left: no pwq, no
-    /// worker, also in the making or about to leave, no guest, no rescuer.
+    /// Whether the pool is closed because no queue leads here, and nothing at all is left: no pwq,
+    /// no guest, no rescuer, and no worker, not even one that is being created or about to leave.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.is_unused()
@@ -58,11 +58,11 @@ impl PoolState {
             && !self.work_waits()
     }
 
-    /// Opens a vacant pool, for queues that want workers of another kind than it had. `false`:
-    /// something is left, so its workers have to be of the kind they are.
+    /// Opens a vacant pool for queues that want workers of another kind. `false`: the pool is not
+    /// vacant, and its kind must stay.
     ///
-    /// Its id stays, and may be in words of idle items that ran here: these look for themselves
-    /// among the items that run here, and are not found, as if it were the pool that it was.
+    /// The pool's id stays, and may be in the words of idle items that ran here. When such an item
+    /// is queued, it is looked for among the running items of this pool and not found, as before.
     #[must_use]
     pub fn renew(&mut self) -> bool {
         let is_vacant = self.is_vacant();
@@ -88,8 +88,8 @@ impl PoolState {
     /// Tells an idle worker of a closed pool to leave: wake it. To be asked until `None`, when the
     /// pool was closed and whenever a worker of a closed pool went idle or was created.
     ///
-    /// The last idle one stays while another worker is at work or on its way, as its standby. That
-    /// one goes idle in the end, and is asked for then together with its standby.
+    /// The last idle worker stays, as standby, while another one is at work or on its way. When
+    /// that one goes idle, too, both are dismissed.
     #[must_use]
     pub fn dismiss_one(&mut self) -> Option<WorkerId> {
         let others = self.nr_workers - self.nr_dying - self.nr_idle;
@@ -97,7 +97,7 @@ impl PoolState {
         if !self.is_closed() || self.work_waits() || is_needed {
             return None;
         }
-        // The newest stays, which is the standby.
+        // The newest idle worker is the standby, and stays.
         let id = self.idle_tail?;
         self.dismiss(id);
         Some(id)

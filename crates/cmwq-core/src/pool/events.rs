@@ -1,4 +1,6 @@
 //! What happens to workers: birth, failed birth, blocking, resuming, culling.
+//!
+//! Why: docs/decisions/failed-creation-keeps-working.md, woken-at-once.md
 
 use super::{Kick, PoolState, Rule};
 use crate::batch::Batch;
@@ -10,7 +12,7 @@ use crate::worker::{Phase, Worker};
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Nothing: none has failed, or somebody stands by.
+    /// Nothing: no creation has failed, or a worker stands by.
     Nothing,
     /// Look again at this time, in nanoseconds.
     At(Nanos),
@@ -30,8 +32,8 @@ impl PoolState {
         WorkerId(self.workers.insert(worker))
     }
 
-    /// The registered worker's thread runs, and `manager`, if a worker of this pool created it, is
-    /// relieved.
+    /// The thread of the registered worker `id` runs. `manager`: the worker of this pool that
+    /// created it, if one did; it is manager no longer.
     ///
     /// The new worker goes idle at once, as the kernel's do: the creator, not the created, starts
     /// the item. KERNEL: end of `create_worker` and `manage_workers` — differs: there the new
@@ -43,21 +45,21 @@ impl PoolState {
         }
         debug_assert_eq!(self.worker(id).phase, Phase::Prep, "{id:?} asked for work before");
         self.enter_idle(id, now);
-        // A manager goes on to take the item itself: the new worker is its standby, not its rival.
+        // A manager takes the item itself: the new worker is its standby.
         if manager.is_some() { Kick::None } else { self.kick() }
     }
 
     /// Whether the registered worker `id` may ask for work: its creator has said that it is there.
     ///
-    /// Its thread may be woken before, by a wake-up that was meant for somebody else.
+    /// Its thread may run before, because of a wake-up that was meant for another thread.
     #[must_use]
     pub fn is_created(&self, id: WorkerId) -> bool {
         let worker = self.workers.get(id.0);
-        // One that was told to leave before it had begun is no longer idle.
+        // A worker that was told to leave before it had begun is in `Prep`, too.
         worker.is_some_and(|worker| worker.phase != Phase::Prep || worker.die)
     }
 
-    /// No thread could be had for the registered worker `id`.
+    /// No thread could be created for the registered worker `id`.
     ///
     /// KERNEL: `maybe_create_worker`'s failure — differs: the kernel's manager sleeps for the
     /// cooldown and retries; ours keeps working without a standby and the next attempt is made
@@ -80,9 +82,9 @@ impl PoolState {
         (self.no_create_before != 0).then_some(self.no_create_before)
     }
 
-    /// Whether to try now to create a worker, where that has failed. Not only where work waits for
-    /// one: a pool whose workers are all busy needs its standby before the last of them blocks,
-    /// since nobody asks for one then.
+    /// Whether to try again now to create a worker, after a creation has failed. Also where no work
+    /// waits: a pool whose workers are all busy needs a standby before the last of them blocks,
+    /// since no event asks for one then.
     pub fn retry(&self, now: Nanos) -> Retry {
         match self.create_retry_at() {
             Some(at) if at > now => Retry::At(at),
@@ -91,21 +93,22 @@ impl PoolState {
         }
     }
 
-    /// Whether work waits that a CPU could run, and no worker is idle. Somebody may be creating
-    /// one: see [`may_create_from_outside`](Self::may_create_from_outside).
+    /// Whether work waits that a CPU could run, and no worker is idle. A worker may be in the
+    /// making: see [`may_create_from_outside`](Self::may_create_from_outside).
     #[must_use]
     pub fn need_to_create_worker(&self) -> bool {
         policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)
     }
 
-    /// Claims the role of manager for somebody who is not a worker of this pool.
+    /// Whether a thread that is no worker of this pool may create a worker for it.
     #[must_use]
     pub fn may_create_from_outside(&self) -> bool {
         self.manager.is_none() && self.need_to_create_worker()
     }
 
-    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an
-    /// earlier run is ignored, a wrong one costs an extra running worker until the item ends.
+    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: a report
+    /// about an earlier run is ignored, and a wrong report costs an extra running worker until the
+    /// item ends.
     ///
     /// KERNEL: `wq_worker_sleeping` — same.
     pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
@@ -144,15 +147,15 @@ impl PoolState {
         self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping)
     }
 
-    /// Whether a worker may be created ahead of need, so that one can be lent and one stay.
+    /// Whether a worker may be created ahead of need, so that one can be lent while another stays.
     #[must_use]
     pub fn may_create_spare(&self, now: Nanos) -> bool {
         self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
     }
 
-    /// Idle worker `id` wants to serve another pool as a guest there. `Some(seq)`: it may, and
-    /// counts as running here in run `seq`. Not without another idle worker, which must stay as
-    /// standby, and not if work waits.
+    /// Idle worker `id` wants to serve another pool as a guest. `Some(seq)`: it may, and counts as
+    /// running here in run `seq`. `None` without another idle worker to stay as standby, or if work
+    /// waits here.
     #[must_use]
     pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
         let nr_idle = if self.keeps(Rule::LendersLeaveAStandby) { 2 } else { 1 };
@@ -169,7 +172,8 @@ impl PoolState {
         Some(self.worker(id).seq)
     }
 
-    /// A lent worker starts another item there: a run of its own. Returns its `seq`.
+    /// A lent worker starts another item of the other pool, which is a run of its own. Returns its
+    /// `seq`.
     #[must_use]
     pub fn lend_again(&mut self, id: WorkerId) -> u64 {
         self.update(id, |w| {
@@ -189,12 +193,12 @@ impl PoolState {
         });
     }
 
-    /// Whether an idle worker should come because another pool has more work than CPUs, and which.
-    pub fn kick_to_lend(&mut self) -> Kick {
+    /// Which idle worker to wake because another pool has more work than CPUs, if any.
+    pub fn kick_to_help(&mut self) -> Kick {
         if self.has_spare_cpu() { self.wake_idle() } else { Kick::None }
     }
 
-    /// When the oldest surplus worker's time is up.
+    /// When the oldest surplus idle worker is to leave.
     ///
     /// KERNEL: `idle_worker_timeout` — same.
     #[must_use]
@@ -206,8 +210,8 @@ impl PoolState {
         Some(oldest.last_active.saturating_add(self.config.idle_timeout))
     }
 
-    /// The idle worker that idles longest of those that nobody has woken: one that was woken is
-    /// about to look, and whoever woke it relies on that *(coming)*.
+    /// Of the idle workers that were not woken, the one that has been idle for longest. One that
+    /// was woken is about to look, and *(coming)* relies on that.
     pub(super) fn oldest_idle(&self) -> Option<WorkerId> {
         let mut at = self.idle_tail;
         while let Some(id) = at {

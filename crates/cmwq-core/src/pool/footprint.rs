@@ -28,7 +28,7 @@ impl PoolState {
     pub fn footprint(&self) -> Footprint {
         let sentinel = size_of::<ListHead>();
         let (nr_workers, nr_pwqs) = (self.workers.iter().count(), self.pwqs.iter().count());
-        // Its counts of references too.
+        // With the two reference counts of its `Arc`.
         let batch = size_of::<Batch>() + 2 * size_of::<usize>();
         let nr_batches = self.workers.iter().filter(|(_, w)| w.batch.is_some()).count();
         Footprint {

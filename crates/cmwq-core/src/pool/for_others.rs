@@ -1,15 +1,16 @@
 //! What a managed pool does because other pods have more work than they may run.
 //!
-//! Whoever calls this says first that the pod has a CPU to spare, if it has, and looks then whether
-//! others have a backlog: see [`help::board`](crate::help::board). Both answers may be late.
+//! The driver publishes first that the pod has a CPU to spare, if it has one, and then looks
+//! whether others have a backlog: see [`help::board`](crate::help::board). Both answers may be
+//! late.
 //!
 //! KERNEL: no twin.
 
 use super::{Kick, PoolState};
 
 impl PoolState {
-    /// Whether anybody has to be watched: work waits here, or somebody runs on a CPU that another
-    /// pod could use. `caller_computes`: whether that is a thread outside of the pools;
+    /// Whether this pool has to be watched: work waits here, or a CPU is in use here that another
+    /// pod could use. `caller_computes`: whether a thread outside of the pools uses it;
     /// `others_wait`: whether another pod has a backlog.
     #[inline]
     #[must_use]
@@ -28,35 +29,35 @@ impl PoolState {
         if !is_watched && self.nr_running > 0 { Kick::Watch } else { Kick::None }
     }
 
-    /// Another pod has a backlog, and a thread outside of the pools computes on the CPU here: whom
-    /// to wake. That is nobody if somebody can be called by the CPU's sentinel, which does that
-    /// where workers are watched.
+    /// Another pod has a backlog, and a thread outside of the pools computes on the CPU here. With
+    /// a standby, [`Kick::Watch`] arms the CPU's sentinel, which wakes the standby later. Nobody is
+    /// woken now.
     pub fn kick_when_idle(&mut self, is_watched: bool) -> Kick {
         match self.standby() {
             _ if is_watched || !self.has_spare_cpu() => Kick::None,
             Some(_) => Kick::Watch,
-            None => self.kick_to_lend(),
+            None => self.kick_to_help(),
         }
     }
 
-    /// Whether more work waits here than may start: others may come and help.
+    /// Whether more work waits here than may start, so that other pods may help.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         self.work_waits() && self.is_at_capacity()
     }
 
-    /// Whether a worker that helps another pod has to come back. Work of its own pool comes first,
-    /// and so does that pool's concurrency: another worker may have taken its place while it was
-    /// blocked, unless items wait first; or a thread outside of the pools has the CPU
-    /// (`caller_computes`).
+    /// Whether a worker of this pool that helps another pod has to come back: because work waits
+    /// here; because more workers run than may, since another one started while this one was
+    /// blocked (unless items [wait first](Self::items_wait_first)); or because a thread outside of
+    /// the pools has the CPU (`caller_computes`).
     pub fn wants_back(&self, caller_computes: impl FnOnce() -> bool) -> bool {
         let is_crowded = self.is_over_capacity() && !self.items_wait_first();
         self.work_waits() || is_crowded || caller_computes()
     }
 
-    /// A worker of this pool was reported blocked, which demanded `kick`: whom to wake. Where
-    /// nothing is to be done here, that is somebody who looks for work in other pods; while a
-    /// caller computes on the CPU, only its sentinel calls workers.
+    /// A worker of this pool was reported blocked, which demanded `kick`: which worker to wake.
+    /// Where no work waits here, that is one that looks for work in other pods; but while a caller
+    /// computes on the CPU, only the CPU's sentinel wakes workers.
     pub fn replace_blocked(
         &mut self,
         kick: Kick,
@@ -64,7 +65,7 @@ impl PoolState {
         others_wait: impl FnOnce() -> bool,
     ) -> Kick {
         if kick == Kick::None && !caller_computes() && others_wait() {
-            return self.kick_to_lend();
+            return self.kick_to_help();
         }
         kick
     }

@@ -12,15 +12,15 @@ use crate::work::WorkFn;
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub struct Hog {
-    /// Whom to wake, now that the worker does not count.
+    /// Which worker to wake, now that this one does not count.
     pub kick: Kick,
-    /// The item's function and queue. `None` for a lent worker: the pool it serves knows, see
+    /// The item's function and queue. `None` for a lent worker: ask the pool that it serves, by
     /// [`PoolState::guest_cpu_intensive`].
     pub item: Option<(WorkFn, WqKey)>,
 }
 
 impl PoolState {
-    /// How many more workers of this pool, which is of this kind, may be taken for hogs.
+    /// How many more workers of this pool, whose kind is `kind`, may be taken for hogs.
     #[must_use]
     pub fn room_for_hogs(&self, kind: PoolKind) -> u32 {
         let nr_hogs = || self.workers().filter(|view| view.hog && !view.sleeping).count() as u32;
@@ -28,8 +28,8 @@ impl PoolState {
     }
 
     /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the
-    /// report is about an earlier run or the worker does not count anyway: it sleeps, or is marked
-    /// already, or its pool starts every item at once.
+    /// report is about an earlier run, or because the worker does not count anyway: it sleeps, it
+    /// is known as a hog, or its pool starts every item at once.
     ///
     /// KERNEL: `wq_worker_tick` above the threshold — same.
     #[must_use]
@@ -53,8 +53,8 @@ impl PoolState {
         Some(Hog { kick, item })
     }
 
-    /// The worker that is guest `id` here was marked in its own pool: counts that for the item it
-    /// runs here. `None`: it has gone, or runs nothing.
+    /// The worker that is guest `id` here was found to be a hog by its own pool: counts that for
+    /// the item that it runs here. `None`: the guest has left, or runs nothing.
     #[must_use]
     pub fn guest_cpu_intensive(&mut self, id: WorkerId) -> Option<(WorkFn, WqKey)> {
         let current = self.workers.get(id.0).filter(|worker| worker.guest)?.current?;

@@ -22,8 +22,8 @@ impl PoolState {
         let worker = self.worker(id);
         let is_reported = worker.sleeping || worker.cpu_intensive;
         if is_reported && self.keeps(Rule::AskingIsRunning) {
-            // Reported between `finish` and now. Whoever asks is running, and must count for what
-            // it runs next.
+            // The worker was reported between `finish` and now. It is running, since it asks, and
+            // must count while it runs the next item.
             self.update(id, |w| {
                 w.sleeping = false;
                 w.cpu_intensive = false;
@@ -78,7 +78,7 @@ impl PoolState {
         }
         if now() < self.no_create_before && self.keeps(Rule::FailureIsBorne) {
             // Creation has just failed. The kernel's manager would sleep; ours works without a
-            // standby, because nobody else may be left to make progress.
+            // standby, because it may be the only worker that can make progress.
             return None;
         }
         if !self.keeps(Rule::LastIdleManages) {
@@ -98,7 +98,7 @@ impl PoolState {
             if self.worklist.is_empty() && !self.list_first_arrived() {
                 return None;
             }
-            // What has arrived may have been parked.
+            // The arrived item may have been parked.
             let Some(node) = self.worklist.first() else { continue };
             if self.assign(node, id) {
                 return Some(node);
@@ -107,8 +107,8 @@ impl PoolState {
         None
     }
 
-    /// KERNEL: `assign_work` — same. `true`: `id` has to start `node` now, which is on no list any
-    /// more, and what is glued to it is on `id`'s scheduled list.
+    /// KERNEL: `assign_work` — same. `true`: worker `id` has to start `node` now. `node` is on no
+    /// list any more, and the barriers glued to it are on the worker's scheduled list.
     #[inline]
     pub(super) fn assign(&mut self, node: Node, id: WorkerId) -> bool {
         // SAFETY: `node` is linked on the worklist.
@@ -118,8 +118,8 @@ impl PoolState {
         };
         let runner = self.find_executing(item.as_ptr() as usize, func);
         let to = runner.filter(|_| self.keeps(Rule::NoReentrance)).unwrap_or(id);
-        // What it starts at once is unlinked here and re-linked nowhere, see `start`. Mostly that
-        // is all.
+        // An item that `id` starts at once is unlinked here and linked nowhere else, see `start`.
+        // Most have no barriers, so that is all.
         let chain = if to != id {
             Some(node)
         } else {
@@ -132,7 +132,7 @@ impl PoolState {
         if let Some(first) = chain {
             self.schedule_chain(first, to);
         }
-        self.settle_cursors();
+        self.fix_cursors();
         to == id
     }
 
@@ -149,8 +149,8 @@ impl PoolState {
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
-        // SAFETY: one that was just assigned is unlinked already, a scheduled one is linked: see
-        // `assign`.
+        // SAFETY: an item that was just assigned is unlinked already, a scheduled one is linked:
+        // see `assign`.
         unsafe {
             if list::is_linked(node) {
                 list::unlink(node);
@@ -184,7 +184,7 @@ impl PoolState {
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
         let item = item.as_ptr();
-        // A barrier never waits, and says nothing of the items.
+        // A barrier's function never waits, which says nothing about items.
         let is_to_wait = !word.is_inactive() && self.items_wait_first();
         Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait, more: 0 }
     }
@@ -217,9 +217,10 @@ impl PoolState {
         self.dec_in_flight(current.pwq, current.color, current.inactive)
     }
 
-    /// Ends the barrier that worker `id` would run next, if it is one and stands behind what the
-    /// worker has just [finished](Self::finish). `None`: there is none. To be called until `None`,
-    /// between two items of a worker of this pool; the lock may be dropped in between.
+    /// Ends the barrier that worker `id` would run next, if its next scheduled item is a barrier
+    /// behind the one that it has just [finished](Self::finish). `None`: there is none. To be
+    /// called until `None`, between two items of a worker of this pool; the lock may be dropped in
+    /// between.
     ///
     /// KERNEL: none; `process_one_work` runs `wq_barrier_func` as any other function.
     #[inline(always)]
@@ -256,13 +257,13 @@ impl PoolState {
         id
     }
 
-    /// The next item for a guest, while this pool cannot start it itself. `home_waits`: whether the
-    /// guest's own pool [expects](Self::items_wait_first) that items wait.
-    pub fn guest_next(&mut self, id: WorkerId, home_waits: bool) -> Option<Claim> {
+    /// The next item for a guest, while this pool cannot start it itself. `waits_first`: whether
+    /// the guest's own pool [expects](Self::items_wait_first) that items wait.
+    pub fn guest_next(&mut self, id: WorkerId, waits_first: bool) -> Option<Claim> {
         let node = self.guest_node(id)?;
         let mut claim = self.start(id, node);
         let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.inactive);
-        claim.is_to_wait |= home_waits && !is_barrier;
+        claim.is_to_wait |= waits_first && !is_barrier;
         Some(claim)
     }
 
@@ -279,14 +280,14 @@ impl PoolState {
         None
     }
 
-    /// Whether nothing is scheduled that only this guest can run.
+    /// Whether the guest has no scheduled items, which only it can run.
     #[must_use]
     pub fn guest_may_leave(&mut self, id: WorkerId) -> bool {
         !self.keeps(Rule::GuestsFinish) || self.worker(id).scheduled.is_empty()
     }
 
-    /// The guest goes home. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kick
-    /// behind it.
+    /// The guest leaves. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kicks the
+    /// pool.
     pub fn guest_leave(&mut self, id: WorkerId) -> Kick {
         debug_assert!(self.worker(id).current.is_none());
         debug_assert!(self.worker(id).scheduled.is_empty());

@@ -1,5 +1,7 @@
-//! Into the pool: queueing, whom to wake for it, `max_active`, activation, and the books of a
-//! leaving item.
+//! Into the pool: queueing, which worker to wake for it, `max_active`, activation, and the books of
+//! a leaving item.
+//!
+//! Why: docs/decisions/one-wake-up-at-a-time.md
 
 use core::ptr::NonNull;
 
@@ -49,7 +51,7 @@ impl PoolState {
             // SAFETY: the caller owns the item and keeps it alive.
             return Offered::Queued(unsafe { self.insert(pwq, item, word) });
         }
-        self.note_activation(pwq, item);
+        self.record_activation(pwq, item);
         Offered::Begun(self.start(id, WorkItem::node(item)))
     }
 
@@ -67,8 +69,8 @@ impl PoolState {
         unsafe { self.enqueue_in(pwq, item, None) }
     }
 
-    /// As [`enqueue`](Self::enqueue), before what has arrived, and in that colour. `None`: in the
-    /// one that the pwq has now.
+    /// As [`enqueue`](Self::enqueue), but ahead of the arrived items, and in `color`, or the
+    /// current colour of the pwq if that is `None`.
     #[inline]
     pub(super) unsafe fn enqueue_in(
         &mut self,
@@ -84,8 +86,9 @@ impl PoolState {
     }
 
     /// Queues an item in one step if its word is still `seen`, an idle word whose last pool is this
-    /// one or none. With another last pool the caller must own `PENDING` before it looks whether
-    /// that pool runs the item, or the item could be queued, started and finished there in between.
+    /// one or none. If the last pool is another one, the caller must own `PENDING` before it looks
+    /// whether that pool runs the item; otherwise the item could be queued, started and finished
+    /// there in between.
     ///
     /// # Safety
     /// As for [`enqueue`](Self::enqueue), except for `PENDING`.
@@ -134,8 +137,7 @@ impl PoolState {
         }
     }
 
-    /// Puts an item that was admitted where its word says: on the worklist, or behind the pwq's
-    /// limit.
+    /// Puts an admitted item on the worklist, or behind the limit of its pwq, as its word says.
     #[inline(always)]
     unsafe fn insert(&mut self, pwq: PwqId, item: NonNull<WorkItem>, word: WorkWord) -> Kick {
         let node = WorkItem::node(item);
@@ -148,11 +150,11 @@ impl PoolState {
         }
         // SAFETY: as above.
         unsafe { self.push_work(node) };
-        self.note_activation(pwq, item);
+        self.record_activation(pwq, item);
         self.kick()
     }
 
-    /// Whom to wake as things stand.
+    /// Which worker to wake as things stand.
     ///
     /// KERNEL: `kick_pool` — same decision; the wake itself is the driver's, after the unlock.
     #[inline]
@@ -180,8 +182,8 @@ impl PoolState {
         Kick::Wake(id)
     }
 
-    /// Every worker has left or is leaving, and none is being created. By *(standby)* there is no
-    /// need to ask whether those who work will ever look again: beside them somebody will.
+    /// Every worker has left or is leaving, and none is being created. Workers at work need not be
+    /// asked whether they ever look again: by *(standby)* another one does.
     pub(super) fn none_to_come(&self) -> bool {
         let nr_dying = if self.keeps(Rule::DyingDoNotCount) { self.nr_dying } else { 0 };
         self.nr_workers == nr_dying && self.manager.is_none()
@@ -222,7 +224,7 @@ impl PoolState {
         item.update_queued(item.word().with_inactive(false));
         // SAFETY: as above.
         unsafe { self.move_chain_to_worklist(first) };
-        self.note_activation(pwq, at);
+        self.record_activation(pwq, at);
         if self.pwq(pwq).inactive.is_empty() {
             self.touch(pwq);
         }
@@ -304,7 +306,7 @@ impl PoolState {
                 let has_inactive = !p.inactive.is_empty();
                 let grant = self.put_shared_slot(pwq);
                 if has_inactive {
-                    // What its own limit held up stands in line now.
+                    // Items that the pwq's own limit held up stand in line now.
                     self.activate_inactive(pwq);
                 }
                 return grant;
@@ -321,14 +323,14 @@ impl PoolState {
         None
     }
 
-    /// Whoever has nothing left that waits gives up its place: what comes later goes to the end of
-    /// the line.
+    /// A pwq without inactive items leaves the line for slots: its later items go to the end of the
+    /// line.
     #[inline]
     fn leave_line(&mut self, pwq: PwqId) {
         let at = self.pwq_ref(pwq);
         let p = self.pwq(pwq);
         if p.node_waiting && p.inactive.is_empty() {
-            // If it is not in the line any more, a slot is on its way here.
+            // If the pwq is not in the line any more, a slot is on its way to it.
             p.node_waiting = !p.node.as_ref().is_some_and(|node| node.leave(at));
         }
     }
@@ -344,8 +346,8 @@ impl PoolState {
     }
 
     /// A pwq of this pool was given a slot of its node (by
-    /// [`NodeSlots::put`](crate::NodeSlots::put) or a raised limit). Returns whom to wake, and the
-    /// next pwq if the slot was not needed here any more.
+    /// [`NodeSlots::put`](crate::NodeSlots::put) or a raised limit). Returns which worker to wake,
+    /// and the next pwq if this one does not need the slot any more.
     ///
     /// KERNEL: `node_activate_pending_pwq` — same fairness: one item, then to the end of the line.
     pub fn grant(&mut self, pwq: PwqId) -> Effects {

@@ -1,14 +1,16 @@
 //! Replacing a queue's pwq by another, mostly of another pool: what a change of attributes or of
 //! the CPUs does.
 //!
-//! The new pwq is published first, then the old one is *retired* under its pool's lock. Who queues
-//! looks under that lock whether the pwq he was led to still [accepts](PoolState::accepts) items,
-//! and if not asks for the way again; the new way is there by then. A retired pwq works off what it
-//! has, counts in flushes, and is removed when nothing of it is left, which an
-//! [effect](super::Effects) tells.
+//! The new pwq is published first, then the old one is *retired* under its pool's lock. A thread
+//! that queues checks under that lock whether the pwq it has found still
+//! [accepts](PoolState::accepts) items; if not, it looks the queue's pwq up again, and finds the
+//! new one. A retired pwq works off its items and counts in flushes. When its last item has gone,
+//! an [effect](super::Effects) reports that, and the pwq is removed.
 //!
 //! An ordered queue must not start an item of its new pwq before the last one of the old pwq has
 //! finished: its new pwq is *plugged* until then.
+//!
+//! Why: docs/decisions/replaced-links.md
 
 use super::{Kick, PoolState, Rule};
 use crate::ids::{PwqId, WqKey};
@@ -18,7 +20,7 @@ impl PoolState {
     /// may have been used again), and is not retired. For an item that the pool is running it does
     /// not matter: see [`executing_on`](Self::executing_on).
     ///
-    /// KERNEL: the check for a refcount of zero in `__queue_work` — same purpose, and tells a
+    /// KERNEL: the check for a refcount of zero in `__queue_work` — same purpose, but recognizes a
     /// replaced pwq at once instead of when it has drained.
     #[inline]
     #[must_use]
@@ -28,9 +30,8 @@ impl PoolState {
             .is_some_and(|p| p.wq == wq && !(p.retired && self.keeps(Rule::RetiredRefuses)))
     }
 
-    /// Lets a pwq work off what it has. `true`: nothing, so it can be
-    /// [removed](Self::remove_pwq) at once; otherwise [`Effects::retired`](super::Effects::retired)
-    /// tells when.
+    /// Lets a pwq work off its items. `true`: it has none, so it can be [removed](Self::remove_pwq)
+    /// at once; otherwise [`Effects::retired`](super::Effects::retired) says when.
     #[must_use]
     pub fn retire_pwq(&mut self, pwq: PwqId) -> bool {
         let p = self.pwq(pwq);
@@ -38,9 +39,8 @@ impl PoolState {
         p.is_idle()
     }
 
-    /// Whether a retired pwq has nothing left: also told by
-    /// [`Effects::retired`](super::Effects::retired) when it comes about, but a rescuer that visits
-    /// has to ask once more when it leaves.
+    /// Whether a retired pwq has no items left. [`Effects::retired`](super::Effects::retired)
+    /// reports that, too, but a visiting rescuer has to ask once more when it leaves.
     #[must_use]
     pub fn has_drained(&self, pwq: PwqId) -> bool {
         self.pwqs.get(pwq.0).is_some_and(|p| p.retired && p.is_idle())
@@ -61,7 +61,7 @@ impl PoolState {
         p.plugged = true;
     }
 
-    /// The pwq before has drained: what has been queued here meanwhile starts, in order.
+    /// The older pwq has drained: the items that were queued on this one meanwhile start, in order.
     ///
     /// KERNEL: `unplug_oldest_pwq` — same.
     pub fn unplug_pwq(&mut self, pwq: PwqId) -> Kick {
@@ -79,8 +79,8 @@ impl PoolState {
         self.pwqs.iter().count()
     }
 
-    /// A worker that was woken outside of its pod is brought back for the first waiting item.
-    /// `false`: nothing waits.
+    /// Counts, for the first waiting item, a worker that was woken outside of its pod and is
+    /// brought back. `false`: no item waits.
     ///
     /// KERNEL: `PWQ_STAT_REPATRIATED` in `kick_pool` — same.
     pub fn count_repatriated(&mut self) -> bool {

@@ -8,7 +8,7 @@ use crate::ids::{PwqId, WorkerId, WqKey};
 use crate::list::{List, Node};
 use crate::work::{WorkFn, WorkItem};
 
-/// LIMIT: of each list so many items are looked at, because the lock is held meanwhile.
+/// LIMIT: items of a list that are looked at, because the lock is held meanwhile.
 const NR_LOOKED_AT: usize = 1_024;
 
 /// What a pool holds at one moment.
@@ -87,7 +87,7 @@ pub struct WaitingItems {
     pub pwq: PwqId,
     /// Their function.
     pub func: WorkFn,
-    /// They are barriers: somebody waits for the item before them.
+    /// They are barriers: a thread waits for the item before them.
     pub are_barriers: bool,
     /// How many.
     pub count: u32,
@@ -134,8 +134,8 @@ impl PoolState {
         }
     }
 
-    /// The queue of the item at this address, where there may be anything, if one is on a list
-    /// here. Walks all lists: for debugging.
+    /// The queue of the item at this address, if it is on a list here. The address may be of
+    /// anything. Walks all lists: for debugging.
     #[must_use]
     pub fn queue_of_item_at(&self, item: usize) -> Option<WqKey> {
         let scheduled = self.workers.iter().map(|(_, worker)| &worker.scheduled);
@@ -144,7 +144,7 @@ impl PoolState {
         // SAFETY: a linked node is an item's, and alive.
         let item = nodes.find_map(|node| unsafe {
             let listed = WorkItem::of_node(node);
-            // Only then: a rescuer's mark is no item.
+            // Not read before: a rescuer's mark is no item.
             if listed.as_ptr() as usize == item { Some(listed.as_ref()) } else { None }
         })?;
         self.pwq_wq(item.word().pwq()?.pwq)

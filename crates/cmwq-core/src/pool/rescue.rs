@@ -1,22 +1,24 @@
 //! Forward progress when no worker can be had: maydays, and the visits of rescuers.
 //!
 //! A queue that must make progress whatever happens (`WQ_MEM_RECLAIM`) has a thread of its own, its
-//! *rescuer*, made when the queue was. While a pool has work that nobody will come for, the driver
-//! asks at intervals which pwqs to call the rescuer for ([`PoolState::mayday`]). The rescuer then
-//! visits the pool on behalf of one pwq and runs its items, one at a time, as a guest: it is not
-//! counted, so it never keeps a worker of the pool from starting.
+//! *rescuer*, made when the queue was. While a pool has work that no worker will come for, the
+//! driver asks at intervals for which pwqs to call the rescuer ([`PoolState::mayday`]). The rescuer
+//! then visits the pool on behalf of one pwq and runs its items, one at a time, as a guest: it is
+//! not counted, so no worker of the pool is kept from starting.
 //!
 //! Named invariants, checked by [`PoolState::check`]:
 //!
-//! - *(cursor)* between two items of a visit the rescuer's place is marked by a dummy item on the
-//!   worklist. It is never inside a chain (an item and the barriers glued to it) and never first:
-//!   first, it would mark the beginning, where one without a mark begins anyway. So whoever takes
-//!   the first item never meets one, and a worklist with nothing but cursors does not exist.
+//! - *(cursor)* between two items of a visit a dummy item on the worklist, the cursor, marks the
+//!   rescuer's position. A cursor is never inside a chain (an item and the barriers glued to it)
+//!   and never first: a rescuer without a cursor begins at the first item anyway. So a worker that
+//!   takes the first item never meets a cursor, and no worklist has only cursors.
 //! - *(called)* `RescueState::is_called` is true from the call until the visit begins; meanwhile
-//!   the pwq is called no second time.
+//!   the rescuer is not called again for that pwq.
 //!
 //! KERNEL: `pool_mayday_timeout`, `send_mayday`, `rescuer_thread` — same, except for the place of
 //! the cursor; there workers unlink it when they meet it.
+//!
+//! Why: docs/decisions/rescuer-is-a-guest.md
 
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -59,8 +61,8 @@ impl RescueVisit {
 pub enum Rescue {
     /// Call the claimed item's function, then [`finish`](PoolState::finish), then ask again.
     Run(Claim),
-    /// Others wait for the rescuer and this pwq has had its share: end the visit and come back
-    /// behind the others.
+    /// Other pwqs wait for the rescuer and this pwq has had its share: end the visit and come back
+    /// after the others.
     CallAgain,
     /// Nothing left to do here: end the visit.
     Leave,
@@ -119,7 +121,7 @@ impl RescueState {
         self.is_called || self.is_visited
     }
 
-    /// Whether it is this that marks the rescuer's place.
+    /// Whether `node` is the cursor of this pwq.
     pub(crate) fn is_mark(&self, node: Node) -> bool {
         self.cursor.node() == node
     }
@@ -133,8 +135,8 @@ impl Drop for Cursor {
     }
 }
 
-/// When to look whether a pool's rescuers have to be called: 10 ms after it was first found to need
-/// one, then every 100 ms while it does.
+/// When to look whether a pool's rescuers have to be called: 10 ms after the pool was first found
+/// to need one, then every 100 ms while it does.
 ///
 /// KERNEL: `pool->mayday_timer` — same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,8 +145,8 @@ pub struct MaydayTimer {
 }
 
 impl MaydayTimer {
-    /// The pool [needs a rescuer](PoolState::needs_rescuer), and nobody was kicked: when somebody
-    /// has to look, in nanoseconds; `None`: somebody is going to already.
+    /// The pool [needs a rescuer](PoolState::needs_rescuer), and no worker was kicked. Returns when
+    /// to look, in nanoseconds; `None`: a look is due already.
     #[inline]
     pub fn arm(&mut self, now: impl FnOnce() -> Nanos) -> Option<Nanos> {
         if self.at.is_some() {
@@ -160,8 +162,8 @@ impl MaydayTimer {
         self.at
     }
 
-    /// A look was made at `now`, and what [`PoolState::mayday`] said of it: when the next one is
-    /// due.
+    /// A look was made at `now`; `is_needed`: what [`PoolState::mayday`] answered. Returns when the
+    /// next one is due.
     pub fn after(&mut self, is_needed: bool, now: Nanos) -> Option<Nanos> {
         self.at = is_needed.then_some(now + MAYDAY_INTERVAL_NS);
         self.at
@@ -169,7 +171,7 @@ impl MaydayTimer {
 }
 
 impl PoolState {
-    /// Whether work waits that nobody of this pool will come for, and some queue here has a
+    /// Whether work waits that no worker of this pool will come for, and some queue here has a
     /// rescuer.
     #[inline]
     #[must_use]
@@ -179,7 +181,7 @@ impl PoolState {
 
     /// Calls rescuers: `call` gets each pwq with waiting items whose queue has one, unless it has
     /// been called already. To be asked when the pool has needed a rescuer for a while, and then at
-    /// intervals. `false`: it does not need one (any more).
+    /// intervals. `false`: the pool needs none (any more).
     ///
     /// KERNEL: `pool_mayday_timeout`, `send_mayday` — same.
     pub fn mayday(&mut self, mut call: impl FnMut(PwqRef, WqKey)) -> bool {
@@ -197,7 +199,8 @@ impl PoolState {
         true
     }
 
-    /// Notes that the rescuer is called for `pwq`. `false`: it has none, or has been called.
+    /// Records that the rescuer is called for `pwq`. `false`: the pwq has none, or it has been
+    /// called.
     fn set_called(&mut self, pwq: PwqId) -> bool {
         let is_once = self.keeps(Rule::CalledOnce);
         let p = self.pwq(pwq);
@@ -222,8 +225,8 @@ impl PoolState {
         Some(RescueVisit { id, pwq, nr_rescued: 0, is_called_again: false })
     }
 
-    /// What the visiting rescuer must do now. `others_wait`: its queue has called it for other
-    /// pwqs, too.
+    /// What the visiting rescuer must do now. `others_wait`: it has been called for other pwqs of
+    /// its queue, too.
     ///
     /// KERNEL: `assign_rescuer_work` and the batch in `rescuer_thread` — differs: a pwq of which
     /// only barriers are left (their target was cancelled) is served, too; the kernel looks at
@@ -261,8 +264,8 @@ impl PoolState {
         self.guest_leave(visit.id)
     }
 
-    /// Whoever should create a worker must not, as a rescuer must not: it is left to the next
-    /// regular attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
+    /// The caller should create a worker but must not, because it is a rescuer: leaves that to the
+    /// next regular attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
     #[must_use]
     pub fn postpone_creation(&mut self, now: Nanos) -> Nanos {
         if self.no_create_before == 0 {
@@ -271,13 +274,13 @@ impl PoolState {
         self.no_create_before
     }
 
-    /// A worker is being created, or could not be and nobody stands by. The kernel's manager keeps
-    /// its role between two attempts; ours does not, and works meanwhile.
+    /// A worker is being created, or could not be created and no worker is idle. The kernel's
+    /// manager keeps its role between two attempts; ours does not, and works meanwhile.
     fn is_short_of_workers(&self) -> bool {
         self.manager.is_some() || (self.no_create_before != 0 && self.nr_idle == 0)
     }
 
-    /// The next item of the pwq, with what is glued to it, becomes the rescuer's.
+    /// The rescuer takes the next item of the pwq, with the barriers glued to it.
     fn rescue_pick(&mut self, visit: &mut RescueVisit) -> Option<Node> {
         loop {
             let node = self.rescue_find(visit.pwq)?;
@@ -291,7 +294,7 @@ impl PoolState {
         }
     }
 
-    /// The first item of `pwq` behind its cursor, or on the whole worklist if that is not there.
+    /// The first item of `pwq` behind its cursor, or, without a cursor, on the worklist.
     fn rescue_find(&self, pwq: PwqId) -> Option<Node> {
         let cursor = self.cursor(pwq).filter(|cursor| cursor.is_linked());
         let mut at = match cursor {
@@ -333,8 +336,8 @@ impl PoolState {
 
     /// Keeps *(cursor)* after an item was taken off the worklist.
     #[inline]
-    pub(crate) fn settle_cursors(&mut self) {
-        if self.nr_cursors != 0 && self.keeps(Rule::MarksAreSettled) {
+    pub(crate) fn fix_cursors(&mut self) {
+        if self.nr_cursors != 0 && self.keeps(Rule::CursorsAreNeverFirst) {
             self.drop_leading_cursors();
         }
     }
@@ -350,7 +353,7 @@ impl PoolState {
         Some(&self.pwqs.get(pwq.0)?.rescue.as_ref()?.cursor)
     }
 
-    /// Whose cursor `node` is, if it is one.
+    /// The pwq whose cursor `node` is, if it is a cursor.
     fn cursor_of(&self, node: Node) -> Option<PwqId> {
         let pwq = self.pwq_of(node);
         self.cursor(pwq).is_some_and(|cursor| cursor.node() == node).then_some(pwq)
@@ -376,7 +379,7 @@ impl PoolState {
         self.nr_rescuers += 1;
     }
 
-    /// The rescuer may have been called again and not have come any more.
+    /// Also where the rescuer was called again and has not come.
     pub(super) fn remove_rescuer(&mut self, pwq: PwqId) {
         self.unlink_cursor(pwq);
         if self.pwq(pwq).rescue.take().is_some() {

@@ -1,4 +1,4 @@
-//! The protective rules of a pool, by name, so that the exhaustive search can take each of them out
+//! The protective rules of a pool, by name, so that the exhaustive search can take each rule out
 //! and show that it notices.
 //!
 //! Without the feature `explore` every rule is kept, at no cost: [`PoolState::keeps`] is constant.
@@ -15,17 +15,17 @@ use super::PoolState;
 pub enum Rule {
     /// The last idle worker creates another one before it starts an item.
     LastIdleManages,
-    /// Who starts an item wakes another worker, if work waits that a CPU could run.
+    /// A worker that starts an item wakes another one, if work waits that a CPU could run.
     KickBehindStart,
-    /// Work that waits at capacity is watched.
+    /// A pool at capacity is watched while work waits.
     WatchAtCapacity,
-    /// A worker that was told to leave is nobody to count on.
+    /// A worker that was told to leave is not counted on.
     DyingDoNotCount,
     /// A worker that was reported blocked makes room for another.
     BlockedMakesRoom,
     /// A report about an earlier run is ignored.
     ReportsNameTheirRun,
-    /// Who asks for work counts as running, whatever was reported of him.
+    /// A worker that asks for work counts as running, whatever was reported of it.
     AskingIsRunning,
     /// The books are right again when an item ends, whatever was reported of its worker.
     FinishCorrects,
@@ -41,7 +41,7 @@ pub enum Rule {
     SlotsActivate,
     /// A plugged pwq starts nothing.
     PluggedParks,
-    /// What was parked while the pwq was plugged starts when it is not any more.
+    /// Items that were parked while a pwq was plugged start when it is unplugged.
     UnplugActivates,
     /// A retired pwq takes nothing new.
     RetiredRefuses,
@@ -51,34 +51,34 @@ pub enum Rule {
     FlushedTells,
     /// A pool whose concurrency rises wakes a worker.
     ConcurrencyKicks,
-    /// A pwq that waits for a slot of its node does not go before it has left the line.
+    /// A pwq that waits for a slot of its node is not removed before it has left the line.
     WaitersLeaveTheLine,
     /// A slot that was granted too late is passed on.
     GrantsArePassedOn,
-    /// A guest wakes a worker for what it leaves behind.
+    /// A guest that leaves wakes a worker for the items that still wait.
     GuestKicksBehind,
     /// A worker is lent only if another one stands by.
     LendersLeaveAStandby,
-    /// A guest goes only when nothing is scheduled that it alone can run.
+    /// A guest leaves only when it has no scheduled items, which it alone can run.
     GuestsFinish,
-    /// A rescuer serves the pwq that called it from the beginning if its mark is gone.
-    MarksAreSettled,
+    /// A rescuer's cursor is never the first on the worklist.
+    CursorsAreNeverFirst,
     /// A pwq that a rescuer visits stays.
     VisitedStays,
-    /// A pwq is called for once until its rescuer comes.
+    /// The rescuer is called once for a pwq until it comes.
     CalledOnce,
-    /// A closed pool keeps the standby of those who still work.
+    /// A closed pool keeps a standby for its workers that still work.
     ClosedKeepsStandby,
-    /// After a failed creation work goes on without a standby.
+    /// After a failed creation workers go on without a standby.
     FailureIsBorne,
-    /// What a worker has taken along and not begun comes back when somebody needs the books.
+    /// Items that a worker has taken along and not begun come back when the books are read.
     BatchesComeBack,
-    /// Who queues calls a batch back before: what was taken along is older.
+    /// Queueing calls a batch back first: its items are older.
     QueueingCallsBack,
-    /// Who watches others is not blocked by waiting for them.
-    WatchersStandForOthers,
+    /// A worker that stands for a process is not blocked by waiting for it.
+    WaitersStandForProcesses,
     /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
-    /// at once: see [`Closed`](crate::Closed). The search takes it out by itself.
+    /// at once: see [`Closed`](crate::Closed). The search itself takes this rule out.
     #[cfg(feature = "explore")]
     ShutQueuesRefuseTimers,
     /// Whether a queue is shut down is asked with the lock with which the timer is armed: who shuts
@@ -115,14 +115,14 @@ impl Rule {
         Self::GuestKicksBehind,
         Self::LendersLeaveAStandby,
         Self::GuestsFinish,
-        Self::MarksAreSettled,
+        Self::CursorsAreNeverFirst,
         Self::VisitedStays,
         Self::CalledOnce,
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
         Self::BatchesComeBack,
         Self::QueueingCallsBack,
-        Self::WatchersStandForOthers,
+        Self::WaitersStandForProcesses,
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,
     ];

@@ -16,24 +16,24 @@ pub struct Parked {
 }
 
 impl PoolState {
-    /// Whether anything waits here, for a worker or for a slot: the watchdog has to look. It may
-    /// say so once more after the last item has gone.
+    /// Whether an item waits here, for a worker or for a slot, so that the watchdog has to look.
+    /// `true` once more, perhaps, after the last item has gone.
     #[inline]
     #[must_use]
     pub fn is_to_be_watched(&self) -> bool {
         self.work_waits() || self.has_parked
     }
 
-    /// How often an item was started, or began to wait where none waited: as long as this stays as
-    /// it is and work waits, there is no progress. KERNEL: `last_progress_ts` — same, with a count
-    /// in place of a time.
+    /// How often an item was started, or began to wait where none waited. While this number stays
+    /// the same and work waits, there is no progress. KERNEL: `last_progress_ts` — same, with a
+    /// count in place of a time.
     #[must_use]
     pub const fn progress(&self) -> u64 {
         self.progress
     }
 
-    /// The pwqs whose items wait for a slot of `max_active`. Linear in the number of pwqs, if any
-    /// item had to wait since this was asked last.
+    /// The pwqs whose items wait for a slot of `max_active`. Linear in the number of pwqs, if an
+    /// item had to wait since the last call.
     pub fn parked(&mut self) -> Vec<Parked> {
         if !self.has_parked {
             return Vec::new();

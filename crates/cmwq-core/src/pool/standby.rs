@@ -1,39 +1,39 @@
-//! Why whoever works has a standby, event by event, and the checks of that.
+//! Why a worker at work always has a standby, event by event, and the checks of that.
 //!
-//! A worker in its inner loop may block at any item, for ever, and for an item that waits behind
-//! it. Then somebody else must come, and whoever queues wakes only idle workers. So *(standby)*:
-//! while a worker is in `Phase::Working`, another is idle or in `Phase::Prep`. Those in `Prep` are
-//! on their way to `recheck`, where each either goes idle or becomes a manager or finds another one
-//! idle.
+//! A worker in its inner loop may block at any item, for ever, even for an item that waits behind
+//! it. Then another worker must come, and queueing wakes only idle workers. So *(standby)*: while a
+//! worker is in `Phase::Working`, another is idle or in `Phase::Prep`. Workers in `Prep` are on
+//! their way to `recheck`, where each goes idle, becomes a manager, or finds another one idle.
 //!
 //! Events that put a worker into `Working`:
 //!
-//! - `recheck` lets it pass if another worker is idle, or is manager (which is in `Prep`), or if
-//!   creation has failed a moment ago, so that a retry is due.
+//! - `recheck` lets the worker pass if another one is idle, or is manager (and so in `Prep`), or if
+//!   a creation has just failed, so that a retry is due.
 //! - `lend` takes an idle worker if there are two.
 //!
-//! Events that take an idle worker, or one in `Prep`, away from those who work:
+//! Events that take an idle worker, or one in `Prep`, away from the workers at work:
 //!
-//! - A worker that was woken leaves the idle list in `recheck` and decides there, under the same
-//!   lock hold: as above.
-//! - `cull_one` dismisses only where `too_many_workers`: of three, of whom one may be a manager, so
+//! - A woken worker leaves the idle list in `recheck` and decides there, under the same hold of the
+//!   lock, as above.
+//! - `cull_one` dismisses only if `too_many_workers`: there are three, counting a manager, so
 //!   another idle one stays.
-//! - `dismiss_one`, in a closed pool, spares the last idle worker while anybody works or is in
-//!   `Prep`. So it does not matter whether a queue comes back before those who work have looked.
-//! - `create_failed` removes a worker in `Prep`; it notes the failure, and the driver retries at
-//!   `create_retry_at` where nobody is idle, whether work waits or not. A manager returns to
+//! - `dismiss_one`, in a closed pool, spares the last idle worker while another worker works or is
+//!   in `Prep`. So a queue may come back before the workers at work have looked.
+//! - `create_failed` removes a worker in `Prep` and records the failure; the driver retries at
+//!   `create_retry_at` if no worker is idle, whether work waits or not. A manager returns to
 //!   `recheck`.
-//! - `next` returns `Exit` only to a worker that was dismissed, which is counted among the dying
-//!   and relied upon by nobody.
+//! - `next` returns `Exit` only to a dismissed worker, which is counted as dying; nothing relies on
+//!   it.
 //!
-//! Events that do neither: a CPU that leaves or returns (`set_concurrency`) changes how many may
-//! run, not who is idle; replacing and retiring pwqs moves no worker; guests and rescuers are no
-//! workers of the pool they visit, and a lent worker counts as working at home for all of its stay;
-//! freezing lowers limits; reports of blocking and resuming change what counts as running only.
+//! Events that do neither: a CPU that leaves or returns (`set_concurrency`) changes how many
+//! workers may run, not which are idle; replacing and retiring pwqs moves no worker; guests and
+//! rescuers are no workers of the pool they visit, and a lent worker counts as working in its own
+//! pool for all of its stay; freezing lowers limits; reports of blocking and resuming change what
+//! counts as running only.
 //!
 //! *(coming)* follows since every event after which `need_more_worker` may have become true ends in
 //! `kick`: queueing, activating, blocking, a hog, a guest that leaves, a change of the concurrency.
-//! A worker that was woken and one that was dismissed are never the same one, see `oldest_idle`.
+//! No woken worker is dismissed, see `oldest_idle`.
 
 use super::PoolState;
 use crate::worker::{Phase, Worker};

@@ -1,21 +1,21 @@
-//! Which workers a look is for.
+//! Which workers a look is about.
 
 use super::PoolState;
 use crate::ids::WorkerId;
 use crate::worker::{Worker, WorkerView};
 
-/// How many of the workers believed blocked are looked at in one go, to see whether they are back.
+/// Workers believed blocked that one look checks, to see whether they are back.
 const SLEEPERS_PER_LOOK: usize = 8;
 
 impl PoolState {
     /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
     /// which may be back, then those that count as running, which may be blocked.
     ///
-    /// A guest is looked at in its own pool. Who has waited for longest is most likely back, so
-    /// eight of these are chosen. While they are believed blocked the pool takes its CPU for free,
-    /// and starts others that only crowd on it.
+    /// A guest is looked at in its own pool. Workers that have waited for longest are most likely
+    /// back, so the oldest eight are chosen. While a worker that is back is believed blocked, the
+    /// pool takes the CPU for free, and starts others that only crowd on it.
     ///
-    /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
+    /// KERNEL: no twin. There the scheduler reports sleeping and waking.
     pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
         self.assert_caught_up();
         let mut oldest = [(u64::MAX, WorkerId(0)); SLEEPERS_PER_LOOK];

@@ -1,11 +1,10 @@
-//! Which pwqs have changed in ways that are not seen with each item: for whoever keeps a copy of
-//! the counters.
+//! Which pwqs have changed in other counters than those of each item: for copies of the counters.
 
 use super::PoolState;
 use crate::ids::PwqId;
 
-/// LIMIT: so many are told apart in one hold of the lock; more are rare, and all pwqs are looked at
-/// then.
+/// LIMIT: pwqs that are told apart in one hold of the lock. More are rare, and then all pwqs are
+/// looked at.
 const MOST: usize = 4;
 
 /// Pwqs whose counters, other than those of started and completed items, have changed.
@@ -16,13 +15,13 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Whether it may be any of the pool's.
+    /// Whether any of the pool's pwqs may have changed.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.is_full
     }
 
-    /// Those that were told apart.
+    /// The changed pwqs, unless [`is_all`](Self::is_all).
     pub fn iter(&self) -> impl Iterator<Item = PwqId> {
         self.some.into_iter().flatten()
     }
@@ -42,15 +41,15 @@ impl PoolState {
         self.changed = true;
     }
 
-    /// Whether numbers of workers have changed, or something of a pwq that
-    /// [`take_touched`](Self::take_touched) tells, since that was asked last.
+    /// Whether a number of workers, or a pwq that [`take_touched`](Self::take_touched) would name,
+    /// has changed since its last call.
     #[inline]
     #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed
     }
 
-    /// What has changed since this was asked last.
+    /// The pwqs that have changed since the last call.
     pub fn take_touched(&mut self) -> Option<Touched> {
         self.changed = false;
         let is_any = self.touched.some[0].is_some();

@@ -1,32 +1,34 @@
-//! Where workers of managed pools wake up that blocked in an item.
+//! Where workers of managed pools that blocked in an item wake up.
 //!
-//! Items start where their pool is, one on each CPU that has nobody running. But how many of those
-//! that wait come back at once, and when, nobody knows: bound to their pool's CPU they would queue
-//! up behind each other there, and other CPUs would be idle. The system's scheduler sees that, and
-//! moves them if it may. So a worker that is found blocked is *unbound*: it wakes up on any CPU
-//! that managed queues use, and is bound to its pool again when it has been idle.
+//! Items start on their pool's CPU, one at a time. But how many of the blocked workers come back at
+//! once, and when, is unknown: bound to their pool's CPU they would queue up behind each other
+//! there, while other CPUs are idle. The system's scheduler sees that, and moves them if it may. So
+//! a worker that is found blocked is *unbound*: it wakes up on any CPU that managed queues use, and
+//! is bound to its pool again when it has been idle.
 //!
-//! That takes two system calls for each wait. Items that do nothing after their wait but end do not
-//! need it, so a pool leaves it out while the last few items were of that kind. What an item has
+//! That takes two system calls for each wait. Items that end right after their wait do not need it,
+//! so a pool leaves the workers bound while its last few items were of that kind. What an item has
 //! used of the CPU since it was first found blocked is measured whether its worker was unbound or
 //! not, so the pool finds out when items change.
 //!
-//! Measurements and what was rejected: docs/decisions/blocked-workers-wake-anywhere.md.
-//!
 //! KERNEL: `WORKER_UNBOUND` — differs: there only workers whose CPU has left.
+//!
+//! Why: docs/decisions/blocked-workers-wake-anywhere.md
 
 use super::PoolState;
 use crate::consts::MANY_SHORT_WAKES;
 use crate::ids::WorkerId;
 
 impl PoolState {
-    /// Whether worker `id`, reported blocked in run `seq`, is to be unbound. Never a rescuer: it
-    /// belongs to no pool that would bind it again. Nor one that watches others: they are back
-    /// where they like, and it hardly computes itself.
+    /// Whether worker `id`, reported blocked in run `seq`, is to be unbound. Never a rescuer, which
+    /// belongs to no pool that would bind it again. Nor a worker that stands for a process: the
+    /// process runs where it likes, and the worker itself hardly computes.
     #[must_use]
     pub fn is_unbound(&self, id: WorkerId, seq: u64) -> bool {
-        let is_own =
-            self.workers.get(id.0).is_some_and(|worker| !worker.guest && !worker.is_watching());
+        let is_own = self
+            .workers
+            .get(id.0)
+            .is_some_and(|worker| !worker.guest && !worker.stands_for_process());
         self.config.unbinds
             && is_own
             && self.short_wakes < MANY_SHORT_WAKES

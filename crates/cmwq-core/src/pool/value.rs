@@ -1,11 +1,11 @@
 //! A pool's state as a value: everything its decisions depend on, and nothing else, so that two
 //! histories that lead to the same value have the same future.
 //!
-//! Left out, because no decision reads it: counters of items, notes for those who trace, what has
-//! changed since somebody looked. Left out, because the search has one value of it only: when a
-//! worker went idle (its surplus leaves at once), and how often a pwq kept a slot of its node (only
-//! limits of 64 or more look at that). Left out, because it is only a name: the number of a run,
-//! and the free places of the tables.
+//! Left out, because no decision reads them: counters of items, records for tracing, what has
+//! changed since the last look. Left out, because the search has only one value of them: when a
+//! worker went idle (surplus workers leave at once), and how often a pwq kept a slot of its node
+//! (only limits of 64 or more read that). Left out, because they are only names: the number of a
+//! run, and the free places of the tables.
 
 use alloc::vec::Vec;
 
@@ -25,11 +25,11 @@ pub struct PoolValue {
     pub nr_running: u32,
     /// Who creates a worker.
     pub manager: Option<WorkerId>,
-    /// No creation before then; 0 if the last one did not fail.
+    /// No creation before this time; 0 if the last creation did not fail.
     pub no_create_before: Nanos,
-    /// Its workers leave when they are idle.
+    /// Idle workers leave.
     pub is_closed: bool,
-    /// A queue that comes does not open it any more.
+    /// A new queue does not open the pool again.
     pub is_closed_for_ever: bool,
     /// Items in a row that hardly computed after their waits.
     pub short_wakes: u8,
@@ -47,7 +47,7 @@ pub struct PoolValue {
     pub arrived: Vec<(usize, PwqId, Option<u8>)>,
     /// The batch that is out.
     pub out: Option<BatchValue>,
-    /// Claims since one was called back, as far as they matter.
+    /// Claims since a batch was called back, as far as they matter.
     pub calm_claims: u8,
     /// All pwqs, by id.
     pub pwqs: Vec<PwqValue>,
@@ -87,8 +87,8 @@ pub struct WorkerValue {
     /// Does not count, because of its item.
     pub cpu_intensive: bool,
     /// Stands for others in this run.
-    pub watching: bool,
-    /// Told to leave.
+    pub stands_for_process: bool,
+    /// It was told to leave.
     pub die: bool,
     /// Woken from idle, and not here yet.
     pub woken: bool,
@@ -179,7 +179,7 @@ impl PoolState {
             phase,
             sleeping: worker.sleeping,
             cpu_intensive: worker.cpu_intensive,
-            watching: worker.is_watching(),
+            stands_for_process: worker.stands_for_process(),
             die: worker.die,
             woken: worker.woken,
             begins_anyway: worker.begins_anyway,

@@ -1,13 +1,12 @@
 //! Whether the items of a pool wait before they compute.
 //!
-//! At capacity a pool starts nothing until somebody blocks. That is right for items that compute,
-//! and wrong for those that fetch something first: whoever comes back from its wait has the CPU, so
-//! nothing new begins to wait meanwhile, and when the last one is done the CPU is idle for as long
-//! as the next ones wait. Such an item needs the CPU for a short time only until it is blocked, or
-//! at least for no longer than after it. So a worker of a managed pool that has finished an item
-//! takes another one although enough workers run, as long as the pool's items wait first: one
-//! begins for each that ends, so no more of them are under way than were at once when nothing else
-//! was runnable.
+//! At capacity a pool starts nothing until a worker blocks. That is right for items that compute,
+//! and wrong for items that first fetch something: a worker that comes back from its wait has the
+//! CPU, so no new item begins its wait meanwhile, and when the last one is done the CPU is idle for
+//! as long as the next items wait. Before its wait such an item needs the CPU only for a short
+//! time, or at least for no longer than after it. So while a managed pool's items wait first, a
+//! worker that has finished an item takes another one although enough workers run: one item begins
+//! for each that ends, so their number does not grow.
 //!
 //! That is too little for items that compute for a while before they wait: they share the CPU with
 //! those that are back, so the last ones begin late, and then the CPUs are idle while they wait. Of
@@ -15,11 +14,13 @@
 //! under way stops growing where it no longer helps: when half of the workers that have an item are
 //! back.
 //!
-//! What an item uses of the CPU before its first wait is measured when it was found blocked. The
-//! pool believes it after a few items in a row, and stops believing it with the first item that did
-//! not wait, or not at once.
+//! The CPU time of an item before its first wait is measured when the item is found blocked. The
+//! pool believes that its items wait first after a few such items in a row, and no longer after the
+//! first one that did not wait, or computed before.
 //!
 //! KERNEL: `keep_working` — differs: there `nr_running` alone decides.
+//!
+//! Why: docs/decisions/items-that-wait-first.md
 
 use super::{Kick, PoolState};
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_FIRST_WAITS, WAITS_FIRST_NS, WAITS_SOON_NS};
@@ -28,23 +29,24 @@ use crate::ids::{Nanos, WorkerId};
 /// CPU time of an item that was found blocked, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Waited {
-    /// Until it was first found so.
+    /// Until it was first found blocked.
     pub before: Nanos,
     /// Since then.
     pub after: Nanos,
 }
 
 impl Waited {
-    /// Whether it costs little to begin such an item while others compute. What computes first and
-    /// then waits, and is done, keeps nobody from beginning when it is back, so nothing is gained.
+    /// Whether it costs little to begin such an item while others compute. Nothing is gained with
+    /// an item that computes, waits and ends: when it is back it needs no CPU, and keeps no other
+    /// item from beginning.
     const fn is_first(self) -> bool {
         self.before < WAITS_FIRST_NS || (self.before < WAITS_SOON_NS && self.before <= self.after)
     }
 }
 
 impl PoolState {
-    /// An item has ended during which its worker was found blocked. Only managed pools learn from
-    /// that ([`learns_waits`](crate::PoolConfig::learns_waits)).
+    /// An item has ended whose worker was found blocked in it. Only managed pools learn from that
+    /// ([`learns_waits`](crate::PoolConfig::learns_waits)).
     pub fn item_waited(&mut self, waited: Waited) {
         if !self.config.learns_waits {
             return;
@@ -55,7 +57,7 @@ impl PoolState {
         self.computes_before_wait = waited.before >= WAITS_FIRST_NS;
     }
 
-    /// An item has ended that never waited. To be reported of items whose [`Claim`](crate::Claim)
+    /// An item that never waited has ended. To be reported of items whose [`Claim`](crate::Claim)
     /// asks for it.
     pub fn item_did_not_wait(&mut self) {
         self.first_waits = 0;
@@ -84,9 +86,9 @@ impl PoolState {
         self.worker(id).begins_anyway && self.items_wait_first() && self.work_waits()
     }
 
-    /// Whether workers that have ended an item take another one although enough workers run. Of
-    /// each item that one of this pool's workers begins meanwhile, here or in another pool, it has
-    /// to be told if it did not wait.
+    /// Whether workers that have finished an item take another one although enough workers run.
+    /// While this holds, each item that this pool's workers begin, here or in another pool, has to
+    /// be [reported](Self::item_did_not_wait) if it does not wait.
     #[inline]
     #[must_use]
     pub fn items_wait_first(&self) -> bool {

@@ -19,7 +19,7 @@ fn addr(item: ItemPtr) -> usize {
 fn an_item_is_noted_when_it_gets_its_slot_and_not_before() {
     let (mut f, _, [a, _]) = Fixture::per_cpu();
     let pwq = f.pwq(1);
-    f.note_activations();
+    f.record_activations();
     let (first, second) = (f.queue_new(pwq), f.queue_new(pwq));
     assert_eq!(noted(&mut f), [addr(first)], "the second one waits behind max_active");
     let _ = f.runs(a, first);
@@ -34,7 +34,7 @@ fn an_item_is_noted_when_it_gets_its_slot_and_not_before() {
 #[test]
 fn barriers_are_not_noted() {
     let (mut f, pwq, [a, _]) = Fixture::per_cpu();
-    f.note_activations();
+    f.record_activations();
     let item = f.queue_new(pwq);
     let barrier = f.item();
     let _ = f.barrier(item, barrier);
@@ -58,7 +58,7 @@ fn nothing_is_noted_unless_it_was_asked_for() {
 fn what_nobody_fetches_is_counted() {
     let (mut f, _, [a, _]) = Fixture::per_cpu();
     let pwq = f.pwq(4096);
-    f.note_activations();
+    f.record_activations();
     for _ in 0..2_100 {
         let _ = f.queue_new(pwq);
     }
@@ -70,6 +70,6 @@ fn what_nobody_fetches_is_counted() {
         let _ = f.claim(a);
         let _ = f.finish(a);
     }
-    f.note_activations();
+    f.record_activations();
     assert_eq!(noted(&mut f), []);
 }

@@ -25,7 +25,7 @@ fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
         assert!(unsafe { inbox.push(item, pwq) });
     }
     assert_eq!(f.take_inbox(&inbox), None, "its worker comes for it");
-    f.note_activations();
+    f.record_activations();
     let _ = f.finish(workers[1]);
     let claim = f.claim(workers[1]);
     assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));

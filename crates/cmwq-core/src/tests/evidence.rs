@@ -2,7 +2,7 @@
 
 use crate::detect::alarms::{self, AfterFalse};
 use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
-use crate::detect::watched::{Asker, Looks, REST, SLEEPERS_REST};
+use crate::detect::processes::{Asker, Looks, REST, SLEEPERS_REST};
 
 /// A thread of which so much can be seen.
 #[derive(Clone, Copy, Default)]

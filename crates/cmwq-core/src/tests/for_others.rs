@@ -39,7 +39,7 @@ fn who_helps_others_is_wanted_back_by_work_callers_and_those_that_compute() {
     let config = PoolConfig { learns_waits: true, ..PoolConfig::new(PoolId(0), 1) };
     let (mut f, w) = Fixture::with(config, 3);
     let pwq = f.pwq(256);
-    let _ = f.kick_to_lend();
+    let _ = f.kick_to_help();
     assert!(!f.sleeps(w[2]));
     let seq = f.lend(w[2]).expect("there are others");
     assert!(!f.wants_back(NO));

@@ -156,13 +156,13 @@ fn a_guest_completes_flushes() {
 #[test]
 fn a_lent_worker_counts_as_running_at_home() {
     let (mut f, pwq, [a, b]) = Fixture::per_cpu();
-    assert_eq!(f.kick_to_lend(), Kick::Wake(b));
-    assert_eq!(f.kick_to_lend(), Kick::None, "it has been told");
+    assert_eq!(f.kick_to_help(), Kick::Wake(b));
+    assert_eq!(f.kick_to_help(), Kick::None, "it has been told");
     assert!(!f.sleeps(b));
     let seq = f.lend(b).expect("a stays as standby");
     f.check();
     assert_eq!((f.nr_running(), f.nr_idle(), f.seq(b)), (1, 1, seq));
-    assert_eq!(f.kick_to_lend(), Kick::None, "no CPU to spare any more");
+    assert_eq!(f.kick_to_help(), Kick::None, "no CPU to spare any more");
 
     let item = f.item();
     assert_eq!(f.queue(pwq, item), Kick::Watch, "its CPU is taken");
@@ -186,7 +186,7 @@ fn a_lent_worker_counts_as_running_at_home() {
 fn nothing_is_lent_that_is_needed_at_home() {
     let (mut f, pwq, [a, b]) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
-    assert_eq!(f.kick_to_lend(), Kick::None);
+    assert_eq!(f.kick_to_help(), Kick::None);
     assert_eq!(f.lend(b), None, "work waits");
     let _ = f.runs(b, item);
     assert_eq!(f.lend(b), None, "it is busy");
@@ -223,9 +223,9 @@ fn a_spare_worker_may_be_created_unless_there_is_one_or_will_be() {
 #[test]
 fn a_pool_without_workers_needs_one_to_lend() {
     let (mut f, _) = Fixture::new(2, 0);
-    assert_eq!(f.kick_to_lend(), Kick::NeedFirst);
+    assert_eq!(f.kick_to_help(), Kick::NeedFirst);
     let w = f.worker_new();
-    assert_eq!(f.kick_to_lend(), Kick::None, "it is on its way");
+    assert_eq!(f.kick_to_help(), Kick::None, "it is on its way");
     let _ = f.born(w, None);
-    assert_eq!(f.kick_to_lend(), Kick::Wake(w));
+    assert_eq!(f.kick_to_help(), Kick::Wake(w));
 }

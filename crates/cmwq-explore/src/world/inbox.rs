@@ -32,7 +32,7 @@ impl Pool {
     }
 
     /// Keeps the inbox's word on whether pushing is enough.
-    pub(super) fn settle_saturation(&mut self) {
+    pub(super) fn update_saturation(&mut self) {
         let is_saturated = self.has_inbox && self.core.is_saturated(self.is_watched, || false);
         if is_saturated == self.inbox.is_saturated() {
             return;

@@ -26,7 +26,7 @@ impl World<'_> {
             Op::Disable(item) => self.cancel(tid, item, 1),
             Op::CancelSync(item) => self.cancel_sync(tid, item),
             Op::Enable(item) => self.enable(tid, item),
-            Op::Watch | Op::Unwatch => self.watch(tid, op == Op::Watch),
+            Op::Watch | Op::Unwatch => self.stand_for_process(tid, op == Op::Watch),
             _ => self.exec_on_queue(tid, op),
         }
     }

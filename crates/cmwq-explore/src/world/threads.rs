@@ -213,11 +213,11 @@ impl World<'_> {
     }
 
     /// Another pool's backlog calls for a worker of this one.
-    pub(crate) fn call_to_lend(&mut self, pool: u8) -> Progress {
+    pub(crate) fn call_to_help(&mut self, pool: u8) -> Progress {
         if !self.others_wait(usize::from(pool)) {
             return Progress::Blocked;
         }
-        let kick = self.pools[usize::from(pool)].core.kick_to_lend();
+        let kick = self.pools[usize::from(pool)].core.kick_to_help();
         if kick == Kick::None {
             return Progress::Blocked;
         }
@@ -329,15 +329,15 @@ impl World<'_> {
         Progress::Moved
     }
 
-    /// A worker begins to watch a process for which it waits from then on, or does not any more.
-    pub(super) fn watch(&mut self, tid: Tid, watches: bool) -> Progress {
+    /// A worker begins (`stands`) or ends to stand for a process, which it waits for meanwhile.
+    pub(super) fn stand_for_process(&mut self, tid: Tid, stands: bool) -> Progress {
         if let Some((pool, id)) = self.watched_worker(tid) {
             let p = &mut self.pools[usize::from(pool)].core;
             let counted = |p: &PoolState| p.worker_view(id).map(|view| (view.seq, view.running));
             if let Some((seq, _)) = counted(p) {
-                p.worker_watches(id, seq, watches);
+                p.worker_stands_for_process(id, seq, stands);
                 let before = counted(p);
-                if watches {
+                if stands {
                     assert_eq!(p.worker_waits(id, seq), Kick::None, "a wait for a process wakes");
                 }
                 assert_eq!(counted(p), before, "a wait for a process that runs made room");

@@ -104,7 +104,7 @@ pub(crate) fn snapshot(words: Words<'_>, taken_ns: u64) -> Result<Snapshot, Read
     nodes.sort_by_key(|node| (node.queue, node.node));
     let mut meters: Vec<_> = seen_workers
         .iter()
-        .filter_map(|worker| worker.meter.map(|(whose, settled)| (whose, worker.tid, settled)))
+        .filter_map(|worker| worker.meter.map(|(whose, charged)| (whose, worker.tid, charged)))
         .collect();
     meters.sort_unstable();
     let place = |word| usize::try_from(word).ok();
@@ -323,7 +323,7 @@ fn worker(words: &WorkerWords) -> Worker {
     });
     let (is_blocked, is_hog) = unpack_state(words.flags, words.runs);
     let meter = (words.meter_pwq != NONE)
-        .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_settled));
+        .then_some((((words.meter_pwq >> 32) as u32, words.meter_pwq as u32), words.meter_charged));
     Worker {
         tid: words.tid as u32,
         name: unpack_text(&[words.comm0, words.comm1]),

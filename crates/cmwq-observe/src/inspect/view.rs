@@ -54,8 +54,8 @@ pub struct Snapshot {
     /// Records that were changing whenever they were looked at: left out. A process that was
     /// stopped may have one.
     pub torn: u32,
-    /// Workers whose CPU time is not settled, by whose it is: pool and pwq, the thread, and what is
-    /// settled of it.
+    /// Workers whose CPU time is not charged yet, by pool and pwq; the thread, and what is
+    /// charged of it.
     pub(crate) meters: Vec<((u32, u32), u32, u64)>,
 }
 
@@ -256,7 +256,7 @@ pub struct Link {
     pub has_inactive: bool,
     /// Another way has replaced it; it goes when its items are done.
     pub is_retired: bool,
-    /// Its counters, without CPU time that its workers have not settled yet.
+    /// Its counters, without CPU time that its workers were not charged with yet.
     pub stats: Stats,
 }
 
@@ -295,7 +295,7 @@ impl Queue {
 
 impl Snapshot {
     /// What a queue's items have done: the sum over its ways into pools, with the CPU time that
-    /// running workers have not settled yet, as far as `/proc` tells.
+    /// running workers were not charged with yet, as far as `/proc` tells.
     #[must_use]
     pub fn stats_of(&self, queue: &Queue) -> Stats {
         let mut sum = queue.retired;
@@ -314,15 +314,15 @@ impl Snapshot {
         &self.links[begin..begin + len]
     }
 
-    /// CPU time of the workers that serve this way, since it was settled last.
+    /// CPU time of the workers that serve this way, since it was charged last.
     fn pending_time(&self, link: &Link) -> Duration {
         let whose = (link.pool, link.pwq);
         let begin = self.meters.partition_point(|meter| meter.0 < whose);
         let meters = self.meters[begin..].iter().take_while(|meter| meter.0 == whose);
-        let pending = meters.filter_map(|(_, tid, settled)| {
-            cpu_time_of(self.pid, *tid).map(|used| used.saturating_sub(*settled))
+        let pending = meters.filter_map(|(_, tid, charged)| {
+            cpu_time_of(self.pid, *tid).map(|used| used.saturating_sub(*charged))
         });
-        // What is less than a microsecond is settled next time.
+        // What is less than a microsecond is charged next time.
         Duration::from_micros(pending.fold(0, |sum, ns| sum.saturating_add(ns / 1000)))
     }
 

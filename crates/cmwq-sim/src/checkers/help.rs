@@ -92,7 +92,7 @@ fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
 }
 
 impl Checker for Help {
-    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         let config = world.config;
         // Without a thread to lend there is no help. And nobody looks at the workers of a pod where
         // no work waits: if a report about one is lost or wrong, the pod believes itself busy.

@@ -8,7 +8,7 @@ use crate::machine::{Place, WHOLE};
 pub(super) struct Idle;
 
 impl Checker for Idle {
-    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         // A worker that nobody saw block stays where it is. And where caches matter, a CPU looks
         // around after a while only.
         if !world.config.detection_is_exact() || world.config.caches.is_some() {

@@ -68,7 +68,7 @@ impl Checker for Rescue {
         Ok(())
     }
 
-    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         if !self.is_wanted {
             return Ok(());
         }

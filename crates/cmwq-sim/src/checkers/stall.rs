@@ -68,7 +68,7 @@ impl Checker for Stall {
         Ok(())
     }
 
-    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         for &group in world.waiting.changed() {
             self.reconsider(group, moment.now, world);
         }

@@ -64,7 +64,7 @@ pub(super) struct Waiting {
     groups: Vec<Group>,
     /// The ready groups with items at each pool.
     ready: Vec<Vec<GroupNo>>,
-    /// Groups that changed since everything was last settled; each once.
+    /// Groups that changed at this moment; each once.
     changed: Vec<GroupNo>,
     /// Groups that the last event changed.
     latest: Vec<GroupNo>,
@@ -206,7 +206,7 @@ impl Waiting {
         ready.map(|waiters| waiters.pool as PoolNo)
     }
 
-    /// The groups that changed since everything was last settled; each once.
+    /// The groups that changed at this moment; each once.
     pub(super) fn changed(&self) -> &[GroupNo] {
         &self.changed
     }
@@ -216,8 +216,8 @@ impl Waiting {
         &self.latest
     }
 
-    /// Everything is settled.
-    pub(super) fn has_settled(&mut self) {
+    /// The moment has ended.
+    pub(super) fn moment_has_ended(&mut self) {
         for group in self.changed.drain(..) {
             self.groups[group].is_changed = false;
         }

@@ -49,7 +49,7 @@ impl Checker for Watchdog {
         Ok(())
     }
 
-    fn settle(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
+    fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         for (number, pool) in self.pools.iter_mut().enumerate() {
             // Elsewhere a node's slots may be held by what waits at another pool.
             let has_own_slots = matches!(world.gauges[number].kind, PoolKind::Cpu(_));

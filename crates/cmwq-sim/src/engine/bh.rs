@@ -45,11 +45,11 @@ impl Engine<'_> {
         self.contexts.len() - 1
     }
 
-    /// Something was queued at a BH pool: its context is told, unless it knows.
+    /// An item was queued at a BH pool: wakes the pool's context, unless it knows.
     pub(super) fn raise(&mut self, pool: PoolNo, context: usize) {
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.unpark(self.contexts[context].tid);
-            self.settle_pool(pool);
+            self.update_pool(pool);
         }
     }
 
@@ -87,7 +87,7 @@ impl Engine<'_> {
                 (self.threads[tid].home, self.threads[tid].id) = (pool, id);
             }
             Some(pool) => {
-                // What was queued was taken back. From here on a queuer raises again.
+                // No work, or it was taken back. From here on queueing raises the context again.
                 context.at += 1;
                 self.pools.list[pool].is_watched = false;
                 self.check_pool(pool);
@@ -109,11 +109,11 @@ impl Engine<'_> {
 
     fn end_bh_visit(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id) = (self.threads[tid].home, self.threads[tid].id);
-        // Its kick is for the context, which looks itself.
+        // The kick is for the context, which looks by itself.
         let _ = self.pools.list[pool].lock_in_turn().guest_leave(id);
         let is_left = self.pools.list[pool].read().work_waits();
         self.pools.list[pool].is_watched = is_left;
-        // What came by the inbox meanwhile raises again.
+        // Items that came by the inbox meanwhile raise the context again.
         self.check_pool(pool);
         let context = &mut self.contexts[index];
         (context.visit, context.at) = (None, context.at + 1);

@@ -27,8 +27,8 @@ impl Engine<'_> {
         self.queue(item, cpu.or(other), here)
     }
 
-    /// Another CPU for an item whose caller computes on `here`, which the pod of `here` remembers.
-    /// `None`: there is none, or `here` shares its pod with other CPUs.
+    /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:
+    /// there is none, or `here` shares its pod with other CPUs.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
@@ -54,8 +54,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Who computed on `cpu` is elsewhere now. Whoever else computes there takes its pod again with
-    /// the next item.
+    /// The caller that computed on `cpu` has moved: removes the mark of its pod. Another caller
+    /// that computes there marks the pod again with its next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         if let Some(pool) = self.pools.find(kind.pool_kind(cpu, scope, &self.machine), is_high)
@@ -65,7 +65,7 @@ impl Engine<'_> {
         }
     }
 
-    /// If nobody wants `cpu` its sentinel will get it, for whoever computed there.
+    /// If `cpu` is idle, its sentinel will run, and end `caller_computes` of the CPU's pods.
     pub(super) fn arm_sentinels(&mut self, cpu: u32) {
         if !self.config.has_long_items || !self.machine.is_idle(cpu) {
             return;
@@ -91,7 +91,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the standby, who looks for work in other pods if there is none here.
+    /// Wakes the standby, which looks for work in other pods if there is none here.
     fn alarm(&mut self, pool: PoolNo) {
         if let Some(id) = self.pools.list[pool].read().standby() {
             self.unpark_worker(pool, id);

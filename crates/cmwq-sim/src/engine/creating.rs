@@ -14,11 +14,11 @@ use crate::machine::Tid;
 pub(crate) enum Creator {
     /// A worker of the pool, as its manager.
     Manager,
-    /// A worker of the pool that wants to be lent and must leave a standby behind.
+    /// A worker of the pool that is to be lent and must leave a standby behind.
     Lender,
-    /// Somebody outside, because nobody is there to come for work.
+    /// A thread outside, because the pool has no worker to come for its work.
     Outside,
-    /// Somebody outside, so that the pool has workers to lend.
+    /// A thread outside, so that the pool has workers to lend.
     OutsideToLend,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct Creation {
 }
 
 impl Engine<'_> {
-    /// The pool has nobody to come for its work.
+    /// Creates a worker if the pool has none to come for its work.
     pub(super) fn create_from_outside(&mut self, pool: PoolNo) {
         if self.pools.list[pool].lock_only().may_create_from_outside() {
             self.begin_outside(pool, Creator::Outside);
         }
     }
 
-    /// The pool has too few workers to stand by or to be lent.
+    /// Creates a worker if the pool has too few to stand by or to be lent.
     pub(super) fn create_spare(&mut self, pool: PoolNo, by: Creator) {
         if self.pools.list[pool].lock_only().may_create_spare(self.now) {
             self.begin_outside(pool, by);
@@ -47,7 +47,7 @@ impl Engine<'_> {
     fn begin_outside(&mut self, pool: PoolNo, by: Creator) {
         let id = self.pools.list[pool].lock_only().worker_new();
         self.gauges[pool].transit += 1;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         self.wanted(pool);
         let at = self.now + self.config.costs.create;
         self.agenda.add(at, Rank::Wake, Due::Created(pool, Creation { id, by }));
@@ -62,7 +62,7 @@ impl Engine<'_> {
     /// A creation from outside has come to its end.
     pub(super) fn created(&mut self, pool: PoolNo, creation: Creation) {
         self.gauges[pool].transit -= 1;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         if self.create(pool, creation, None) && creation.by == Creator::OutsideToLend {
             self.call_created(pool);
         }
@@ -99,7 +99,7 @@ impl Engine<'_> {
             }
             let retry_at = core.create_retry_at();
             self.check_pool(pool);
-            // It counted as busy while it was in the making, and busy workers excuse idle ones.
+            // The worker in the making counted as busy, so fewer idle workers may stay now.
             self.plan_cull(pool);
             self.note(What::CreateFailed(pool));
             self.plan_mayday(pool);
@@ -123,7 +123,7 @@ impl Engine<'_> {
         self.gauges[pool].nr_workers += 1;
         self.note(What::WorkerMade(pool, tid + 1));
         let kick = self.pools.list[pool].lock().worker_created(id, manager, self.now);
-        // It is idle now, and nobody may ever wake it.
+        // The worker is idle now, and may never be woken.
         self.plan_cull(pool);
         self.kick(pool, kick);
         self.dismiss_if_closed(pool);
@@ -161,14 +161,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Tries again for every pool where creation failed and nobody stands by.
+    /// Tries again for every pool where creation failed and no worker stands by.
     pub(super) fn retry(&mut self) {
         if self.retry_planned.is_none_or(|planned| self.now < planned) {
             return;
         }
         self.retry_planned = None;
         for pool in 0..self.pools.list.len() {
-            // One thread makes all these attempts, so it knows what came of the one before.
+            // In the runtime one thread makes all these attempts, one after the other.
             if self.gauges[pool].creating > 0 {
                 continue;
             }

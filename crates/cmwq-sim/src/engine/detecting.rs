@@ -17,7 +17,7 @@ use crate::event::{PoolNo, What};
 use crate::machine::{Place, State, Tid, WHOLE};
 use crate::plan::ItemId;
 
-/// What somebody saw.
+/// A report about a worker's run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pool: PoolNo,
@@ -32,7 +32,7 @@ pub(super) struct Ticking {
     tick: Tick,
     /// When it comes next.
     at: Nanos,
-    /// The pools that are looked at, and since when in vain.
+    /// The pools that the tick looks at, and for how long each has not been watched.
     pools: Vec<(PoolNo, Quiet)>,
 }
 
@@ -42,7 +42,7 @@ impl Ticking {
     }
 }
 
-/// What was noted of a thread when the tick looked at it last: its CPU time, and when that was.
+/// A thread's CPU time when the tick looked at it last, and the time of that look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looked {
     used: Nanos,
@@ -77,7 +77,7 @@ impl Senses for View<'_> {
 }
 
 impl Engine<'_> {
-    /// The thread blocks in the function of an item. `announced`: it says so itself.
+    /// The thread blocks in the function of an item. `announced`: the item itself reports it.
     pub(super) fn report_blocked(&mut self, tid: Tid, announced: bool) {
         if self.is_watched(tid, announced) {
             self.report(self.report_on(tid, true), announced, self.config.detect.blocked);
@@ -92,7 +92,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether anybody learns what the thread does. Rescuers do not count, so nobody watches them.
+    /// Whether reports about the thread are made. Rescuers do not count, so detectors do not watch
+    /// them.
     fn is_watched(&self, tid: Tid, announced: bool) -> bool {
         let is_seen = announced || self.threads[tid].is_worker();
         is_seen && self.config.sabotage != Some(Sabotage::NoReports)
@@ -109,7 +110,7 @@ impl Engine<'_> {
             if report.is_blocked {
                 self.deliver(report);
             } else {
-                // It only puts the books right, and decides nothing.
+                // It only corrects the books, and decides nothing.
                 let pool = &mut self.pools.list[report.pool];
                 pool.lock_only().worker_resumed(report.id, report.seq);
                 self.check_core(report.pool);
@@ -134,7 +135,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sometimes something untrue is reported of a run.
+    /// Sometimes makes an untrue report about a run.
     pub(super) fn maybe_spurious(&mut self, tid: Tid, is_blocked: bool) {
         let faults = &self.config.faults;
         if self.rng.chance(faults.spurious) {
@@ -143,7 +144,7 @@ impl Engine<'_> {
         }
     }
 
-    /// `true`: somebody was woken in place of who is blocked.
+    /// `true`: a worker was woken in place of the blocked one.
     pub(super) fn deliver(&mut self, report: Report) -> bool {
         let pool = &mut self.pools.list[report.pool];
         if report.is_blocked {
@@ -161,7 +162,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the core says of a worker of a managed pool that is blocked.
+    /// Lets a blocked worker of a managed pool wake up elsewhere, if the core says so.
     fn unbind(&mut self, report: Report, is_unbound: bool) {
         let pool = &self.pools.list[report.pool];
         let Some(tid) = pool.thread(report.id) else { return };
@@ -178,7 +179,7 @@ impl Engine<'_> {
 
     // ---- reports as a plan has them
 
-    /// Of which run of an item the plan may have reported.
+    /// Remembers the run of an item, for reports of the plan.
     pub(super) fn remember_run(&mut self, item: ItemId, tid: Tid) {
         if self.is_told_reports {
             self.last_runs.insert(item, self.report_on(tid, true));
@@ -199,14 +200,14 @@ impl Engine<'_> {
 
     // ---- the tick
 
-    /// Work waits at capacity: somebody must notice when a running worker blocks.
+    /// Work waits at capacity: from now on a running worker that blocks must be noticed.
     pub(super) fn watch(&mut self, pool: PoolNo) {
         if let Some(context) = self.pools.list[pool].context {
             return self.raise(pool, context);
         }
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.forget_short_items(pool);
-            self.settle_pool(pool);
+            self.update_pool(pool);
         }
         let entry = &mut self.pools.list[pool];
         if let Some(ticking) = &mut self.ticking
@@ -225,7 +226,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Somebody relies on the tick: it comes after its first interval at the latest.
+    /// Detection relies on the tick: it comes after its first interval at the latest.
     pub(super) fn tick_soon(&mut self) {
         let Some(ticking) = self.ticking.as_mut().filter(|it| !it.pools.is_empty()) else { return };
         let at = self.now + ticking.tick.begin();
@@ -237,7 +238,7 @@ impl Engine<'_> {
 
     /// Looks at the workers of all pools where work waits, or did lately.
     pub(super) fn tick(&mut self) {
-        // One that was put forward has been.
+        // A tick that was put forward has come already.
         if self.ticking.as_ref().is_none_or(|ticking| ticking.at != self.now) {
             return;
         }
@@ -263,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether it found somebody blocked, and that let somebody else start.
+    /// Whether it found a blocked worker, in whose place another one started.
     fn tick_pool(&mut self, pool: PoolNo) -> bool {
         if !self.pools.list[pool].is_watched {
             return false;
@@ -290,8 +291,8 @@ impl Engine<'_> {
         has_woken
     }
 
-    /// Looks at the pool's workers, and tells the core. `true`: some were blocked that it thought
-    /// running, or hogged the CPU, and others started in their place.
+    /// Looks at the pool's workers, and reports to the core. `true`: a worker was found blocked, or
+    /// hogging the CPU, and another one started in its place.
     fn look(&mut self, pool: PoolNo) -> bool {
         let core = self.pools.list[pool].lock();
         let mut views = Vec::new();
@@ -329,7 +330,7 @@ impl Engine<'_> {
         has_woken
     }
 
-    /// The thread, as a look from outside finds it.
+    /// A look at the thread from outside.
     fn view(&mut self, tid: Tid) -> View<'_> {
         let used = self.machine.used(tid, self.now);
         let is_blocked = self.machine.threads[tid].state == State::Off;
@@ -347,7 +348,7 @@ impl Engine<'_> {
         thresh != 0 && self.threads[tid].hog.judge(seen, thresh, || Some(sleeps))
     }
 
-    /// A worker hogs its CPU. `true`: somebody was woken to run beside it.
+    /// A worker hogs its CPU. `true`: another one was woken to run beside it.
     fn is_hog(&mut self, tid: Tid) -> bool {
         let (home, id, seq) = (self.threads[tid].home, self.threads[tid].id, self.threads[tid].seq);
         let Some(hog) = self.pools.list[home].lock().worker_cpu_intensive(id, seq) else {

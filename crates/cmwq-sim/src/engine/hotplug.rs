@@ -14,17 +14,17 @@ use crate::places::PoolKind;
 use crate::rng::Rng;
 use crate::topology::Scope;
 
-/// So many CPUs leave at the usual pace while nothing comes and nothing ends.
+/// So many CPUs leave at the usual pace while no call comes and no item ends.
 const LEAVES_IN_VAIN: u32 = 100;
 
 /// What decides when CPUs leave.
 #[derive(Debug)]
 pub(super) struct Storm {
-    /// Of its own: a storm does not change what else is left to chance.
+    /// Its own, so that a storm does not change other random choices.
     rng: Rng,
-    /// Calls to come, owners and items, when something last came or ended.
+    /// Calls to come, owners and items that are left, at the last change of these.
     left: (usize, usize, usize),
-    /// CPUs that have left since, or have tried to.
+    /// CPUs that have left since, or tried to.
     in_vain: u32,
 }
 
@@ -33,9 +33,9 @@ impl Storm {
         Self { rng: Rng::new(seed).fork(3), left: (0, 0, 0), in_vain: 0 }
     }
 
-    /// How long it is at most until the next one leaves. `gap`: on average, at the usual pace.
-    /// Where everybody waits for a timer of two minutes it doubles again and again, or there would
-    /// be millions.
+    /// The longest time until the next CPU leaves. `gap`: the average at the usual pace. The time
+    /// doubles again and again while all threads wait for a timer of two minutes, say; otherwise
+    /// millions would leave.
     fn gap(&mut self, gap: Nanos, left: (usize, usize, usize)) -> Nanos {
         self.in_vain = if self.left == left { self.in_vain + 1 } else { 0 };
         self.left = left;
@@ -54,7 +54,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Time for some CPU to leave, unless too many have left already, or nobody would notice.
+    /// Lets some CPU leave, unless too many have left already, or the run is quiet.
     pub(super) fn some_cpu_leaves(&mut self) {
         let Some(hotplug) = self.config.hotplug.filter(|_| !self.is_quiet()) else { return };
         self.plan_hotplug();
@@ -66,7 +66,7 @@ impl Engine<'_> {
         }
     }
 
-    /// `false`: it stays, because it is the last one, or it has left already.
+    /// `false`: the CPU is the last one, or has left already.
     pub(super) fn cpu_leaves(&mut self, cpu: u32) -> bool {
         if self.machine.nr_online() == 1 || !self.machine.is_online(cpu) {
             return false;
@@ -95,7 +95,7 @@ impl Engine<'_> {
         }
         let own = [PoolKind::Cpu(cpu), PoolKind::Bh(cpu)].into_iter();
         let pods = Scope::ALL.map(|(scope, _)| self.machine.domains().pod(scope, cpu));
-        // Several scopes may have the same pod; a pool that is told twice does not mind.
+        // Several scopes may have the same pod: then its pool is told twice, which does no harm.
         let managed = pods.into_iter().map(PoolKind::Managed);
         for kind in own.chain(managed) {
             for is_high in [false, true] {
@@ -125,7 +125,7 @@ impl Engine<'_> {
             return;
         }
         self.gauges[pool].concurrency = expected;
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         if silently {
             return;
         }
@@ -133,7 +133,7 @@ impl Engine<'_> {
         self.kick(pool, kick);
     }
 
-    /// Where callers that are no workers run.
+    /// The CPU of callers that are no workers.
     pub(super) fn caller_cpu(&self) -> u32 {
         self.machine.online_from(0)
     }

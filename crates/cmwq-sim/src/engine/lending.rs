@@ -42,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A managed pool that wants help.
+    /// A managed pool of another pod that has a backlog.
     fn who_wants_help(&mut self, pool: PoolNo) -> Option<PoolNo> {
         let (me, is_high) = self.pod_of(pool)?;
         if self.config.sabotage == Some(Sabotage::WalkPods) {
@@ -61,13 +61,13 @@ impl Engine<'_> {
         })
     }
 
-    /// Whether anybody of the pool has to be watched.
+    /// Whether the pool has to be watched.
     pub(super) fn has_to_watch(&self, pool: PoolNo) -> bool {
         let it = &self.pools.list[pool];
         it.read().has_to_watch(|| it.caller_computes, || self.others_wait(pool))
     }
 
-    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    /// Whether another pod has a backlog, and could use a CPU that becomes idle here.
     fn others_wait(&self, pool: PoolNo) -> bool {
         let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else {
             return false;
@@ -75,10 +75,11 @@ impl Engine<'_> {
         help::others_wait(&self.pools.boards[usize::from(is_high)], me as usize)
     }
 
-    /// A worker of the pool was reported blocked, which demanded `kick`: whom to wake.
+    /// A worker of the pool was reported blocked, which demanded `kick`. Returns which worker to
+    /// wake.
     pub(super) fn replace_blocked(&mut self, pool: PoolNo, kick: Kick) -> Kick {
-        // First it says that it has a CPU to spare, then it looks who wants it.
-        if self.pools.refresh(pool) {
+        // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
+        if self.pools.post_entry(pool) {
             return kick.or(Kick::Watch);
         }
         let others_wait = self.others_wait(pool);
@@ -103,14 +104,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Work waits that it may not start. Whoever asks is about to help it.
+    /// Whether items wait that the pool may not start. The caller is about to help it.
     fn has_backlog(&mut self, pool: PoolNo) -> bool {
         let has_backlog = self.pools.list[pool].lock().has_backlog();
         self.check_pool(pool);
         has_backlog
     }
 
-    /// As a driver would do it that looks at all pods.
+    /// The same by a sabotaged driver, which looks at all pods.
     fn walk_pods(&mut self, me: u32, is_high: bool) -> Option<PoolNo> {
         let others = (0..self.machine.domains().len()).filter(|&pod| pod != me);
         let pools = others.filter_map(|pod| self.pools.find(PoolKind::Managed(pod), is_high));
@@ -134,14 +135,14 @@ impl Engine<'_> {
             let other = self.pool(PoolKind::Managed(pod as u32), is_high);
             if self.pools.list[other].caller_computes {
                 self.call_when_idle(other);
-            } else if self.call_to_lend(other) {
+            } else if self.call_to_help(other) {
                 return;
             }
         }
     }
 
-    /// As [`call_to_lend`](Self::call_to_lend), once its CPU is idle: its standby is to be woken by
-    /// the CPU's sentinel.
+    /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then
+    /// wakes the standby.
     fn call_when_idle(&mut self, pool: PoolNo) {
         let is_watched = self.pools.list[pool].is_watched;
         let kick = self.pools.list[pool].lock().kick_when_idle(is_watched);
@@ -156,18 +157,18 @@ impl Engine<'_> {
         if self.pools.list[pool].caller_computes {
             self.call_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock().kick_to_lend();
+            let kick = self.pools.list[pool].lock().kick_to_help();
             self.kick(pool, kick);
         }
     }
 
-    /// Wakes a worker of the pod to look for work in others. `false`: nobody can come.
-    fn call_to_lend(&mut self, pool: PoolNo) -> bool {
+    /// Wakes a worker of the pod to look for work in others. `false`: no worker can come.
+    fn call_to_help(&mut self, pool: PoolNo) -> bool {
         if self.pools.list[pool].is_called {
             return false;
         }
-        let kick = self.pools.list[pool].lock().kick_to_lend();
-        // Only who was woken will answer.
+        let kick = self.pools.list[pool].lock().kick_to_help();
+        // Only a woken worker answers the call.
         self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
         self.check_pool(pool);
         match kick {
@@ -178,7 +179,7 @@ impl Engine<'_> {
         true
     }
 
-    /// An idle worker looks whether another pod has more than it can run. `None`: it may sleep.
+    /// An idle worker looks whether another pod has a backlog. `None`: it may sleep.
     pub(super) fn lend(&mut self, tid: Tid) -> Option<Turn> {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         // While a caller computes on its CPU, only the sentinel calls its workers.
@@ -195,15 +196,15 @@ impl Engine<'_> {
         self.check_pool(home);
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
-        self.threads[tid].length = help::Visit::begin(self.now);
+        self.threads[tid].helping_visit = help::Visit::begin(self.now);
         self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
     }
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
-        let home_waits = self.pools.list[self.threads[tid].home].read().items_wait_first();
-        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, home_waits);
+        let waits_first = self.pools.list[self.threads[tid].home].read().items_wait_first();
+        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, waits_first);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
@@ -212,7 +213,7 @@ impl Engine<'_> {
         Turn::Again
     }
 
-    /// Between two items of the other pool: it goes home if it is wanted there.
+    /// Between two items of the other pool: the worker goes back if its own pool wants it.
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let caller_computes = self.pools.list[home].caller_computes;
@@ -221,8 +222,8 @@ impl Engine<'_> {
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         let now = self.now;
-        self.threads[tid].length.count(|| now);
-        let is_short = self.threads[tid].length.is_short() && self.may_find_short();
+        self.threads[tid].helping_visit.count(|| now);
+        let is_short = self.threads[tid].helping_visit.is_short() && self.may_find_short();
         if (is_wanted || is_short) && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
             self.go_home(tid, visit, is_wanted);
         }
@@ -230,7 +231,7 @@ impl Engine<'_> {
 
     fn go_home(&mut self, tid: Tid, visit: Visit, is_wanted: bool) {
         let work_waits = self.pools.list[visit.host].lock().work_waits();
-        let was_short = || self.threads[tid].length.was_short(self.now, work_waits);
+        let was_short = || self.threads[tid].helping_visit.was_short(self.now, work_waits);
         let is_short = !is_wanted && self.may_find_short() && was_short();
         if is_short {
             self.set_short(visit.host, true);

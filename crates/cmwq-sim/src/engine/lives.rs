@@ -1,9 +1,9 @@
-//! Queues come and go, and change their attributes; owners, who do that.
+//! Queues come and go, and change their attributes; and the owners that do that.
 //!
-//! As the runtime's `wq::links`: a change leads the queue to its new pools first, then retires
-//! the pwqs of the old ones, and removes each when it has drained. An ordered queue's new pwq is
-//! plugged until all older ones have gone. What cannot be removed yet, because a slot of the node
-//! is on its way there or the rescuer visits, is tried again.
+//! As the runtime's `wq::links`: a change leads the queue to its new pools first, then retires the
+//! pwqs of the old ones, and removes each when it has drained. An ordered queue's new pwq is
+//! plugged until all older ones have gone. A pwq that cannot be removed yet, because a slot of the
+//! node is on its way to it or the rescuer visits, is tried again.
 
 use cmwq_core::Closed;
 
@@ -29,7 +29,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The owner does what it can until it has to wait.
+    /// The owner does its steps until it has to wait.
     pub(super) fn owner_goes_on(&mut self, index: usize) {
         while self.violation.is_none() {
             let Some(&op) = self.plan.owners[index].ops.get(self.owners[index]) else {
@@ -69,7 +69,7 @@ impl Engine<'_> {
         let links = self.queues[queue].links.iter().filter(|link| !link.is_retired);
         let replaced = links.copied().filter(|link| !self.still_leads(queue, link));
         let replaced: Vec<_> = replaced.collect();
-        // The new ways are there before the old ones are closed.
+        // The new links are there before the old pwqs are retired.
         for link in &replaced {
             self.link(queue, self.first_cpu(link.pool));
         }
@@ -126,7 +126,7 @@ impl Engine<'_> {
     }
 
     /// Removes a pwq that has nothing in flight, and closes its pool if it was the last one there.
-    /// `false`: it has to stay for a while, and this is to be tried again.
+    /// `false`: the pwq has to stay for now, and this is to be tried again.
     fn remove(&mut self, queue: QueueId, link: Link) -> bool {
         let pool = link.pool;
         let removed = self.pools.list[pool].lock().remove_pwq(link.pwq);
@@ -151,7 +151,7 @@ impl Engine<'_> {
 
     // ---- the end of a queue, and another beginning
 
-    /// `true`: it will take a while.
+    /// Begins to drop a queue. `true`: the caller has to wait.
     pub(super) fn drop_queue(&mut self, queue: QueueId, who: Waiter) -> bool {
         if self.queues[queue].life != Life::Open {
             return false;
@@ -159,20 +159,20 @@ impl Engine<'_> {
         let owner = if let Waiter::Owner(owner) = who { Some(owner) } else { None };
         self.queues[queue].life = Life::Dropping(owner);
         self.note(What::DropBegan(queue));
-        // Timers keep a queue in being, so whoever drops it takes delayed items back before.
+        // Timers keep a queue in being, so its delayed items are taken back before.
         for item in 0..self.plan.items.len() {
             if self.plan.items[item].queue == queue && self.arena.word(item).is_pending() {
                 self.disarm(item);
             }
         }
-        // At least once: another flush may be over without anybody having been told.
+        // Flushes at least once: another flush may be over whose flusher was not told yet.
         if !self.flush_queue(queue, Waiter::Drop(queue)) {
             self.go_on_dropping(queue);
         }
         true
     }
 
-    /// Waits for what is there, and for what that queues; then the queue leaves all pools.
+    /// Waits for the queue's items, and for those that they queue; then the queue leaves all pools.
     pub(super) fn go_on_dropping(&mut self, queue: QueueId) {
         let Life::Dropping(owner) = self.queues[queue].life else { return };
         let is_early = self.config.sabotage == Some(Sabotage::DropEarly);
@@ -199,7 +199,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Something is there, or somebody flushes it, who has a reference to it.
+    /// Whether the queue has items, or is being flushed by a thread with a reference to it.
     fn is_busy(&mut self, queue: QueueId) -> bool {
         let it = &self.queues[queue];
         if it.flush.first().is_some() {

@@ -32,8 +32,8 @@ impl Senses for Waiter {
 }
 
 impl Engine<'_> {
-    /// The item that the thread runs begins to stand for a process, and to wait for it, or has done
-    /// so. Who serves others, as rescuers do, stands for nobody.
+    /// The item that the thread runs begins (`runs`) or ends to stand for a process, which it waits
+    /// for. Rescuers and BH contexts stand for none.
     pub(super) fn process(&mut self, tid: Tid, runs: bool) {
         let thread = &mut self.threads[tid];
         if !thread.is_worker() {
@@ -41,25 +41,25 @@ impl Engine<'_> {
         }
         let (home, id, seq) = (thread.home, thread.id, thread.seq);
         if let Mode::Item(run) = &mut thread.mode {
-            run.is_watching = runs;
+            run.stands_for_process = runs;
         }
-        // It says that it waits, as one that blocks.
+        // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
         let core = self.pools.list[home].lock();
-        core.worker_watches(id, seq, runs);
+        core.worker_stands_for_process(id, seq, runs);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
         self.kick(home, kick);
     }
 
     /// Whether the thread plays a process.
     pub(super) fn is_process(&self, tid: Tid) -> bool {
-        matches!(self.threads[tid].mode, Mode::Item(run) if run.is_watching)
+        matches!(self.threads[tid].mode, Mode::Item(run) if run.stands_for_process)
     }
 
     /// Whether the pool looks at workers that wait for processes.
     pub(super) fn waits_for_processes(&self, pool: PoolNo) -> bool {
         let mut waits = false;
-        self.pools.list[pool].read().suspects(|view| waits |= view.watching);
+        self.pools.list[pool].read().suspects(|view| waits |= view.stands_for_process);
         waits
     }
 

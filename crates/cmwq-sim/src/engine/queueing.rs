@@ -11,8 +11,7 @@ use crate::places::{Kind, Life, Link, PoolKind, Queue};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
-    /// Queues an item on `cpu`, or where the caller, who runs on `here`, happens to be. `false`: it
-    /// was pending already.
+    /// Queues an item for `cpu`, or for the caller's CPU `here`. `false`: it was pending already.
     pub(super) fn queue(&mut self, item: ItemId, cpu: Option<u32>, here: u32) -> bool {
         let held_back = self.held_back.take();
         let queued = self.queue_now(item, cpu, here);
@@ -26,7 +25,7 @@ impl Engine<'_> {
     /// What a sabotaged driver does with an item instead of queueing it.
     fn mishandle(&mut self, item: ItemId, queue: QueueId, link: Link) -> bool {
         let is_lost = self.strikes(Sabotage::LoseItem, 7);
-        // What is held back finds its pwq again later only where none goes.
+        // A held-back item finds its pwq again later only if no pwq is removed.
         let stays = self.plan.owners.is_empty();
         let is_held = !is_lost && stays && self.strikes(Sabotage::Reorder, 5);
         if !is_lost && !is_held {
@@ -70,7 +69,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Queues an item whose last pool is the chosen one, without the lock if nobody has to be told.
+    /// Queues an item whose last pool is the chosen one; without the lock if the pool is saturated.
     fn queue_at_home(&mut self, item: ItemId, link: Link, seen: WorkWord) -> bool {
         let queue = self.plan.items[item].queue;
         let pool = &mut self.pools.list[link.pool];
@@ -139,7 +138,7 @@ impl Engine<'_> {
         self.queues[queue].link_at(pool, pwq).expect("the pool runs an item of the queue")
     }
 
-    /// The queue's way into the pool that serves callers on `cpu`.
+    /// The queue's link to the pool that serves callers on `cpu`.
     pub(super) fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
         let cpu = self.stand_in(queue, cpu);
         let is_high = self.queues[queue].is_high;
@@ -151,8 +150,7 @@ impl Engine<'_> {
         }
     }
 
-    /// `cpu`, or the one that stands in for it: a pod that has no CPU any more has nobody of its
-    /// own to manage.
+    /// `cpu`, or its stand-in, if the CPU's pod has no CPU any more.
     fn stand_in(&self, queue: QueueId, cpu: u32) -> u32 {
         let (it, domains) = (&self.queues[queue], self.machine.domains());
         if it.kind != Kind::Managed || domains.nr_online(domains.pod(it.scope, cpu)) > 0 {
@@ -182,7 +180,7 @@ impl Engine<'_> {
         self.gauges.push(gauge);
         self.cover_bh(pool);
         self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
-        self.watchers.touch(pool);
+        self.checkers.touch(pool);
         pool
     }
 
@@ -190,7 +188,7 @@ impl Engine<'_> {
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
         let limits = self.queues[queue].limits;
-        // However many pwqs an ordered queue has, it has one limit.
+        // All pwqs of an ordered queue share one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
         let is_second = known.filter(|_| self.queues[queue].kind == Kind::Ordered);
         let (group, slots) = match is_second {
@@ -249,7 +247,7 @@ impl Engine<'_> {
 
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
-        self.settle_pool(pool);
+        self.update_pool(pool);
         self.arm_watchdog(pool);
         match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),
@@ -266,7 +264,7 @@ impl Engine<'_> {
     /// Acts on what finishing or cancelling an item demands.
     pub(super) fn act(&mut self, pool: PoolNo, effects: Effects) {
         self.kick(pool, effects.kick);
-        // First: who removes the pwq to which the slot is going waits for it.
+        // The slot first: a removal of the pwq to which it is going waits for it.
         if let Some(to) = effects.grant {
             self.grant(to);
         }
@@ -304,7 +302,7 @@ impl Engine<'_> {
         let core = self.pools.list[pool].lock();
         let Grab::Taken(effects) = self.arena.try_grab(core, item) else {
             self.check_pool(pool);
-            // What a sabotaged driver has lost is nowhere.
+            // An item that a sabotaged driver has lost is nowhere.
             if self.config.sabotage.is_none() {
                 self.complain("core", format!("item {item} is at pool {pool}, which denies it"));
             }
@@ -316,7 +314,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Takes an item back whose time has not come.
+    /// Takes an item back whose timer has not expired.
     pub(super) fn disarm(&mut self, item: ItemId) -> bool {
         let was_armed = self.arena.disarm(&mut self.wheel, item);
         if was_armed {
@@ -342,8 +340,8 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
-    /// Gives every part of the queue its part of the limit. `only_changes`: not where it is the
-    /// same as before, because nobody asked for it.
+    /// Gives every pwq and node of the queue its part of the limit. `only_changes`: leaves
+    /// unchanged parts alone.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {
         let limits = self.queues[queue].limits;
         let nr_own = if limits.are_shared() { 0 } else { self.queues[queue].links.len() };

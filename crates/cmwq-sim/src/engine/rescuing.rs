@@ -1,4 +1,4 @@
-//! Rescuers: one thread per queue with `mem_reclaim`, called when nobody comes for its items.
+//! Rescuers: one thread per queue with `mem_reclaim`, called when no worker comes for its items.
 
 use std::collections::VecDeque;
 
@@ -20,13 +20,13 @@ pub(super) struct Rescuer {
     tid: Tid,
     /// The pwqs that called, in their order.
     called: VecDeque<PwqRef>,
-    /// Whose call it answers.
+    /// The pwq whose call it answers.
     answering: Option<PwqRef>,
     visit: Option<RescueVisit>,
 }
 
 impl Engine<'_> {
-    /// Rescuers are there before anything can go wrong.
+    /// Creates the rescuers, before a creation can fail.
     pub(super) fn set_up_rescuers(&mut self) {
         let has_rescuer = |queue: &QueueId| self.plan.queues[*queue].flags.has(Flag::MemReclaim);
         let queues: Vec<_> = (0..self.plan.queues.len()).filter(has_rescuer).collect();
@@ -43,7 +43,7 @@ impl Engine<'_> {
 
     // ---- the alarm
 
-    /// Nobody was kicked at `pool`. If nobody is there, somebody looks again in a while.
+    /// No worker of `pool` was kicked. If the pool needs a rescuer, plans a look.
     pub(super) fn plan_mayday(&mut self, pool: PoolNo) {
         let entry = &mut self.pools.list[pool];
         if entry.read().needs_rescuer()
@@ -70,7 +70,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A rescuer that sleeps goes to where it was called first.
+    /// A rescuer that sleeps answers the first call.
     pub(super) fn answer_call(&mut self, index: usize) {
         let rescuer = &mut self.rescuers[index];
         let tid = rescuer.tid;
@@ -127,7 +127,7 @@ impl Engine<'_> {
         rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
         let kick = self.pools.list[pool].lock().rescue_end(visit);
-        // A rescuer creates nobody: that is tried again in any case.
+        // A rescuer creates no worker: creation is tried again in any case.
         self.kick(pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
         // A retired pwq may have waited for this visit to end.
         let has_drained = |at: PwqRef| self.pools.list[pool].read().has_drained(at.pwq);
@@ -137,14 +137,14 @@ impl Engine<'_> {
         self.rest(index)
     }
 
-    /// Away from the pool's CPUs; then perhaps to another pool's.
+    /// The rescuer leaves the pool's CPUs, and may answer its next call.
     fn rest(&mut self, index: usize) -> Turn {
         self.threads[self.rescuers[index].tid].is_parked = true;
         self.agenda.add(self.now, Rank::Wake, Due::Rescuer(index));
         Turn::Off
     }
 
-    /// The queue has gone: nobody calls for its items any more.
+    /// The queue has gone: forgets the calls for its items.
     pub(super) fn forget_calls(&mut self, queue: QueueId) {
         let its = self.rescuers.iter_mut().filter(|rescuer| rescuer.queue == queue);
         its.for_each(|rescuer| rescuer.called.clear());

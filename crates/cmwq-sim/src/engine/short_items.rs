@@ -1,5 +1,5 @@
-//! Items that are too short to be helped with: a guest that finds some leaves, and nobody else is
-//! called until the tick finds that the pool's own worker takes longer over them.
+//! Items that are too short for help: a guest that finds them short leaves, and no other pod is
+//! called until the tick finds that the pool's own workers take longer for an item.
 
 use cmwq_core::help::{self, Progress};
 
@@ -7,7 +7,7 @@ use super::Engine;
 use crate::event::PoolNo;
 
 impl Engine<'_> {
-    /// Another pod has a CPU to spare, and the items here are worth it.
+    /// Whether another pod has a CPU to spare, and the items here are long enough for help.
     pub(super) fn may_be_helped(&self, pool: PoolNo) -> bool {
         let it = &self.pools.list[pool];
         let board = &self.pools.boards[usize::from(it.is_high)];
@@ -19,7 +19,7 @@ impl Engine<'_> {
         self.ticking.is_some()
     }
 
-    /// The tick looks again whether the items are short, if they are taken to be.
+    /// Measures the items again, if they were found short. By the tick.
     pub(super) fn detect_short_items(&mut self, pool: PoolNo) {
         if self.pools.list[pool].has_short_items
             && let Some(is_short) = self.pools.list[pool].measured.was_short(self.progress_of(pool))
@@ -29,7 +29,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Work begins to wait: what was found long ago is not believed any more.
+    /// Work begins to wait: forgets that the items were short, if that was found long ago.
     pub(super) fn forget_short_items(&mut self, pool: PoolNo) {
         if self.pools.list[pool].has_short_items {
             let is_old = self.pools.list[pool].measured.is_old(self.progress_of(pool));

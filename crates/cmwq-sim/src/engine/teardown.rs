@@ -8,7 +8,7 @@ use crate::board::Board;
 use crate::report::{Helping, Memory, Outcome, Stats};
 
 impl Engine<'_> {
-    /// Nothing will happen any more: whether everything was done, and the core's books are empty.
+    /// No event is left: checks that all items are done and that the core's books are empty.
     pub(super) fn check_end(&mut self) {
         self.is_complete = self.outstanding == 0;
         if self.config.checks == crate::config::Checks::None {
@@ -19,7 +19,7 @@ impl Engine<'_> {
             gauges: &self.gauges,
             machine: &self.machine,
         };
-        if let Err(violation) = self.watchers.end(self.now, scene) {
+        if let Err(violation) = self.checkers.end(self.now, scene) {
             self.violation = Some(violation);
             return;
         }
@@ -95,14 +95,14 @@ impl Engine<'_> {
             thread.is_worker() && !matches!(thread.mode, Mode::Foreign(_) | Mode::Issuer(_))
         };
         Outcome {
-            digest: self.watchers.digest,
+            digest: self.checkers.digest,
             violation: self.violation.take(),
             stats: Stats {
                 queued: self.next_ticket - 1,
                 pushed: self.nr_pushed,
                 taken_along: self.nr_taken_along,
                 steps: self.steps,
-                events: self.watchers.nr_events,
+                events: self.checkers.nr_events,
                 pools: self.pools.list.len() as u64,
                 workers: self.threads.iter().filter(is_worker).count() as u64,
             },
@@ -110,8 +110,8 @@ impl Engine<'_> {
             last_item: self.last_item,
             memory: self.memory,
             helping: self.helping_cost(),
-            events: self.watchers.events.take().unwrap_or_default(),
-            recent: std::mem::take(&mut self.watchers.recent),
+            events: self.checkers.events.take().unwrap_or_default(),
+            recent: std::mem::take(&mut self.checkers.recent),
         }
     }
 }

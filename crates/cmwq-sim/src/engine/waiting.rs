@@ -9,15 +9,15 @@ use crate::machine::Tid;
 use crate::places::{Link, Pool, Queue};
 use crate::plan::{ItemId, QueueId};
 
-/// Who waits.
+/// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
     Worker(Tid),
-    /// A caller from outside, who does nothing else.
+    /// A caller from outside, which does nothing else.
     Caller,
     /// An owner, by its index.
     Owner(usize),
-    /// Whoever drops this queue.
+    /// The thread that drops this queue.
     Drop(QueueId),
 }
 
@@ -56,8 +56,8 @@ fn prep_pwqs(
 }
 
 impl Engine<'_> {
-    /// Waits for the last queueing of an item. `false`: it is idle, or its timer runs, which is not
-    /// waited for.
+    /// Waits for the last queueing of an item. `false`: the item is idle, or its timer is armed,
+    /// which is not waited for.
     pub(super) fn flush_item(&mut self, item: ItemId, who: Waiter) -> bool {
         let Some(pool) = self.arena.word(item).pool() else { return false };
         let pool = pool.0 as usize;
@@ -122,7 +122,7 @@ impl Engine<'_> {
         true
     }
 
-    /// One pwq has nothing of the flushed colour left.
+    /// One pwq has no item of the flushed colour left.
     pub(super) fn flush_pwq_done(&mut self, queue: QueueId) {
         let queue = &mut self.queues[queue];
         queue.nr_pwqs_to_flush -= 1;
@@ -143,14 +143,14 @@ impl Engine<'_> {
         }
     }
 
-    /// The worker that waited for something has a CPU again.
+    /// The worker that waited for a flush has a CPU again.
     pub(super) fn after_wait(&mut self, tid: Tid) {
         if let Some(flush) = self.threads[tid].flush.take() {
             self.flusher_continues(flush);
         }
     }
 
-    /// A woken flusher leaves; the first one takes care of the others.
+    /// A woken flusher leaves; the first one completes the others.
     pub(super) fn flusher_continues(&mut self, me: usize) {
         let Flush { queue, who } = self.flushes[me];
         self.flush_ended(me);
@@ -158,7 +158,7 @@ impl Engine<'_> {
         self.goes_on(who);
     }
 
-    /// Somebody who is no worker need not wait any longer.
+    /// The wait of a thread that is no worker is over.
     fn goes_on(&mut self, who: Waiter) {
         match who {
             Waiter::Owner(owner) => self.agenda.add(self.now, Rank::Wake, Due::Owner(owner)),
@@ -184,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Of the pools that the queue leads to, after its pwqs were armed.
+    /// Drops the locks of the queue's pools, after its pwqs were armed.
     fn drop_locks(&mut self, queue: QueueId) {
         for index in 0..self.queues[queue].links.len() {
             self.check_pool(self.queues[queue].links[index].pool);

@@ -88,7 +88,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing to do here: looks around, then parks.
+    /// The worker has no work here: looks whether another pod has, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
         // Before the board is written: the pod may be called again.
@@ -164,7 +164,7 @@ impl Engine<'_> {
             is_taken_along: false,
             is_intensive: self.queues[queue].is_intensive(),
             is_hog: false,
-            is_watching: false,
+            stands_for_process: false,
         };
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
@@ -176,8 +176,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Behind an item, a worker begins the next one of its batch without the lock. `false`: there
-    /// is none, or it was called back.
+    /// After an item, a worker begins the next one of its batch without the lock. `false`: there is
+    /// none, or the batch was called back.
     fn begin_next(&mut self, tid: Tid, site: Site) -> bool {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let Some(more) = self.threads[tid].more.checked_sub(1) else { return false };
@@ -195,8 +195,8 @@ impl Engine<'_> {
         true
     }
 
-    /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
-    /// it is on another one.
+    /// Binds a worker that was unbound while it was blocked to its pool's CPUs again. `false`: it
+    /// is on another CPU.
     fn rebind(&mut self, tid: Tid) -> bool {
         if !self.is_managed(tid) {
             return true;
@@ -214,7 +214,7 @@ impl Engine<'_> {
             return self.end(tid, run);
         };
         let left = if let Op::BurnUntil(end) = op { end.saturating_sub(self.now) } else { 0 };
-        // Others may have had the CPU meanwhile: then it uses some more.
+        // Others may have had the CPU meanwhile: then the item uses it some more.
         run.pc += usize::from(left == 0);
         if let Op::Burn(ns) = op {
             *run.computed.as_mut().unwrap_or(&mut run.before) += ns;
@@ -261,7 +261,7 @@ impl Engine<'_> {
         if is_in_turn { Turn::Burn(left.min(slice)) } else { Turn::Yield }
     }
 
-    /// Whether the run may queue another item: there is an end to it.
+    /// Whether the run may queue another item: each has a budget.
     fn may_queue(&mut self, run: &Run, other: usize) -> bool {
         if !self.lets_in(other, Some(run.what.queue)) {
             return false;
@@ -283,13 +283,13 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_announced = announced;
             run.has_slept = true;
-            let (what, is_watching) = (run.what, run.is_watching);
-            // How a process spends its time says nothing of the item.
-            if !is_watching {
+            let (what, stands_for_process) = (run.what, run.stands_for_process);
+            // A process's CPU time says nothing about the item.
+            if !stands_for_process {
                 run.computed = run.computed.or(Some(0));
             }
             self.note(What::Slept(what, runner));
-            if self.is_managed(tid) && !is_watching {
+            if self.is_managed(tid) && !stands_for_process {
                 self.machine.set_movable(tid, true);
             }
         }
@@ -317,7 +317,7 @@ impl Engine<'_> {
             self.threads[tid].mode = Mode::Item(run);
             return Turn::Yield;
         }
-        // What a batch has waited for is learnt behind it.
+        // For a batch the pool learns at its end.
         if !run.is_taken_along {
             self.learn(tid, &run);
         }
@@ -372,8 +372,8 @@ impl Engine<'_> {
         thread.is_worker() && matches!(self.pools.list[thread.home].kind, PoolKind::Managed(_))
     }
 
-    /// Corrects the books behind an item or a barrier. If that leaves something to do, it is done
-    /// without the lock: others come in between, before and after.
+    /// Corrects the books after an item or a barrier. Remaining effects are acted on without the
+    /// lock, so other threads may come in between, before and after.
     fn leave_function(&mut self, tid: Tid, site: Site, id: WorkerId) -> Turn {
         let effects = self.lock_behind_item(tid, site.pool).finish(id);
         if !effects.has_rest() {
@@ -397,7 +397,7 @@ impl Engine<'_> {
         Turn::Burn(self.rng.between(1, self.config.costs.rest))
     }
 
-    /// The lock is taken again only a while after what was left to do was done.
+    /// Acts on the remaining effects; the lock is taken again only a while later.
     fn rest_is_over(&mut self, tid: Tid, rest: Rest) -> Turn {
         if let Some(effects) = rest.effects {
             self.act(rest.site.pool, effects);
@@ -443,7 +443,7 @@ impl Engine<'_> {
         Turn::Again
     }
 
-    /// Tells those who wait for the item that has just ended. The lock is dropped for each.
+    /// Wakes the threads that wait for the item that has just ended. The lock is dropped for each.
     fn pass_barriers(&mut self, tid: Tid, pool: PoolNo) {
         let id = self.threads[tid].id;
         while let Some(passed) = self.lock_behind_item(tid, pool).pass_barrier(id) {

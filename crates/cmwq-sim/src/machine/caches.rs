@@ -41,7 +41,7 @@ impl Machine {
 
     /// The thread is taken off its CPU.
     #[inline]
-    pub(super) fn note_ran(&mut self, tid: Tid) {
+    pub(super) fn record_ran(&mut self, tid: Tid) {
         if let Some(minded) = &self.caches {
             self.threads[tid].ran_at = minded.now;
         }

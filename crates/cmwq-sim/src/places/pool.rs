@@ -138,7 +138,7 @@ impl Pool {
     }
 
     /// Keeps the inbox's word on whether pushing is enough. The last thing to do with the lock.
-    pub(crate) fn settle_saturation(&mut self, may_be_helped: bool) {
+    pub(crate) fn update_saturation(&mut self, may_be_helped: bool) {
         let is_saturated = self.core.is_saturated(self.is_watched, || may_be_helped);
         if is_saturated == self.inbox.is_saturated() {
             return;

@@ -20,6 +20,7 @@ use crate::engine::delayed::DelayedItem;
 use crate::engine::grab::Target;
 use crate::engine::handle::Handle;
 use crate::engine::wq::{Queueing, Wq};
+use crate::os::IS_MODEL;
 use crate::os::panic;
 use crate::os::panic::guarded;
 use crate::record::symbol::{self, closures};
@@ -92,7 +93,7 @@ impl Shape {
     /// of the user's is left.
     #[inline]
     unsafe fn free(&self, whole: NonNull<u8>) {
-        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
+        if IS_MODEL {
             // SAFETY: the caller's promise.
             unsafe { (self.drop)(whole) };
         }
@@ -423,7 +424,7 @@ where
     T: Send + 'static,
 {
     const {
-        let in_models = cfg!(any(cmwq_loom, cmwq_shuttle));
+        let in_models = IS_MODEL;
         assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
     };
     let item = I::of::<N, F, T>();

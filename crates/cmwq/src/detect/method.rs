@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use cmwq_core::detect::TickRole;
 
+use crate::os::IS_MODEL;
 use crate::os::error::Error;
 use crate::os::sense;
 
@@ -58,7 +59,7 @@ impl Detect {
 
     /// The best source that works here.
     pub(crate) fn choose() -> Self {
-        if cfg!(any(cmwq_loom, cmwq_shuttle)) {
+        if IS_MODEL {
             return Self::Inline;
         }
         if sense::probe_perf().is_ok() { Self::Perf } else { Self::Sentinel }

@@ -5,6 +5,8 @@
 //! it holds **no lock** (a preempted idle-class holder would stop the pool for as long as the CPU
 //! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
 //! may be wrong), and never spins.
+//!
+//! Why: docs/decisions/one-alarm.md
 
 use std::{iter, ptr};
 

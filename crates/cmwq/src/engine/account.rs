@@ -1,9 +1,11 @@
-//! What a queue that was asked to keeps of its closures: how many wait, and samples of how long
-//! they wait and run.
+//! A queue's account of its closures, if it was asked to keep one: how many wait, and samples of
+//! how long they wait and run.
 //!
-//! A queue that was not asked has no account, and pays one test of a pointer for each closure. A
-//! closure of one that has is wrapped: it carries a [`Ticket`], which notes its begin and its end,
-//! or that it will have none.
+//! A queue without an account pays one test of a pointer for each closure. With an account each
+//! closure is wrapped: it carries a [`Ticket`], which records when it begins and ends, or that it
+//! never will.
+//!
+//! Why: docs/decisions/times-of-closures.md
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +71,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Runs `func` as what the ticket was for.
+    /// Runs `func`, the closure that the ticket is for.
     pub(crate) fn run<T>(mut self, func: impl FnOnce() -> T) -> T {
         let waited = self.sample.take().map(|sample| self.samples().waited(&sample));
         self.leave();
@@ -97,7 +99,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Notes the end of a function, also of one that panics.
+/// Records the end of a function, also of one that panics.
 struct Running<'a> {
     samples: &'a Samples,
     since: Instant,
@@ -111,8 +113,8 @@ impl Drop for Running<'_> {
 
 // ---- room
 
-/// How many closures wait, of how many may. What a forked child's parent had waiting does not count
-/// in the child.
+/// How many closures wait, and how many may. Closures that wait in the parent of a forked child do
+/// not count in the child.
 #[derive(Debug)]
 struct Room {
     most: u32,
@@ -120,7 +122,7 @@ struct Room {
     taken: AtomicU64,
 }
 
-/// One of them, of which generation.
+/// A closure that waits, with the generation of its process.
 #[derive(Debug)]
 struct Place(Option<u32>);
 
@@ -138,7 +140,7 @@ impl Room {
         ((word >> 32) as u32, word as u32)
     }
 
-    /// `None`: there are `most` already.
+    /// `None`: `most` closures wait already.
     fn take(&self, most: u32) -> Option<Place> {
         let now = generation::current();
         let more = |word| {
@@ -156,24 +158,24 @@ impl Room {
             let (generation, taken) = Self::parts(word);
             (place.0 == Some(generation) && taken > 0).then(|| word - 1)
         };
-        // ORDERING: no pairing: a number. One of the parent's is not ours to give.
+        // ORDERING: no pairing: a number. A place of the parent's generation is not given back
+        // here.
         let _ = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
 // ---- samples
 
-/// LIMIT: of so many sampled closures at once it is known since when they wait; of more, the ones
-/// that came first.
+/// LIMIT: sampled closures whose waiting time is known while they wait; of more, the first ones.
 const NR_SLOTS: usize = 16;
 
-/// Times of every so-many-th closure.
+/// Times of every `every`-th closure.
 #[derive(Debug)]
 struct Samples {
     every: u64,
     next: AtomicU64,
     epoch: Instant,
-    /// When those that wait were queued, in ns since `epoch`, which is before; 0: nobody.
+    /// When the closures that wait were queued, in ns since `epoch`; 0: an empty slot.
     slots: [AtomicU64; NR_SLOTS],
     waiting: Recorder,
     running: Recorder,
@@ -216,7 +218,7 @@ impl Samples {
         u64::try_from(since).unwrap_or(u64::MAX).max(1)
     }
 
-    /// It begins: since when it runs.
+    /// The closure begins. Returns the time.
     fn waited(&self, sample: &Sample) -> Instant {
         let now = Instant::now();
         self.forget(sample);

@@ -3,15 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use crate::os::IS_MODEL;
 use crate::os::error::Error;
 use crate::os::sense::policy::Policy;
 use crate::os::sense::sched::set_nice_current;
 use crate::os::sense::thread;
 use crate::os::topo::{AffinityScope, CpuSet};
-
-mod recorded;
-
-pub(crate) use recorded::sched_word;
+use crate::record::QueueSettings;
 
 /// Where and how the workers that serve a queue run. Queues with equal attributes share workers.
 ///
@@ -122,7 +120,7 @@ impl Attrs {
         self
     }
 
-    /// Whether they say nothing about CPUs.
+    /// Whether the attributes say nothing about CPUs.
     pub(crate) fn is_about_priority_only(&self) -> bool {
         self.cpumask.is_none() && self.affinity_scope.is_none() && !self.affinity_strict
     }
@@ -131,7 +129,7 @@ impl Attrs {
         Priority { nice: self.nice, sched: self.sched }
     }
 
-    /// Whether they make sense, whoever asks.
+    /// Whether the attributes make sense by themselves.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what is wrong.
@@ -182,12 +180,12 @@ impl Priority {
         Self { nice, sched: Sched::Normal }
     }
 
-    /// Whether it is what every thread of the process has anyway.
+    /// Whether this is the priority that every thread of the process has anyway.
     pub(crate) fn is_base(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As the kernel takes it; `base` is what the process has.
+    /// As the kernel takes it; `base`: the process's own policy.
     pub(crate) fn policy(&self, base: Policy) -> Policy {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         match self.sched {
@@ -204,30 +202,31 @@ impl Priority {
     /// Gives the calling thread this priority, whatever it inherited from its creator.
     ///
     /// # Errors
-    /// If it may not have it.
+    /// If the system refuses it.
     pub(crate) fn assume(&self, base: Policy) -> io::Result<()> {
         let wanted = self.policy(base);
         match Policy::of_current_thread() {
             Ok(has) if has.is_like(&wanted) => Ok(()),
-            // The older call, which more sandboxes permit.
+            // `setpriority` is older, and more sandboxes permit it.
             Ok(has) if has.is_normal_like(&wanted) => set_nice_current(wanted.niceness()),
             _ => wanted.assume(),
         }
     }
 
-    /// Whether a thread that the calling one creates can have it: it inherits what the caller has,
-    /// and may not undo that without privileges.
+    /// Whether a thread that the caller creates can have this priority: it inherits the caller's,
+    /// and cannot undo that without privileges.
     pub(crate) fn can_be_inherited(&self, base: Policy) -> bool {
         let Ok(mine) = Policy::of_current_thread() else { return true };
         mine.is_like(&base) || mine.is_like(&self.policy(base))
     }
 
-    /// Whether a thread of this process may have it; tried by one that ends at once.
+    /// Whether a thread of this process may have this priority. A thread that ends at once tries
+    /// it.
     ///
     /// # Errors
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied).
     pub(crate) fn probe(self, name: &str, base: Policy, everywhere: &CpuSet) -> Result<(), Error> {
-        if self.is_base() || cfg!(any(cmwq_loom, cmwq_shuttle)) {
+        if self.is_base() || IS_MODEL {
             return Ok(());
         }
         let everywhere = everywhere.clone();
@@ -253,6 +252,31 @@ impl Priority {
                 error,
             )
         })
+    }
+}
+
+/// As the mapping has it: policy in the upper half, priority in the lower one.
+pub(crate) fn sched_word(sched: Sched) -> u64 {
+    match sched {
+        Sched::Normal => 0,
+        Sched::Fifo(priority) => 1 << 32 | u64::from(priority),
+        Sched::RoundRobin(priority) => 2 << 32 | u64::from(priority),
+        Sched::Deadline { .. } => 6 << 32,
+    }
+}
+
+impl Attrs {
+    /// A queue's settings: its limits, and these attributes.
+    pub(crate) fn recorded(&self, max_active: u32, min_active: u32) -> QueueSettings<'_> {
+        QueueSettings {
+            max_active,
+            min_active,
+            nice: self.nice,
+            sched: sched_word(self.sched),
+            cpumask: self.cpumask.as_ref(),
+            scope: self.affinity_scope,
+            is_strict: self.affinity_strict,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Timers by themselves, which call a function where others queue an item: the kernel's
-//! `timer_list`, for C.
+//! Timers that call a function in place of queueing an item: the kernel's `timer_list`, for C.
 //!
-//! They are on a wheel of their own. Two delayed items, the *clocks*, queue themselves on a BH
-//! queue when that wheel has to be looked at: one for timers that are reasons to wake up, one for
-//! [deferrable](cmwq_core::Timer::deferrable) ones. Whichever runs calls the functions of all
-//! timers that are due, one after another; another one that comes meanwhile leaves them to it.
+//! They are on a wheel of their own. Two delayed items, the *clocks*, are armed for the times at
+//! which that wheel has to be looked at, and run on a BH queue: one clock for prompt timers, one
+//! for [deferrable](cmwq_core::Timer::deferrable) ones. The clock that runs calls the functions of
+//! all timers that are due, one after another; the other clock, if it runs meanwhile, leaves them
+//! to the first.
 //!
 //! Lock: bare timers, outermost: clocks are armed and cancelled under it. No function is called
 //! under it.
@@ -44,7 +44,7 @@ pub(crate) struct BareTimer {
     timer: UnsafeCell<Timer>,
     /// When it expires, in jiffies: for readers in C.
     expires: UnsafeCell<u64>,
-    /// `None`: it is never armed. That is one which was shut down, or the timer of a delayed item.
+    /// `None`: the timer is never armed, because it was shut down or is a delayed item's.
     func: UnsafeCell<Option<TimerFn>>,
 }
 
@@ -57,16 +57,16 @@ const _: () = {
 };
 
 impl BareTimer {
-    /// It cannot be armed again.
+    /// Makes the timer one that cannot be armed again.
     ///
     /// # Safety
-    /// `timer` must be valid, and nobody else's meanwhile.
+    /// `timer` must be valid, and not used by another thread meanwhile.
     pub(crate) unsafe fn shut_down(timer: NonNull<Self>) {
         // SAFETY: the caller's promise.
         unsafe { *timer.as_ref().func.get() = None };
     }
 
-    /// One that is not armed.
+    /// A timer that is not armed.
     #[cfg(all(test, cmwq_shuttle))]
     pub(crate) fn new(func: TimerFn) -> Self {
         Self {
@@ -86,23 +86,23 @@ pub enum Arming {
     IfArmed,
     /// Unless it is armed for an earlier time.
     IfEarlier,
-    /// It is not armed, or that is said and it stays as it was.
+    /// It must not be armed: if it is, that is reported and nothing changes.
     First,
 }
 
-/// For when.
+/// When a timer is to expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct When {
     pub(crate) at: Nanos,
     pub(crate) jiffies: u64,
 }
 
-/// What is done about a function that runs, when its timer is disarmed.
+/// What disarming a timer does if the timer's function runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// It goes on.
     Ignore,
-    /// Nothing is done then.
+    /// Nothing is done.
     Refuse,
     /// It is waited for.
     WaitFor,
@@ -121,11 +121,11 @@ struct State {
     timers: Timers,
     /// The clocks' queue, while there is an armed timer.
     wq: Option<Handle>,
-    /// For when the clocks are armed: the prompt one, and the deferrable one.
+    /// The times for which the clocks are armed: the prompt one, and the deferrable one.
     looks_at: [Nanos; 2],
     /// The address of the timer whose function runs.
     running: Option<usize>,
-    /// Who waits for the end of that.
+    /// The threads that wait for its end.
     waiting: Vec<Arc<Event>>,
 }
 
@@ -148,7 +148,8 @@ impl BareTimers {
         }
     }
 
-    /// Arms a timer as `arming` says, while `wq` lets it; whether it was armed.
+    /// Arms a timer as `arming` says, unless `wq` is shut down. Returns whether the timer was armed
+    /// before.
     ///
     /// # Safety
     /// `timer` must be valid, and stay where it is until it is disarmed or its function entered.
@@ -167,8 +168,8 @@ impl BareTimers {
         if !has_func || !wq.closed().lets_arm() {
             return false;
         }
-        // A timer for now or earlier is for the next tick: so one that its function arms again has
-        // an end in each round.
+        // A timer for now or earlier is due at the next tick: so a round ends although a function
+        // arms its own timer again.
         let at = when.at.max(clock::now() + 1);
         // SAFETY: valid; on this wheel, or on that of the parent of a fork, if on any.
         let (was_armed, is_earlier) = unsafe {
@@ -201,8 +202,8 @@ impl BareTimers {
         was_armed
     }
 
-    /// Disarms a timer; `for_good`: it cannot be armed again. `None`: its function runs, and
-    /// nothing was done. Else whether it was armed.
+    /// Disarms a timer; `for_good`: it cannot be armed again. Returns whether it was armed. `None`:
+    /// its function runs, and nothing was done.
     ///
     /// # Safety
     /// `timer` must be valid.
@@ -250,13 +251,13 @@ impl BareTimers {
                 }
                 return Some(was_armed);
             };
-            // The function may have armed it again: it is looked at once more.
+            // The function may have armed the timer again: look once more.
             current::blocking(|| end.wait(None));
         }
     }
 
-    /// Disarms all timers, when all queues have been shut: whoever arms one later sees that, under
-    /// the lock.
+    /// Disarms all timers, when all queues have been shut. A thread that arms a timer later sees
+    /// under the lock that they are.
     pub(crate) fn discard(&self, runtime: &'static Runtime) {
         let (mut state, mut budget) = (lock(&self.state), usize::MAX);
         while state.timers.expire_some(NEVER, &mut budget).is_some() {}
@@ -271,21 +272,21 @@ impl BareTimers {
         if state.running.is_some() {
             return;
         }
-        // What is armed meanwhile is for later, so there is an end.
+        // Timers that are armed meanwhile are due later, so this ends.
         let now = clock::now();
         state.looks_at = [NEVER; 2];
         loop {
             let mut budget = usize::MAX;
             let Some(timer) = state.timers.expire_some(now, &mut budget) else { break };
             let timer = timer.cast::<BareTimer>();
-            // SAFETY: what was armed is valid until its function is entered.
+            // SAFETY: an armed timer is valid until its function is entered.
             let Some(func) = (unsafe { *timer.as_ref().func.get() }) else { continue };
             let address = timer.as_ptr().addr();
             state.running = Some(address);
             drop(state);
             OWN.with(|own| own.set(address));
             let who = || format!("function {} of a timer", symbol::name_of(func as usize));
-            // SAFETY: whoever armed the timer promises that its function may be called.
+            // SAFETY: the caller of `arm` has promised that the timer's function may be called.
             invoke::must_return(who, || unsafe { func(timer.as_ptr()) });
             OWN.with(|own| own.set(0));
             state = lock(&self.state);
@@ -298,8 +299,8 @@ impl BareTimers {
         last.into_iter().for_each(Handle::drop_later);
     }
 
-    /// Sees to it that the clocks come when the wheel has to be looked at. One that comes earlier
-    /// than it need comes for nothing.
+    /// Arms the clocks for the times at which the wheel has to be looked at. A clock that comes too
+    /// early does nothing.
     fn set_clocks(&self, state: &mut State, runtime: &'static Runtime) {
         let State { timers, wq: Some(wq), looks_at, running: None, .. } = state else { return };
         let deadlines = [timers.next_deadline().unwrap_or(NEVER), timers.deferred_at()];
@@ -309,16 +310,16 @@ impl BareTimers {
             }
             *looks_at = at;
             grab::grab(runtime, Target::Delayed(clock));
-            // At least by its timer: nothing is queued under the lock.
+            // At least 1 ns, so that a timer is armed: nothing is queued under the lock.
             let delay = Duration::from_nanos(at.saturating_sub(clock::now()).max(1));
-            // SAFETY: `grab` has made PENDING ours, and the clocks live as long as the runtime. A
-            // queue that refuses it belongs to a library that is shut down.
+            // SAFETY: `grab` has made PENDING ours, and the clocks live as long as the runtime. The
+            // queue refuses a clock only if the library is shut down.
             let _ = unsafe { DelayedItem::queue_won(NonNull::from(clock), wq, None, delay) };
         }
     }
 
-    /// Without timers there is nothing to look at: the clocks rest. The queue's handle is to be
-    /// dropped without the lock.
+    /// Without timers, disarms the clocks. Returns the queue's handle, to be dropped without the
+    /// lock.
     fn rest_if_empty(&self, state: &mut State, runtime: &'static Runtime) -> Option<Handle> {
         if !state.timers.is_empty() || state.running.is_some() {
             return None;

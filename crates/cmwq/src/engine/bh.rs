@@ -1,11 +1,11 @@
-//! BH contexts: what stands in for softirqs. One thread per CPU, `cmwq/bh:CPU`, runs the items of
-//! BH queues there: those of high priority first, in the order of queueing, one at a time.
+//! BH contexts, which stand in for softirqs. One thread per CPU, `cmwq/bh:CPU`, runs the CPU's
+//! items of BH queues: high priority first, in the order of queueing, one at a time.
 //!
 //! A BH pool has no workers of its own and a concurrency of 0, so its kick always says
-//! [`Watch`](cmwq_core::Kick::Watch). For other pools that arms the detectors, for this one it
-//! wakes the context, which serves the pool as a guest. The pool counts as watched from the moment
-//! the context is raised until it has found nothing left, and meanwhile items come by the inbox,
-//! without the pool's lock.
+//! [`Watch`](cmwq_core::Kick::Watch). For other pools that kick arms the detectors, for a BH pool
+//! it wakes the context, which serves the pool as a guest. The pool counts as watched from the
+//! moment the context is raised until the context has found no item left, and meanwhile items come
+//! by the inbox, without the pool's lock.
 //!
 //! *Does not* take part in detection: a BH item that blocks holds up its CPU's BH items and nobody
 //! else. It sleeps without a deadline while there is nothing to do.
@@ -13,6 +13,8 @@
 //! What a context's thread does is in [`bh_thread`](crate::engine::bh_thread).
 //!
 //! *Kernel*: `bh_worker`, `workqueue_softirq_action`, `kick_bh_pool`.
+//!
+//! Why: docs/decisions/bh-concurrency-0.md
 
 use std::io;
 
@@ -41,15 +43,17 @@ pub(crate) struct BhContexts {
 /// The context of one CPU.
 #[derive(Debug)]
 pub(crate) struct BhContext {
-    /// A token says that one of the pools has work. One that comes before the thread does stays.
+    /// A token says that one of the pools has work. A token that comes before the thread exists
+    /// stays.
     pub(crate) parker: Parker,
     /// The CPU's pools: of high priority, and normal.
     pub(crate) pools: [Published<&'static Pool>; 2],
-    /// Its CPU has returned, and the system does not bring the thread back.
+    /// Its CPU has returned, and the thread is to move back to it, since the system does not do
+    /// that.
     pub(crate) is_astray: AtomicBool,
 }
 
-/// What a context's thread has for itself.
+/// The state of a context's thread.
 #[derive(Debug)]
 pub(crate) struct BhThread {
     pub(crate) meter: Meter,
@@ -61,7 +65,7 @@ enum State {
     /// Not needed yet.
     Off,
     On,
-    /// Needed, and no thread could be had.
+    /// Needed, but no thread could be created.
     Missing,
 }
 
@@ -80,8 +84,8 @@ impl BhContexts {
         }
     }
 
-    /// Makes a new BH pool known to its CPU's context, which is created with its first pool. If no
-    /// thread can be had, the items wait and the service tries again.
+    /// Makes a new BH pool known to its CPU's context, whose thread is created with the first pool.
+    /// If no thread can be created, the items wait and the service tries again.
     #[cold]
     pub(crate) fn cover(&'static self, pool: &'static Pool) {
         let PoolKind::Bh(cpu) = pool.kind else { return };
@@ -93,7 +97,7 @@ impl BhContexts {
         }
     }
 
-    /// Tries again to create the contexts that could not be had. By the service.
+    /// Tries again to create the threads that could not be created. By the service.
     #[cold]
     pub(crate) fn retry(&'static self, runtime: &'static Runtime) {
         for (cpu, state) in (0..).zip(lock(&self.threads).iter_mut()) {
@@ -139,19 +143,19 @@ impl BhContexts {
         }
     }
 
-    /// A CPU may be used: its context, which the system may have put elsewhere, goes back to it
-    /// before it runs anything more.
+    /// A CPU has returned: its context, which the system may have moved elsewhere, goes back to the
+    /// CPU before it runs another item.
     pub(crate) fn bring_back(&self, cpu: u32) {
         if let Some(context) = self.cpus.get(cpu as usize) {
-            // ORDERING: no pairing of its own: who takes an item that was queued afterwards sees
+            // ORDERING: no pairing of its own: a context that takes an item queued afterwards sees
             // it.
             context.is_astray.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Lets all contexts go. Nothing is queued on BH queues any more.
+    /// Ends all contexts. Nothing is queued on BH queues any more.
     pub(crate) fn stop(&self) {
-        // ORDERING: no pairing of its own: who takes the token below sees it.
+        // ORDERING: no pairing of its own: a context that takes the token below sees it.
         self.is_leaving.store(true, Ordering::Relaxed);
         for context in &self.cpus {
             context.parker.unpark(park::WAKE);
@@ -159,7 +163,7 @@ impl BhContexts {
     }
 }
 
-/// Of a context.
+/// The name of a context's thread.
 pub(crate) fn thread_name(cpu: u32) -> String {
     format!("cmwq/bh:{cpu}")
 }

@@ -35,9 +35,11 @@ pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
     }
 }
 
-/// Puts the calling thread on its CPU, before others as far as that is permitted: softirqs are.
+/// Puts the calling thread on its CPU, and as far as permitted ahead of other threads, as softirqs
+/// are.
 fn prepare(cpu: u32) {
-    // A CPU that has left just now is no refusal: its context is brought back when it returns.
+    // If the CPU has just left, nothing was refused: the context is brought back when the CPU
+    // returns.
     if let Err(error) = sense::sched::pin_current(&CpuSet::single(cpu))
         && !sense::sched::is_absent(&error)
     {
@@ -66,7 +68,7 @@ impl BhContext {
         // ORDERING: no pairing of its own: see `bring_back`.
         if self.is_astray.load(Ordering::Relaxed) {
             self.is_astray.store(false, Ordering::Relaxed);
-            // Refused, the CPU has left again.
+            // If this is refused, the CPU has left again.
             let _ = sense::sched::pin_current(&pool.spec().cpus);
         }
     }
@@ -81,8 +83,8 @@ impl BhContext {
     }
 }
 
-/// Runs items of `pool` in the order of queueing, within the limits of one turn. `true`: some are
-/// left, and nobody else was woken for them.
+/// Runs items of `pool` in the order of queueing, within the limits of one turn. `true`: items are
+/// left, and no other thread was woken for them.
 ///
 /// KERNEL: `bh_worker` — same.
 fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &BhThread) -> bool {
@@ -104,24 +106,24 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
                 pool.act_effects(effects);
                 guard = pool.lock_only();
             }
-            // What is in the inbox is younger than what is on the worklist.
+            // Items in the inbox are younger than those on the worklist.
             if !guard.core.work_waits() && !pool.inbox.is_empty() {
                 guard.empty_inbox(pool);
             }
-            // What is scheduled is this guest's alone: a barrier, or the same item once more.
+            // Only this guest can run its scheduled items: a barrier, or the same item once more.
             if length.is_over(clock::now) && guard.core.guest_may_leave(guest) {
                 break;
             }
         }
         meter.charge(&mut guard.core);
         mirror.rest(clock::coarse);
-        // Its kick is for us; what it would say is what is asked below.
+        // The kick would wake this context; the question below answers the same.
         let _ = guard.core.guest_leave(guest);
     }
     let is_left = guard.core.work_waits();
     if !is_left {
-        // From here on a queuer raises again; one that came by the inbox meanwhile is found by
-        // `unlock`.
+        // From here on queueing raises the context again; `unlock` finds items that came by the
+        // inbox meanwhile.
         guard.unwatch(pool);
     }
     pool.unlock(guard, Kick::None);
@@ -136,7 +138,8 @@ fn run(pool: &'static Pool, claim: &Claim) {
         item: claim.item,
         func: claim.func,
     });
-    // SAFETY: whoever queued the item promised that its function may be called with it, once, now.
+    // SAFETY: the caller that queued the item has promised that its function may be called with it,
+    // once.
     unsafe { invoke::call(pool, claim) };
     current::leave_bh();
 }

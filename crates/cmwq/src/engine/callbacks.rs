@@ -1,9 +1,9 @@
 //! What `call_rcu` calls and `kfree_rcu` frees when the grace period is over: a BH item does, in
 //! the order in which the grace periods ended.
 //!
-//! Not whoever ends the grace period: that may be the caller of `call_rcu` itself, with a lock that
-//! the function takes. After a shutdown he does, since there is nobody else; but to the item, while
-//! that still runs, he leaves it: one is called after another.
+//! The thread that ends the grace period does not call them: it may be in `call_rcu` itself, and
+//! hold a lock that the function takes. After a shutdown it does, since there is no other thread;
+//! while the item still runs, it leaves them to the item: one is called after another.
 //!
 //! Lock: callbacks, innermost.
 

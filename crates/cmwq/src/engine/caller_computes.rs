@@ -12,6 +12,8 @@
 //!
 //! *Kernel*: none of this. There the scheduler puts an unbound worker that wakes on an idle CPU; a
 //! process can only pin its workers, or let them crowd.
+//!
+//! Why: docs/decisions/long-items-leave-the-caller.md
 
 use std::cell::Cell;
 
@@ -21,10 +23,10 @@ use crate::engine::current;
 use crate::engine::pool::Pool;
 use crate::os::sense;
 
-/// What the calling thread is known to do.
+/// What is known of the calling thread.
 struct Queuer {
     habit: Cell<Habit>,
-    /// The pod that is marked because of it.
+    /// The pod that is marked because of this thread.
     marked: Cell<Option<&'static Pool>>,
     /// Spreads items over pods that are all busy.
     turn: Cell<usize>,
@@ -66,7 +68,7 @@ impl Queuer {
         Some(self.turn.get())
     }
 
-    /// Another thread that computes there marks the pod again with its next item.
+    /// Removes the mark. Another thread that computes there marks the pod again with its next item.
     fn unmark(&self) {
         if let Some(pool) = self.marked.take() {
             pool.set_caller_computes(false);

@@ -1,10 +1,12 @@
 //! The name a worker's thread shows in `ps -L` and `top -H`.
 //!
-//! The kernel composes `kworker/0:1+desc` when somebody reads it. A process must set the name, a
-//! system call, so here the worker only stores what it is doing, and the service thread sets the
+//! The kernel composes `kworker/0:1+desc` when the name is read. A process must set it by a system
+//! call, so here the worker only stores which queue it serves, and the service thread sets the
 //! names that have become wrong, a little later: `kworker/0:1+desc` for a worker that runs an item
-//! of queue `desc`, `kworker/0:1-desc` for one that did last and is idle. Short items and short
-//! naps of a busy worker cost nothing.
+//! of queue `desc`, `kworker/0:1-desc` for an idle worker whose last item was of that queue. Short
+//! items and short naps of a busy worker cost nothing.
+//!
+//! Why: docs/decisions/names-from-the-side.md
 
 use std::fs;
 
@@ -17,7 +19,7 @@ use crate::os::sync::{AtomicU32, Ordering, PlainMutex};
 const NONE: u32 = u32::MAX;
 /// A queue that is gone.
 const GONE: u32 = u32::MAX - 1;
-/// What the item says it is, in place of its queue.
+/// A text that the item has set, in place of its queue.
 const SAID: u32 = u32::MAX - 2;
 
 /// The name of one worker.
@@ -29,7 +31,7 @@ pub(crate) struct Comm {
     doing: AtomicU32,
     /// The queue that the name shows behind a `+`, or `NONE`.
     shown: AtomicU32,
-    /// What the last item said that said anything; counts while `doing` or `shown` is `SAID`.
+    /// The text that an item has set last; valid while `doing` or `shown` is `SAID`.
     said: PlainMutex<String>,
 }
 
@@ -75,15 +77,15 @@ impl Comm {
         self.shown.load(Ordering::Relaxed) != doing
     }
 
-    /// The item that the worker runs says what it is. The next item's
-    /// [`turn_to`](Self::turn_to) ends it.
+    /// The item that the worker runs sets a text, which lasts until the next item's
+    /// [`turn_to`](Self::turn_to).
     pub(crate) fn say(&self, desc: &str) {
         if let Ok(mut said) = self.said.lock() {
             desc.clone_into(&mut said);
         }
         self.doing.store(SAID, Ordering::Relaxed);
         if self.shown.load(Ordering::Relaxed) == SAID {
-            // It shows another text.
+            // The name shows another text.
             self.shown.store(GONE, Ordering::Relaxed);
         }
     }
@@ -123,7 +125,7 @@ impl Comm {
         self.said.lock().map(|said| said.clone()).ok()
     }
 
-    /// What the item that runs has said that it does, if it has.
+    /// The text that the running item has set, if it has.
     pub(crate) fn desc(&self) -> Option<String> {
         (self.doing.load(Ordering::Relaxed) == SAID).then(|| self.said()).flatten()
     }

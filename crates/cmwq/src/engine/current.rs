@@ -34,11 +34,11 @@ struct Run {
     blocking: u32,
 }
 
-/// What a thread runs that is no worker, and so cannot be replaced while it waits.
+/// What a thread runs that is no worker, and so is not replaced while it waits.
 ///
-/// It is a BH context, which has no task context, and whose item is neither the current work nor a
-/// link of a chain that a drain lets through; or a thread that runs an item in place of waiting for
-/// it (`run_here`).
+/// It is a BH context, which has no task context: its item is not the current work, and a drain
+/// does not let items that it queues through. Or it is a thread that runs an item in place of
+/// waiting for it (`run_here`).
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadRun {
     pub(crate) runtime: &'static Runtime,
@@ -90,7 +90,7 @@ fn bh_run() -> Option<ThreadRun> {
     BH.try_with(Cell::get).ok().flatten()
 }
 
-/// Makes `context` the calling thread's, until [`leave`].
+/// Makes `context` the calling thread's context, until [`leave`].
 pub(crate) fn enter(context: &Context) {
     CURRENT.with(|current| current.set(context));
 }
@@ -145,7 +145,8 @@ impl Context {
         self.run.set(None);
     }
 
-    /// Enters a blocking section: this worker does not run any more, whatever detectors see.
+    /// Enters a blocking section: from now on this worker counts as blocked, whatever detectors
+    /// see.
     fn block(&self) {
         let Some(mut run) = self.run.get() else { return };
         run.blocking += 1;
@@ -155,7 +156,7 @@ impl Context {
         }
         let mut guard = self.pool.lock();
         let kick = guard.worker_blocked(self.pool, self.id, run.seq, PoolState::worker_waits);
-        if guard.core.is_watching(self.id, run.seq) {
+        if guard.core.stands_for_process(self.id, run.seq) {
             return self.pool.unlock(guard, kick);
         }
         guard.mirror.decided(Reason::Blocked);
@@ -173,7 +174,7 @@ impl Context {
     }
 
     fn unblock(&self) {
-        // C may end a section that it did not begin.
+        // C code may end a section that it did not begin.
         let Some(mut run) = self.run.get().filter(|run| run.blocking > 0) else { return };
         run.blocking -= 1;
         self.run.set(Some(run));
@@ -190,43 +191,43 @@ impl Context {
     /// See [`watch`].
     fn watch(&self, whom: Option<u32>) -> Option<Watch> {
         let seq = self.run.get()?.seq;
-        // First, so that nobody who looks at a worker that watches finds nobody to look at.
+        // The process first: a look at a worker that stands for processes must find one.
         let root = whom.map_or_else(|| Root::ChildrenOf(self.thread.tid()), Root::Process);
-        let number = self.thread.watches.begin(seq, root);
-        self.set_watching(seq, true);
+        let number = self.thread.processes.begin(seq, root);
+        self.set_stands_for_process(seq, true);
         Some(Watch { seq, number })
     }
 
     fn unwatch(&self, watch: Watch) {
         if self.run.get().is_some_and(|run| run.seq == watch.seq)
-            && self.thread.watches.end(watch.number)
+            && self.thread.processes.end(watch.number)
         {
-            self.set_watching(watch.seq, false);
+            self.set_stands_for_process(watch.seq, false);
         }
     }
 
-    fn set_watching(&self, seq: u64, watches: bool) {
+    fn set_stands_for_process(&self, seq: u64, stands: bool) {
         let mut guard = self.pool.lock();
-        guard.core.worker_watches(self.id, seq, watches);
+        guard.core.worker_stands_for_process(self.id, seq, stands);
         guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);
     }
 }
 
-/// What a worker watches.
+/// A process that a worker stands for, in one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     seq: u64,
     number: u64,
 }
 
-/// The calling worker stands for this process from now on, or for those that it starts, in this
-/// run. `None`: it is no worker, or runs nothing.
+/// From now on, in this run, the calling worker stands for this process, or for those that it
+/// starts. `None`: the caller is no worker, or runs no item.
 pub(crate) fn watch(whom: Option<u32>) -> Option<Watch> {
     with(|context| context.watch(whom)).flatten()
 }
 
-/// It does not any more. Does nothing on another thread, or in another run.
+/// Ends that. Does nothing on another thread, or in another run.
 pub(crate) fn unwatch(watch: Watch) {
     with(|context| context.unwatch(watch));
 }
@@ -246,13 +247,13 @@ pub(crate) fn current_wq() -> Option<WqKey> {
     of_worker.or_else(|| here().map(|run| run.wq))
 }
 
-/// The queue whose item the calling thread runs, be it a BH queue: waiting for it, or for all
-/// queues, the item would wait for itself.
+/// The queue whose item the calling thread runs, also a BH queue. If the item waited for that
+/// queue, or for all queues, it would wait for itself.
 pub(crate) fn own_wq() -> Option<WqKey> {
     current_wq().or_else(|| bh_run().map(|run| run.wq))
 }
 
-/// The queue whose item the calling thread runs, and where its key means anything.
+/// The queue whose item the calling thread runs, and the queue's runtime.
 pub(crate) fn current_queue() -> Option<(&'static Runtime, WqKey)> {
     with(|context| context.run.get().map(|run| (context.pool.runtime, run.wq))).flatten()
 }
@@ -270,20 +271,20 @@ pub fn current_is_mem_reclaim() -> bool {
     runtime.wq(key).is_some_and(|wq| wq.spec.mem_reclaim && !wq.spec.legacy)
 }
 
-/// The item that the calling thread runs. Only its address means anything: the function may have
-/// freed it.
+/// The item that the calling thread runs. Only its address may be used: the function may have freed
+/// it.
 pub(crate) fn current_item() -> Option<*const WorkItem> {
     let of_worker = with(|context| context.run.get().map(|run| run.item)).flatten();
     of_worker.or_else(|| here().map(|run| run.item))
 }
 
 /// Whether the calling thread runs this item. An item at the same address with another function is
-/// another one.
+/// another item.
 pub(crate) fn is_running(item: &WorkItem) -> bool {
     own_item().is_some_and(|(own, func)| ptr::eq(own, item) && ptr::fn_addr_eq(func, item.func()))
 }
 
-/// The item that the calling thread runs, be it one of a BH queue, and its function.
+/// The item that the calling thread runs, also of a BH queue, and its function.
 fn own_item() -> Option<(*const WorkItem, WorkFn)> {
     with(|context| context.run.get().map(|run| (run.item, run.func)))
         .flatten()
@@ -331,7 +332,7 @@ pub(crate) fn begin_blocking() {
     }
 }
 
-/// A BH item is about to wait: a mistake, which is said, and then done.
+/// A BH item is about to wait, which is a mistake: reports it once. The item waits all the same.
 #[cold]
 fn say_it_waits(run: ThreadRun) {
     notice::once(Notice::BhWaits, || {
@@ -344,7 +345,7 @@ fn say_it_waits(run: ThreadRun) {
     });
 }
 
-/// The second half, by the thread that did the first.
+/// The second half of [`blocking`], by the thread that called [`begin_blocking`].
 pub(crate) fn end_blocking() {
     with(Context::unblock);
 }

@@ -190,7 +190,7 @@ impl DelayedItem {
         unsafe { runtime.service.is_foreign(self.own_timer()) }
     }
 
-    /// Notes for readers in C when the timer will expire.
+    /// Records, for readers in C, when the timer will expire.
     ///
     /// # Safety
     /// Caller owns PENDING.

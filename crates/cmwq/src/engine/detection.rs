@@ -21,15 +21,15 @@ struct Suspect {
     id: WorkerId,
     seq: u64,
     was_blocked: bool,
-    /// It runs, and has for long.
+    /// It runs, and has used the CPU for long.
     is_hog: bool,
-    /// It may wake up elsewhere.
+    /// It may wake up on another CPU.
     is_unbound: bool,
     thread: Arc<Thread>,
 }
 
 crate::os::sync::thread_local! {
-    /// Kept from look to look, so that looking allocates nothing in the long run.
+    /// Kept from look to look, so that looks allocate nothing in the long run.
     static SUSPECTS: RefCell<Vec<Suspect>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -40,21 +40,21 @@ pub(crate) struct Found {
     pub(crate) blocked: usize,
     /// Workers whose run could be looked at and is running.
     pub(crate) running: usize,
-    /// Somebody has to be watched.
+    /// The pool still has to be watched.
     pub(crate) has_to_watch: bool,
     /// Work of this pool waits.
     pub(crate) has_backlog: bool,
-    /// Somebody was woken because of what was found.
+    /// A worker was woken because of what was found.
     pub(crate) has_woken: bool,
     /// Workers wait for processes.
     pub(crate) has_processes: bool,
-    /// How many more may be taken for hogs.
+    /// How many more workers may be taken for hogs.
     room_for_hogs: u32,
 }
 
-/// A sentinel has woken the standby, since the CPU went idle. The standby takes the place of the
-/// worker that it finds blocked: it asks what to do next right afterwards, so nobody else is woken
-/// for that one.
+/// A sentinel has woken the standby, since the CPU went idle. The standby itself replaces the
+/// worker that it finds blocked, since it asks for work right afterwards. So no other worker is
+/// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
     if alarms::is_false(found.blocked, found.has_to_watch) {
@@ -86,7 +86,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     })
 }
 
-/// Reports of one worker what nobody has looked for.
+/// Reports a worker as blocked or back without a look.
 #[cfg(feature = "explore")]
 pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
     let Some(thread) = pool.lock_only().thread(id).map(Arc::clone) else { return };
@@ -103,7 +103,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> F
     }
     let mut has_processes = false;
     guard.core.suspects(|view| {
-        has_processes |= view.watching;
+        has_processes |= view.stands_for_process;
         let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,
@@ -121,7 +121,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> F
     Found { has_to_watch: true, has_backlog, has_processes, room_for_hogs, ..Found::default() }
 }
 
-/// Whether somebody else than `me` is woken.
+/// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock();
     for back in suspects.iter().filter(|suspect| suspect.was_blocked) {
@@ -146,7 +146,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
             kick
         };
         guard.record_state(suspect.id);
-        // The core marks whom it wakes, so only the first kick can be a wake-up.
+        // The core marks the worker that it wakes, so only the first kick can be a wake-up.
         if let Kick::Wake(id) = kick
             && Some(id) != me
         {
@@ -157,8 +157,8 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     let has_woken = matches!(wake, Kick::Wake(_));
     let learns_waits = guard.core.config().learns_waits;
     pool.unlock(guard, wake);
-    // Not before the wake-up, if somebody else was woken. On an alarm the caller itself takes the
-    // next item, after this.
+    // After the wake-up, so that it does not delay another worker. On an alarm the caller itself
+    // takes the next item, after this.
     if learns_waits {
         let blocked = suspects.iter().filter(|suspect| !suspect.was_blocked && !suspect.is_hog);
         blocked.for_each(|suspect| suspect.thread.record_blocked(suspect.seq));
@@ -172,7 +172,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     has_woken
 }
 
-/// Reports a hog of a per-CPU queue by name. One that a helper runs counts for the pool it helps.
+/// Reports a hog of a per-CPU queue by name. A helper's hog counts for the pool that it helps.
 #[cold]
 fn report_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
     trace::worker(Kind::CpuHog, pool, thread.tid());

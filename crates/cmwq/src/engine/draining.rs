@@ -1,9 +1,9 @@
-//! Draining: waiting until a queue is empty, with only its own items let in meanwhile. And taking
-//! it down, which begins so.
+//! Draining: waiting until a queue is empty, with only its own items let in meanwhile. Destroying a
+//! queue begins with draining.
 //!
 //! KERNEL: `drain_workqueue`, `destroy_workqueue` — same rules: an item that a running item of the
-//! same queue queues is *chained* and let in; everybody else's is refused, said once per process,
-//! and its item is idle again.
+//! same queue queues is *chained* and let in. Any other item is refused: it is idle again, and that
+//! is reported once per process.
 
 use std::mem;
 
@@ -16,7 +16,7 @@ use crate::os::notice;
 use crate::os::sync::{Arc, lock};
 
 impl Wq {
-    /// Waits until nothing is queued or running, for as long as items queue each other.
+    /// Waits until nothing is queued or running, also while items queue each other.
     pub(crate) fn drain(&self) {
         if self.says_waits_for_itself("drained") {
             return;
@@ -40,7 +40,8 @@ impl Wq {
         self.count_drainer(-1);
     }
 
-    /// Takes no more items, and waits for those it has. Who was let in before may still queue one.
+    /// Takes no more items, and waits for those it has. A thread that passed `lets_in` before the
+    /// close may still queue an item.
     pub(crate) fn close_and_drain(&self) {
         self.close(Closed::DESTROYING);
         self.drain();
@@ -49,14 +50,14 @@ impl Wq {
         }
     }
 
-    /// Drains the queue and leaves all pools. Nobody may queue on it any more: who was let in
-    /// before it was closed would find its pwqs gone.
+    /// Drains the queue and leaves all pools. No thread may be queueing on it any more, since it
+    /// would find the pwqs gone.
     ///
-    /// KERNEL: `destroy_workqueue` — differs: where somebody still waits for one of the queue's
-    /// items, which makes Linux leak the queue, this waits for him.
+    /// KERNEL: `destroy_workqueue` — differs: if a thread still waits for one of the queue's items,
+    /// this waits, too, where Linux leaks the queue.
     pub(crate) fn destroy(&self) {
         self.close_and_drain();
-        // Before the pwqs go that it may be called for.
+        // The rescuer stops before the pwqs that may call it are removed.
         if let Some(rescuer) = self.rescuer.get() {
             rescuer.stop();
         }
@@ -75,13 +76,13 @@ impl Wq {
         if !was_used {
             return;
         }
-        // Another queue may get the key, whose name the threads that showed this one's must show.
+        // Another queue may get this key. Threads whose `comm` shows this queue must forget it.
         for thread in self.runtime.pools().flat_map(Pool::threads) {
             thread.comm.forget(self.key);
         }
     }
 
-    /// As [`drain`](Self::drain) begins: until the result is dropped.
+    /// Closes the queue as [`drain`](Self::drain) does, until the result is dropped.
     pub(crate) fn begin_draining(self: &Arc<Self>) -> Draining {
         self.count_drainer(1);
         Draining(Arc::clone(self))
@@ -93,8 +94,8 @@ impl Wq {
         self.set_draining(state.nr_drainers > 0);
     }
 
-    /// Whether the caller is one of this queue's items, for which it is about to wait: said each
-    /// time, with both names.
+    /// Whether the caller is one of this queue's items, and so about to wait for itself. Reports
+    /// that each time, with both names.
     pub(crate) fn says_waits_for_itself(&self, what: &str) -> bool {
         if current::own_wq() != Some(self.key) {
             return false;

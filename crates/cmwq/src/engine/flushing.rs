@@ -1,4 +1,4 @@
-//! Waiting for one item, and what is wrong with some waits.
+//! Waiting for one item, and reports of waits that cannot end.
 
 use std::ptr::NonNull;
 
@@ -15,12 +15,12 @@ use crate::os::notice;
 use crate::os::park::Event;
 use crate::os::rest::Rest;
 
-/// Who waits for an item.
+/// Why a thread waits for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flusher {
-    /// Whoever wants it done.
+    /// It wants the item done.
     Flusher,
-    /// Whoever wants it not to run any more.
+    /// It wants the item not to run any more.
     Canceller,
 }
 
@@ -37,51 +37,52 @@ unsafe extern "C" fn barrier_fn(item: *mut WorkItem) {
     done.set();
 }
 
-/// Tells who waits behind the barrier.
+/// Wakes the thread that waits behind the barrier.
 ///
 /// # Safety
-/// It must be one that this module has queued, and that the core has
-/// [passed](cmwq_core::PoolState::pass_barrier) just now.
+/// The barrier must be of this module, and the core must have
+/// [passed](cmwq_core::PoolState::pass_barrier) it just now.
 pub(crate) unsafe fn pass(barrier: NonNull<WorkItem>) {
     // SAFETY: the caller's promise; it does not run otherwise.
     unsafe { barrier_fn(barrier.as_ptr()) };
 }
 
-/// Whether this is what somebody who waits for an item has queued behind it.
+/// Whether this is the function of barriers.
 pub(crate) fn is_barrier(func: usize) -> bool {
     func == barrier_fn as *const () as usize
 }
 
-/// What a look for something to wait for came to.
+/// What a wait for an item found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// The last queueing, which has run by now.
+    /// The item was pending or running, and is done by now.
     Done,
     /// Nothing: the item is idle.
     Idle,
-    /// Somebody owns PENDING who has not queued the item yet: between the two, or with a timer.
+    /// PENDING is owned, but the item is not queued yet: another thread is about to queue it, or a
+    /// timer is armed.
     InTransit,
-    /// The item itself is the caller.
+    /// The caller runs inside the item.
     Itself,
 }
 
-/// Waits for the last queueing of `item`: `true` if it had to. KERNEL: `flush_work` — same; a wait
-/// of an item for itself is reported and not begun.
+/// Waits for the last queueing of `item`. `true`: there was something to wait for. KERNEL:
+/// `flush_work` — same; a wait of an item for itself is reported and not begun.
 pub(crate) fn flush_item(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> bool {
     wait_for(runtime, item, by) == Found::Done
 }
 
 /// As [`flush_item`], for an item that never has a timer.
 ///
-/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for.
-/// With interrupts off it is over in an instant; a thread may lose its CPU there, and whoever was
-/// refused on its account and flushes would not find what he was refused for.
+/// KERNEL: `flush_work` — differs: a queueing that is under way in another thread is waited for. In
+/// the kernel it is over in an instant, with interrupts off; here that thread may lose its CPU, and
+/// a caller whose own queueing was refused because of it would flush and find nothing.
 #[inline]
 pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
     flush_whole(runtime, item, || ())
 }
 
-/// Calls `wake_now` and waits, until nobody is on his way to the item's queue.
+/// Calls `wake_now` and waits, until the item is not in transit.
 #[inline]
 fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     let mut rest = Rest::new();
@@ -105,7 +106,7 @@ fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
     wait_behind(runtime, item, has_rescuer, &done)
 }
 
-/// Puts a barrier behind the item, if it is queued or runs, and waits for that.
+/// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier.
 ///
 /// KERNEL: `start_flush_work` — same; differs: a run that began on a pool which the item's ordered
 /// queue had before, while the item was queued again, is found, too.
@@ -197,9 +198,9 @@ impl Busy {
     }
 }
 
-/// Whether an item is pending, and whether the pool of its last queueing runs it, or one that its
-/// ordered queue had before. KERNEL: `work_busy` — same, but for the latter, of which neither that
-/// nor `cancel_work_sync` knows there.
+/// Whether an item is pending, and whether it is run by the pool of its last queueing, or by a pool
+/// that its ordered queue had before. KERNEL: `work_busy` — same, but in the kernel neither that
+/// nor `cancel_work_sync` finds a run on an earlier pool.
 pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let word = item.word();
     if generation::is_child() && runtime.is_inherited(word) {

@@ -55,8 +55,8 @@ pub fn thaw() {
     set_frozen(false);
 }
 
-/// Who makes the runtime at the same time asks and publishes it under the same lock: it learns of
-/// this there, or is found here.
+/// A thread that makes the runtime at the same time reads this flag and publishes the runtime under
+/// the same lock: it sees the flag, or the runtime is found here.
 fn set_frozen(is_frozen: bool) {
     // A child begins thawed, also one of a process that does not use the library before it forks.
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]

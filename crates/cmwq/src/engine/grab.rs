@@ -1,12 +1,12 @@
-//! Taking an item into one's own hands, wherever it is: what cancelling, disabling, enabling and
-//! re-timing begin with.
+//! Winning PENDING of an item, wherever the item is (the kernel's `work_grab_pending`): cancelling,
+//! disabling, enabling and re-timing begin with it.
 //!
-//! Who [grabbed](grab) an item owns its PENDING, as if he had just won it, and must queue it, arm
-//! its timer or [`release`](WorkItem::release) it.
+//! The caller of [`grab`] owns the item's PENDING, as if it had just won it, and must queue the
+//! item, arm its timer or [`release`](WorkItem::release) it.
 //!
-//! KERNEL: `work_grab_pending`, `__cancel_work` and its callers — same results. Differs: the owner
-//! of PENDING that somebody else waits for may have lost its CPU, so waiting is sleeping, in steps
-//! that grow from some microseconds to a millisecond, where Linux spins.
+//! KERNEL: `work_grab_pending`, `__cancel_work` and its callers — same results. Differs: another
+//! owner of PENDING may have lost its CPU, so `grab` sleeps until it is done, in steps that grow
+//! from some microseconds to a millisecond, where Linux spins.
 
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ use crate::os::rest::Rest;
 /// What is to be grabbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
-    /// The item. While its timer is armed, if it has one, grabbing waits for that to expire.
+    /// The item. If it has a timer that is armed, grabbing waits until the timer expires.
     Work(&'a WorkItem),
     /// The item or its timer.
     Delayed(&'a DelayedItem),
@@ -36,8 +36,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the process that this one is the child of had armed its timer, which is forgotten:
-    /// nobody will queue it.
+    /// Whether the parent of this forked process had armed the item's timer, which is forgotten
+    /// here: it will never expire.
     fn forget_inherited(self, runtime: &'static Runtime) -> bool {
         matches!(self, Self::Delayed(delayed) if delayed.forget_inherited(runtime))
     }
@@ -49,8 +49,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether an item that is queued once was queued, or its timer armed, in the process that this one
-/// is the child of, and had not ended there. Then it never ends here.
+/// Whether a one-shot item was queued, or its timer armed, by the parent of this forked process,
+/// and had not ended before the fork. Then it never ends here.
 #[cold]
 pub(crate) fn is_lost(target: Target<'_>) -> bool {
     Runtime::global().is_ok_and(|runtime| {
@@ -59,17 +59,17 @@ pub(crate) fn is_lost(target: Target<'_>) -> bool {
     })
 }
 
-/// How an item was found that was grabbed.
+/// The state in which an item was grabbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Was {
-    /// What it was pending for will not happen.
+    /// Pending; that run will not happen.
     Pending,
     Idle,
-    /// Pending in the process that this one is the child of: it does not run here.
+    /// Pending in the parent of this forked process: it does not run here.
     Inherited,
 }
 
-/// Makes PENDING of an item the caller's. `true`: it was pending, and what it was pending for will
+/// Makes the caller the owner of an item's PENDING. `true`: the item was pending, and that run will
 /// not happen.
 pub(crate) fn grab(runtime: &'static Runtime, target: Target<'_>) -> bool {
     take(runtime, target) == Was::Pending
@@ -80,7 +80,7 @@ fn take(runtime: &'static Runtime, target: Target<'_>) -> Was {
     if target.take_timer(runtime) { Was::Pending } else { take_without_timer(runtime, target) }
 }
 
-/// As [`take`], of an item that has just been seen without an armed timer.
+/// As [`take`], for an item that has just been seen without an armed timer.
 #[inline(never)]
 fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
     let item = target.item();
@@ -95,7 +95,7 @@ fn take_without_timer(runtime: &'static Runtime, target: Target<'_>) -> Was {
         if generation::is_child() && (runtime.take_over(item) || target.forget_inherited(runtime)) {
             return Was::Inherited;
         }
-        // Somebody is between claiming the item and queueing it, or its timer has it.
+        // Another thread has claimed the item and not queued it yet, or its timer is armed.
         rest.rest();
         if target.take_timer(runtime) {
             return Was::Pending;
@@ -134,8 +134,8 @@ pub(crate) fn cancel(runtime: &'static Runtime, target: Target<'_>) -> bool {
     was_pending
 }
 
-/// As [`cancel`], of an item that is queued once: `true`, it will not run; also one that the parent
-/// of this process had queued, and that does not run here.
+/// As [`cancel`], for a one-shot item. `true`: it will not run. Also for an item that the parent of
+/// this forked process had queued.
 pub(crate) fn take_back(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let item = target.item();
     if !item.is_pending() {
@@ -146,8 +146,8 @@ pub(crate) fn take_back(runtime: &'static Runtime, target: Target<'_>) -> bool {
     was != Was::Idle
 }
 
-/// Cancels, and refuses to be queued from now on, as often as this was called more often than
-/// [`enable`]. KERNEL: `disable_work`, `disable_delayed_work` — same.
+/// Cancels the item, which then cannot be queued until [`enable`] was called as often as this.
+/// KERNEL: `disable_work`, `disable_delayed_work` — same.
 pub(crate) fn disable(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let was_pending = grab(runtime, target);
     let item = target.item();
@@ -168,9 +168,8 @@ fn deeper(word: WorkWord) -> WorkWord {
     word.with_disable_depth(depth + 1)
 }
 
-/// Takes one [`disable`] back: `true`, the item can be queued again. KERNEL: `enable_work`,
-/// `enable_delayed_work` — same, the timer is not touched; one too many takes a pending item off
-/// its queue.
+/// Undoes one [`disable`]. KERNEL: `enable_work`, `enable_delayed_work` — same: the timer is not
+/// touched, and one call too many takes a pending item off its queue.
 pub(crate) fn enable(runtime: &'static Runtime, item: &WorkItem) -> Enabled {
     let was_pending = grab(runtime, Target::Work(item));
     let word = item.word();
@@ -189,7 +188,7 @@ pub(crate) fn enable(runtime: &'static Runtime, item: &WorkItem) -> Enabled {
 pub(crate) struct Enabled {
     /// It can be queued.
     pub(crate) is_enabled: bool,
-    /// It was pending, and is not any more: it was not disabled.
+    /// The item was not disabled, but pending; it is not any more.
     pub(crate) was_pending: bool,
 }
 
@@ -201,8 +200,8 @@ pub(crate) fn disable_sync(runtime: &'static Runtime, target: Target<'_>) -> boo
     was_pending
 }
 
-/// As [`cancel`], and waits for a run in progress; nobody can queue the item meanwhile, itself
-/// included. KERNEL: `cancel_work_sync` and `cancel_delayed_work_sync` — same.
+/// As [`cancel`], and waits for a run in progress. Meanwhile the item cannot be queued, not even by
+/// itself. KERNEL: `cancel_work_sync` and `cancel_delayed_work_sync` — same.
 pub(crate) fn cancel_sync(runtime: &'static Runtime, target: Target<'_>) -> bool {
     let was_pending = disable_sync(runtime, target);
     let enabled = enable(runtime, target.item());

@@ -1,4 +1,4 @@
-//! What keeps a queue in being, and finds it again after a fork.
+//! Handles keep a queue in being, and find its successor after a fork.
 
 use std::fmt;
 
@@ -20,24 +20,24 @@ mod timers;
 
 pub(crate) use timers::TimersHandle;
 
-/// What keeps a queue in being: the last one to go drains the queue and takes it down.
+/// Keeps a queue in being: dropping the last handle drains and destroys the queue.
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<Owner>);
 
 pub(crate) struct Owner {
     wq: Arc<Wq>,
-    /// In a child of the process that made `wq`: the queue that it has instead. One that a parent,
-    /// itself a child, had is leaked.
+    /// In a child of the process that made `wq`: the child's own queue in its place. If that child
+    /// forks in turn, its queue is leaked in the grandchild.
     successor: Lasting<Arc<Wq>>,
-    /// Timers that are armed for the queue; all of them hold one reference. Lock: timers.
+    /// Timers that are armed for the queue; together they hold one reference. Lock: timers.
     nr_timers: AtomicU64,
-    /// The thread that drops it has more to do than to wait.
+    /// The thread that drops it must not wait.
     is_left_to_others: bool,
-    /// Taken down already, by [`Handle::destroy`].
+    /// The queue was destroyed already, by [`Handle::destroy`].
     is_destroyed: AtomicBool,
-    /// Closed, and nothing was left then: taking it down is quick.
+    /// The queue was closed and drained: destroying it is quick.
     is_drained: AtomicBool,
-    /// Of closures, if the queue was asked to keep one.
+    /// The account of closures, if the queue was asked to keep one.
     account: Option<Arc<Account>>,
 }
 
@@ -79,7 +79,7 @@ impl Handle {
         self.0.try_wq().map(drop)
     }
 
-    /// The queue, for looking at it: does not keep it from being taken down.
+    /// The queue, for looking at it: does not keep it from being destroyed.
     pub(crate) fn shared(&self) -> Arc<Wq> {
         let owner = &self.0;
         let own = owner.own();
@@ -89,29 +89,29 @@ impl Handle {
         })
     }
 
-    /// Takes no more items, and waits for those it has. It is taken down with its last handle:
-    /// whoever has another may have been let in just before.
+    /// Takes no more items, and waits for those it has. The queue is destroyed only with its last
+    /// handle: a thread with another handle may have been let in just before.
     pub(crate) fn close_and_drain(&self) {
         self.0.wq().close_and_drain();
-        // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
+        // ORDERING: no pairing: read when the last reference is dropped, which comes after this.
         self.0.is_drained.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the queue down now. Nobody may use other handles any more: armed timers have one, and
-    /// find the queue closed. `false`: one cannot wait here, inside of one of its items, and the
-    /// queue goes with its last handle.
+    /// Destroys the queue now. Other handles must not be used any more, except that of armed
+    /// timers, which find the queue closed. `false`: the caller cannot wait, inside of one of the
+    /// queue's items; the queue is destroyed with its last handle.
     pub(crate) fn destroy(&self) -> bool {
         if is_inside(self.key) || current::in_bh() {
             self.close(Closed::DESTROYING);
             return false;
         }
         self.0.wq().destroy();
-        // ORDERING: no pairing: read by whoever drops the last reference, which comes after this.
+        // ORDERING: no pairing: read when the last reference is dropped, which comes after this.
         self.0.is_destroyed.store(true, Ordering::Relaxed);
         true
     }
 
-    /// Drops it without waiting: if it is the last one, others take the queue down.
+    /// Drops the handle without waiting: if it is the last one, the reaper destroys the queue.
     pub(crate) fn drop_later(self) {
         if let Some(mut owner) = Arc::into_inner(self.0) {
             owner.is_left_to_others = true;
@@ -135,7 +135,7 @@ impl Owner {
         panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
     }
 
-    /// What a child has already, if it has.
+    /// The queue that this child has in its place, if it was made already.
     fn known_successor(&self) -> Option<&Arc<Wq>> {
         self.successor.get().filter(|wq| wq.generation == generation::current())
     }
@@ -170,14 +170,14 @@ impl Owner {
         if self.wq.generation == generation::current() {
             return Some(Arc::clone(&self.wq));
         }
-        // The parent's queue is the parent's to take down.
+        // The parent destroys its own queue.
         self.known_successor().cloned()
     }
 }
 
 impl Wq {
-    /// Gives what was set after it was made to the queue that a child has in its place. What some
-    /// thread was just changing when the process was forked is lost.
+    /// Gives the settings that were changed after the queue was made to its successor in a child. A
+    /// change that was under way during the fork is lost.
     fn pass_settings_to(&self, successor: &Self) {
         let Ok(state) = self.state.try_lock() else { return };
         let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
@@ -189,8 +189,8 @@ impl Wq {
         successor.set_max_active(max_active);
         successor.set_min_active(min_active);
         if self.is_in_sysfs() {
-            // A queue that the child made may have the name already; then this one cannot be found
-            // by it.
+            // A queue that the child made may have the name already; then the successor cannot be
+            // found by name.
             let _ = successor.runtime.enter_sysfs(successor);
         }
     }
@@ -225,8 +225,8 @@ impl Drop for Owner {
         // ORDERING: see `Handle::close_and_drain`.
         let takes_long = wq.is_going() && !self.is_drained.load(Ordering::Relaxed);
         if self.is_left_to_others || takes_long || is_inside(wq.key) || current::in_bh() {
-            // An item must not wait for itself, nor a rescuer, and one of a BH queue for nothing;
-            // somebody else does.
+            // An item or a rescuer must not wait for itself, and an item of a BH queue must not
+            // wait at all: the reaper does.
             wq.runtime.destroy_later(wq);
         } else {
             wq.destroy();

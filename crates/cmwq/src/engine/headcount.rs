@@ -22,18 +22,19 @@ impl Headcount {
         Self { max, now: AtomicU32::new(0) }
     }
 
-    /// A worker is made for a pool that has so many others. `false`: it may not be.
+    /// Counts a worker that is to be created for a pool that has `of_pool` others. `false`: the
+    /// process may have no more.
     pub(crate) fn enter(&self, of_pool: u32) -> bool {
         let more = |now| may_add_worker(now, self.max, of_pool).then_some(now + 1);
         self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// A worker has left, or could not be made.
+    /// A worker has left, or could not be created.
     pub(crate) fn leave(&self) {
         self.now.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Says once that no more workers may be made.
+    /// Reports once that no more workers may be created.
     #[cold]
     pub(crate) fn say(&self) {
         notice::once(Notice::MaxWorkers, || {

@@ -18,23 +18,23 @@ pub struct Times {
     pub running: Histogram,
 }
 
-/// How many times were how long. A time is known to within 25 %.
+/// A distribution of times. Each is known to within 25 %.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// As many as are not 0, from the first on.
+    /// Without the empty buckets at the end.
     counts: Vec<u64>,
 }
 
 impl Histogram {
-    /// How many times were noted.
+    /// How many times were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// What so large a part of all times did not exceed, rounded up to the end of its bucket: 0.5
-    /// is the median, 1 the longest. `None`: there are no times. `part` is taken as 0 or 1 if it
-    /// lies outside.
+    /// The time that this part of all times did not exceed, rounded up to the end of its bucket:
+    /// 0.5 gives the median, 1 the longest. `None`: there are no times. `part` is taken as 0 or 1
+    /// if it lies outside.
     ///
     /// ```
     /// let wq = cmwq::Workqueue::builder("timed").sample_times(1).build()?;
@@ -56,8 +56,8 @@ impl Histogram {
         self.buckets().find(end).map(|(longest, _)| longest)
     }
 
-    /// The buckets in which there are times, from the shortest: the longest time that is in it, and
-    /// how many are.
+    /// The buckets that are not empty, from the shortest: the longest time that belongs there, and
+    /// how many times do.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         counts.map(|(index, &count)| (Duration::from_nanos(longest_in(index)), count))

@@ -1,14 +1,15 @@
 //! Calling a work function, which has to return.
 //!
-//! One of C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel` of
-//! itself), or it lets an exception out. The worker cannot survive that: the first of these goes on
-//! to remove the frames of whoever called, which the language does not permit here, and an
-//! exception belongs to nobody. So the process ends, before any book or lock is lost sight of, with
-//! one line that names the function.
+//! A function in C or C++ can do otherwise: it ends its thread (`pthread_exit`, or `pthread_cancel`
+//! of itself), or it lets an exception out. The worker cannot survive that: ending the thread
+//! unwinds the caller's frames, too, which Rust does not permit, and nothing catches the exception.
+//! So the process ends, with one line that names the function.
 //!
 //! Where the C library ends a thread without unwinding (musl; functions compiled without unwind
-//! tables), the frames are left as they are, and it shows only when the thread's own data ends:
-//! [`watch_thread`].
+//! tables), the frames are left as they are, and only the destructors of the thread's own data
+//! notice: [`watch_thread`].
+//!
+//! Why: docs/decisions/known-by-another-function.md
 
 use std::ptr;
 
@@ -29,11 +30,11 @@ pub(crate) type Escaping = unsafe extern "C-unwind" fn(*mut WorkItem);
 /// Ends the process when it is dropped; forgotten where the function has returned.
 struct MustReturn<F: Fn() -> String>(F);
 
-/// Calls the function of an item that was claimed from this pool, with the events of a run around
-/// it if anybody wants them.
+/// Calls the function of an item that was claimed from this pool, between the trace events of a run
+/// if runs are traced.
 ///
 /// # Safety
-/// The claim must be the caller's, and not used before or afterwards.
+/// The claim must be the caller's, and is used up.
 #[inline]
 pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
     let call = || {
@@ -59,12 +60,12 @@ pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
     }
 }
 
-/// The functions that call items known by another one, by [`Way`].
+/// By [`Way`], the functions that are called for items known by another function.
 ///
-/// Not the models' atomics: what is there is the same whoever has written it.
+/// Not the models' atomics: every writer stores the same value.
 static WAYS: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
 
-/// How an item is called that is known by another function than the one that is to be called.
+/// How an item is called that is known by another function.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Way {
@@ -81,7 +82,8 @@ pub(crate) enum Way {
 /// # Safety
 /// All items of one way must have the same function; and the item must not be queued.
 pub(crate) unsafe fn know_as(item: &mut WorkItem, func: WorkFn, way: Way) {
-    // ORDERING: no pairing: who calls an item has it by a lock or an inbox, and with it this.
+    // ORDERING: no pairing: the caller of an item has received it by a lock or an inbox, and this
+    // store with it.
     WAYS[way as usize - 1].store((item.func() as *const ()).cast_mut(), Ordering::Relaxed);
     item.know_as(func, way as u8);
 }
@@ -90,14 +92,14 @@ pub(crate) unsafe fn know_as(item: &mut WorkItem, func: WorkFn, way: Way) {
 fn func_of(way: u8) -> WorkFn {
     // ORDERING: no pairing: as above.
     let func = WAYS[usize::from(way) - 1].load(Ordering::Relaxed);
-    // SAFETY: an item of the way is there, so it has been stored, by `know_as`.
+    // SAFETY: there is an item of this way, so `know_as` has stored the function.
     unsafe { std::mem::transmute::<*mut (), WorkFn>(func) }
 }
 
-/// The function, for a caller that is ready for its not returning.
+/// The function, for a caller that is prepared for unwinding.
 #[inline(always)]
 pub(crate) fn may_escape(func: WorkFn) -> Escaping {
-    // SAFETY: the two types differ in nothing but whether the caller is ready for unwinding.
+    // SAFETY: the two types differ only in whether the caller is prepared for unwinding.
     unsafe { std::mem::transmute(func) }
 }
 
@@ -134,8 +136,8 @@ mod at_exit {
 
     use crate::engine::current;
 
-    /// The end of a thread, and not of the process: unlike data of Rust's, whose destructors `exit`
-    /// calls.
+    /// Its destructor runs when a thread ends, but not when the process does; those of Rust's
+    /// thread-locals run at `exit`, too.
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
     fn make_key() -> Option<libc::pthread_key_t> {
@@ -147,7 +149,7 @@ mod at_exit {
     }
 
     unsafe extern "C" fn ended(_: *mut c_void) {
-        // A thread that leaves by itself is nobody's worker by then.
+        // A thread that has left its loop is no worker any more.
         if current::is_worker_or_bh() {
             super::die("a work function");
         }
@@ -159,11 +161,11 @@ mod at_exit {
         KEY.get_or_init(make_key);
     }
 
-    /// If the calling thread, one of ours, ends inside of a function, that is found; not where
-    /// there are no keys left. Called once by each.
+    /// Makes the end of the calling thread inside of a work function noticed, unless there are no
+    /// keys left. Called once by each of our threads.
     pub(crate) fn watch_thread() {
         if let Some(key) = *KEY.get_or_init(make_key) {
-            // SAFETY: a key, and a value that is looked at by nobody, but must not be null.
+            // SAFETY: a valid key, and a value that is never read, but must not be null.
             unsafe { libc::pthread_setspecific(key, ptr::dangling()) };
         }
     }

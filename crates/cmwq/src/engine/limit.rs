@@ -1,4 +1,6 @@
 //! The limits of a queue as the runtime has them: the core's, and their memory by node.
+//!
+//! Why: docs/decisions/limits-count-together.md
 
 use std::ops::DerefMut;
 
@@ -32,13 +34,15 @@ pub(crate) type NodeLimit = cmwq_core::NodeLimit<Memory>;
 /// there.
 pub(crate) type NodeCpus = (Option<u32>, u32);
 
-/// What the pools of each node share: by node, once a pwq is there; with a limit of all CPUs, one
-/// without a node. They stay: what they count outlives a change of attributes. Lock: WQ.
+/// The limits that the pools of a node share, by node, each made with the first pwq there; a limit
+/// for all CPUs has no node. They stay as long as the queue, since their counts outlive a change of
+/// attributes. Lock: WQ.
 #[derive(Debug, Default)]
 pub(crate) struct NodeLimits(Vec<(Option<u32>, Arc<NodeLimit>)>);
 
 impl NodeLimits {
-    /// The limit that a new pwq whose pod is on `node` shares. `counts` makes those of a new node.
+    /// The limit that a new pwq whose pod is on `node` shares. `counts` makes the counters of a new
+    /// node.
     pub(crate) fn of(
         &mut self,
         limits: &Limits,
@@ -60,7 +64,8 @@ impl NodeLimits {
         Some(limit)
     }
 
-    /// Applies changed limits or CPUs to all nodes. Returns those that may have slots to hand over.
+    /// Applies changed limits or CPUs to all nodes. Returns the limits that may have slots to hand
+    /// over.
     pub(crate) fn adjust(
         &self,
         limits: &Limits,

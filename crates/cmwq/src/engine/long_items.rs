@@ -10,6 +10,7 @@ use std::cell::Cell;
 use cmwq_core::Nanos;
 use cmwq_core::help::short_items;
 
+use crate::os::IS_MODEL;
 use crate::os::sense;
 
 /// A worker measures one item per so many sleeps: two reads of its CPU clock take a tenth of the
@@ -30,7 +31,7 @@ impl LongItems {
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
         // Models have no CPU time.
-        if sleeps % EVERY == 1 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if sleeps % EVERY == 1 && !IS_MODEL {
             self.is_due.set(true);
         }
     }

@@ -1,14 +1,16 @@
-//! Whose CPU time it was.
+//! Charges CPU time to pwqs.
 //!
 //! A worker's CPU time goes to the pwq whose items it runs. Asking for it is a system call, which
 //! is a lot beside an empty item, so a worker asks only when it turns to another pwq, and only if
 //! the coarse clock has moved since it last asked: at most once per tick, as the kernel samples.
-//! Until then the time is *pending*; whoever wants to know adds it, since a thread's clock can be
-//! read from outside, and stands still while the thread is idle. A worker that serves one queue
-//! only is measured exactly, and never asks.
+//! Until then the time is *pending*; readers add it, since a thread's clock can be read from
+//! outside, and stands still while the thread is idle. A worker that serves one queue only is
+//! measured exactly, and never asks.
 //!
 //! *Owns* the account of one thread, under the lock of the pool that the thread serves. The thread
-//! may change it, and whoever removes the pwq.
+//! changes it, and so does the removal of a pwq.
+//!
+//! Why: docs/decisions/cpu-time-charged-late.md
 
 use cmwq_core::{Nanos, PoolState, PwqId};
 
@@ -21,11 +23,12 @@ use crate::record::WorkerRecord;
 #[derive(Debug)]
 pub(crate) struct Meter {
     // ORDERING (all accesses): no pairing: under the lock of the pool that the thread serves.
-    /// The pwq, in the pool being served, to which the time since then belongs, or `NOBODY`.
+    /// The pwq, in the pool being served, to which the time since `charged_until` belongs, or
+    /// `NOBODY`.
     pwq: AtomicU64,
     /// The thread's CPU time up to which all is charged.
     charged_until: AtomicU64,
-    /// The coarse clock when it was.
+    /// The coarse clock when the time was charged last.
     when: AtomicU64,
     /// Where readers in other processes find `pwq` and `charged_until`.
     mirror: Option<&'static WorkerRecord>,
@@ -49,7 +52,7 @@ impl Meter {
         }
     }
 
-    /// What the thread has used until now, to get there, is nobody's.
+    /// The thread begins to serve: its CPU time until now is charged to no pwq.
     pub(crate) fn begin(&self) {
         self.charged_until.store(sense::current_cpu_time(), Ordering::Relaxed);
     }
@@ -87,18 +90,18 @@ impl Meter {
         }
     }
 
-    /// `cpu` is asked only if there is something to charge.
+    /// Charges the pending time. `cpu` is called only if there is some.
     fn charge_at(&self, cpu: impl FnOnce() -> Nanos, core: &mut PoolState) {
         let Some(pwq) = self.pwq() else { return };
         self.pwq.store(NOBODY, Ordering::Relaxed);
         let micros = self.uncharged(cpu());
         core.charge(pwq, micros);
-        // What is less than a microsecond is charged next time.
+        // A fraction of a microsecond is charged next time.
         self.charged_until.fetch_add(micros * 1_000, Ordering::Relaxed);
         self.publish(core);
     }
 
-    /// The microseconds that are `pwq`'s and were not charged yet. `clock`: the thread's.
+    /// The time of `pwq` that was not charged yet, in µs. `clock`: the thread's.
     pub(crate) fn pending(&self, pwq: PwqId, clock: CpuClock) -> u64 {
         if self.pwq() != Some(pwq) {
             return 0;

@@ -1,8 +1,9 @@
-//! Who looks at the process from above (dumps, the watchdog's thread, the control socket), as far
-//! as the engine knows of them: at these moments it calls them, by this trait.
+//! The observers of the process (dumps, the watchdog's thread, the control socket), as the engine
+//! knows them: it calls them at certain moments, by this trait.
 //!
-//! The crate's root says who they are, so none can be forgotten, and no module of the engine names
-//! theirs.
+//! The crate's root lists them, so none can be forgotten, and no module of the engine names them.
+//!
+//! Why: docs/decisions/engine-hands-over-numbers.md
 
 use crate::engine::runtime::Runtime;
 
@@ -21,12 +22,12 @@ pub(crate) trait Observers: Sync {
     /// one locked by a thread that it does not have.
     fn hold(&self) -> Box<dyn Held>;
 
-    /// This process is a child: what was asked of its parent's threads was not asked of its own.
+    /// This process is a forked child: requests to the parent's threads are forgotten.
     fn in_child(&self);
 }
 
 /// The observers' locks during a fork, given up when this is dropped.
 pub(crate) trait Held {
-    /// This process is the child: what its parent serves is not the child's.
+    /// This process is the child: it does not serve what its parent serves.
     fn leave_behind(&mut self);
 }

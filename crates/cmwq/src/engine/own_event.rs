@@ -1,8 +1,8 @@
-//! The event with which a thread waits for items: one after the other, it is always the same.
+//! The event with which a thread waits for an item: the same one for each of its waits.
 //!
-//! Who sets an event wakes sleepers last, and the waiter may have seen that it is set, and have
-//! gone, before. So these are [recycled](crate::os::recycled) when their threads end, as parkers
-//! are: a wake-up that comes late finds somebody else's wait, which goes on waiting.
+//! Setting an event wakes the sleeper last; the waiter may have seen the event set, and have gone
+//! on, before. So events are [recycled](crate::os::recycled) when their threads end, as parkers
+//! are: a late wake-up then meets the wait of another thread, which goes on waiting.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -20,18 +20,18 @@ std::thread_local! {
 /// What a thread keeps between two waits.
 struct Own(Cell<Option<&'static Event>>);
 
-/// An event that is not set, for one wait. To be dropped when nobody is going to set it any more.
+/// An event that is not set, for one wait. To be dropped when it will not be set any more.
 pub(crate) struct OwnEvent(&'static Event);
 
 impl OwnEvent {
-    /// The calling thread's, if it is not in use.
+    /// The calling thread's event, or another one while that is in use.
     #[inline]
     pub(crate) fn take() -> Self {
         let own = OWN.try_with(|own| own.0.take()).ok().flatten();
         Self(own.unwrap_or_else(|| EVENTS.take(Event::new)))
     }
 
-    /// For who sets it.
+    /// For the thread that sets it.
     pub(crate) fn event(&self) -> &'static Event {
         self.0
     }
@@ -52,7 +52,7 @@ impl Drop for OwnEvent {
             return;
         }
         self.0.renew();
-        // The thread may be about to end; or the event is of a wait inside of another one.
+        // The thread may be about to end, or this wait was inside of another one.
         let spare = OWN.try_with(|own| own.0.replace(Some(self.0))).unwrap_or(Some(self.0));
         if let Some(spare) = spare {
             EVENTS.give_back(spare);

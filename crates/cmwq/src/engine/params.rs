@@ -24,19 +24,19 @@ pub(crate) struct Params {
     pub(crate) power_efficient: bool,
     /// Unbound queues use no other CPUs.
     pub(crate) unbound_cpus: Option<CpuSet>,
-    /// What is queued on unbound queues goes to all CPUs in turn, though the queuer's own would do:
-    /// for finding code that relies on where it runs.
+    /// Items of unbound queues go to all CPUs in turn, and not to the queuer's: finds code that
+    /// relies on where it runs.
     pub(crate) debug_force_rr_cpu: bool,
-    /// As if there were so many CPUs; threads run on those that there are. For measuring.
+    /// Pretends that there are so many CPUs; threads run on the real ones. For measuring.
     pub(crate) debug_pretend_cpus: Option<u32>,
     /// CPU time in µs after which an item is CPU-intensive; 0: never. `None`: by the machine's
     /// speed.
     pub(crate) cpu_intensive_thresh_us: Option<u64>,
-    /// After how many such items of a function it is named; 0: never.
+    /// After how many such items of a function it is reported; 0: never.
     pub(crate) cpu_intensive_warning_thresh: u32,
-    /// For how long nothing may happen where work waits; 0: the watchdog is off.
+    /// How long work may wait without progress; 0: the watchdog is off.
     pub(crate) watchdog_thresh_ns: u64,
-    /// The signal that asks threads for their stacks; 0: none. `None`: one that is free.
+    /// The signal that asks threads for their stacks; 0: none. `None`: a free one.
     pub(crate) watchdog_signal: Option<i32>,
     /// The process ends at this report of stalls; 0: never.
     pub(crate) panic_on_stall: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Params {
     pub(crate) idle_timeout_ns: u64,
     /// Busy workers per tolerated idle worker above two.
     pub(crate) idle_ratio: u32,
-    /// So many workers the process may have; 0: any number.
+    /// How many workers the process may have; 0: any number.
     pub(crate) max_workers: u32,
     /// Stack of a worker, in bytes.
     pub(crate) stack_size: usize,
@@ -88,7 +88,7 @@ impl Default for Params {
     }
 }
 
-/// LIMIT: of `debug_pretend_cpus`.
+/// LIMIT: the largest `debug_pretend_cpus`.
 const PRETENDED_MAX: u32 = 4096;
 
 const NAMES: &str = "default_affinity_scope=cpu|smt|cache|cache_shard|numa|system \

@@ -1,15 +1,16 @@
 //! When a thread that sleeps looks again, and how others make it look sooner.
 //!
-//! Deadlines are kept elsewhere, some behind locks and some in atomics; nobody wakes the thread for
-//! one that it has planned for anyway. With both fences, one of the two sees the other:
+//! Deadlines are kept elsewhere, some behind locks and some in atomics. The thread is woken only
+//! for a deadline before the one that it has planned for. With both fences, one of the two sides
+//! sees what the other wrote:
 //!
-//! | who needs it at `T` | the thread |
+//! | a thread with a deadline at `T` | the thread of the plan |
 //! |---|---|
 //! | 1. lower a deadline to `T` | 1. plan to look at no time |
 //! | 2. fence | 2. fence |
 //! | 3. is the plan later than `T`? wake it | 3. gather all deadlines, plan for the first, sleep until then |
 //!
-//! A lock that both take for the deadline does as well as the fences.
+//! A lock that both sides take for the deadline does as well as the fences.
 
 use std::time::Duration;
 
@@ -68,12 +69,12 @@ impl Plan {
 
     /// Sleeps until the deadline that `gather` finds, or until woken. By the thread.
     pub(crate) fn sleep(&self, gather: impl FnOnce() -> Nanos) {
-        // ORDERING: the fence pairs with the one in `need_by_unlocked`: what `gather` misses is
-        // told to us.
+        // ORDERING: the fence pairs with the one in `need_by_unlocked`: we are woken for a deadline
+        // that `gather` misses.
         self.planned.store(NEVER, Ordering::Relaxed);
         seq_cst_fence("plan_sleep");
         let at = gather();
-        // ORDERING: no pairing: who still reads "never" wakes us for nothing.
+        // ORDERING: no pairing: a thread that still reads "never" wakes us for nothing.
         self.planned.store(at, Ordering::Relaxed);
         let timeout = match at {
             NEVER => None,
@@ -82,8 +83,8 @@ impl Plan {
         if timeout != Some(Duration::ZERO) {
             self.parker.park(timeout);
         }
-        // ORDERING: no pairing: deadlines that somebody does not tell us now are gathered before
-        // the next sleep.
+        // ORDERING: no pairing: deadlines that we are not woken for now are gathered before the
+        // next sleep.
         self.planned.store(0, Ordering::Relaxed);
     }
 }

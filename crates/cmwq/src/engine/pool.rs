@@ -4,9 +4,8 @@
 //! workers' threads. The pattern of every function here and in `worker`: lock, ask the core, turn
 //! the outcome into a [`Todo`] (which needs the lock, to find threads), unlock, [`act`](Pool::act).
 //!
-//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. One that
-//! nothing is left in may be given to other queues, under its lock and as another kind of pool
-//! ([`Pool::renew`]).
+//! Pools live for ever (`&'static`): the id in an idle item's word must stay resolvable. A vacant
+//! pool may be given to other queues, under its lock, as a pool of another kind ([`Pool::renew`]).
 
 use std::fmt;
 use std::mem;
@@ -26,6 +25,7 @@ use crate::detect::ticking::Watched;
 use crate::engine::attrs::Priority;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
 use crate::os::sense;
@@ -63,7 +63,7 @@ pub(crate) enum PoolKind {
 }
 
 impl PoolKind {
-    /// What it is to the core.
+    /// The kind as the core knows it.
     pub(crate) const fn in_core(&self) -> place::PoolKind {
         match self {
             Self::Cpu(_) => place::PoolKind::Percpu,
@@ -79,20 +79,20 @@ impl PoolKind {
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
     pub(crate) nice: i32,
-    /// The whole of what `nice` is a part of.
+    /// `nice` and the scheduling policy.
     pub(crate) priority: Priority,
     /// Where its workers may run.
     pub(crate) cpus: CpuSet,
-    /// Where they begin to.
+    /// Where they begin to run.
     pub(crate) pod: CpuSet,
-    /// They were asked to stay there.
+    /// They have to stay in the pod.
     pub(crate) is_strict: bool,
     /// The NUMA node of the pod, if one holds all of it.
     pub(crate) node: Option<u32>,
     pub(crate) concurrency: u32,
-    /// It is made while its CPU is not there.
+    /// Its CPU was away when it was made.
     pub(crate) is_disassociated: bool,
-    /// It is made for a CPU that the administrator keeps free of others' work.
+    /// Its CPU was isolated when it was made.
     pub(crate) is_apart: bool,
 }
 
@@ -101,27 +101,27 @@ pub(crate) struct PoolSpec {
 pub(crate) struct Locked {
     pub(crate) core: PoolState,
     pub(crate) threads: Vec<Option<Arc<Thread>>>,
-    /// Work waits that may not start now, and detectors know.
+    /// Detectors watch the pool, usually because work waits at capacity.
     watched: bool,
-    /// Copy of what the inbox says: pushing is enough.
+    /// Copy of the inbox's `is_saturated`: pushing is enough.
     saturated: bool,
-    /// What emptying the inbox demands; acted on by whoever did it.
+    /// What emptying the inbox demanded; acted on when the lock is dropped.
     pending_kick: Kick,
-    /// What the board says of it.
+    /// What the board says of this pod.
     entry: Entry,
     /// A worker was called to help another pod, and has not looked yet.
     is_called: bool,
-    /// How far it had come by when, while its items are taken to be short.
+    /// Items started, and the time, when the pool's items were last measured.
     measured: Progress,
     /// Its CPU has gone.
     is_disassociated: bool,
-    /// The administrator keeps its CPU free: it serves who asks for it, and helps nobody.
+    /// Its CPU is isolated: it serves callers that name the CPU, and helps no other pod.
     is_apart: bool,
-    /// For names.
+    /// The number in the next worker's name.
     next_worker_number: u32,
     /// When to look whether rescuers have to be called.
     pub(crate) mayday: MaydayTimer,
-    /// The session of the trace for which the core notes activations.
+    /// The session of the trace for which the core records activations.
     traced_for: u32,
     pub(crate) mirror: PoolMirror,
 }
@@ -133,8 +133,8 @@ pub(crate) struct Pool {
     /// See [`spec`](Self::spec). Written under the registry's, the attach and the pool's lock.
     spec: PlainMutex<Arc<PoolSpec>>,
     pub(crate) runtime: &'static Runtime,
-    /// The way in without the lock, while the pool is saturated: nobody to wake, and somebody
-    /// watching.
+    /// The way in without the lock, while the pool is saturated: no worker has to be woken, and the
+    /// pool is watched.
     pub(crate) inbox: Inbox,
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
@@ -144,9 +144,9 @@ pub(crate) struct Pool {
     /// False alarms come in quick succession: the sentinels wait for the tick.
     pub(crate) is_suppressed: AtomicBool,
     last_false_alarm: AtomicU64,
-    /// False alarms since somebody was found blocked.
+    /// False alarms since a worker was found blocked.
     nr_false_alarms: AtomicU32,
-    /// On the service's list of ticking pools.
+    /// It is on the service's list of ticking pools.
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
     pub(crate) pods: Option<(&'static Pods, usize)>,
@@ -156,17 +156,18 @@ pub(crate) struct Pool {
     attachment: Attachment,
     /// Workers may leave the pod. Written while there are none.
     may_stray: AtomicBool,
-    /// The only CPU of a pool that is for one.
+    /// The CPU of a pool that has only one.
     lone_cpu: Option<u32>,
     /// The service thread looks at it while it is watched.
     pub(crate) has_tick: bool,
 }
 
-/// Who is about to drop the lock.
+/// Which thread is about to drop the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// A worker that has just claimed an item. It is watched from now on, if anybody watches, since
-    /// more may be queued without a word while it runs; and the standby may be another one now.
+    /// A worker that has just claimed an item. If the pool is watched, the sentinel of this
+    /// worker's CPU is armed, since items may be pushed into the inbox while it runs; and the
+    /// standby may be another worker now.
     Claimer,
     /// Anybody else.
     Other,
@@ -178,8 +179,8 @@ pub(crate) enum Holder {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Parker),
-    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
-    /// only a worker that helps is watched.
+    /// Watch for blocking workers. `begin`: the pool was not watched before; `has_backlog`: work
+    /// waits here, so other pods may be called to help.
     Watch {
         begin: bool,
         has_backlog: bool,
@@ -245,15 +246,14 @@ impl Pool {
         })
     }
 
-    /// What its workers are like. An unbound pool that nothing is left in may be
-    /// [renewed](Self::renew): then it is another one, never while the caller is one of its
-    /// workers, or has a pwq here.
+    /// Its constants. They change when a vacant unbound pool is [renewed](Self::renew), so not
+    /// while the caller is one of its workers or has a pwq here.
     pub(crate) fn spec(&self) -> Arc<PoolSpec> {
         Arc::clone(&lock_plain(&self.spec))
     }
 
-    /// The lock, with everything that was queued before in the core's lists. To be given back by
-    /// [`unlock`](Self::unlock), since the inbox may have held something that demands action.
+    /// The lock, with all items that were queued before on the core's lists. To be given back by
+    /// [`unlock`](Self::unlock), since items of the inbox may demand action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
         let mut guard = self.lock_in_turn();
@@ -264,8 +264,8 @@ impl Pool {
         guard
     }
 
-    /// The lock with right books, but with what is in the inbox, or has arrived from there, left
-    /// where it is: for those to whom items that wait do not matter.
+    /// The lock with right books. Items in the inbox, or that have arrived from there, stay where
+    /// they are: for callers to whom waiting items do not matter.
     #[inline]
     pub(crate) fn lock_only(&self) -> MutexGuard<'_, Locked> {
         let mut guard = self.lock_in_turn();
@@ -276,27 +276,27 @@ impl Pool {
     }
 
     /// The lock alone: items in the inbox stay there, and a batch that is out stays out, so counts
-    /// may lag. For a worker that has ended an item and has older work than the inbox's; and for
-    /// queueing, which corrects the counts when it comes to the worklist.
+    /// may lag. For a worker that has ended an item, since waiting items are older than the
+    /// inbox's; and for queueing, which corrects the counts before it appends to the worklist.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
         let mut guard = lock(&self.state);
         if trace::wants_activations() {
-            guard.note_activations();
+            guard.record_activations();
         }
         guard
     }
 
-    /// As [`lock`](Self::lock), but what is for the worker that runs stays so: for flushing.
+    /// As [`lock`](Self::lock), but leaves arrived items to the running worker: for flushing.
     pub(crate) fn lock_to_flush(&self) -> (MutexGuard<'_, Locked>, Kick) {
         let mut guard = self.lock_only();
         let kick = guard.take_inbox(self);
         (guard, kick)
     }
 
-    /// Pushing an item into the inbox was not enough: the pool is not saturated any more, or there
-    /// are many.
+    /// Pushing an item into the inbox was not enough: the pool is not saturated any more, or the
+    /// inbox has many items.
     #[cold]
     pub(crate) fn relieve_inbox(&'static self) {
         let mut guard = self.lock_in_turn();
@@ -309,13 +309,13 @@ impl Pool {
         self.lock_only().threads.iter().flatten().cloned().collect()
     }
 
-    /// Work waits here that may not start now. A hint.
+    /// Whether detectors watch this pool. A hint.
     pub(crate) fn is_watched(&self) -> bool {
         // ORDERING: Acquire pairs with the Release in `Locked::watch`, for `standby`.
         self.watched.load(acquire("is_watched"))
     }
 
-    /// Sends the standby to verify. Lock-free: the sentinel's whole action.
+    /// Wakes the standby, to look for blocked workers. Lock-free: all that the sentinel does.
     pub(crate) fn alarm(&self) {
         // ORDERING: Acquire pairs with the Release in `set_standby`; parkers are never freed.
         let standby = self.standby.load(acquire("alarm"));
@@ -325,15 +325,15 @@ impl Pool {
         }
     }
 
-    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox.
+    /// Drops the lock and acts on `kick`, and on the items that were found in the inbox.
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick, Holder::Other);
         let work_waits = guard.core.is_to_be_watched();
         drop(guard);
         self.act(todo);
-        // Models have no watchdog, and no time for it.
-        if work_waits && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        // Models have no watchdog.
+        if work_waits && !IS_MODEL {
             self.runtime.work_waits();
         }
     }
@@ -372,7 +372,8 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Two pods whose workers help each other must not call each other for nothing, for ever.
+        // Only with a backlog: two pods whose workers help each other would otherwise call each
+        // other for ever.
         if has_backlog && self.may_be_helped() {
             self.runtime.call_for_help(self);
         }
@@ -401,8 +402,8 @@ impl Pool {
         let mut cpus = CpuSet::new();
         let guard = self.lock_only();
         for view in guard.core.workers().filter(|view| view.running) {
-            if guard.core.is_watching(view.id, view.seq) {
-                // Where the process is nobody knows.
+            if guard.core.stands_for_process(view.id, view.seq) {
+                // The process that it stands for may run on any CPU.
                 cpus = cpus.or(&self.spec().cpus);
             } else if let Some(thread) = guard.thread(view.id) {
                 cpus.insert(thread.cpu());
@@ -414,7 +415,7 @@ impl Pool {
         }
     }
 
-    /// A sentinel ran although nobody was blocked.
+    /// A sentinel ran although no worker was blocked.
     pub(crate) fn false_alarm(&'static self) {
         let now = clock::now();
         // ORDERING: no pairing: hints.
@@ -430,7 +431,7 @@ impl Pool {
         }
     }
 
-    /// Somebody was found blocked, so alarms are worth their while.
+    /// A worker was found blocked, so alarms are useful.
     pub(crate) fn alarms_bear_fruit(&self) {
         // ORDERING: no pairing: a hint.
         self.nr_false_alarms.store(0, Ordering::Relaxed);
@@ -450,8 +451,8 @@ impl Locked {
         self.threads[index] = thread;
     }
 
-    /// Publishes to the mapping what was changed under the lock. For callers that drop the lock
-    /// without [`todo`](Self::todo), which publishes too.
+    /// Publishes to the mapping what has changed under the lock. For callers that drop the lock
+    /// without [`todo`](Self::todo), which publishes, too.
     pub(crate) fn publish_mirror(&mut self) {
         self.mirror.publish(&mut self.core);
     }
@@ -476,7 +477,7 @@ impl Locked {
         }
     }
 
-    /// Queues what is in the inbox. What that demands is in `pending_kick` until the next
+    /// Queues the items of the inbox. Their kick is kept in `pending_kick` until the next
     /// [`todo`](Self::todo).
     #[inline]
     pub(crate) fn empty_inbox(&mut self, pool: &Pool) {
@@ -484,8 +485,8 @@ impl Locked {
         self.pending_kick = self.pending_kick.or(kick);
     }
 
-    /// As [`empty_inbox`](Self::empty_inbox), but leaves it to the worker that runs, if there is
-    /// one, to list what has to be listed.
+    /// As [`empty_inbox`](Self::empty_inbox), but if a running worker comes for the items, they
+    /// only arrive and are not listed.
     #[inline]
     pub(crate) fn take_inbox(&mut self, pool: &Pool) -> Kick {
         let Some(kick) = self.core.take_inbox(&pool.inbox) else { return Kick::Watch };
@@ -493,9 +494,9 @@ impl Locked {
         Kick::None
     }
 
-    /// Updates whether the inbox says that pushing is enough. Whoever may have lowered the number
-    /// of running workers, or ended watching, calls this before the lock is dropped; an inbox that
-    /// says "not enough" for longer than it has to is only slower.
+    /// Updates whether the inbox says that pushing is enough. To be called before the lock is
+    /// dropped where the number of running workers may have fallen, or watching has ended. An inbox
+    /// that says "not enough" for too long is only slower.
     #[inline]
     pub(crate) fn update_saturation(&mut self, pool: &Pool) {
         let saturated = self.core.is_saturated(self.watched, || pool.may_be_helped());
@@ -520,8 +521,8 @@ impl Locked {
         }
     }
 
-    /// Turns a decision into something that can be done without the lock. The last thing to do
-    /// under it.
+    /// Turns a decision into a [`Todo`], which is acted on without the lock. The last call under
+    /// the lock.
     #[inline(always)]
     pub(crate) fn todo(&mut self, pool: &Pool, kick: Kick, by: Holder) -> Todo {
         debug_assert!(self.core.has_standby(), "(standby): those who work in {pool:p} work alone");
@@ -532,7 +533,7 @@ impl Locked {
         self.update_saturation(pool);
         let mut kick = kick.or(mem::replace(&mut self.pending_kick, Kick::None));
         if has_posted {
-            // Who posts a backlog looks for somebody to help.
+            // A pool that has posted a backlog calls other pods.
             kick = kick.or(Kick::Watch);
         }
         self.mirror.publish(&mut self.core);
@@ -564,7 +565,7 @@ impl Locked {
         }
     }
 
-    /// Work waits at capacity: somebody must watch.
+    /// Work waits at capacity: detectors must watch the pool.
     #[inline]
     pub(crate) fn watch(&mut self, pool: &Pool, by: Holder) -> Todo {
         let begin = !self.watched;
@@ -585,7 +586,7 @@ impl Locked {
         Todo::Watch { begin, has_backlog: self.core.work_waits() }
     }
 
-    /// The idle workers changed while somebody watches.
+    /// The idle workers have changed: tells the sentinel the new standby, if the pool is watched.
     pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
         if self.watched {
             let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.parker);
@@ -593,7 +594,7 @@ impl Locked {
         }
     }
 
-    /// Nothing waits: detectors may rest. To be followed by [`todo`](Self::todo), for the inbox.
+    /// No work waits: detectors may rest. To be followed by [`todo`](Self::todo), for the inbox.
     pub(crate) fn unwatch(&mut self, pool: &Pool) {
         if self.watched {
             self.watched = false;
@@ -602,27 +603,28 @@ impl Locked {
         }
     }
 
-    /// From now on the core notes what becomes active. A reader may have come at any time, and what
-    /// the first hold of the lock after that makes active belongs to it.
+    /// From now on the core records activations. A reader may come at any time, and gets those of
+    /// the first hold of the lock after that.
     #[cold]
-    fn note_activations(&mut self) {
-        // Session 0 comes before all readers: the first notes are for probes then.
+    fn record_activations(&mut self) {
+        // Session 0 comes before all readers: the first records are for probes then.
         let session = trace::session().max(1);
         if self.traced_for != session {
             self.traced_for = session;
-            self.core.note_activations();
+            self.core.record_activations();
         }
     }
 
-    /// What has become active under this hold of the lock.
+    /// Traces the items that have become active under this hold of the lock.
     #[cold]
     fn trace_activations(&mut self, pool: &Pool) {
         if self.traced_for != trace::session().max(1) {
-            // A reader came during this hold of the lock: what is noted, if anything, is from after
-            // an earlier one had gone.
-            return self.note_activations();
+            // A reader came during this hold of the lock: records from before, if any, are of no
+            // reader.
+            return self.record_activations();
         }
-        // There is room for more than one hold of the lock can bring but a large change of limits.
+        // There is room for all records of one hold of the lock, unless it made a large change of
+        // limits.
         let mut moment = None;
         let missed = self
             .core

@@ -1,4 +1,4 @@
-//! The process: its runtime, and what is built upon the runtime's queues.
+//! The process: its runtime, and the services that use the runtime's queues.
 
 use cmwq_core::WorkItem;
 
@@ -37,7 +37,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// One with this runtime.
+    /// A process with this runtime.
     #[cfg(not(cmwq_loom))]
     pub(crate) fn around(runtime: &'static Runtime) -> Box<Self> {
         Box::new(Self {

@@ -1,4 +1,4 @@
-//! Waiting for what was queued before: flushes of whole queues.
+//! Flushes of whole queues: waiting for all items that were queued before.
 
 use cmwq_core::{PwqRef, Start};
 
@@ -21,7 +21,7 @@ impl Wq {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
         if flushes.is_none() && pwqs.is_empty() {
-            // Nothing is queued, and nobody waits.
+            // Nothing is queued, and no other flush waits.
             return;
         }
         let flushes = flushes.get_or_insert_default();
@@ -37,7 +37,7 @@ impl Wq {
         self.hand_over(me);
     }
 
-    /// The woken flusher leaves; the first one takes care of the others.
+    /// The woken flusher leaves; the first one completes the others.
     fn hand_over(&self, me: u64) {
         let mut state = lock(&self.state);
         let State { flushes, pwqs, .. } = &mut *state;
@@ -61,7 +61,8 @@ impl Wq {
 
     /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
     fn prep_pwqs(&self, pwqs: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
-        // Without a colour to flush only that of new items changes, and a flush may be counting.
+        // Without a colour to flush only the colour of new items changes, and another flush may be
+        // counting.
         if flush.is_some() {
             self.pwqs_to_flush.restart();
         }
@@ -76,7 +77,7 @@ impl Wq {
         flush.is_some() && !self.pwqs_to_flush.done()
     }
 
-    /// One pwq has nothing of the flushed colour left.
+    /// One pwq has no item of the flushed colour left.
     pub(crate) fn flush_pwq_done(&self) {
         if !self.pwqs_to_flush.done() {
             return;
@@ -90,8 +91,8 @@ impl Wq {
     }
 }
 
-/// An item of a queue that makes progress without threads to be had must not wait for one that does
-/// not. Said once.
+/// An item of a queue with a rescuer must not wait for a queue without one, which makes no progress
+/// where no thread can be created. Reported once.
 ///
 /// KERNEL: `check_flush_dependency` — same; not when cancelling.
 pub(crate) fn check_dependency(target: &Wq) {

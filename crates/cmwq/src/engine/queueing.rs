@@ -1,4 +1,6 @@
 //! Queueing: an item's way from the caller into a pool.
+//!
+//! Why: docs/decisions/expired-together.md
 
 use std::ptr::NonNull;
 
@@ -21,7 +23,7 @@ impl Wq {
         self.closed().lets_in(|| current::current_wq() == Some(self.key))
     }
 
-    /// Whether the item may go the way of another CPU, because of what else the caller does: see
+    /// Whether the item may go to the pool of another CPU, if the caller computes: see
     /// [`caller_computes`].
     #[inline]
     fn has_choice(&self, cpu: Option<u32>) -> bool {
@@ -29,7 +31,7 @@ impl Wq {
         self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
     }
 
-    /// The CPU whose way an item that is queued now goes; `None`: the caller's. To be asked once
+    /// The CPU whose link an item that is queued now uses; `None`: the caller's. To be asked once
     /// for each item, since items take turns.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
@@ -67,7 +69,7 @@ impl Wq {
         let func = unsafe { item.as_ref() }.func();
         let mut guard = pool.lock_in_turn();
         if !pool.inbox.is_empty() {
-            // What is there is older.
+            // Items in the inbox are older.
             guard.empty_inbox(pool);
         }
         let queued = if self.is_replaced(link, &guard.core) {
@@ -86,8 +88,8 @@ impl Wq {
         Queueing::Queued
     }
 
-    /// The way of an item that can be claimed and queued in one step: one that is idle, and was on
-    /// the pool there last, or on none. `seen`: its word.
+    /// The link of an item that can be claimed and queued in one step: an idle item whose last pool
+    /// is that of the link, or none. `seen`: the item's word.
     #[inline]
     fn link_of_idle(&self, cpu: Option<u32>, seen: WorkWord) -> Option<&Link> {
         let is_idle = !seen.is_pending() && seen.disable_depth() == 0;
@@ -98,7 +100,8 @@ impl Wq {
         seen.pool().is_none_or(|last| last == link.pool.id).then_some(link)
     }
 
-    /// Queues an item where pushing it is enough. `false`: its word has changed meanwhile.
+    /// Pushes an item into the inbox of a saturated pool. `false`: the item's word has changed
+    /// meanwhile.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
@@ -127,7 +130,8 @@ impl Wq {
         true
     }
 
-    /// As [`queue_item`](Self::queue_item), for all that cannot be claimed and queued in one.
+    /// As [`queue_item`](Self::queue_item), for items that cannot be claimed and queued in one
+    /// step.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
@@ -143,7 +147,7 @@ impl Wq {
         unsafe { self.queue_won(cpu, item) }
     }
 
-    /// Queues an item whose PENDING the caller has just won: unless it is disabled.
+    /// Queues an item whose PENDING the caller has just won, unless the item is disabled.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item).
@@ -186,7 +190,7 @@ impl Wq {
                 let mut locked = other.lock_only();
                 if let Some(same) = locked.core.executing_on(item.as_ptr() as usize, func, self.key)
                 {
-                    // What is in the inbox is older.
+                    // Items in the inbox are older.
                     locked.empty_inbox(other);
                     (pool, pwq) = (other, same);
                     guard = Some(locked);
@@ -194,9 +198,9 @@ impl Wq {
             }
             let is_redirected = guard.is_some();
             let mut guard = guard.unwrap_or_else(|| pool.lock());
-            // A pwq that runs the item takes it though it is retired.
+            // A pwq that runs the item takes it also if the pwq is retired.
             if !is_redirected && self.is_replaced(link, &guard.core) {
-                // Its successor was published before it was retired: this ends.
+                // The successor was published before the pwq was retired, so this ends.
                 pool.unlock(guard, Kick::None);
                 continue;
             }
@@ -210,9 +214,9 @@ impl Wq {
     }
 
     /// Queues items whose PENDING the caller owns, in this order, and calls `refused` for each that
-    /// the queue does not let in. Those whose last pool is the chosen one are queued under one hold
-    /// of its lock and with one wake-up: each by itself would preempt the caller, where it shares
-    /// the CPU with the worker that it wakes.
+    /// the queue does not let in. Items whose last pool is the chosen one are queued under one hold
+    /// of its lock and with one wake-up: with a wake-up for each, the woken worker would preempt a
+    /// caller on the same CPU each time.
     ///
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), for each item.
@@ -223,7 +227,7 @@ impl Wq {
         mut refused: impl FnMut(NonNull<WorkItem>),
     ) {
         if !self.lets_in() {
-            // Also no link is made: the queue may have been taken down.
+            // Here no link is made: the queue may have been destroyed.
             for &item in items {
                 // SAFETY: passed on to the caller.
                 if unsafe { self.queue_claimed(cpu, item) } == Queueing::Refused {
@@ -234,7 +238,7 @@ impl Wq {
         }
         let link = self.link(cpu);
         let Link { pool, pwq } = *link;
-        // Not only under the lock: this brings the items into the cache.
+        // Asked before the lock is taken, which brings the items into the cache.
         let is_last_pool = |item: &NonNull<WorkItem>| {
             // SAFETY: valid by the caller's promise.
             let last = unsafe { item.as_ref() }.word().pool();
@@ -264,7 +268,7 @@ impl Wq {
         }
     }
 
-    /// Makes an item idle again whose PENDING the caller owns, and says so.
+    /// Makes an item whose PENDING the caller owns idle again, and reports the refusal once.
     #[cold]
     pub(crate) fn refuse(&self, item: &WorkItem) -> Queueing {
         self.say_refused(item.func());

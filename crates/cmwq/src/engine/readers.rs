@@ -1,14 +1,17 @@
-//! Read-side sections of this crate's own, and what waits for their end.
+//! This crate's own read-side sections, and the callbacks that wait for their end.
 //!
-//! The simplest thing that is right: one lock around [`Epochs`]. Entering and leaving a section
-//! take it for a moment, so it is for programs with a moderate number of readers; others have
-//! liburcu or the like, and [say so](crate::set_grace_periods). What waits is called by the reader
-//! that leaves last, or at once where there is none: there is no thread.
+//! The simplest correct way: one lock around [`Epochs`]. Entering and leaving a section take it for
+//! a moment, so it is for programs with a moderate number of readers; others use liburcu or the
+//! like, and [register it](crate::set_grace_periods). A waiter is called by the reader that leaves
+//! last, or at once if there is no reader: there is no thread.
 //!
-//! One thread at a time calls what is ready, in order, without the lock; readers that leave
-//! meanwhile leave theirs to it. So when a barrier is called, all that came before it has been.
+//! One thread at a time calls the waiters that are ready, in order, without the lock; those that
+//! become ready meanwhile are left to it. So when a barrier is called, all waiters before it have
+//! been called.
 //!
 //! Lock: [`READERS`], innermost; nothing is queued, woken or dropped under it.
+//!
+//! Why: docs/decisions/rcu-readers-lock.md
 
 mod epochs;
 
@@ -33,20 +36,21 @@ crate::os::sync::thread_local! {
 
 pub(crate) struct Readers {
     epochs: Epochs<Waiter>,
-    /// Somebody calls what is ready.
+    /// A thread is calling waiters that are ready.
     is_calling: bool,
-    /// Somebody has ever been inside.
+    /// A reader has ever been inside.
     were_any: bool,
 }
 
-/// What waits for readers.
+/// A waiter for the end of read-side sections.
 enum Waiter {
-    /// What goes on then, and how.
+    /// An item, and the function that is called with it.
     Item(NonNull<()>, unsafe fn(NonNull<()>)),
     Barrier(Arc<Event>),
 }
 
-// SAFETY: an item in a grace period is owned by whoever ends that, on whatever thread.
+// SAFETY: an item in a grace period is owned by the thread that ends the grace period, which may be
+// any thread.
 unsafe impl Send for Waiter {}
 
 impl Waiter {
@@ -68,7 +72,8 @@ pub(crate) fn lock_readers() -> ReadersGuard {
     crate::os::sync::lock_plain(&READERS)
 }
 
-/// In a child: of the readers there is only the forking thread, and what waited is the parent's.
+/// In a child: the forking thread is the only reader that is left, and the waiters are the
+/// parent's.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
     let depth = DEPTH.try_with(Cell::get).unwrap_or_default();
@@ -76,7 +81,7 @@ pub(crate) fn leave_behind(readers: &mut ReadersGuard) {
     readers.is_calling = false;
 }
 
-/// Changes something, and calls what is ready then.
+/// Changes the state, and calls the waiters that are ready then.
 fn change<R>(what: impl FnOnce(&mut Readers) -> R) -> R {
     let lock = || READERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut readers = lock();
@@ -95,10 +100,9 @@ fn change<R>(what: impl FnOnce(&mut Readers) -> R) -> R {
 }
 
 /// Begins a read-side section: no [`RcuWork`](crate::RcuWork) that is queued before the returned
-/// guard is dropped runs before that. Sections nest. Never waits, but for a lock that is
-/// held for some nanoseconds by whoever enters or leaves; the end of a section may queue
-/// the items that waited for it. A guard that is never dropped makes all later `RcuWork` wait for
-/// ever.
+/// guard is dropped runs before that. Sections nest. Never waits, but for a lock that is held for
+/// some nanoseconds while a reader enters or leaves; the end of a section may queue the items that
+/// waited for it. A guard that is never dropped makes all later `RcuWork` wait for ever.
 ///
 /// KERNEL: `rcu_read_lock`, `rcu_read_unlock` — differs: a lock instead of nothing at all, and a
 /// section may block.
@@ -139,7 +143,7 @@ impl fmt::Debug for RcuReadGuard {
     }
 }
 
-/// Calls `go` with the item, once, when all readers that are inside have gone: on whatever thread.
+/// Calls `go` with the item, once, on any thread, when all readers that are inside now have left.
 ///
 /// # Safety
 /// That must be sound.
@@ -147,7 +151,7 @@ pub(crate) unsafe fn wait_for_readers(item: NonNull<()>, go: unsafe fn(NonNull<(
     change(|readers| readers.epochs.wait(Waiter::Item(item, go)));
 }
 
-/// Waits until all items that waited before are queued.
+/// Waits until all earlier waiters have been called.
 pub(crate) fn barrier() {
     let done = Arc::new(Event::new());
     change(|readers| readers.epochs.wait(Waiter::Barrier(Arc::clone(&done))));
@@ -156,8 +160,8 @@ pub(crate) fn barrier() {
     }
 }
 
-/// Waits until all readers that are inside have gone. `false`: the caller is one of them, which is
-/// said, and nothing was waited for.
+/// Waits until all readers that are inside now have left. `false`: the caller is one of them; this
+/// is reported, and nothing was waited for.
 pub(crate) fn synchronize() -> bool {
     if says_waits_for_itself() {
         return false;
@@ -171,7 +175,7 @@ pub(crate) fn were_any() -> bool {
     change(|readers| readers.were_any)
 }
 
-/// Whether the caller is a reader, for whom it is about to wait: said each time.
+/// Whether the caller is a reader, and so about to wait for itself. Reports that each time.
 pub(crate) fn says_waits_for_itself() -> bool {
     let is_reader = DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false);
     if is_reader {

@@ -1,4 +1,5 @@
-//! The queue that takes down queues whose last handle was dropped where one cannot wait.
+//! The reaper: a queue that destroys queues whose last handle was dropped where the thread cannot
+//! wait.
 
 use std::ptr::NonNull;
 
@@ -34,8 +35,8 @@ impl Runtime {
         let item = Box::into_raw(Box::new(TakeDown { item: WorkItem::new(take_down), wq }));
         // SAFETY: fresh, valid until its run, which frees it; the item is at its begin.
         let queued = unsafe { self.reaper().queue_item(None, NonNull::new_unchecked(item.cast())) };
-        // After a shutdown nobody takes anything down any more: the queue stays, empty, to the end
-        // of the process.
+        // After a shutdown no queue is destroyed any more: this one stays, empty, until the process
+        // ends.
         debug_assert_ne!(queued, Queueing::Not, "a fresh item was pending");
     }
 

@@ -1,4 +1,4 @@
-//! Whether the calling thread is a rescuer, and whose.
+//! Whether the calling thread is a rescuer, and of which queue.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ pub(crate) fn enter_rescuer(wq: WqKey) {
     RESCUES.with(|rescues| rescues.set(Some(wq)));
 }
 
-/// It is none any more, because it was forked.
+/// In a forked child: the calling thread is no rescuer any more.
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) fn leave_rescuer() {
     RESCUES.with(|rescues| rescues.set(None));
@@ -21,7 +21,7 @@ pub(crate) fn leave_rescuer() {
 
 /// The queue whose rescuer the calling thread is.
 pub(crate) fn rescued_wq() -> Option<WqKey> {
-    // A thread whose locals are gone runs no items any more.
+    // A thread whose thread-locals are gone runs no items any more.
     RESCUES.try_with(Cell::get).unwrap_or(None)
 }
 

@@ -1,16 +1,16 @@
 //! The rescuer: the thread that a `mem_reclaim` queue has in reserve, for when no worker can be
-//! had.
+//! created. Who calls it and how it ends: [README](rescuing/README.md).
 //!
-//! It is made with the queue, so that nothing has to be made when it is needed, and sleeps until it
-//! is called. A pool with work that nobody comes for asks the service thread to look again in 10 ms
-//! (`Locked::mayday`); if nobody has come by then, the service calls the rescuers of the pwqs whose
-//! items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A rescuer that is called goes
-//! to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
+//! The rescuer is created with the queue, so that nothing has to be created when it is needed, and
+//! sleeps until it is called. A pool whose work no worker comes for has the service thread look
+//! again in 10 ms (`Locked::mayday`). If still no worker has come, the service calls the rescuers
+//! of the pwqs whose items wait, and looks again every 100 ms ([`Pool::send_maydays`]). A called
+//! rescuer moves to the pool's CPUs and runs the pwq's items there, one at a time, as a guest.
 //!
 //! Lock: maydays ([`Maydays`]), inside of a pool's.
 //!
-//! A rescuer never creates a worker, not even if its item queues something that needs one: that may
-//! take long, and the worker would inherit its priority. The service does it
+//! A rescuer never creates a worker, not even if its item queues one that needs a worker: creation
+//! may take long, and the worker would inherit the rescuer's priority. The service creates it
 //! ([`Pool::create_later`]).
 
 use std::io;
@@ -40,14 +40,14 @@ use crate::record::{Reason, Role};
 /// Nice level of rescuers. KERNEL: `RESCUER_NICE_LEVEL` — same.
 const RESCUER_NICE: i32 = -20;
 
-/// What a rescuer between two visits does next.
+/// What a rescuer does between two visits.
 enum Next {
     Rescue(PwqRef),
     Sleep,
     Leave,
 }
 
-/// Gives `wq` its rescuer, before anybody else knows the queue.
+/// Gives `wq` its rescuer, before the queue is handed out.
 ///
 /// # Errors
 /// If the system has no thread to give.
@@ -69,7 +69,8 @@ pub(crate) fn start(wq: &Wq) -> io::Result<()> {
 }
 
 impl Rescuer {
-    /// Lets it go, and waits until it has. The queue must have nothing in flight.
+    /// Ends the rescuer, and waits until its thread has left. The queue must have nothing in
+    /// flight.
     pub(crate) fn stop(&self) {
         let mut maydays = lock(&self.maydays);
         maydays.is_stopping = true;
@@ -132,8 +133,8 @@ impl Duty {
         !lock(&self.rescuer.maydays).called.is_empty()
     }
 
-    /// Answers a call. Away from the pool's CPUs first, then the next call: a rescuer that is
-    /// nowhere needed may run anywhere.
+    /// Answers a call, and then leaves the pool's CPUs: a rescuer that is not called may run
+    /// anywhere.
     fn rescue(&self, at: PwqRef) {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         self.go_to(&pool.whereabouts());
@@ -144,7 +145,7 @@ impl Duty {
         }
     }
 
-    /// KERNEL: `rescuer_thread`, one pwq — same. `true`: it has to come again.
+    /// KERNEL: `rescuer_thread`, one pwq — same. `true`: the rescuer has to come again.
     fn visit(&self, pool: &'static Pool, pwq: PwqId) -> bool {
         let mut guard = pool.lock();
         let Some(mut visit) = guard.core.rescue_begin(pwq, self.rescuer.wq) else {
@@ -175,7 +176,7 @@ impl Duty {
         pool.unlock(guard, kick);
         current::leave();
         if has_drained {
-            // Who wanted to remove it left that to us, who may have been in its way.
+            // The pwq could not be removed during this visit, so the removal was left to us.
             if let Some(wq) = self.runtime.wq(self.rescuer.wq) {
                 wq.release_retired();
             }
@@ -200,7 +201,7 @@ impl Duty {
 }
 
 impl Pool {
-    /// Calls rescuers, if it is time to. Returns when to look again.
+    /// Calls rescuers, if the look is due. Returns when the next look is due.
     pub(crate) fn send_maydays(&'static self, now: Nanos) -> Nanos {
         let mut guard = self.lock();
         let due_at = guard.mayday.due_at().unwrap_or(NEVER);
@@ -216,7 +217,7 @@ impl Pool {
         }
         self.unlock(guard, Kick::None);
         for (at, wq) in calls {
-            // A queue that is gone meanwhile had nothing that waits any more.
+            // A queue that is gone meanwhile has no waiting items any more.
             let Some(wq) = self.runtime.wq(wq) else { continue };
             if let Some(rescuer) = wq.rescuer.get() {
                 trace::mayday(self, &*wq);

@@ -1,4 +1,4 @@
-//! The process's pools, and the way from a queue's wishes to them.
+//! The process's pools, and which pool serves which queue on which CPU.
 //!
 //! Lock: registry ([`Registry`]), outermost. There is one runtime per process; tests under a model
 //! checker make their own.
@@ -33,48 +33,47 @@ use crate::record::Inspect;
 mod helping;
 pub(crate) mod placement;
 mod pretending;
-mod sysfs;
-mod watchdog;
+mod stalls;
+mod users_wqs;
 
 use placement::{Known, Placement};
 
 /// Nice level of high-priority workers. KERNEL: `HIGHPRI_NICE_LEVEL` — same.
 pub const HIGHPRI_NICE: i32 = -20;
 
-/// What the process may use, as far as that does not change; for the rest see [`placement`].
+/// The CPUs that the process may ever use. What changes is in [`placement`].
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// The CPUs that may be ours now or later, ascending.
+    /// The CPUs that the process may have now or later, ascending.
     pub(crate) cpus: Vec<u32>,
-    /// Those that were at the start.
+    /// The CPUs that the process had at the start.
     pub(crate) allowed: CpuSet,
-    /// Somebody had confined the process when it started, and not by a cpuset: its CPUs are never
-    /// others than these.
+    /// The process was confined when it started, and not by a cpuset: it never uses other CPUs than
+    /// these.
     start_mask: Option<CpuSet>,
     /// What was known of `cpus` at the start.
     known: Known,
     /// Index into `cpus` by CPU number.
     index: Vec<Option<usize>>,
-    /// What the cgroup grants of them.
+    /// The cgroup's quota, in CPUs' worth of time.
     pub(crate) quota: Option<f64>,
     /// The pods of unbound queues at the start: the default scope's.
     pub(crate) pods: Vec<Pod>,
-    /// The pods of managed queues: one per CPU, or one in all under a quota, or where that is
-    /// asked for.
+    /// The pods of managed queues: one per CPU, or only one under a quota or if that was asked for.
     pub(crate) managed_pods: Vec<Pod>,
-    /// The CPUs that there are, if the others are only pretended.
+    /// The real CPUs, if `cpus` are only pretended.
     pretends: Option<CpuSet>,
 }
 
-/// What the runtime, its pools and its queues call of the modules above them. Handed in with the
-/// start: they know that there are workers, and workers know what they do.
+/// Functions of the modules above that the runtime, its pools and its queues call. They are handed
+/// in at the start, so the modules here do not name workers.
 #[derive(Clone, Copy)]
 pub(crate) struct Upcalls {
-    /// What the thread of a worker does that its pool has registered.
+    /// The main function of a worker's thread; the pool has registered the worker.
     pub(crate) worker_main: fn(&'static Pool, WorkerId, Arc<Thread>),
-    /// What the thread of a CPU's BH context does.
+    /// The main function of the thread of a CPU's BH context.
     pub(crate) bh_main: fn(&'static BhContexts, u32, BhThread),
-    /// The runtime of the process, made if this is a child that has none yet.
+    /// The runtime of the process, made if this is a forked child that has none yet.
     pub(crate) runtime_of_process: fn() -> Result<&'static Runtime, Error>,
 }
 
@@ -94,7 +93,7 @@ pub(crate) struct Runtime {
     pub(crate) inspect: Inspect,
     pub(crate) threads: ThreadGroup,
     pub(crate) placement: Placement,
-    /// How the process's threads are scheduled if nothing else is asked for.
+    /// The scheduling policy of threads without a priority of their own.
     pub(crate) base_policy: Policy,
     pools: Table<Pool>,
     /// The managed pods of normal and of high priority.
@@ -106,9 +105,9 @@ pub(crate) struct Runtime {
     pub(crate) is_shut: AtomicBool,
     /// An ordered queue has had pools before: see [`pools_besides`](Self::pools_besides).
     ordered_moved: AtomicBool,
-    /// Whose turn it is, with the parameter `debug_force_rr_cpu`.
+    /// The turn of CPUs, with the parameter `debug_force_rr_cpu`.
     turn: AtomicUsize,
-    /// Threads that could not be had.
+    /// Workers that could not be created.
     pub(crate) nr_creation_failures: AtomicU64,
     /// Tests make thread creation fail.
     #[cfg(test)]
@@ -121,19 +120,19 @@ pub(crate) struct Registry {
     pools: Vec<(PoolKey, &'static Pool)>,
     pub(crate) wqs: Vec<Option<Arc<Wq>>>,
     free_keys: Vec<u32>,
-    /// The managed pods of priorities that queues were given as attributes.
+    /// The managed pods of priorities that queues have by their attributes.
     boards: Vec<(Priority, &'static Pods)>,
-    /// The queue that takes down others, see `reaper`.
+    /// The queue that destroys others, see `reaper`.
     pub(crate) reaper: Option<Arc<Wq>>,
     /// A shutdown has come so far that nobody waits there any more.
     pub(crate) is_reaper_shut: bool,
-    /// Set when the last queue ends.
+    /// To be set when the last queue ends.
     pub(crate) all_gone: Option<Arc<Event>>,
     /// Pools made from now on are closed.
     pub(crate) is_closing: bool,
 }
 
-/// What distinguishes pools. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
+/// By what pools differ. KERNEL: `wqattrs_equal` — same: niceness, strictness, the pod, and the
 /// whole mask only where the workers may leave the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolKey {
@@ -150,7 +149,7 @@ enum PoolCpus {
     Pod { pod: CpuSet, cpus: CpuSet, strict: bool },
 }
 
-/// A pool, and what it was like when it was found: it may be renewed before anybody has a pwq
+/// A pool, and its spec when it was found: the pool may be renewed before the finder has a pwq
 /// there.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -159,7 +158,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Of a pool in which the caller has a pwq, or under the registry's lock.
+    /// For a pool in which the caller has a pwq, or under the registry's lock.
     pub(crate) fn now(pool: &'static Pool) -> Self {
         Self { pool, spec: pool.spec() }
     }
@@ -183,9 +182,9 @@ impl Registry {
         Some(board)
     }
 
-    /// Whether there are queues, but for the reaper.
+    /// Whether there are queues other than the reaper.
     pub(crate) fn has_queues(&self) -> bool {
-        // Not by looking at all of them: there may be millions, and each asks this when it goes.
+        // By counts, not a walk: there may be millions of queues, and each asks this when it ends.
         let nr_queues = self.wqs.len() - self.free_keys.len();
         let is_registered = |reaper: &Arc<Wq>| {
             let known = self.wqs[reaper.key.0 as usize].as_ref();
@@ -226,7 +225,7 @@ impl Machine {
         Self { known, ..Self::with(possible, allowed, quota, pods, managed) }
     }
 
-    /// A machine of those CPUs, all of which may be used. `pods` also say what shares a cache.
+    /// A machine of these CPUs, all of which may be used. The CPUs of one of `pods` share a cache.
     #[cfg(test)]
     pub(crate) fn new(
         possible: &CpuSet,
@@ -248,7 +247,7 @@ impl Machine {
         let known = Known::of_pods(&pods);
         let granted = place::granted(allowed.count() as u32, quota) as usize;
         if pods.is_empty() || granted < allowed.count() {
-            // A quota is for all CPUs together, so one pod has to manage it.
+            // A quota is for all CPUs together, so one pod has to manage them all.
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
             managed_pods = vec![Pod { cpus: possible.clone(), node: None }];
         }
@@ -267,7 +266,7 @@ impl Machine {
         }
     }
 
-    /// CPUs' worth of time that the process might use at the start.
+    /// How many CPUs the quota kept busy at the start.
     pub(crate) fn granted(&self) -> u32 {
         self.granted_of(&self.allowed)
     }
@@ -276,7 +275,7 @@ impl Machine {
         place::granted(cpus.count() as u32, self.quota)
     }
 
-    /// The index of a CPU that may be ours.
+    /// The index of a CPU that the process may have.
     #[inline]
     fn index_of(&self, cpu: u32) -> Option<usize> {
         self.index.get(cpu as usize).copied().flatten()
@@ -342,16 +341,17 @@ impl Runtime {
         self.pools.iter()
     }
 
-    /// An ordered queue is to have another pool. To be called before that one is published.
+    /// An ordered queue is about to get another pool. To be called before the new link is
+    /// published.
     pub(crate) fn ordered_moves(&self) {
-        // ORDERING: no pairing of its own: who finds an item on the new pool has taken that pool's
-        // lock after whoever queued it there, who saw the pool published.
+        // ORDERING: no pairing of its own: a thread that finds an item on the new pool takes that
+        // pool's lock after the queuer, which saw the pool published.
         self.ordered_moved.store(true, Ordering::Relaxed);
     }
 
     /// The pools that may be running an item, besides the one that its word names. Only an item of
-    /// an ordered queue is queued on one pool while another still runs it: after the queue was
-    /// changed it has to stay behind those that were queued before it.
+    /// an ordered queue can be queued on one pool while another pool still runs it: after a change
+    /// of the queue the item has to stay behind those that were queued before it.
     pub(crate) fn pools_besides(
         &'static self,
         named: &'static Pool,
@@ -361,7 +361,7 @@ impl Runtime {
         all.into_iter().flatten().filter(move |pool| !std::ptr::eq(*pool, named))
     }
 
-    /// How many ways into pools a queue of this kind has.
+    /// How many slots a queue of this kind has.
     pub(crate) fn nr_slots(&self, kind: Kind) -> usize {
         match kind {
             Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.len(),
@@ -370,7 +370,7 @@ impl Runtime {
         }
     }
 
-    /// Which of them leads to where `cpu`, or the calling thread, is.
+    /// The slot for `cpu`, or for the CPU of the calling thread.
     #[inline]
     pub(crate) fn slot(&self, kind: Kind, cpu: Option<u32>) -> usize {
         let index = match cpu {
@@ -379,11 +379,11 @@ impl Runtime {
         };
         match kind {
             Kind::Unbound => index,
-            // Who names a CPU means its pool, whether it is here or not.
+            // A caller that names a CPU means that CPU's pool, also if the CPU has gone.
             Kind::Percpu | Kind::Bh if cpu.is_some() => index,
             Kind::Percpu | Kind::Bh => self.placement.stand_in(index),
-            // A CPU that is gone has nobody of its own to manage, and one that is to be left alone
-            // is used by who names it.
+            // A managed pod whose CPU has gone is not used; an isolated CPU only by callers that
+            // name it.
             Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
                 Some(_) => self.placement.stand_in(index),
                 None => self.placement.managed_stand_in(index),
@@ -392,8 +392,8 @@ impl Runtime {
         }
     }
 
-    /// The CPU whose turn it is, for items that are queued for none. KERNEL: `debug_force_rr_cpu` —
-    /// same.
+    /// The CPU whose turn it is, for items that are queued for no CPU. KERNEL: `debug_force_rr_cpu`
+    /// — same.
     #[cold]
     pub(crate) fn cpu_in_turn(&self) -> Option<u32> {
         let cpus = self.usable_cpus();
@@ -402,7 +402,7 @@ impl Runtime {
         cpus.get(turn.checked_rem(cpus.len())?).copied()
     }
 
-    /// The index of the CPU that the calling thread is on, or of some CPU if it is not ours.
+    /// The index of the calling thread's CPU, or of some CPU if the process does not have that one.
     #[inline]
     fn here(&self) -> usize {
         let cpu = sense::sched::current_cpu().unwrap_or(0);
@@ -484,9 +484,9 @@ impl Runtime {
         Some(found)
     }
 
-    /// Makes a pool that no queue needs any more the one with this key. Before a new one is made,
-    /// so that there are as many as were ever needed at the same time. In a library that is shut
-    /// down none is vacant.
+    /// Gives this key to a vacant pool. Tried before a new pool is made, so that there are as many
+    /// pools as were ever needed at the same time. In a library that is shut down no pool is
+    /// vacant.
     fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
         if key.kind != Kind::Unbound {
             return None;
@@ -564,7 +564,7 @@ impl Runtime {
         }
     }
 
-    /// The CPU whose items go the way of a slot, if it is one's.
+    /// The CPU whose items use this slot, if it is only one.
     pub(crate) fn cpu_of_slot(&self, kind: Kind, slot: usize) -> Option<u32> {
         match kind {
             Kind::Percpu | Kind::Bh | Kind::Unbound => self.machine.cpus.get(slot).copied(),
@@ -576,7 +576,7 @@ impl Runtime {
         }
     }
 
-    /// A CPU of a node: the caller's, or the node's first. `None`: there is none.
+    /// A CPU of a node: the caller's, or else the node's first. `None`: the node has none.
     pub(crate) fn cpu_of_node(&self, node: u32) -> Option<u32> {
         let here = sense::sched::current_cpu();
         let now = self.placement.now();
@@ -600,27 +600,27 @@ impl Runtime {
             && self.placement.now().is_usual(&spec.pod, &spec.cpus)
     }
 
-    /// Where the ids of its pools end.
+    /// The first id that no pool has.
     pub(crate) fn end_of_pools(&self) -> u32 {
         self.pools.end()
     }
 
-    /// Whether an item was queued by a process that this one is the child of, and had not begun.
+    /// Whether an item was queued by a parent of this forked process, and had not begun.
     pub(crate) fn is_inherited(&self, word: WorkWord) -> bool {
         word.is_pending() && self.is_of_parent(word)
     }
 
-    /// Whether an item was last on a pool of a process that this one is the child of.
+    /// Whether an item was last on a pool of a parent of this forked process.
     pub(crate) fn is_of_parent(&self, word: WorkWord) -> bool {
         word.pool().is_some_and(|pool| self.pools.is_earlier(pool))
     }
 
-    /// Claims an item that the parent had queued: `true`, the caller owns its PENDING.
+    /// Claims an item that the parent had queued. `true`: the caller owns its PENDING.
     #[cold]
     pub(crate) fn take_over(&self, item: &WorkItem) -> bool {
         let word = item.word();
-        // SAFETY: only the parent's pools can have written such a word, and nobody walks their
-        // lists.
+        // SAFETY: only the parent's pools can have written such a word, and their lists are never
+        // walked here.
         self.is_inherited(word) && unsafe { item.take_over(word) }
     }
 

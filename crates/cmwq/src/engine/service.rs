@@ -1,9 +1,9 @@
-//! What is to happen at a time rather than on an event, as everybody may ask for it. The
-//! [service thread](crate::engine::service_thread) does it.
+//! Requests for work that is due at a time, and not on an event. Any thread makes them; the
+//! [service thread](crate::engine::service_thread) does the work.
 //!
 //! Timers of delayed items, the adaptive tick of the detectors, culling of idle workers, retries of
-//! failed creation, calls for rescuers, names of idle workers. It sleeps without a deadline when
-//! there is none of these: a process whose queues are idle wakes nobody.
+//! failed creation, calls for rescuers, names of idle workers. The thread sleeps without a deadline
+//! when there is none of these: a process whose queues are idle is not woken.
 
 use cmwq_core::Nanos;
 use cmwq_core::detect::tick::TICK_FIRST_NS;
@@ -16,15 +16,15 @@ use crate::os::clock;
 use crate::os::generation;
 use crate::os::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// So many timers are moved or taken off the wheel per hold of its lock: a few microseconds.
+/// Timers that are moved or taken off the wheel per hold of its lock: a few microseconds.
 pub(crate) const FIRE_BATCH: usize = 64;
-/// How long after a worker turned to something else its name says so.
+/// Delay between a worker's change of queue and the change of its thread's name.
 const WRITE_COMMS_AFTER: Nanos = 25_000_000;
 
-/// What the service thread shares with everybody else.
+/// What the service thread shares with other threads.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// When the thread will look again; who needs it sooner wakes it.
+    /// When the thread will look again; it is woken for an earlier deadline.
     pub(crate) plan: Plan,
     /// Lock: timers.
     pub(crate) timers: Mutex<Timers>,
@@ -38,9 +38,9 @@ pub(crate) struct Service {
     pub(crate) comms_at: AtomicU64,
     /// A worker was found on a CPU that is not its own.
     pub(crate) rescan_at: AtomicU64,
-    /// Pools whose next worker no other thread is fit to create.
+    /// Pools that wait for this thread to create a worker, see [`create_for`](Self::create_for).
     pub(crate) to_create_for: Mutex<Vec<&'static Pool>>,
-    /// The tick is to come soon again.
+    /// The next tick is to come soon.
     pub(crate) is_wanted_now: AtomicBool,
     pub(crate) has_to_start_watchdog: AtomicBool,
     pub(crate) is_stopping: AtomicBool,
@@ -68,19 +68,19 @@ impl Service {
     /// The watchdog is needed, and has no thread.
     #[cold]
     pub(crate) fn start_watchdog(&self) {
-        // ORDERING: no pairing of its own: who takes the token of the wake-up sees it.
+        // ORDERING: no pairing of its own: the thread sees it when it takes the wake-up's token.
         self.has_to_start_watchdog.store(true, Ordering::Relaxed);
         self.plan.wake();
     }
 
-    /// Asks the thread to leave.
+    /// Asks the thread to end.
     pub(crate) fn stop(&self) {
-        // ORDERING: no pairing of its own: who takes the token of the wake-up sees it.
+        // ORDERING: no pairing of its own: the thread sees it when it takes the wake-up's token.
         self.is_stopping.store(true, Ordering::Relaxed);
         self.plan.wake();
     }
 
-    /// Surplus workers' time is up at `at`.
+    /// Surplus idle workers have to be culled at `at`.
     #[inline]
     pub(crate) fn cull_at(&self, at: Option<Nanos>) {
         if let Some(at) = at {
@@ -96,7 +96,7 @@ impl Service {
         self.plan.lower(&self.retry_at, at);
     }
 
-    /// Work waits that nobody comes for; see at `at` whether rescuers have to be called.
+    /// Work waits that no worker comes for: look at `at` whether rescuers have to be called.
     pub(crate) fn mayday_at(&self, at: Nanos) {
         self.plan.lower(&self.mayday_at, at);
     }
@@ -110,7 +110,7 @@ impl Service {
         }
     }
 
-    /// The pool wants a worker, and the caller's scheduling policy is one that it must not inherit.
+    /// The pool needs a worker, which must not inherit the caller's scheduling policy.
     #[cold]
     pub(crate) fn create_for(&self, pool: &'static Pool) {
         let mut to_create_for = lock(&self.to_create_for);
@@ -121,7 +121,7 @@ impl Service {
         self.plan.wake();
     }
 
-    /// A worker is not where it belongs: look which CPUs there are, and put it back.
+    /// A worker is not on its CPUs: look which CPUs there are, and pin it again.
     #[cold]
     pub(crate) fn rescan_soon(&self) {
         // ORDERING: no pairing: only a short cut.
@@ -142,7 +142,7 @@ impl Service {
         }
     }
 
-    /// Something relies on the tick: let it come at its shortest interval.
+    /// Detection relies on the tick: it is to begin again with its first interval.
     pub(crate) fn wake_now(&self) {
         // ORDERING: no pairing of its own: see `Plan`.
         if !self.is_wanted_now.swap(true, Ordering::Relaxed) {
@@ -150,8 +150,8 @@ impl Service {
         }
     }
 
-    /// A worker is about to sleep, so the process is not idle: deferrable timers that are due may
-    /// come.
+    /// A worker is about to sleep, so the process was not idle: deferrable timers that are due may
+    /// expire.
     #[inline]
     pub(crate) fn wake_for_deferred(&self) {
         // ORDERING: no pairing: a hint, and there is no hurry.

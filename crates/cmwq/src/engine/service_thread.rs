@@ -14,6 +14,7 @@ use crate::engine::plan::NEVER;
 use crate::engine::pool::{Creator, Pool};
 use crate::engine::runtime::Runtime;
 use crate::engine::service::{FIRE_BATCH, Service};
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -75,7 +76,7 @@ impl Loop {
     }
 
     fn run(mut self) {
-        if cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if !IS_MODEL {
             sense::sched::set_timer_slack_ns(1);
             // Only a hint: without it, what is due waits for the slices of our own workers.
             let _ = sense::sched::set_slice_ns_current(SLICE_NS);
@@ -125,8 +126,8 @@ impl Loop {
             .unwrap_or(NEVER)
     }
 
-    /// Queues items whose time has come. Some of them: where there are more, this thread comes back
-    /// after a look at its other duties.
+    /// Queues items whose timers have expired, a batch at a time: the thread sees to its other
+    /// duties before it goes on.
     fn fire(&mut self, now: Nanos) {
         let service = self.service;
         let mut budget = FIRE_BATCH;
@@ -234,7 +235,7 @@ impl Loop {
         }
     }
 
-    /// Calls rescuers to pools whose work nobody comes for.
+    /// Calls rescuers to pools whose work no worker comes for.
     fn mayday(&mut self, now: Nanos) {
         if now < self.service.mayday_at.load(Ordering::Relaxed) {
             return;

@@ -1,23 +1,18 @@
 //! The table of pools: ids to pools, growing, never shrinking, read without a lock. It grows only
 //! while no pool is vacant ([`PoolState::is_vacant`](cmwq_core::PoolState::is_vacant)).
 //!
-//! This is what lets the id in a stale work word be resolved: the kernel needs RCU for it.
+//! So the id in a stale work word can be resolved, for which the kernel needs RCU.
 
 use cmwq_core::PoolId;
 
+use crate::os::IS_MODEL;
 use crate::os::published::Published;
 use crate::os::sync::{AtomicU32, Ordering};
 
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-const CHUNK: usize = 256;
-/// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
-const CHUNKS: usize = 256;
 // A model makes a table for each execution, and has a few pools.
-#[cfg(any(cmwq_loom, cmwq_shuttle))]
-const CHUNK: usize = 2;
-#[cfg(any(cmwq_loom, cmwq_shuttle))]
-const CHUNKS: usize = 4;
+const CHUNK: usize = if IS_MODEL { 2 } else { 256 };
+/// 65,536 pools: two per CPU for 4,096 CPUs and 57,000 sets of attributes.
+const CHUNKS: usize = if IS_MODEL { 4 } else { 256 };
 
 /// See the module header.
 #[derive(Debug)]
@@ -53,7 +48,7 @@ impl<T> Table<T> {
         self.len.load(Ordering::Relaxed) as usize >= CHUNK * CHUNKS
     }
 
-    /// Adds what `make` makes for the next id. Calls must not overlap.
+    /// Makes an entry for the next id with `make`, and adds it. Calls must not overlap.
     pub(crate) fn push(&self, make: impl FnOnce(PoolId) -> Box<T>) -> &T {
         // ORDERING: no pairing: calls do not overlap.
         let index = self.len.load(Ordering::Relaxed) as usize;
@@ -69,19 +64,18 @@ impl<T> Table<T> {
 
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        // ORDERING: no pairing: see `push`. An entry whose publication is not visible yet is passed
-        // over.
+        // ORDERING: no pairing: see `push`. An entry that is not visible yet is passed over.
         let len = self.len.load(Ordering::Relaxed);
         (0..len).filter_map(|index| self.get(PoolId(self.first + index)))
     }
 
-    /// The ids that entries have or had in an earlier table end here.
+    /// The first id that no entry of this or an earlier table has.
     pub(crate) fn end(&self) -> u32 {
         // ORDERING: no pairing: see `push`.
         self.first + self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether this is the id of an earlier table, which ends where this one begins.
+    /// Whether this is an id of an earlier table.
     pub(crate) fn is_earlier(&self, id: PoolId) -> bool {
         id.0 < self.first
     }

@@ -1,14 +1,14 @@
-//! A worker's thread as others see it: how to wake it, and how to find out what it is doing.
+//! A worker's thread as other threads see it: how to wake it, and how to find out what it does.
 
 use std::fmt;
 
 use cmwq_core::detect::evidence::{self, Seen, Used};
 use cmwq_core::detect::hogs::Evidence;
-use cmwq_core::detect::watched::Asker;
+use cmwq_core::detect::processes::Asker;
 use cmwq_core::{Nanos, PoolId, PoolState, PwqId, Waited, WorkerId};
 
 use crate::detect::hog::HogMarks;
-use crate::detect::watches::Watches;
+use crate::detect::processes::Processes;
 use crate::engine::comm::Comm;
 use crate::engine::meter::Meter;
 use crate::os::clock;
@@ -18,7 +18,7 @@ use crate::os::sense::{self, CpuClock, StatFile, Switch, SwitchRecords};
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock, Ordering};
 use crate::record::WorkerMirror;
 
-/// The parkers of threads that are gone. The sentinel may hold one longer than its owner lives.
+/// The parkers of threads that have ended. The sentinel may use one longer than its owner lives.
 pub(crate) static PARKERS: Recycled<Parker> = Recycled::new();
 
 /// The ways to look at a thread, opened by the thread itself when it starts.
@@ -45,21 +45,20 @@ pub(crate) struct Thread {
     /// The thread's CPU time when it was last looked at, and when that was.
     looked_at: AtomicU64,
     looked_when: AtomicU64,
-    /// Looks in a row that found its CPU time standing still, for when nothing better than it can
-    /// be had.
+    /// Looks in a row that found its CPU time unchanged, where only that can be read.
     still: AtomicU32,
     hog: HogMarks,
     /// The processes for which it stands while it waits for them.
-    pub(crate) watches: Watches,
-    /// Its CPU time when it was first found blocked in this run; 0: it was not.
+    pub(crate) processes: Processes,
+    /// Its CPU time when it was first found blocked in this run; 0: it was not found blocked.
     blocked_at: AtomicU64,
-    /// Its CPU time when an item of which that was known ended, or when it began itself.
+    /// Its CPU time when the last item that was found blocked ended, or when the thread began.
     ended_at: AtomicU64,
     /// It was unbound from its pool's CPUs while it was blocked. Written under the attach lock.
     is_unbound: AtomicBool,
-    /// Which guest of which pool a worker is that helps, or `NO_GUEST`.
+    /// The pool that it helps, and its guest id there; or `NO_GUEST`.
     guest: AtomicU64,
-    /// Where its stack is; empty: not known.
+    /// The range of its stack; empty: unknown.
     stack: [AtomicU64; 2],
 }
 
@@ -79,7 +78,7 @@ impl Thread {
             looked_when: AtomicU64::new(0),
             still: AtomicU32::new(0),
             hog: HogMarks::default(),
-            watches: Watches::default(),
+            processes: Processes::default(),
             blocked_at: AtomicU64::new(0),
             ended_at: AtomicU64::new(0),
             is_unbound: AtomicBool::new(false),
@@ -118,10 +117,10 @@ impl Thread {
         self.run.store(0, Ordering::Relaxed);
     }
 
-    /// The thread was found blocked in run `seq`. What it computes beside its wait for a process
-    /// says nothing of the process.
+    /// The thread was found blocked in run `seq`. Not recorded while it waits for a process: its
+    /// own CPU time says nothing about the process.
     pub(crate) fn record_blocked(&self, seq: u64) {
-        if self.blocked_at.load(Ordering::Relaxed) != 0 || self.watches.is_in(seq) {
+        if self.blocked_at.load(Ordering::Relaxed) != 0 || self.processes.is_in(seq) {
             return;
         }
         let clock = self.senses.get().and_then(|senses| senses.clock);
@@ -132,14 +131,14 @@ impl Thread {
         }
     }
 
-    /// It was found blocked in the run that has just ended.
+    /// Whether it was found blocked in the run that has just ended.
     #[inline]
     pub(crate) fn was_blocked(&self) -> bool {
         self.blocked_at.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread, which is this one, has ended a run: what CPU time it took if it was
-    /// found blocked in it. What came before includes runs since `ended_at` in which it was not
+    /// The calling thread, which is this one, has ended a run: returns the run's CPU time, if it
+    /// was found blocked. The part before the wait includes runs since `ended_at` that were not
     /// found blocked.
     pub(crate) fn take_waited(&self) -> Option<Waited> {
         let blocked = self.blocked_at.swap(0, Ordering::Relaxed);
@@ -177,10 +176,10 @@ impl Thread {
         }
         let Some(senses) = self.senses.get() else { return Seen::Unknown };
         let mut view = View { thread: self, senses };
-        let seen = if self.watches.is_in(seq) {
+        let seen = if self.processes.is_in(seq) {
             let asker = if patient { Asker::Tick } else { Asker::Alarm };
-            let watched = || self.watches.is_any_running(asker);
-            evidence::look_for(&mut view, patient, watched)
+            let processes_run = || self.processes.is_any_running(asker);
+            evidence::look_for(&mut view, patient, processes_run)
         } else {
             evidence::look(&mut view, patient)
         };
@@ -200,7 +199,7 @@ impl Thread {
         self.hog.judge(seen, thresh, || sense::nr_sleeps(senses.tid)) && self.is_in_run(seq)
     }
 
-    /// Notes where the calling thread's stack is, which is this one's.
+    /// Records the range of the calling thread's stack; the caller is this thread.
     pub(crate) fn record_stack(&self) {
         let stack = sense::sched::stack();
         self.stack[0].store(stack.start, Ordering::Relaxed);
@@ -229,7 +228,7 @@ impl Thread {
         self.senses.get()?.clock.filter(|_| self.guest().is_none())
     }
 
-    /// The thread serves that pool as that guest, or its own pool again.
+    /// Records that the thread serves a pool as a guest, or its own pool again.
     pub(crate) fn set_guest(&self, guest: Option<(PoolId, WorkerId)>) {
         let packed = guest.map_or(NO_GUEST, |(pool, id)| u64::from(pool.0) << 32 | u64::from(id.0));
         self.guest.store(packed, Ordering::Relaxed);
@@ -246,14 +245,14 @@ impl Thread {
         let mut view = View { thread: self, senses };
         let is_back = |view: &mut View<'_>| {
             evidence::is_back(view)
-                || self.watches.is_in(seq)
-                    && self.watches.is_any_running(Asker::Sleeper) == Some(true)
+                || self.processes.is_in(seq)
+                    && self.processes.is_any_running(Asker::Sleeper) == Some(true)
         };
         self.is_in_run(seq) && is_back(&mut view) && self.is_in_run(seq)
     }
 }
 
-/// A thread, as a look from outside finds it.
+/// A look at a thread from outside.
 struct View<'a> {
     thread: &'a Thread,
     senses: &'a Senses,

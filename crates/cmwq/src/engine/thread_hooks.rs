@@ -1,5 +1,5 @@
-//! What programs do at the begin and the end of each thread that runs their functions: registering
-//! it with a garbage collector, with a library that counts threads, with a tracer.
+//! Functions that the program wants called when a thread that runs its functions begins and ends:
+//! to register the thread with a garbage collector, a tracer, or a library that counts threads.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub struct WorkerThread {
 }
 
 impl WorkerThread {
-    /// The thread's name as it begins, such as `kworker/0:1`. Its name as others see it changes
-    /// with what it runs.
+    /// The thread's name at its begin, such as `kworker/0:1`. The name that tools show changes with
+    /// the queue that it serves.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -43,7 +43,7 @@ impl fmt::Debug for ThreadHooks {
 /// Set once, before the first thread; a forked child has the same.
 static HOOKS: OnceLock<ThreadHooks> = OnceLock::new();
 
-/// Sets them, if nobody has. `false`: somebody has.
+/// Sets the hooks. `false`: they were set before.
 pub(crate) fn set(hooks: ThreadHooks) -> bool {
     HOOKS.set(hooks).is_ok()
 }

@@ -1,7 +1,11 @@
-//! The armed timers: a wheel of those that are reasons to wake up, and one of those that are not.
+//! The armed timers: a wheel for timers that are reasons to wake up, and one for deferrable timers,
+//! which are not.
 //!
 //! Deferrable timers expire when the service thread is awake anyway: for another timer, or because
-//! a worker that is about to sleep [says so](Timers::deferred_at). Nothing wakes for them alone.
+//! a worker that is about to sleep [says so](Timers::deferred_at). The thread does not wake up for
+//! them alone.
+//!
+//! Why: docs/decisions/deferrable-wheel.md
 
 use std::ptr::NonNull;
 
@@ -13,15 +17,15 @@ use crate::engine::plan::NEVER;
 #[derive(Debug)]
 pub(crate) struct Timers {
     prompt: Wheel,
-    /// Made with the first timer that goes there.
+    /// Made with the first deferrable timer.
     deferrable: Option<Wheel>,
     tag: u32,
 }
 
-/// What arming demands.
+/// What follows from arming a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Armed {
-    /// That the wheel is looked at by then.
+    /// The wheel has to be looked at by this time.
     Prompt(Nanos),
     /// Nothing; [`Timers::deferred_at`] may have changed.
     Deferred,
@@ -90,7 +94,7 @@ impl Timers {
         unsafe { self.prompt.is_foreign(timer) }
     }
 
-    /// As [`is_foreign`](Self::is_foreign), and it has it no more.
+    /// As [`is_foreign`](Self::is_foreign); such a timer is disarmed.
     ///
     /// # Safety
     /// `timer` must be valid.
@@ -111,12 +115,12 @@ impl Timers {
         prompt.or_else(|| self.deferrable.as_mut()?.expire_some(now, budget))
     }
 
-    /// When the timers are a reason to be awake.
+    /// When the thread has to be awake for timers.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         self.prompt.next_deadline()
     }
 
-    /// From when on there is something to do for deferrable timers, for who is awake anyway.
+    /// When deferrable timers are due, for a thread that is awake anyway.
     pub(crate) fn deferred_at(&self) -> Nanos {
         self.deferrable.as_ref().and_then(Wheel::next_deadline).unwrap_or(NEVER)
     }

@@ -1,4 +1,4 @@
-//! The statistics of queues added up by name, so that no sum falls when a queue is gone.
+//! The statistics of queues, added up by name, so that no sum falls when a queue is destroyed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct Totals {
     seen: HashMap<usize, (Arc<Wq>, PwqStats)>,
 }
 
-/// Of all queues of a name.
+/// The statistics of all queues of a name.
 #[derive(Default)]
 pub(crate) struct Total {
     pub(crate) sum: PwqStats,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Totals {
 }
 
 impl Totals {
-    /// Adds what these queues, all that there are, have counted since the last call.
+    /// Adds what the queues have counted since the last call. `queues`: all queues there are.
     pub(crate) fn take_in(&mut self, queues: Vec<Arc<Wq>>) {
         for total in self.by_name.values_mut() {
             (total.max_active, total.waiting) = (0, PwqWaiting::default());
@@ -43,7 +43,7 @@ impl Totals {
         let is_there: HashSet<_> = queues.iter().map(|wq| Arc::as_ptr(wq) as usize).collect();
         self.seen.retain(|address, (wq, last)| {
             let is_there = is_there.contains(address);
-            // Of one that is gone: its final numbers.
+            // For a queue that is gone, these are its final numbers.
             let is_final = !is_there && wq.is_gone();
             let now = wq.stats();
             let total = by_name.entry(wq.name.clone()).or_default();
@@ -58,7 +58,7 @@ impl Totals {
 }
 
 impl Total {
-    /// Adds what came since `last`, which becomes `now`.
+    /// Adds what was counted since `last`, which becomes `now`.
     fn add(&mut self, now: &PwqStats, last: &mut PwqStats) {
         // CPU time may be corrected downwards, by little.
         let mut now = *now;

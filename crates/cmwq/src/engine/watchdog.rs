@@ -1,11 +1,12 @@
 //! What the engine reports to the watchdog: that work waits, and what an item waits for.
 //!
-//! The watchdog itself is a thread that looks from above (`observe/watchdog`); the service thread
-//! starts it when it is first needed. Nothing here looks at pools or reports.
+//! The watchdog itself is a thread of the room above (`observe/watchdog`), which looks at pools and
+//! reports stalls; the service thread starts it when it is first needed.
 
 use cmwq_core::{Nanos, PanicPolicy};
 
 use crate::engine::params::Params;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::os::topo::CpuSet;
@@ -28,7 +29,7 @@ pub(crate) struct Watchdog {
     pub(crate) thresh: AtomicU64,
     pub(crate) on_stall: AtomicU32,
     pub(crate) on_stall_time: AtomicU64,
-    /// When it was last touched, by anybody and by CPU number.
+    /// When it was last touched: on any account, and by CPU number.
     pub(crate) touched: AtomicU64,
     pub(crate) touched_on: Box<[AtomicU64]>,
     pub(crate) waits: Waits,
@@ -37,8 +38,8 @@ pub(crate) struct Watchdog {
     pub(crate) is_stopping: AtomicBool,
 }
 
-// ORDERING (all accesses here): no pairing: settings and hints. Who wakes the thread after one is
-// seen.
+// ORDERING (all accesses here): no pairing: settings and hints; the thread sees them when it is
+// woken.
 impl Watchdog {
     pub(crate) fn new(params: &Params, cpus: &CpuSet) -> Self {
         let this = Self {
@@ -53,7 +54,7 @@ impl Watchdog {
             is_started: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         };
-        if params.watchdog_thresh_ns != 0 && cfg!(not(any(cmwq_loom, cmwq_shuttle))) {
+        if params.watchdog_thresh_ns != 0 && !IS_MODEL {
             this.alarm.unset();
         }
         this
@@ -69,7 +70,7 @@ impl Watchdog {
         thresh != 0
     }
 
-    /// Whether nobody has asked for the thread before.
+    /// Whether this is the first request for the thread.
     pub(crate) fn is_first_to_start(&self) -> bool {
         !self.is_started.swap(true, Ordering::Relaxed)
     }
@@ -103,7 +104,7 @@ impl Watchdog {
         if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
             touched.store(now, Ordering::Relaxed);
         }
-        // Not each time: it may be called often, and on many CPUs.
+        // Not at each call: these may be frequent, and on many CPUs.
         let interval = cmwq_core::Watchdog::<()>::interval(self.thresh.load(Ordering::Relaxed));
         if now.saturating_sub(self.touched.load(Ordering::Relaxed)) > interval / 4 {
             self.touched.store(now, Ordering::Relaxed);

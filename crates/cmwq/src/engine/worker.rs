@@ -20,6 +20,7 @@ use crate::engine::long_items::LongItems;
 use crate::engine::pool::{Creator, Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
+use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
@@ -54,7 +55,8 @@ impl Worker {
         let _hooks = thread_hooks::begin(|| self.thread.comm.base().to_owned());
         let context = Context::new(self.pool, self.id, Arc::clone(&self.thread));
         current::enter(&context);
-        // A late wake-up for the thread that had this parker before is no reason to begin.
+        // A late wake-up may be for the thread that had this parker before: the worker begins only
+        // when it is registered as created.
         loop {
             self.thread.parker.park(None);
             if self.pool.lock_only().core.is_created(self.id) || without("worker.is_created") {
@@ -111,7 +113,7 @@ impl Worker {
         }
     }
 
-    /// One claimed item, from dropping the lock to the books behind it. Comes back with the lock,
+    /// One claimed item, from dropping the lock to the books behind it. Returns with the lock held,
     /// under which the worker asks for its next item.
     #[inline]
     fn run_item(
@@ -136,24 +138,24 @@ impl Worker {
             self.pool.act_effects(effects);
             guard = self.pool.lock_in_turn();
         }
-        // Who traces runs sees those of barriers, too.
+        // If runs are traced, those of barriers are, too.
         if !trace::wants_runs() {
             guard = self.pass_barriers(guard);
         }
         // What is in the inbox is younger than what is on the worklist.
         if !guard.core.work_waits() && !self.pool.inbox.is_empty() {
-            // Nobody has to be told to watch: this worker will, when it claims the first of these.
+            // The kick is not needed: this worker watches when it claims the first of these items.
             let _ = guard.take_inbox(self.pool);
         }
         guard
     }
 
-    /// Tells those who wait for the item that has just ended.
+    /// Wakes the threads that wait for the item that has just ended.
     #[inline]
     fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
         while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
             drop(guard);
-            // Who looks behind the wait does not find it running any more.
+            // First, so that a thread that was woken does not find the item running any more.
             self.thread.mirror.ended();
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
@@ -169,7 +171,7 @@ impl Worker {
         let Some(batch) = &self.batch else { return };
         let mut claim = Claim { is_to_wait: false, more: 0, kick: Kick::None, ..*first };
         for _ in 0..first.more {
-            // SAFETY: this worker's, and as often as the claim says.
+            // SAFETY: the batch is this worker's, and the claim has at least so many items.
             let Some((item, func)) = (unsafe { batch.begin(self.pool.id) }) else { break };
             (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
             self.thread.mirror.started_next(&claim);
@@ -221,8 +223,8 @@ impl Worker {
         let begin = self.long_items.begin();
         context.begin(claim, seq);
         self.thread.enter_function(seq);
-        // SAFETY: whoever queued the item promised that its function may be called with it, once,
-        // now.
+        // SAFETY: the caller that queued the item has promised that its function may be called with
+        // it, once.
         unsafe { invoke::call(self.pool, claim) };
         self.thread.leave_function();
         context.end();
@@ -240,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// Idle. Before it really sleeps, it looks whether another pod has more than it can run.
+    /// The worker is idle. Before it sleeps, it looks whether another pod has a backlog.
     fn sleep(&self, mut guard: MutexGuard<'static, Locked>, context: &Context, watch: bool) {
         let now = clock::coarse();
         self.thread.mirror.rest(|| now);
@@ -403,7 +405,7 @@ fn say_refused(priority: Priority, error: &io::Error) {
 /// is there.
 fn open_senses(detect: Detect) -> Senses {
     let mut senses = Senses::default();
-    if cfg!(any(cmwq_loom, cmwq_shuttle)) {
+    if IS_MODEL {
         return senses;
     }
     if detect == Detect::Perf {

@@ -31,7 +31,7 @@ use link::{Link, Slot};
 use links::{Links, default_attrs};
 use rescuer::Rescuer;
 
-/// What kind of pools a queue leads to.
+/// The kind of pools that a queue uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Percpu,
@@ -60,7 +60,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// A queue of this kind with nothing special about it.
+    /// A queue of this kind without other flags.
     pub(crate) const fn of(kind: Kind) -> Self {
         let max_active = consts::WQ_DFL_ACTIVE;
         Self {
@@ -75,8 +75,8 @@ impl Spec {
         }
     }
 
-    /// What it allows itself, `total` being for all its pwqs together if they are not limited
-    /// together otherwise.
+    /// The queue's limits. `total` is for all pwqs together, of kinds whose pwqs share no limit
+    /// otherwise.
     pub(crate) const fn limits(&self) -> Limits {
         let Self { max_active, .. } = *self;
         match (self.kind, self.total) {
@@ -101,8 +101,8 @@ pub(crate) enum Queueing {
     Queued,
     /// It was pending already, or is disabled.
     Not,
-    /// The queue drains or goes, and the caller is not one of its items: the item is idle again.
-    /// The C interface says `true` here, as the kernel does.
+    /// The queue is closed, and the caller is not one of its items: the item is idle again. The C
+    /// interface returns `true` here, as the kernel does.
     Refused,
 }
 
@@ -112,9 +112,9 @@ pub(crate) struct Wq {
     pub(crate) name: Box<str>,
     pub(crate) spec: Spec,
     pub(crate) runtime: &'static Runtime,
-    /// Of the process that made it; see `fork`.
+    /// The generation of the process that made it; see `fork`.
     pub(crate) generation: u32,
-    /// Set before the queue is handed out, if it is to have one.
+    /// If the queue has a rescuer, set before the queue is handed out.
     pub(crate) rescuer: OnceLock<Arc<Rescuer>>,
     /// One slot per CPU or pod; allocated with the first item.
     pub(crate) slots: OnceLock<Box<[Slot]>>,
@@ -131,8 +131,8 @@ pub(crate) struct Wq {
     pub(crate) mirror: QueueMirror,
 }
 
-// Ten million idle queues have to fit into 4 GiB, with a name, a place in the registry and what the
-// allocator adds: `cmwq-bench idle`.
+// Ten million idle queues have to fit into 4 GiB, each with a name, a place in the registry and the
+// allocator's overhead: `cmwq-bench idle`.
 #[cfg(all(target_pointer_width = "64", not(any(cmwq_loom, cmwq_shuttle))))]
 const _: () = assert!(size_of::<Wq>() <= 272);
 
@@ -186,8 +186,8 @@ impl Wq {
         self.mirror.add_outside(change);
     }
 
-    /// The way of an item that is queued for `cpu`, or from the CPU where the caller is. The first
-    /// item makes it.
+    /// The link for an item that is queued for `cpu`, or from the caller's CPU. The first item
+    /// makes it.
     #[inline]
     pub(crate) fn link(&self, cpu: Option<u32>) -> &Link {
         let slots = self.slots.get_or_init(|| {
@@ -201,7 +201,7 @@ impl Wq {
         }
     }
 
-    /// A worker has measured one of its items.
+    /// A worker has measured one of the queue's items.
     pub(crate) fn set_has_long_items(&self, are_long: bool) {
         let are_long = are_long && self.spec.kind == Kind::Managed;
         // ORDERING: no pairing: a hint.
@@ -221,8 +221,8 @@ impl Wq {
         is_congested
     }
 
-    /// Whether this session of the trace has not got the queue's name. From now on it counts as one
-    /// that has.
+    /// Whether this session of the trace does not have the queue's name yet. From now on it counts
+    /// as having it.
     pub(crate) fn is_new_to(&self, session: u32) -> bool {
         // ORDERING: no pairing: a name written twice is no harm.
         if self.named_to.load(Ordering::Relaxed) == session {
@@ -231,7 +231,7 @@ impl Wq {
         self.named_to.swap(session, Ordering::Relaxed) != session
     }
 
-    /// Counters of all pwqs, also of those that were removed.
+    /// Counters of all pwqs, removed ones included.
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
@@ -256,7 +256,7 @@ impl Wq {
         sum
     }
 
-    /// Changes whenever an item of the queue starts, ends, or is taken back.
+    /// A number that changes whenever an item of the queue starts, ends, or is taken back.
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
@@ -267,9 +267,7 @@ impl Wq {
         sum.started + sum.completed + sum.cancelled
     }
 
-    /// What the queue has in its pools: of each pwq, see [`PoolState::pwq_load`].
-    ///
-    /// [`PoolState::pwq_load`]: cmwq_core::PoolState::pwq_load
+    /// Whether `is` holds for the [load](cmwq_core::PoolState::pwq_load) of any pwq.
     pub(crate) fn any_pwq(&self, is: impl Fn((u32, bool, bool)) -> bool) -> bool {
         let pwqs = lock(&self.state).pwqs.clone();
         pwqs.iter().any(|at| {
@@ -289,12 +287,13 @@ impl Wq {
 }
 
 impl Wq {
-    /// Removes a pwq that has nothing in flight; its final counters. `None`: its rescuer visits,
-    /// and will look after it when it leaves. It may need WQ before, or be the caller.
+    /// Removes a pwq that has nothing in flight. Returns its final counters. `None`: its rescuer
+    /// visits, and removes the pwq when it leaves; it may need WQ before, or be the caller, so this
+    /// must not wait for it.
     pub(crate) fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
         let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
-        // Refused while a slot of the node is on its way here: who brings it needs no more than the
-        // pool's lock.
+        // Refused while a slot of the node is on its way to the pwq. The thread that brings the
+        // slot needs only the pool's lock, so this loop ends.
         let mut rest = Rest::new();
         loop {
             if let Some(stats) = pool.remove_pwq(at.pwq) {
@@ -309,20 +308,20 @@ impl Wq {
 }
 
 impl Wq {
-    /// Whether it belongs to this process, and not to the one that this is a child of.
+    /// Whether it belongs to this process, and not to a parent that it was forked from.
     pub(crate) fn is_own(&self) -> bool {
         self.generation == generation::current()
     }
 
     /// Lets only chained items in from now on, because of `why`. `false`: it was closed for that
-    /// before.
+    /// reason before.
     pub(crate) fn close(&self, why: Closed) -> bool {
         // ORDERING: no pairing: see `closed`.
         let before = self.closed.fetch_or(why.bits(), Ordering::Relaxed);
         !Closed::from_bits(before).is_for(why)
     }
 
-    /// As [`close`](Self::close), or the end of it. The caller has the lock (WQ).
+    /// [Closes](Self::close) the queue for draining, or ends that. The caller has the lock (WQ).
     pub(crate) fn set_draining(&self, is_draining: bool) {
         let bit = Closed::DRAINING.bits();
         // ORDERING: no pairing: see `closed`.
@@ -333,15 +332,16 @@ impl Wq {
         }
     }
 
-    /// Why it takes in chained items only, as of now.
+    /// The reasons for which it takes in chained items only, at this moment.
     #[inline]
     pub(crate) fn closed(&self) -> Closed {
-        // ORDERING: no pairing: who queues at the same time as it is closed may be let in or not.
-        // Who arms asks under the timers' lock, and who shuts the queue down takes that afterwards.
+        // ORDERING: no pairing: a thread that queues while the queue is being closed may be let in
+        // or not. One that arms a timer asks under the timers' lock, which the thread that shuts
+        // the queue down takes afterwards.
         Closed::from_bits(self.closed.load(Ordering::Relaxed))
     }
 
-    /// Whether it is being taken down.
+    /// Whether it is being destroyed.
     pub(crate) fn is_going(&self) -> bool {
         self.closed().is_for(Closed::DESTROYING)
     }
@@ -360,7 +360,7 @@ impl Wq {
     }
 
     pub(crate) fn set_in_sysfs(&self) {
-        // ORDERING: no pairing: a switch; who looks for names holds the registry's lock.
+        // ORDERING: no pairing: a switch; names are looked up under the registry's lock.
         self.in_sysfs.store(true, Ordering::Relaxed);
     }
 }

@@ -58,6 +58,8 @@
 //! LEFT_OUT says how many queues were left out because they are too many. Or `error KIND TEXT`,
 //! with the kinds of [`Refusal`](crate::observe::sysfs::Refusal), `no-queue`, `request` (it was
 //! none), `busy` and `denied`.
+//!
+//! Why: docs/decisions/attributes-by-socket.md
 
 mod answer;
 mod fds;

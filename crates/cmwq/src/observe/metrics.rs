@@ -45,6 +45,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
+//!
+//! Why: docs/decisions/metrics-pulled.md
 
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 

@@ -8,6 +8,8 @@
 //!
 //! The signal is a real-time signal that the program has not given a handler; if there is none, or
 //! a thread has it blocked, or does not answer, the reason is what one gets in place of a stack.
+//!
+//! Why: docs/decisions/stacks-copied.md
 
 use std::fs;
 use std::time::{Duration, Instant};

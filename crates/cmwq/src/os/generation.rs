@@ -11,7 +11,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub(crate) fn current() -> u32 {
     // ORDERING: no pairing: it changes while there is one thread.
-    if cfg!(any(cmwq_loom, cmwq_shuttle)) { 0 } else { GENERATION.load(Ordering::Relaxed) }
+    if super::IS_MODEL { 0 } else { GENERATION.load(Ordering::Relaxed) }
 }
 
 /// Whether this process has inherited anything.

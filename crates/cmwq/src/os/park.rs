@@ -9,6 +9,8 @@
 //! | 0 [`WAKE`] | kicked: there may be work, or it is time to leave |
 //! | 1 [`CHECK`] | the CPU went idle while work waits: verify who is blocked |
 //! | 31 `PARKED` | the owner sleeps on the futex |
+//!
+//! Why: docs/decisions/no-spinning.md
 
 use std::fmt;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use super::sync::{PlainGuard, PlainMutex, lock_plain};
 
 /// A model checker's words must not outlive the execution they were made in.
-pub(crate) const IS_RECYCLED: bool = cfg!(not(any(cmwq_loom, cmwq_shuttle)));
+pub(crate) const IS_RECYCLED: bool = !super::IS_MODEL;
 
 /// Those of one kind that nobody owns. Lock: its own, innermost.
 #[derive(Debug)]

@@ -7,6 +7,8 @@
 //! calls. Readers are another crate, `cmwq-observe`, which knows these
 //! agreements by `observe/shared`. Everything is best effort: where the system
 //! refuses the memory, or a table is full, the engine goes on without.
+//!
+//! Why: docs/decisions/mapping.md
 
 pub(crate) mod functions;
 #[doc(hidden)]

@@ -12,6 +12,8 @@
 //!
 //! KERNEL: `include/trace/events/workqueue.h` — the same four events with the same fields, and
 //! more.
+//!
+//! Why: docs/decisions/trace-words.md
 
 #[cfg(feature = "tracing")]
 pub(crate) mod callers;
@@ -58,6 +60,7 @@ pub(crate) use outside::queued;
 
 use outside::probe;
 
+use crate::os::IS_MODEL;
 use crate::os::sync::Arc;
 use crate::record::symbol::closures;
 
@@ -110,8 +113,7 @@ fn get_ready() {
 #[inline(always)]
 pub(crate) fn wants_runs() -> bool {
     const RUNS: u32 = Kind::ExecuteStart.bit() | Kind::ExecuteEnd.bit();
-    cfg!(all(any(feature = "tracing", feature = "usdt"), not(any(cmwq_loom, cmwq_shuttle))))
-        || sink::mask() & RUNS != 0
+    cfg!(any(feature = "tracing", feature = "usdt")) && !IS_MODEL || sink::mask() & RUNS != 0
 }
 
 /// Makes the events of a run around `call`, which calls the function of the claimed item.
@@ -206,7 +208,7 @@ fn emit_queue_work(
 #[inline(always)]
 pub(crate) fn wants_activations() -> bool {
     // A probe does not know whether anybody looks.
-    cfg!(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle)))) || is_on(Kind::ActivateWork)
+    (cfg!(feature = "usdt") && !IS_MODEL) || is_on(Kind::ActivateWork)
 }
 
 /// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock, but for

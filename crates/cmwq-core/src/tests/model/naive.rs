@@ -132,7 +132,7 @@ impl Naive {
         }
     }
 
-    pub(super) fn kick_to_lend(&mut self) -> Kick {
+    pub(super) fn kick_to_help(&mut self) -> Kick {
         match self.idle.last() {
             _ if !self.has_spare_cpu() => Kick::None,
             Some(&id) => self.tell(id),

@@ -377,7 +377,7 @@ impl Pair {
     pub(super) fn lend(&mut self, rng: &mut Rng) {
         match self.lent.pop() {
             None => {
-                let (real, naive) = (self.f.kick_to_lend(), self.naive.kick_to_lend());
+                let (real, naive) = (self.f.kick_to_help(), self.naive.kick_to_help());
                 self.same_kick(real, naive);
                 let Some(id) = self.pick_worker(rng, |worker| !worker.guest) else { return };
                 let real = self.f.lend(id);

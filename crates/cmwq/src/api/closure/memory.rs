@@ -7,11 +7,14 @@
 //!
 //! The depot's lock is only tried: who does not get it, also in a child whose parent held it when
 //! it forked, asks the allocator.
+//!
+//! Why: docs/decisions/memory-of-closures.md
 
 use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
+use crate::os::IS_MODEL;
 use crate::os::sync::PlainMutex;
 
 /// Memory of one size.
@@ -42,7 +45,7 @@ impl Class {
     /// their thread-locals.
     #[inline]
     const fn index_of(layout: Layout) -> Option<usize> {
-        if layout.align() > 16 || layout.size() == 0 || cfg!(any(cmwq_loom, cmwq_shuttle)) {
+        if layout.align() > 16 || layout.size() == 0 || IS_MODEL {
             return None;
         }
         let mut index = 0;

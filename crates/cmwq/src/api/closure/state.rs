@@ -21,6 +21,8 @@
 //!
 //! Before `DONE` the outcome's place is the run's, and the cell the handle's while `POLLED` is not
 //! set.
+//!
+//! Why: docs/decisions/closure-in-56-bytes.md
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! What the timers of delayed items have to do with their queue: they keep it in being.
+//! The timers of delayed items keep their queue in being.
 //!
 //! Arming and cancelling a timer take the timers' lock anyway, so under it the armed timers of a
 //! queue are counted by plain arithmetic, and all of them together hold one reference. One atomic
 //! operation for each would be a seventh of what arming costs.
+//!
+//! Why: docs/decisions/timers-share-a-reference.md
 
 use std::ptr::NonNull;
 
@@ -10,7 +12,8 @@ use super::{Handle, Owner};
 use crate::engine::wq::Wq;
 use crate::os::sync::{Arc, Ordering};
 
-/// A [`Handle`] of which armed timers share one reference. Valid while it is counted.
+/// A [`Handle`] whose one reference all armed timers of the queue share. Valid while the timer is
+/// counted.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimersHandle(NonNull<Owner>);
@@ -67,8 +70,8 @@ impl TimersHandle {
         }
     }
 
-    /// `count` timers have come or were cancelled. The last one leaves a handle, to be dropped
-    /// without the lock.
+    /// `count` timers have expired or were cancelled. `Some`: none is left; the handle is to be
+    /// dropped without the lock.
     ///
     /// # Safety
     /// Caller holds the timers' lock; that many were added and not taken away yet.
@@ -82,7 +85,7 @@ impl TimersHandle {
         (left == 0).then(|| Handle(unsafe { Arc::from_raw(self.0.as_ptr()) }))
     }
 
-    /// As [`sub`](Self::sub) for one timer, with a handle in any case.
+    /// As [`sub`](Self::sub) for one timer, but always returns a handle.
     ///
     /// # Safety
     /// As for `sub`.

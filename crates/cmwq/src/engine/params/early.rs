@@ -1,4 +1,5 @@
-//! What was set before the library was used: parameters, until they are read; that it is frozen.
+//! Settings from before the library's first use: parameters, until they are read, and whether it is
+//! frozen.
 
 use super::Params;
 use crate::detect::method::Detect;
@@ -29,7 +30,7 @@ pub(crate) fn lock_early() -> EarlyGuard {
     EARLY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The parameters are being read: puts in what was set, and takes no more.
+/// The parameters are being read: applies the early settings, and takes no more.
 pub(crate) fn apply_early(params: &mut Params) {
     let mut early = lock_early();
     early.were_read = true;
@@ -39,7 +40,7 @@ pub(crate) fn apply_early(params: &mut Params) {
 impl Early {
     pub(crate) fn apply(&self, params: &mut Params) {
         for (name, value) in &self.settings {
-            // It was tried.
+            // It was valid when it was set.
             let _ = params.set(name, value);
         }
         params.detect = self.detect.or(params.detect);

@@ -1,4 +1,4 @@
-//! Parameters as text, as they would be set.
+//! Parameters as text.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Setting {
     pub name: &'static str,
     /// Its value, as it would be set.
     pub value: String,
-    /// Whether it would have this value anyway.
+    /// Whether this is the default value.
     pub is_default: bool,
 }
 
@@ -29,7 +29,7 @@ fn seconds(nanos: u64) -> String {
     Duration::from_nanos(nanos).as_secs_f64().to_string()
 }
 
-/// Empty: the library chooses, or does without.
+/// Empty: the library chooses a signal, or uses none.
 fn number(signal: Option<i32>) -> String {
     signal.as_ref().map_or_else(String::new, ToString::to_string)
 }
@@ -41,7 +41,7 @@ pub(crate) fn text(params: &Params, name: &str) -> Option<String> {
 }
 
 fn values(params: &Params) -> Vec<(&'static str, String)> {
-    // In full, so that no new setting is forgotten here.
+    // Without `..`, so that no new setting is forgotten here.
     let Params {
         default_affinity_scope,
         managed_affinity_scope,

@@ -1,9 +1,11 @@
-//! Where a pool's workers are: pinning them, moving them when their CPU leaves or comes, letting
-//! them go when no queue needs them.
+//! Where a pool's workers run: pinning them, moving them when their CPU leaves or comes, and
+//! dismissing them when no queue needs them.
 //!
-//! Lock: attach ([`Pool::attach`]), outside of the pool's lock. It holds the CPUs on which the
-//! workers belong now. A thread pins itself and says who it is under it, and is pinned by others
-//! under it, so each thread ends up where it belongs and no number of an ended thread is used.
+//! Lock: attach ([`Pool::attach`]), outside of the pool's lock. The lock protects the CPUs to which
+//! the workers belong now. Under it a thread pins itself and publishes its tid, and is pinned by
+//! others. So each thread ends up where it belongs, and the tid of an ended thread is never used.
+//!
+//! Why: docs/decisions/pods-that-workers-may-leave.md
 
 use cmwq_core::{Kick, PwqConfig, PwqId};
 
@@ -62,7 +64,7 @@ impl Where {
     }
 }
 
-/// Where workers that are to be on `cpus` can be put: deadline threads only everywhere.
+/// The CPUs to which workers that belong on `cpus` can be pinned: for deadline threads all CPUs.
 fn within_reach(spec: &PoolSpec, runtime: &Runtime, cpus: &CpuSet) -> CpuSet {
     match spec.priority.sched {
         Sched::Deadline { .. } => runtime.machine.cpus.iter().copied().collect(),
@@ -70,7 +72,7 @@ fn within_reach(spec: &PoolSpec, runtime: &Runtime, cpus: &CpuSet) -> CpuSet {
     }
 }
 
-/// Whether workers of such a pool may be elsewhere than where they begin.
+/// Whether workers of such a pool may leave the pod in which they begin.
 pub(super) fn may_stray(spec: &PoolSpec) -> bool {
     let is_deadline = matches!(spec.priority.sched, Sched::Deadline { .. });
     spec.kind == PoolKind::Unbound && spec.pod != spec.cpus && !is_deadline
@@ -87,16 +89,16 @@ fn only(cpus: &CpuSet) -> u32 {
 }
 
 impl Pool {
-    /// Puts the calling thread, a new worker, where it belongs. What is refused is said once and
-    /// done without.
+    /// Pins the calling thread, a new worker, to its CPUs. A refusal is reported once, and the
+    /// worker runs unpinned.
     pub(crate) fn attach(&self, thread: &Thread) {
         let cpus = lock(&self.attachment.cpus);
         thread.comm.set_tid();
         thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
         let Err(error) = sense::sched::pin_current(&cpus.bound) else { return };
         if sense::sched::is_absent(&error) {
-            // They leave just now, or have left unnoticed. Until somebody has looked it runs where
-            // the process may, and not where its creator was confined to.
+            // The CPUs are leaving, or have left unnoticed. Until the service has looked, the
+            // worker runs on all CPUs of the process, and not only on those of its creator.
             let everywhere = self.runtime.machine.cpus.iter().copied().collect();
             let _ = sense::sched::pin_current(&everywhere);
             self.runtime.service.rescan_soon();
@@ -113,7 +115,7 @@ impl Pool {
         });
     }
 
-    /// Where its workers belong now.
+    /// The CPUs to which its workers belong now.
     pub(crate) fn whereabouts(&self) -> CpuSet {
         lock(&self.attachment.cpus).bound.clone()
     }
@@ -131,23 +133,23 @@ impl Pool {
         if thread.is_unbound() {
             return;
         }
-        // Who holds the lock may be waiting for a busy CPU, to which it has just moved: nobody who
-        // looks after others may wait for it.
+        // The holder of the lock may have just moved itself to a busy CPU, and wait for that CPU: a
+        // detector must not wait for the holder.
         let Ok(here) = self.attachment.cpus.try_lock() else { return };
         let Some(tid) = thread.comm.tid().filter(|_| thread.is_in_run(seq)) else { return };
         thread.set_unbound(true);
-        // Refused, it wakes up on its pool's CPU, as it would have otherwise.
+        // If this is refused, the worker wakes up on its pool's CPU, as without it.
         let _ = sense::sched::pin(tid, &here.unbound);
     }
 
-    /// Brings the calling thread, a worker that was [unbound](Self::unbind), back when it wakes up
-    /// from idling. One that takes another item without having been idle stays where it is: moving
-    /// it would cost more than it is worth, and the item would wait meanwhile.
+    /// Brings the calling thread, a worker that was [unbound](Self::unbind), back to its pool's
+    /// CPUs when it wakes up from idling. A worker that takes another item without having been idle
+    /// stays where it is: moving costs more than it gains, and the item would wait meanwhile.
     #[cold]
     pub(crate) fn rebind(&self, thread: &Thread) {
         let here = lock(&self.attachment.cpus);
         thread.set_unbound(false);
-        // Refused, its CPU has left: that is noticed by `is_misplaced`.
+        // If this is refused, the CPU has left, which `is_misplaced` notices.
         let _ = sense::sched::pin_current(&here.bound);
     }
 
@@ -158,10 +160,10 @@ impl Pool {
         pinned_to != cpu && pinned_to != NOWHERE
     }
 
-    /// The CPUs that it is for, while they are there.
+    /// The pool's own CPUs, present or not.
     pub(crate) fn own_cpus(&self) -> CpuSet {
         match self.pods {
-            // The only managed pod has every CPU that comes.
+            // The only managed pod has all CPUs.
             None if self.kind == PoolKind::Managed => {
                 self.runtime.machine.cpus.iter().copied().collect()
             }
@@ -169,10 +171,11 @@ impl Pool {
         }
     }
 
-    /// Its workers belong on `cpus` now. `is_disassociated`: since its own CPU has gone.
+    /// From now on its workers belong on `cpus`. `is_disassociated`: because its own CPU has gone.
     ///
-    /// KERNEL: `unbind_worker`, `rebind_workers` — same order: a pool gives up managing before its
-    /// workers move away, and takes it up when they are back. What is queued stays.
+    /// KERNEL: `unbind_worker`, `rebind_workers` — same order: a pool gives up its concurrency
+    /// management before its workers move away, and takes it up when they are back. Queued items
+    /// stay.
     pub(crate) fn move_to(
         &'static self,
         cpus: &CpuSet,
@@ -191,7 +194,8 @@ impl Pool {
         self.attachment.pinned_to.store(pinned_to, Ordering::Relaxed);
         for thread in self.threads() {
             let Some(tid) = thread.comm.tid() else { continue };
-            // Refused, it stays where it is, and says so when it finds out.
+            // If this is refused, the worker stays where it is, and reports that it is misplaced
+            // when it runs an item.
             let _ = sense::sched::pin(tid, here.of(&thread));
         }
         drop(here);
@@ -200,10 +204,9 @@ impl Pool {
         }
     }
 
-    /// Puts the workers of an unbound pool back where they belong: the system lets a thread whose
-    /// last CPU leaves go anywhere, and does not bring it back. Not on a CPU that the process has
-    /// no more: nobody but a worker that is still busy may be there, and it may have been
-    /// forbidden.
+    /// Pins the workers of an unbound pool to its CPUs again: the system lets a thread whose last
+    /// CPU leaves go anywhere, and does not bring it back. Not to a CPU that the process has lost,
+    /// which it may have been forbidden to use.
     ///
     /// KERNEL: `restore_unbound_workers_cpumask` — same.
     pub(crate) fn restore(&self, allowed: &CpuSet) {
@@ -214,7 +217,7 @@ impl Pool {
         here.bound = within_reach(&spec, self.runtime, cpus);
         here.unbound = here.bound.clone();
         for tid in self.threads().iter().filter_map(|thread| thread.comm.tid()) {
-            // Refused while none of its CPUs is there.
+            // Refused while none of the CPUs is online.
             let _ = sense::sched::pin(tid, &here.bound);
         }
     }
@@ -227,7 +230,7 @@ impl Pool {
         self.unlock(guard, kick);
     }
 
-    /// Whether its CPU is to be kept free. To be followed by [`move_to`](Self::move_to).
+    /// Records whether its CPU is isolated. To be followed by [`move_to`](Self::move_to).
     pub(crate) fn keep_apart(&self, is_apart: bool) {
         self.lock_only().is_apart = is_apart;
     }
@@ -238,7 +241,7 @@ impl Pool {
         !guard.is_disassociated && !guard.is_apart
     }
 
-    /// Its CPU is gone. Caller holds no core lock.
+    /// Whether its CPU is gone. Caller holds no core lock.
     pub(crate) fn is_disassociated(&self) -> bool {
         self.lock_only().is_disassociated
     }
@@ -257,8 +260,8 @@ impl Pool {
 
     // ---- what queues lead here
 
-    /// Makes a queue's pwq here. `cpu`: whose items come this way, if one CPU's. `None`: the pool
-    /// has been [renewed](Self::renew), and is not what `spec` says any more.
+    /// Makes a queue's pwq here. `cpu`: the CPU whose items come this way, if it is only one.
+    /// `None`: the pool has been [renewed](Self::renew), so `spec` is not its spec any more.
     pub(crate) fn add_pwq(
         &self,
         spec: &Arc<PoolSpec>,
@@ -267,7 +270,7 @@ impl Pool {
         cpu: Option<u32>,
     ) -> Option<PwqId> {
         let mut guard = self.lock_only();
-        // Two specs at the same address would have to live one after the other.
+        // Both are alive, so equal addresses mean the same spec.
         if !Arc::ptr_eq(&lock_plain(&self.spec), spec) {
             return None;
         }
@@ -282,8 +285,8 @@ impl Pool {
         Some(pwq)
     }
 
-    /// Lets all workers go if no queue leads here any more. One that comes back to the pool finds
-    /// it as if it were new.
+    /// Dismisses all workers if no queue leads here any more. A queue that comes back finds the
+    /// pool like a new one.
     ///
     /// KERNEL: `put_unbound_pool` — differs: the pool stays, for the ids in idle items' words,
     /// until other queues [need it](Self::renew).
@@ -306,8 +309,8 @@ impl Pool {
         self.kind == PoolKind::Unbound && self.lock_only().core.is_vacant()
     }
 
-    /// Makes it a pool for queues with other attributes, if nothing is left in it. Who looked for
-    /// it by what it was before finds that out when he [adds his pwq](Self::add_pwq). Caller holds
+    /// Makes this a pool for queues with other attributes, if it is vacant. A thread that found the
+    /// pool by its old attributes notices that when it [adds its pwq](Self::add_pwq). Caller holds
     /// the registry's lock.
     pub(crate) fn renew(&self, spec: PoolSpec) -> bool {
         debug_assert_eq!(self.kind, spec.kind);
@@ -327,8 +330,8 @@ impl Pool {
 
     // ---- pods that workers may leave
 
-    /// Brings the calling worker, which was woken, back into the pod if work waits and it is
-    /// elsewhere. From there the scheduler may move it again.
+    /// Brings the calling worker, which was woken outside of the pod, back into the pod if work
+    /// waits. From there the scheduler may move it again.
     ///
     /// KERNEL: the wake-up hint in `kick_pool` — differs: a process cannot give one, so the worker
     /// moves by itself, even if no CPU of the pod is idle.
@@ -353,8 +356,7 @@ impl Pool {
         self.go_to_pod();
     }
 
-    /// The calling thread, a worker, is moved into the pod. From there the system may move it
-    /// again.
+    /// Moves the calling thread, a worker, into the pod. From there the system may move it again.
     pub(crate) fn go_to_pod(&self) {
         let here = lock(&self.attachment.cpus);
         let Ok(mask) = topo::affinity_of(0) else { return };
@@ -368,10 +370,10 @@ impl Pool {
     }
 }
 
-/// Whether a worker with this mask, which belongs on `bound`, is to be put back by who looks which
-/// CPUs there are: somebody has moved it, or one of its CPUs has left. In the latter case what it
-/// sets here is without that CPU, which may be back before anybody has seen that it was away: then
-/// nobody else would ever widen the mask.
+/// Whether the service is to look at the CPUs and pin a worker with this mask, which belongs on
+/// `bound`, again: the worker was moved from outside, or one of its CPUs has left. In the latter
+/// case the mask that the worker sets here lacks that CPU, which may be back before the service has
+/// seen it go; then nothing else would widen the mask again.
 fn is_to_be_put_back(mask: &CpuSet, bound: &CpuSet) -> bool {
     mask != bound
 }

@@ -1,11 +1,11 @@
-//! Counters of pwqs, with what their workers have not been charged with yet.
+//! Counters of pwqs, with the CPU time that was not charged yet.
 
 use cmwq_core::{PwqId, PwqStats};
 
 use super::{Locked, Pool};
 
 impl Pool {
-    /// Counters of a pwq, with what its workers have not been charged with yet.
+    /// Counters of a pwq, with the CPU time that was not charged yet.
     pub(crate) fn stats_of(&self, pwq: PwqId) -> PwqStats {
         let guard = self.lock_only();
         let mut stats = guard.core.pwq_stats(pwq).unwrap_or_default();
@@ -18,7 +18,7 @@ impl Pool {
     pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Option<PwqStats> {
         let mut guard = self.lock_only();
         let Locked { core, threads, mirror, .. } = &mut *guard;
-        // Or their time would be that of the next pwq of this number.
+        // Otherwise the pending time would be charged to the next pwq with this id.
         threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));
         let removed = core.remove_pwq(pwq);
         if removed.is_some() {

@@ -1,4 +1,7 @@
-//! Making workers and letting them go: by a pool's manager, from outside, or later by the service.
+//! Creating workers and dismissing them: by a pool's manager, from outside, or later by the
+//! service.
+//!
+//! Why: docs/decisions/threads-create-threads.md
 
 use std::io;
 
@@ -18,9 +21,9 @@ use crate::record::Role;
 pub(crate) enum Creator {
     /// The pool's manager.
     Manager(WorkerId),
-    /// Somebody outside, because work waits and the pool has nobody to come for it.
+    /// Another thread, because work waits and the pool has no worker to come for it.
     First,
-    /// Somebody outside, so that a worker can help another pod.
+    /// Another thread, so that a worker can help another pod.
     Spare,
 }
 
@@ -76,7 +79,7 @@ impl Pool {
         }
         let kick = if spawned.is_ok() {
             let kick = guard.core.worker_created(id, by, clock::now());
-            // If there was nobody to stand by, now there is.
+            // The new worker may be the standby.
             guard.refresh_standby(self);
             kick
         } else {
@@ -89,7 +92,7 @@ impl Pool {
             Kick::None
         };
         let is_closed = guard.core.is_closed();
-        // A worker in the making counts as busy, and busy workers excuse idle ones: no longer.
+        // The new worker counted as busy until now, so fewer idle workers may stay.
         let cull = guard.core.cull_at();
         self.unlock(guard, kick);
         self.runtime.service.cull_at(cull);
@@ -178,7 +181,7 @@ impl Pool {
         self.dismiss_idle();
     }
 
-    /// Sends the idle workers of a closed pool away, as far as those who work can do without them.
+    /// Dismisses the idle workers of a closed pool, but for the standby of workers at work.
     #[cold]
     pub(crate) fn dismiss_idle(&self) {
         loop {
@@ -209,8 +212,8 @@ impl Pool {
 }
 
 impl Locked {
-    /// Nobody was kicked. If that is because nobody is there, and some queue here has a rescuer:
-    /// when to look whether it has to be called.
+    /// No worker was kicked. If that is because the pool has none to wake, and a queue here has a
+    /// rescuer: when to look whether the rescuer has to be called.
     #[inline]
     pub(crate) fn mayday(&mut self) -> Todo {
         if !self.core.needs_rescuer() {

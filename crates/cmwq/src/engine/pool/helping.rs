@@ -1,5 +1,5 @@
-//! A managed pool and those of other pods: what it says on their [board](super::pods), and
-//! how others call it to help.
+//! A managed pool and those of other pods: what it posts on their [board](super::pods), and how
+//! others call it to help.
 
 use std::mem;
 
@@ -13,27 +13,27 @@ use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
 impl Pool {
-    /// Another pod has a CPU to spare, and the items here are worth it.
+    /// Whether another pod has a CPU to spare, and the items here are long enough for help.
     #[inline(always)]
     pub(crate) fn may_be_helped(&self) -> bool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
     }
 
-    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
+    /// Whether another pod has a backlog, and could use a CPU that becomes idle here.
     #[inline]
     fn others_wait(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| pods.others_wait(pod))
     }
 
-    /// Its items are too short for others to help. A hint.
+    /// Whether its items are too short for others to help. A hint.
     #[inline]
     pub(crate) fn has_short_items(&self) -> bool {
-        // ORDERING: no pairing: a hint; who decides by it under the lock has it exactly.
+        // ORDERING: no pairing: a hint; under the lock it is exact.
         self.has_short_items.load(Ordering::Relaxed)
     }
 
-    /// The tick: looks again whether its items are short, if they are taken to be. Caller holds no
-    /// core lock.
+    /// Measures the pool's items again, if they were found short. By the tick. Caller holds no core
+    /// lock.
     pub(crate) fn detect_short_items(&'static self) {
         if !self.has_short_items() {
             return;
@@ -47,13 +47,13 @@ impl Pool {
         self.unlock(guard, Kick::None);
     }
 
-    /// This pod has a CPU to spare, as the board says.
+    /// Whether the board says that this pod has a CPU to spare.
     #[cold]
     pub(crate) fn is_spare(&self) -> bool {
         self.lock_only().entry.has(Set::Spare)
     }
 
-    /// Work waits that it may not start. Whoever asks is about to help it.
+    /// Whether items wait that the pool may not start. The caller is about to help it.
     pub(crate) fn has_backlog(&'static self) -> bool {
         let guard = self.lock();
         let has_backlog = guard.core.has_backlog();
@@ -61,8 +61,8 @@ impl Pool {
         has_backlog
     }
 
-    /// A thread of the program computes on its CPU. A hint, and only given while the CPU's sentinel
-    /// would report that it does not any more.
+    /// Whether a thread of the program computes on its CPU. A hint; `false` where the CPU has no
+    /// sentinel to report the end of that.
     #[inline]
     pub(crate) fn caller_computes(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| pods.has(Set::CallerComputes, pod))
@@ -83,8 +83,8 @@ impl Pool {
         }
     }
 
-    /// As [`call_to_help`](Self::call_to_help), once its CPU is idle: its standby is to be woken by
-    /// the CPU's sentinel.
+    /// As [`call_to_help`](Self::call_to_help), but once its CPU is idle: the CPU's sentinel then
+    /// wakes the standby.
     pub(crate) fn call_when_idle(&'static self) {
         if self.is_watched() || without("caller_computes.call") {
             return;
@@ -93,24 +93,23 @@ impl Pool {
     }
 
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
-    /// `false`: nobody comes.
+    /// `false`: no worker comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
         let kick = self.call(|locked| {
-            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_lend() };
-            // Only who was woken will answer. A worker that is being created, by us or somebody
-            // else, will not.
+            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_help() };
+            // Only a woken worker answers the call. A worker that is being created does not.
             locked.is_called |= matches!(kick, Kick::Wake(_));
             kick
         });
         matches!(kick, Kick::Wake(_))
     }
 
-    /// Wakes `whom`, and asks again once a worker was created because there was none.
+    /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again.
     fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> Kick {
         let ask = || {
             let mut guard = self.lock();
             let kick = whom(&mut guard);
-            // No work waits here, so acting on it would not create the first worker.
+            // No work waits here, so acting on `NeedFirst` would not create a worker.
             let is_nobody = kick == Kick::NeedFirst;
             self.unlock(guard, if is_nobody { Kick::None } else { kick });
             kick
@@ -124,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// Another pod has a backlog: if a worker here blocks, or has blocked, its CPU matters.
+    /// Another pod has a backlog, and could use a CPU here: has this pool watched.
     pub(crate) fn watch_for_others(&'static self) {
         if self.is_watched() {
             return;
@@ -136,8 +135,8 @@ impl Pool {
 }
 
 impl Locked {
-    /// Posts what has changed of this pod on the board. `true`: by this the board says that the pod
-    /// has a backlog, as it did not before.
+    /// Posts the changes of this pod's entry on the board. `true`: the entry says that the pod has
+    /// a backlog, and did not before.
     #[inline(always)]
     pub(super) fn post_entry(&mut self, pool: &Pool) -> bool {
         let Some((pods, pod)) = pool.pods else { return false };
@@ -168,14 +167,14 @@ impl Locked {
         entry.has(Set::Backlog) && !before.has(Set::Backlog)
     }
 
-    /// Whether detectors have to watch this pool: work waits here, or a worker runs on a CPU that
+    /// Whether detectors have to watch this pool: work waits here, or a CPU is in use here that
     /// another pod could use.
     pub(crate) fn has_to_watch(&self, pool: &Pool) -> bool {
         self.core.has_to_watch(|| pool.caller_computes(), || pool.others_wait())
     }
 
-    /// A worker of this pool was reported blocked. Returns whom to wake: with nothing to do here, a
-    /// worker that looks for work in other pods.
+    /// A worker of this pool was reported blocked. Returns which worker to wake: if no work waits
+    /// here, one that looks for work in other pods.
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
         // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
         if self.post_entry(pool) {
@@ -184,12 +183,12 @@ impl Locked {
         self.core.replace_blocked(kick, || pool.caller_computes(), || pool.others_wait())
     }
 
-    /// How many items it has started by now.
+    /// How many items the pool has started by now.
     pub(super) fn progress_now(&self) -> Progress {
         Progress { at: clock::now(), started: self.core.progress() }
     }
 
-    /// A guest found its items short.
+    /// A guest has found the pool's items short.
     pub(crate) fn found_short(&mut self, pool: &Pool) {
         let now = self.progress_now();
         self.set_short(pool, true, now);
@@ -201,7 +200,7 @@ impl Locked {
         pool.has_short_items.store(is_short, Ordering::Relaxed);
     }
 
-    /// A worker looks for other pods' work: the one that was called, or another one.
+    /// The called worker, or another one, looks for other pods' work: the call is answered.
     pub(crate) fn answer_call(&mut self) {
         self.is_called = false;
     }

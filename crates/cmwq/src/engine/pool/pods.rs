@@ -1,16 +1,15 @@
 //! Managed pods help each other: the board of [`cmwq_core::help`] for threads.
 //!
-//! The pods of a cache, or of a few small ones, share a line of memory, which they write when a pod
-//! has no CPU to spare any more, or has one again. Above it a summary says in which of these lines
-//! somebody is; it is written when a line's first pod comes. That nobody is left in a line is found
-//! out by who searches there: it takes the line out of the summary, and looks again. Where one line
-//! has all pods there is no summary.
+//! The pods of a cache, or of a few small caches, share a cache line, which they write when a pod
+//! has no CPU to spare any more, or has one again. A summary says which of these lines have a pod
+//! in a set; it is written when a line's first pod comes. A search that finds a line empty takes it
+//! out of the summary, and looks again. If one line has all pods, there is no summary.
 //!
 //! Lost calls: the order is that of [`cmwq_core::help::board`]. Each write is a read-modify-write,
 //! and each read that follows is ordered as by a full fence (`board_put`, `board_retire`,
-//! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or
-//! somebody who has just retired the line between them sees both. Who does not act on that
-//! ([`others_wait`]) leaves it to the tick, which calls for help again.
+//! `board_look`). Of a pod that posts a backlog and one that becomes idle, one sees the other, or a
+//! third one that has just retired the line sees both. If that third one does not act
+//! ([`others_wait`]), the tick calls for help again.
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Board, Layout, Set, Whereabouts, any_helper, others_wait};
@@ -67,7 +66,8 @@ impl Pods {
         self.pools[pod].set(pool);
     }
 
-    /// The pod may help from now on, or no longer. One whose pool was not made yet is idle then.
+    /// The pod may help from now on, or no longer. A pod that may help and has no pool yet counts
+    /// as idle.
     pub(crate) fn open(&self, pod: usize, is_open: bool) {
         self.put(Set::Open, pod, is_open);
         if self.get(pod).is_none() {
@@ -75,14 +75,13 @@ impl Pods {
         }
     }
 
-    /// Whether any pod has a CPU to spare, now or as soon as nobody else uses it.
+    /// Whether any pod has a CPU to spare, now or when the caller that computes there waits.
     #[inline]
     pub(crate) fn any_spare(&self) -> bool {
         any_helper(self)
     }
 
-    /// Whether another pod has more work than it may run, so that a CPU that some worker of this
-    /// one leaves matters.
+    /// Whether another pod has a backlog, and could use a CPU of this one.
     #[inline]
     pub(crate) fn others_wait(&self, pod: usize) -> bool {
         others_wait(self, pod)
@@ -95,7 +94,7 @@ impl Pods {
         self.words[position.word].0[set as usize].load(Ordering::Relaxed) & position.mask() != 0
     }
 
-    /// What a pod says of itself has changed.
+    /// A pod's entry has changed.
     pub(crate) fn post(&self, pod: usize, before: Entry, entry: Entry) {
         entry.changes(before).for_each(|(set, is_in)| self.put(set, pod, is_in));
     }
@@ -146,7 +145,7 @@ impl Board for Pods {
         summary.fetch_and(!bit, in_order());
         let bits = self.words[word].0[set as usize].load(fenced_load("board_retire"));
         if bits != 0 {
-            // Whoever has come meanwhile may have found it still there.
+            // A pod that was put in meanwhile may have found the summary's bit still set.
             summary.fetch_or(bit, in_order());
         }
         bits

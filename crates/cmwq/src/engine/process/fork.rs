@@ -1,20 +1,22 @@
 //! `fork`: the child begins anew, and the parent's items stay the parent's.
 //!
-//! A child has a copy of everything and none of the threads. So the runtime it inherits is left as
-//! it is, but for what never changes in it, and the next use of the library makes a fresh one:
+//! A child has a copy of everything but none of the threads. So it reads nothing of the inherited
+//! runtime but what never changes, and its first use of the library makes a fresh one:
 //!
-//! - A [generation] counts the forks that this process is the child of. Handles of
-//!   queues compare it with that of their queue and make themselves a new one
+//! - A [generation] counts the forks between the first process and this one. A queue's handle
+//!   compares it with the queue's generation, and makes a new queue if they differ
 //!   ([`Handle`](crate::engine::handle::Handle)).
 //! - Ids of pools go on where the parent's ended, so an item whose word names an earlier pool was
-//!   queued by the parent. It does not run here; queued again, it is [taken
+//!   queued by the parent, and does not run here. If it is queued again, it is [taken
 //!   over](crate::engine::runtime::Runtime::take_over).
-//! - Timers know the wheel they were armed on by its tag, which is the generation.
+//! - A timer has the tag of the wheel that it was armed on, which is the generation.
 //! - The [control](crate::observe::control) socket stays the parent's: the child closes its copies.
-//! - The locks of this crate that are not part of a runtime are held during the fork, so the child
-//!   does not find one locked by a thread that it does not have.
-//! - Locks of Rust's library cannot be held so, and are done without: those of
-//!   [threads](sense::thread) and of standard error.
+//! - The locks of this crate that are not part of a runtime are held during the fork, so that none
+//!   is locked in the child by a thread that does not exist there.
+//! - Locks of Rust's library, those of [threads](sense::thread) and of standard error, cannot be
+//!   held, and are not used.
+//!
+//! Why: docs/decisions/child-and-mapping.md
 
 use std::cell::RefCell;
 
@@ -57,7 +59,7 @@ std::thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Sees to it that forks are noticed, from now on.
+/// Makes forks noticed from now on.
 pub(crate) fn watch() {
     static WATCHING: OnceLock<()> = OnceLock::new();
     WATCHING.get_or_init(|| {
@@ -102,7 +104,7 @@ extern "C" fn in_child() {
             held.early.is_frozen = false;
         }
     });
-    // The forking thread may have been a worker; its copy is none.
+    // The forking thread may have been a worker; its copy in the child is none.
     current::leave();
     current::leave_bh();
     reclaim::leave_rescuer();

@@ -1,4 +1,4 @@
-//! The process and its runtime: made when it is first used, and left behind in a child.
+//! The process and its runtime: made at first use, and left behind in a forked child.
 
 use super::{Process, fork, starting};
 use crate::engine::invoke;
@@ -11,9 +11,9 @@ use crate::os::published::Lasting;
 use crate::os::sync::{PlainGuard, PlainMutex, lock_plain};
 use crate::record::{self, Inspect};
 
-/// Nothing until it is first used, and in a child until it is used there.
+/// Empty until the first use, in a child again until the first use there.
 static GLOBAL: Lasting<Process> = Lasting::nothing();
-/// What a child has inherited: to begin where that ended.
+/// In a child, the parent's process: the ids of pools begin where its ended.
 static INHERITED: Lasting<Process> = Lasting::nothing();
 static MAKING: PlainMutex<()> = PlainMutex::new(());
 
@@ -22,7 +22,7 @@ pub(crate) fn lock_making() -> PlainGuard<'static, ()> {
     lock_plain(&MAKING)
 }
 
-/// The process is a child now, and its parent's runtime not its own.
+/// The process is a child now, and the parent's runtime is not its own.
 pub(crate) fn leave_behind() {
     if let Some(inherited) = GLOBAL.get() {
         INHERITED.set(inherited);
@@ -31,7 +31,7 @@ pub(crate) fn leave_behind() {
 }
 
 impl Process {
-    /// This one, if it has a runtime.
+    /// This process, if it has a runtime.
     pub(crate) fn existing() -> Option<&'static Self> {
         GLOBAL.get()
     }
@@ -52,7 +52,8 @@ impl Runtime {
         GLOBAL.get().map(|process| process.runtime)
     }
 
-    /// One mapping for the process, however often making the runtime fails. Under `MAKING`.
+    /// One mapping for the process, also if making the runtime fails and is tried again. Under
+    /// `MAKING`.
     fn inspect_once(is_wanted: bool) -> Inspect {
         static MADE: PlainMutex<Option<(u32, Inspect)>> = PlainMutex::new(None);
         if !is_wanted {
@@ -75,7 +76,7 @@ impl Runtime {
         fork::watch();
         invoke::prepare();
         record::trace::open();
-        // Of an inherited runtime nothing but a number is read.
+        // Only a number is read of an inherited runtime.
         let first_pool = INHERITED.get().map_or(0, |process| process.runtime.end_of_pools());
         let params = Params::from_env();
         let machine = Machine::read(&params);

@@ -1,4 +1,4 @@
-//! Starting a runtime: hands it what it calls of the modules above it.
+//! Starting a runtime: hands it the functions that it calls of the modules above it.
 
 use std::io;
 
@@ -7,10 +7,11 @@ use crate::engine::params::Params;
 use crate::engine::runtime::{Machine, Runtime, Upcalls};
 use crate::engine::service_thread;
 use crate::engine::worker;
+use crate::os::IS_MODEL;
 use crate::os::sense;
 use crate::record::Inspect;
 
-/// Of every runtime.
+/// The same for every runtime.
 pub(crate) const UPCALLS: Upcalls = Upcalls {
     worker_main: worker::main,
     bh_main: bh_thread::main,
@@ -26,7 +27,7 @@ pub(crate) fn start(
 ) -> io::Result<&'static Runtime> {
     let runtime = Box::leak(Runtime::assemble(params, machine, first_pool, inspect, UPCALLS));
     runtime.record_placement();
-    if cfg!(not(any(cmwq_loom, cmwq_shuttle))) && sense::is_alone() {
+    if !IS_MODEL && sense::is_alone() {
         sense::reserve();
     }
     service_thread::start(runtime)?;

@@ -2,20 +2,20 @@
 
 use std::collections::VecDeque;
 
-/// Readers by the generation in which they entered, and what waits for them.
+/// Readers by the generation in which they entered, and the waiters.
 ///
-/// A generation ends when something begins to wait: it then waits for the readers of that
-/// generation and of the ones before, and for none that enter later. So whatever waits is ready
-/// in the order in which it came, and a stream of readers delays nothing for ever.
+/// A generation ends when a waiter comes: the waiter waits for the readers of that generation and
+/// of earlier ones, and for none that enter later. So waiters become ready in the order in which
+/// they came, and a stream of readers delays none for ever.
 #[derive(Debug)]
 pub(super) struct Epochs<T> {
     /// The number of the oldest generation.
     first: u64,
     /// Generations that have ended, oldest first.
     ended: VecDeque<Generation<T>>,
-    /// Readers of the generation that has not.
+    /// Readers of the present generation.
     readers: u64,
-    /// Those of generations before this one count as being of it: see
+    /// Readers of generations before this one count as readers of it: see
     /// [`leave_behind`](Self::leave_behind).
     inherited: u64,
 }
@@ -35,13 +35,13 @@ impl<T> Epochs<T> {
         self.first + self.ended.len() as u64
     }
 
-    /// A reader comes in: its generation, for [`leave`](Self::leave).
+    /// A reader enters. Returns its generation, for [`leave`](Self::leave).
     pub(super) fn enter(&mut self) -> u64 {
         self.readers += 1;
         self.current()
     }
 
-    /// A reader goes.
+    /// A reader of this generation leaves.
     pub(super) fn leave(&mut self, generation: u64) {
         let generation = generation.max(self.inherited);
         if generation == self.current() {
@@ -51,8 +51,8 @@ impl<T> Epochs<T> {
         }
     }
 
-    /// Begins anew with so many of the readers inside, whichever generations they are of. Returns
-    /// what waited.
+    /// Begins anew with so many of the readers inside, whatever their generations. Returns the
+    /// waiters.
     pub(super) fn leave_behind(&mut self, readers: u64) -> Vec<T> {
         let first = self.current() + 1;
         let ended = std::mem::take(&mut self.ended);
@@ -60,9 +60,10 @@ impl<T> Epochs<T> {
         ended.into_iter().flat_map(|generation| generation.waiting).collect()
     }
 
-    /// Something begins to wait for the readers that are inside now.
+    /// `thing` begins to wait for the readers that are inside now.
     pub(super) fn wait(&mut self, thing: T) {
-        // Without readers since, those inside are the ones that the last generation waits for.
+        // If no reader has entered since, the readers inside are those that the last waiter waits
+        // for.
         if self.readers > 0 || self.ended.is_empty() {
             let readers = std::mem::take(&mut self.readers);
             self.ended.push_back(Generation { readers, waiting: VecDeque::new() });
@@ -72,7 +73,7 @@ impl<T> Epochs<T> {
         }
     }
 
-    /// The oldest thing that waits, if the readers that it waits for have gone.
+    /// Takes the oldest waiter, if its readers have left.
     pub(super) fn next(&mut self) -> Option<T> {
         loop {
             let oldest = self.ended.front_mut()?;

@@ -10,7 +10,7 @@ use crate::engine::wq::Kind;
 use crate::os::topo::CpuSet;
 
 impl Machine {
-    /// The board of the managed pods, of which those with one of `cpus` may be used.
+    /// A board for the managed pods; those with one of `cpus` may help.
     pub(super) fn board(&self, cpus: &CpuSet) -> Pods {
         let whereabouts: Vec<_> =
             self.managed_pods.iter().map(|pod| self.whereabouts(&pod.cpus)).collect();
@@ -18,7 +18,7 @@ impl Machine {
         Pods::new(&whereabouts, |pod| has_several && self.managed_pods[pod].cpus.intersects(cpus))
     }
 
-    /// What is not known counts as a cache of its own, beside the others that are not known.
+    /// A CPU of unknown topology has a cache of its own, on a node of all such CPUs.
     fn whereabouts(&self, pod: &CpuSet) -> Whereabouts {
         let first = pod.first().unwrap_or(0);
         let cpu = self.known.topology.cpu(first);
@@ -30,7 +30,7 @@ impl Machine {
 }
 
 impl Runtime {
-    /// A managed pool of another pod that has more work than it may run.
+    /// A managed pool of another pod that has a backlog.
     pub(crate) fn pool_to_help(&'static self, pool: &'static Pool) -> Option<&'static Pool> {
         let (pods, me) = pool.pods?;
         let may_have_work = |pod: &usize| {
@@ -70,23 +70,23 @@ impl Runtime {
         })
     }
 
-    /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs; of
-    /// some pods, others each `turn`.
+    /// Work waits in `pool` at capacity: has the workers of some other pods watched, since one that
+    /// blocks leaves a CPU; other pods each `turn`.
     pub(crate) fn watch_other_pods(&self, pool: &'static Pool, turn: usize) {
         let Some((pods, me)) = pool.pods else { return };
         let others = help::to_watch(pods, me, turn).filter_map(|pod| pods.get(pod));
         others.for_each(Pool::watch_for_others);
     }
 
-    /// Another CPU for an item that would go to `pool`, on whose CPU its caller computes. `turn`:
-    /// which CPU, if none is idle.
+    /// Another CPU for an item that would go to `pool`, on whose CPU the caller computes. `turn`:
+    /// chooses the CPU if none is idle.
     pub(crate) fn cpu_instead(&self, pool: &'static Pool, turn: usize) -> Option<u32> {
         let (pods, me) = pool.pods?;
         let cpu = |pod: usize| self.machine.managed_pods.get(pod)?.cpus.first();
         match help::instead_of(pods, me, turn) {
             Instead::Pod(pod) => cpu(pod),
             Instead::Home(computed_on) => {
-                // Whether the caller there still computes.
+                // The sentinel finds out whether the caller there still computes.
                 if let Some(cpu) = computed_on.and_then(cpu) {
                     self.sentinels.arm(cpu);
                 }

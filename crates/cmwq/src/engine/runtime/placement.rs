@@ -11,6 +11,8 @@
 //!
 //! Locks: `changing`, outside of all others, makes changes one after another. `now` and `shown` are
 //! innermost.
+//!
+//! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place;
 
@@ -90,8 +92,7 @@ pub(crate) fn confines(allowed: &CpuSet) -> bool {
     if topo::online_cpus(sys).is_some_and(|online| online.is_subset(allowed)) {
         return false;
     }
-    // Asked by a thread that ends at once: the caller's own mask must stay what it is, down to
-    // whether it was ever set.
+    // A thread that ends at once asks: the caller's own mask must not be touched.
     let widest = sense::thread::ask("cmwq/probe", move || {
         sense::sched::pin_current(&present).ok()?;
         topo::affinity_of(0).ok()
@@ -159,8 +160,8 @@ impl Placement {
             *was_on = on;
             return Some(mask);
         }
-        // Refused, or without effect, where its cpuset does not have them, or not yet: then it is
-        // tried again the next time.
+        // Refused, or without effect, if the cpuset does not have the CPUs (yet): tried again at
+        // the next look.
         let _ = sense::sched::pin(tid, &mask.or(&has_come));
         let mask = topo::affinity_of(tid).ok()?;
         *was_on = on.and_not(&has_come).or(&has_come.and(&mask));
@@ -329,8 +330,8 @@ impl Runtime {
         in_use.usual = in_use.usual_pods(&self.machine, self.placement.shard_size);
         let in_use = Arc::new(in_use);
         let (pools, wqs) = {
-            // Who makes a pool finds either what was before, and the pool is in our list, or what
-            // holds now.
+            // A thread that makes a pool meanwhile finds the old placement, and then the pool is in
+            // our list, or the new one.
             let registry = lock(&self.registry);
             let before = std::mem::replace(&mut *lock(&self.placement.now), Arc::clone(&in_use));
             self.placement.stand_ins.set(&self.machine, &in_use);
@@ -349,9 +350,9 @@ impl Runtime {
         for wq in wqs {
             wq.follow_placement();
         }
-        // Those that were kept for queues to come, which will go elsewhere now.
+        // Pools that were kept for later queues, which will use others now.
         pools.into_iter().for_each(Pool::close_if_unused);
-        // Who sees it can rely on it.
+        // Last, so that observers can rely on it.
         self.record_cpus_in_use(&in_use);
         *lock(&self.placement.shown) = in_use;
     }

@@ -11,7 +11,7 @@ const CACHE: u32 = 8;
 const NODE: u32 = 64;
 
 impl Machine {
-    /// So many CPUs instead of the `real` ones.
+    /// A machine of `nr_cpus` CPUs in place of the `real` ones.
     pub(super) fn pretended(nr_cpus: u32, real: CpuSet) -> Self {
         let all: CpuSet = (0..nr_cpus).collect();
         let pod = |first: u32, end: u32| Pod {
@@ -24,12 +24,12 @@ impl Machine {
         Self { pretends: Some(real), ..Self::with(&all, all.clone(), None, caches, each) }
     }
 
-    /// Whether others than the CPUs that there are are pretended.
+    /// Whether the CPUs are only pretended.
     pub(crate) fn is_pretended(&self) -> bool {
         self.pretends.is_some()
     }
 
-    /// Where threads are put that belong on `cpus`.
+    /// The real CPUs for threads that belong on `cpus`.
     pub(crate) fn real_cpus(&self, cpus: &CpuSet) -> CpuSet {
         let Some(real) = &self.pretends else { return cpus.clone() };
         let real: Vec<u32> = real.iter().collect();

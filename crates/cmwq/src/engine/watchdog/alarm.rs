@@ -1,14 +1,14 @@
-//! When the watchdog looks: not at all, until somebody leaves work waiting.
+//! When the watchdog looks: not at all, until a thread leaves work waiting.
 //!
-//! | who leaves work waiting | the watchdog |
+//! | a thread that leaves work waiting | the watchdog |
 //! |---|---|
 //! | 1. under a lock: work waits | 1. unset the alarm |
 //! | 2. after it: is the alarm unset? set it | 2. under that lock: does work wait? |
 //! | | 3. it does: set the alarm |
 //!
-//! One of the two finds what the other did: if the watchdog had the lock first, the other sees the
-//! alarm unset. What may be seen is that it is set although it just rang; then the watchdog has yet
-//! to look.
+//! One of the two sees what the other did: if the watchdog had the lock first, the other sees the
+//! alarm unset. It may see the alarm still set although that has just rung; then the watchdog has
+//! yet to look.
 
 use cmwq_core::Nanos;
 
@@ -33,14 +33,14 @@ impl Alarm {
         Self { plan: Plan::new(), at: AtomicU64::new(OFF) }
     }
 
-    /// Whether it ought to be set by who leaves work waiting. To be asked after the lock was
-    /// dropped.
+    /// Whether a thread that leaves work waiting has to set the alarm. To be asked after the lock
+    /// was dropped.
     #[inline]
     pub(crate) fn is_unset(&self) -> bool {
         self.at.load(Ordering::Relaxed) == NEVER
     }
 
-    /// Sets it for `at`, or sooner if it is.
+    /// Sets the alarm for `at`, unless it rings sooner.
     pub(crate) fn set(&self, at: Nanos) {
         self.plan.lower(&self.at, at);
     }
@@ -64,7 +64,7 @@ impl Alarm {
         self.at.store(OFF, Ordering::Relaxed);
     }
 
-    /// Sleeps until it rings, or until somebody calls [`wake`](Self::wake). By the watchdog.
+    /// Sleeps until the alarm rings, or until [`wake`](Self::wake). By the watchdog.
     pub(crate) fn sleep(&self) {
         self.plan.sleep(|| match self.at.load(Ordering::Relaxed) {
             OFF => NEVER,

@@ -1,7 +1,6 @@
-//! Items that wait for queues and for other items, for the watchdog, which looks for circles.
+//! Items that wait for queues and for other items. The watchdog looks for circles among them.
 //!
-//! A wait is recorded where it begins, by the item that waits; waits of other threads hold up no
-//! worker and are not recorded.
+//! Only waits of items are recorded: other threads' waits hold up no worker.
 
 use cmwq_core::WqKey;
 
@@ -27,7 +26,7 @@ pub(crate) struct Wait {
     pub(crate) item: usize,
     pub(crate) func: usize,
     pub(crate) what: WaitFor,
-    /// The worker's.
+    /// The worker's thread.
     pub(crate) thread: Arc<Thread>,
 }
 

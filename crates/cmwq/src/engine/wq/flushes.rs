@@ -1,4 +1,4 @@
-//! The flushes of a queue: whose turn it is, and who waits.
+//! The flushes of a queue: the core's books, and the threads that wait.
 
 use cmwq_core::FlushState;
 
@@ -6,11 +6,11 @@ use super::State;
 use crate::os::park::Event;
 use crate::os::sync::Arc;
 
-/// What a queue needs to be flushed, made with the first flush that finds anything. Lock: WQ.
+/// What a queue needs for flushing, made with the first flush of a used queue. Lock: WQ.
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
     pub(crate) books: FlushState<u64>,
-    /// Those that wait, by number.
+    /// The flushers that wait, by number.
     pub(crate) flushers: Vec<(u64, Arc<Event>)>,
     next: u64,
 }
@@ -27,7 +27,7 @@ impl Flushes {
         self.flushers.retain(|(id, _)| *id != me);
     }
 
-    /// Of the flusher for whom the pwqs report.
+    /// The event of the flusher for which the pwqs report.
     pub(crate) fn first(&self) -> Option<Arc<Event>> {
         let first = self.books.first()?;
         let known = self.flushers.iter().find(|(id, _)| *id == first);

@@ -1,7 +1,8 @@
-//! A queue's ways into pools: a slot per CPU or pod with a pointer that can be replaced.
+//! A queue's links to pools: a slot per CPU or pod, with a pointer that can be replaced.
 //!
-//! Who reads a slot may go on with what he read while it is replaced: links live as long as their
-//! queue, and the pwq they name says under its pool's lock whether it still takes items.
+//! A thread that has read a slot may go on with the old link while the slot is replaced: links live
+//! as long as their queue, and the pwq that a link names says under its pool's lock whether it
+//! still takes items.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -11,7 +12,7 @@ use cmwq_core::{PwqId, PwqRef};
 use crate::engine::pool::Pool;
 use crate::os::sync::{AtomicPtr, acquire, release};
 
-/// A queue's way into one pool.
+/// A queue's pwq in one pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     pub(crate) pool: &'static Pool,
@@ -24,7 +25,7 @@ impl Link {
     }
 }
 
-/// Where the way is found: empty until an item goes that way first.
+/// Where a link is found: empty until the first item needs it.
 pub(crate) struct Slot<T = Link> {
     way: AtomicPtr<T>,
 }
@@ -34,7 +35,7 @@ impl<T> Slot<T> {
         Self { way: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The way, if there is one yet.
+    /// The link, if there is one yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         // ORDERING: Acquire pairs with the Release of `set`.
@@ -43,7 +44,7 @@ impl<T> Slot<T> {
         unsafe { way.as_ref() }
     }
 
-    /// Leads the way elsewhere. By one at a time.
+    /// Sets or replaces the link. By one thread at a time.
     ///
     /// # Safety
     /// `way` must come from a [`Store`] that lives as long as this slot is used.
@@ -53,10 +54,10 @@ impl<T> Slot<T> {
     }
 }
 
-/// Everything a queue's slots ever led to. Lock: WQ.
+/// All links that a queue's slots ever had. Lock: WQ.
 pub(crate) struct Store<T = Link>(Vec<NonNull<T>>);
 
-// SAFETY: it owns what it points at, and hands out nothing but shared access.
+// SAFETY: it owns what it points at, and hands out shared access only.
 unsafe impl<T: Send + Sync> Send for Store<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Store<T> {}
@@ -66,7 +67,7 @@ impl<T> Store<T> {
         Self(Vec::new())
     }
 
-    /// Keeps `thing`, at a place of its own.
+    /// Keeps `thing` in memory of its own.
     pub(crate) fn keep(&mut self, thing: T) -> NonNull<T> {
         let kept = NonNull::from(Box::leak(Box::new(thing)));
         self.0.push(kept);
@@ -89,7 +90,7 @@ impl Store<Link> {
 impl<T> Drop for Store<T> {
     fn drop(&mut self) {
         for thing in self.0.drain(..) {
-            // SAFETY: made by `keep` from a box, and nobody uses a slot any more.
+            // SAFETY: made by `keep` from a box, and no slot is used any more.
             drop(unsafe { Box::from_raw(thing.as_ptr()) });
         }
     }

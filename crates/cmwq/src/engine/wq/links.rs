@@ -1,13 +1,16 @@
-//! Which pools a queue's slots lead to: making links, replacing them, removing what was replaced.
+//! Which pools a queue's slots lead to: making links, replacing them, removing replaced pwqs.
 //!
-//! A change publishes the new link first and then retires the old pwq under its pool's lock. Who
-//! queues meanwhile either gets in before that, and is served there, or is refused there, and finds
-//! the new link. Only unbound and ordered queues have links that change; their pools are never
-//! saturated, so the way into a pool without its lock (its inbox) never leads to a retired pwq.
+//! A change publishes the new link first and then retires the old pwq under its pool's lock. A
+//! thread that queues meanwhile takes the pool's lock before that, and its item is served there, or
+//! after it: then the pwq refuses the item, and the thread finds the new link. Only unbound and
+//! ordered queues have links that change; their pools are never saturated, so the way into a pool
+//! without its lock (its inbox) never leads to a retired pwq.
 //!
-//! Ordered queues: all but the oldest pwq are plugged, and `State::pwqs` is oldest first, so
-//! whoever removes the oldest unplugs the next. Order holds because an item that got into an older
-//! pwq was queued before, as far as anybody can tell, and those behind it wait.
+//! Ordered queues: all but the oldest pwq are plugged. `State::pwqs` is oldest first, and removing
+//! the oldest unplugs the next. Order holds because items of an older pwq were queued earlier, and
+//! those of later pwqs wait for them.
+//!
+//! Why: docs/decisions/pwq-per-cpu.md
 
 use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
 
@@ -23,7 +26,7 @@ use crate::os::sync::{Arc, lock};
 /// What a queue needs for its links, made with the first one. Lock: WQ.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// If others than the default ones.
+    /// `None`: the default ones.
     attrs: Option<Attrs>,
     store: Store,
     /// Replaced pwqs that have not drained yet; they are in `State::pwqs` too.
@@ -70,17 +73,18 @@ impl State {
 }
 
 impl Wq {
-    /// Whether its links can be replaced.
+    /// Whether the queue's links can be replaced.
     #[inline]
     pub(crate) fn is_replaceable(&self) -> bool {
         matches!(self.spec.kind, Kind::Unbound | Kind::Ordered)
     }
 
-    /// Whether items that go this way are to ask for it again. `pool` is the link's, locked.
+    /// Whether this link was replaced, so that the slot has to be read again. `pool`: the link's,
+    /// locked.
     ///
-    /// An ordered queue looks at its slot, too. The id of a pwq that is gone may have come to a new
-    /// one of the same queue, to which the slot does not lead yet: what took the old link there
-    /// would be behind items that are queued after it.
+    /// An ordered queue looks at its slot, too. The id of a removed pwq may belong to a new pwq of
+    /// the same queue that the slot does not lead to yet: an item that used the old link would run
+    /// after items that are queued later.
     #[inline]
     pub(crate) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
         let leads_here = || {
@@ -158,16 +162,16 @@ impl Wq {
         self.runtime.pool_by_key(self.runtime.key_for(self.spec, priority, index))
     }
 
-    /// Where the queue leads already: better than nowhere, if there may be no more pools.
+    /// A pool that the queue uses already, for when no more pools may be made.
     fn pool_in_use(&self, state: &State) -> Option<Found> {
         let in_use = state.pwqs.iter().rev().find(|at| !state.is_retired(**at))?;
         self.runtime.pool(in_use.pool).map(Found::now)
     }
 
-    /// Leads a slot to `pool`, by a pwq of its own: the CPUs of a pod share workers, and behind
-    /// `max_active` each has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
+    /// Leads a slot to a pool, by a pwq of its own: the CPUs of a pod share workers, but behind
+    /// `max_active` each CPU has its turn. KERNEL: `alloc_unbound_pwq` for each CPU — same.
     ///
-    /// `false`: the pool is another one's meanwhile, and has to be looked for again.
+    /// `false`: the pool was renewed meanwhile, and has to be looked up again.
     fn lead(&self, state: &mut State, (index, slot): (usize, &Slot), found: &Found) -> bool {
         let cpu = self.runtime.cpu_of_slot(self.spec.kind, index);
         let Some(pwq) = self.add_pwq(state, found, cpu) else { return false };
@@ -181,7 +185,8 @@ impl Wq {
         let pool = found.pool;
         let (spread, is_frozen) = (self.spread(state), self.is_frozen());
         let counts = |node| self.runtime.inspect.node(self.key, node);
-        // Not its node when it was made: nobody knew that of a CPU that had never been on.
+        // The node is looked up now: when the pool was made, that of a CPU that had never been on
+        // was unknown.
         let of = self.runtime.placement.now().node_of(&pool.own_cpus());
         let node = state.nodes.of(&state.limits, of, is_frozen, &spread, counts);
         let config = PwqConfig {
@@ -249,8 +254,8 @@ impl Wq {
         self.adjust_max_active();
     }
 
-    /// Leads every slot in use where it should lead now. A pool that cannot be made is done
-    /// without: the slot stays as it is.
+    /// Leads every slot in use to the pool that `layout` names. If that pool cannot be made, the
+    /// slot stays as it is.
     fn relink(&self, state: &mut State, layout: &Layout, after: &mut After) {
         let Some(slots) = self.slots.get() else { return };
         let led = |slot: &Slot| slot.get().map(|link| (link.pool, link.at()));
@@ -317,7 +322,7 @@ impl Wq {
         after.todos.push((pool, guard.todo(pool, kick, Holder::Other)));
     }
 
-    /// Some replaced pwq has drained. KERNEL: `pwq_release_workfn` — same.
+    /// A replaced pwq has drained. KERNEL: `pwq_release_workfn` — same.
     #[cold]
     pub(crate) fn release_retired(&self) {
         let mut after = After::default();
@@ -355,7 +360,7 @@ impl Wq {
     }
 }
 
-/// Those of a queue that was given none.
+/// The attributes of a queue that was given none.
 pub(super) fn default_attrs(spec: &Spec) -> Attrs {
     let priority = spec.default_priority();
     Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() }

@@ -1,4 +1,4 @@
-//! How many items of a queue may be in execution: what was asked for, and 0 while it is frozen.
+//! How many items of a queue may be in execution: `max_active`, or 0 while the queue is frozen.
 
 use cmwq_core::PwqRef;
 
@@ -13,8 +13,8 @@ impl Wq {
         self.spec.freezable && self.runtime.is_frozen.load(Ordering::Relaxed)
     }
 
-    /// Changes how many items may be in execution. Takes effect at once: more start in order, and
-    /// of fewer no more start until enough have finished.
+    /// Changes how many items may be in execution. Takes effect at once: after a rise more items
+    /// start, in order; after a fall none starts until enough have finished.
     pub(crate) fn set_max_active(&self, max_active: u32) {
         lock(&self.state).limits.set_max_active(max_active);
         self.adjust_max_active();
@@ -33,7 +33,7 @@ impl Wq {
         self.adjust_max_active();
     }
 
-    /// Applies what has changed of limits, freezing or CPUs to all pwqs, and starts what may start.
+    /// Applies changed limits, freezing or CPUs to all pwqs, and starts items that may start now.
     ///
     /// KERNEL: `wq_adjust_max_active` — same.
     pub(crate) fn adjust_max_active(&self) {
@@ -50,10 +50,10 @@ impl Wq {
         for (pool, todo) in todos {
             pool.act(todo);
         }
-        // What was frozen was not watched.
+        // The watchdog did not watch the queue while it was frozen.
         self.runtime.work_waits();
         for limit in nodes {
-            // One item of one pwq at a time: whoever has more goes to the end of the line.
+            // One item of one pwq at a time: a pwq with more goes to the end of the line.
             while let Some(to) = limit.hand_over() {
                 Pool::grant(self.runtime, Some(to));
             }

@@ -1,4 +1,4 @@
-//! A queue's rescuer, as far as others call it; what its thread does is in
+//! A queue's rescuer as its callers know it; what its thread does is in
 //! [`rescuing`](crate::engine::rescuing).
 
 use std::collections::VecDeque;
@@ -22,14 +22,14 @@ pub(crate) struct Rescuer {
 /// Lock: maydays.
 #[derive(Debug, Default)]
 pub(crate) struct Maydays {
-    /// The pwqs that called, in their order. Each once: see the core's invariant *(called)*.
+    /// The pwqs that have called, in order. Each once: see the core's invariant *(called)*.
     pub(crate) called: VecDeque<PwqRef>,
     pub(crate) is_stopping: bool,
 }
 
 impl Rescuer {
-    /// Calls it for `at`. KERNEL: `send_mayday` — same; the pwq is not pinned, because a queue lets
-    /// its rescuer go before it leaves its pools.
+    /// Calls the rescuer for `at`. KERNEL: `send_mayday` — same; the pwq is not pinned, because a
+    /// queue stops its rescuer before it leaves its pools.
     pub(crate) fn call(&self, at: PwqRef) {
         let mut maydays = lock(&self.maydays);
         if maydays.is_stopping {

@@ -1,6 +1,8 @@
 //! Items that wait for each other in a circle, found among all [waits](crate::engine::watchdog).
 //!
 //! An item that waits for a queue waits for all items of that queue.
+//!
+//! Why: docs/decisions/deadlock-is-a-circle.md
 
 use crate::engine::watchdog::{Wait, WaitFor};
 

@@ -8,6 +8,8 @@
 //!
 //! *Kernel*: `/proc/PID/task/TID/stat` and `…/children` in `proc_pid_task(5)`. A descendant whose
 //! parent has ended belongs to another process there, and is not found.
+//!
+//! Why: docs/decisions/descendants-by-proc.md
 
 use std::fs;
 use std::io::{self, Read};

@@ -240,8 +240,8 @@ words! {
         home,
         /// Whose the CPU time since then is: pool and pwq as in [`pwq_id`], or `NONE`.
         meter_pwq,
-        /// The thread's CPU time up to which all is settled, in ns.
-        meter_settled,
+        /// The thread's CPU time up to which all is charged, in ns.
+        meter_charged,
         /// Of a rescuer: its queue's key. Of a BH context: its CPU.
         of,
         /// The name, as in `ps -L`, without what is behind `+`.
@@ -331,7 +331,7 @@ words! {
         active,
         cancelled,
         cm_wakeup,
-        /// Settled, in µs.
+        /// Charged, in µs.
         cpu_time,
         cpu_intensive,
         repatriated,

@@ -182,7 +182,7 @@ impl Inspect {
                 (&record.tid, 0),
                 (&record.home, home),
                 (&record.meter_pwq, NONE),
-                (&record.meter_settled, 0),
+                (&record.meter_charged, 0),
                 (&record.of, of),
                 (&record.comm0, comm0),
                 (&record.comm1, comm1),
@@ -311,9 +311,9 @@ impl WorkerMirror {
 
 impl WorkerRecord {
     /// Whose the thread's CPU time is.
-    pub(crate) fn show_meter(&self, pool: PoolId, pwq: Option<PwqId>, settled: u64) {
+    pub(crate) fn show_meter(&self, pool: PoolId, pwq: Option<PwqId>, charged: u64) {
         set(&self.meter_pwq, pwq.map_or(NONE, |pwq| pwq_id(pool.0, pwq.0)));
-        set(&self.meter_settled, settled);
+        set(&self.meter_charged, charged);
     }
 }
 
@@ -512,8 +512,8 @@ impl PoolMirror {
 
     // ---- decisions
 
-    /// Nobody is woken. If work waits, that is because nobody is idle. After
-    /// [`settle`](Self::settle).
+    /// No worker is woken. If work waits, that is because none is idle. To be called after
+    /// [`publish`](Self::publish).
     #[inline]
     pub(crate) fn kicked_nobody(&mut self, core: &PoolState) {
         if !IS_LEFT_OUT && self.work_waits && core.nr_idle() == 0 {

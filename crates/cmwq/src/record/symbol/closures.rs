@@ -6,6 +6,8 @@
 //! name. Nothing of that is executed when an item runs. Whoever wants a name looks through the
 //! section, and the mapping of [`inspect`](crate::observe::inspect) has all of them for other
 //! processes.
+//!
+//! Why: docs/decisions/closure-names.md
 
 use std::arch::asm;
 

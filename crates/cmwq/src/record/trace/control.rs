@@ -9,6 +9,8 @@
 //! The file cannot shrink or grow (seals), so nobody can take memory away from under the process. A
 //! forked child puts memory of its own in place of the page before anything else, and makes a file
 //! of its own when it uses the library.
+//!
+//! Why: docs/decisions/trace-switch.md
 
 use crate::os::sync::plain::AtomicBool;
 use std::fs::File;

@@ -7,6 +7,8 @@
 //! ring's ends says "full".
 //!
 //! Loom model: `models::loom::trace`.
+//!
+//! Why: docs/decisions/trace-rings.md
 
 use super::event::WORDS;
 use crate::os::sync::{AtomicU64, Ordering, acquire, release};

@@ -2,6 +2,8 @@
 //!
 //! Ticks are turned into nanoseconds by the reader, who takes both times together each time he
 //! reads.
+//!
+//! Why: docs/decisions/trace-stamps.md
 
 /// What stamps are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

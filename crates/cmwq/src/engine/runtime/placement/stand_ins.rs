@@ -1,7 +1,8 @@
-//! Which pool an item goes to that is queued from a CPU: asked for each item, so without a lock.
+//! Which CPU's pool an item goes to if its own CPU has gone. Asked for each item, so without a
+//! lock.
 //!
-//! ORDERING (all of it): no pairing: where an item goes while a CPU comes or leaves is anybody's
-//! guess, and either pool serves it.
+//! ORDERING (all of it): no pairing: while a CPU comes or leaves an item may go to either pool, and
+//! both serve it.
 
 use cmwq_core::place;
 
@@ -12,9 +13,9 @@ use crate::os::topo::CpuSet;
 /// By CPU index.
 #[derive(Debug)]
 pub(super) struct StandIns {
-    /// A CPU that is here: itself, or one that stands in for it.
+    /// A present CPU: the CPU itself, or its stand-in.
     of: Box<[AtomicUsize]>,
-    /// One that managed queues use unasked.
+    /// A CPU that managed queues use unasked: the CPU itself, or its stand-in.
     managed: Box<[AtomicUsize]>,
 }
 

@@ -1,4 +1,4 @@
-//! Which queues can be found by their names.
+//! The program's queues, without the library's own, and which of them can be found by name.
 
 use super::Runtime;
 use crate::engine::wq::Wq;
@@ -6,11 +6,11 @@ use crate::os::error::Error;
 use crate::os::sync::{Arc, lock};
 
 impl Runtime {
-    /// Lets a queue's attributes be written under its name. KERNEL: `workqueue_sysfs_register` —
-    /// same: a name can be there once.
+    /// Makes a queue's attributes writable under its name. KERNEL: `workqueue_sysfs_register` —
+    /// same: a name can be registered once.
     ///
     /// # Errors
-    /// If it is.
+    /// If the name is registered.
     pub(crate) fn enter_sysfs(&self, wq: &Wq) -> Result<(), Error> {
         let registry = lock(&self.registry);
         let is_taken =
@@ -26,12 +26,12 @@ impl Runtime {
         Ok(())
     }
 
-    /// All queues but those of the library itself and those that are being taken down.
+    /// All queues except the library's own and those that are being destroyed.
     pub(crate) fn users_wqs(&self) -> Vec<Arc<Wq>> {
         self.users_wqs_that(|_| true)
     }
 
-    /// Those of this name.
+    /// The queues of this name.
     pub(crate) fn users_wqs_named(&self, name: &str) -> Vec<Arc<Wq>> {
         self.users_wqs_that(|wq| &*wq.name == name)
     }

@@ -1,10 +1,12 @@
-//! The processes for which a worker stands while it waits for them.
+//! The processes that a worker stands for while it waits for them.
 //!
 //! Whether one of them runs is read from procfs, which is dear: some 20 µs for each process. So all
-//! looks together may take a small part of the time only; who asks too soon is told that nobody
-//! knows.
+//! looks together may take a small part of the time only; a question that comes too soon gets the
+//! answer "unknown".
+//!
+//! Why: docs/decisions/descendants-by-proc.md
 
-use cmwq_core::detect::watched::{Asker, Looks};
+use cmwq_core::detect::processes::{Asker, Looks};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
@@ -12,42 +14,42 @@ use crate::os::sync::{AtomicU64, Ordering, PlainMutex, lock_plain, plain, try_lo
 
 /// The processes of one worker. Lock: its own, innermost.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
-    /// The run in which the worker watches; 0: none.
+pub(crate) struct Processes {
+    /// The run in which the worker stands for processes; 0: none.
     // ORDERING (all accesses): no pairing: a hint. What a detector concludes is applied under the
     // pool's lock, with the run's number.
     run: AtomicU64,
-    families: PlainMutex<Vec<Watched>>,
+    families: PlainMutex<Vec<Process>>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct Process {
     number: u64,
     family: Family,
     looks: Looks,
 }
 
-/// When workers that are believed blocked may be looked at again, whoever they are.
-/// A plain one: a hint, and no model has statics.
+/// When a look for any worker that is believed blocked may be made again. Plain: a hint, and no
+/// model has statics.
 static SLEEPERS_FROM: plain::AtomicU64 = plain::AtomicU64::new(0);
 
-impl Watches {
-    /// The worker, in run `seq`, watches one more. Returns its number.
+impl Processes {
+    /// The worker, in run `seq`, stands for one more process. Returns the process's number here.
     pub(crate) fn begin(&self, seq: u64, root: Root) -> u64 {
         let mut families = lock_plain(&self.families);
         if self.run.swap(seq, Ordering::Relaxed) != seq {
-            // Of a run that has ended without ending its watches.
+            // These are of an earlier run.
             families.clear();
         }
         let number = families.last().map_or(1, |last| last.number + 1);
-        families.push(Watched { number, family: Family::new(root), looks: Looks::default() });
+        families.push(Process { number, family: Family::new(root), looks: Looks::default() });
         number
     }
 
-    /// One less. `true`: it was the last.
+    /// Ends to stand for one process. `true`: it was the last.
     pub(crate) fn end(&self, number: u64) -> bool {
         let mut families = lock_plain(&self.families);
-        families.retain(|watched| watched.number != number);
+        families.retain(|process| process.number != number);
         if families.is_empty() {
             self.run.store(0, Ordering::Relaxed);
         }
@@ -59,13 +61,13 @@ impl Watches {
         self.run.load(Ordering::Relaxed) == seq
     }
 
-    /// Whether any of them runs; `None`: nobody knows. `asker`: what the worker is believed to do.
+    /// Whether any of the processes runs; `None`: unknown. `asker`: which worker asks, and why.
     pub(crate) fn is_any_running(&self, asker: Asker) -> Option<bool> {
-        // Who holds it looks at them just now, and tells what it finds.
+        // The holder of the lock is looking at them just now, and reports what it finds.
         let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
-        for watched in families.iter_mut() {
-            match watched.is_running(asker) {
+        for process in families.iter_mut() {
+            match process.is_running(asker) {
                 Some(true) => return Some(true),
                 Some(false) => {}
                 None => is_known = false,
@@ -75,7 +77,7 @@ impl Watches {
     }
 }
 
-impl Watched {
+impl Process {
     fn is_running(&mut self, asker: Asker) -> Option<bool> {
         if self.family.has_not_run() {
             return Some(false);
@@ -84,7 +86,8 @@ impl Watched {
         // ORDERING: no pairing: a budget.
         let from = if asker == Asker::Sleeper { SLEEPERS_FROM.load(Ordering::Relaxed) } else { 0 };
         let may_look = now >= from && self.looks.may_look(now, asker);
-        // Whether a runner is blocked, all of them have to tell; a sleeper is back if one runs.
+        // A worker that is believed running is blocked only if none of its processes runs, which
+        // takes all looks; one that is believed blocked is back if any of them runs.
         if !may_look && asker != Asker::Sleeper {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What the engine reports to the watchdog: that work waits, and what an item waits for.
+//! Reports to the stall watchdog: that work waits, and what an item waits for.
 
 use cmwq_core::WqKey;
 
@@ -8,8 +8,8 @@ use crate::engine::watchdog::WaitFor;
 use crate::os::sync::Arc;
 
 impl Runtime {
-    /// Work waits. Caller holds no lock, and has seen it under the lock of its pool, or said so
-    /// under one that the watchdog takes.
+    /// Work waits. The caller holds no lock; it has seen the work under the lock of its pool, or
+    /// recorded it under a lock that the watchdog takes.
     #[inline]
     pub(crate) fn work_waits(&self) {
         if self.watchdog.alarm.is_unset() {
@@ -25,15 +25,15 @@ impl Runtime {
         }
     }
 
-    /// Has the service thread start the watchdog's thread, unless it was asked before.
+    /// Asks the service thread to start the watchdog's thread, unless it was asked before.
     pub(crate) fn start_watchdog(&self) {
         if self.watchdog.is_first_to_start() {
             self.service.start_watchdog();
         }
     }
 
-    /// The item of a queue, with this address and function, begins to wait, until what is returned
-    /// is dropped.
+    /// The item of a queue, with this address and function, begins to wait, until the returned
+    /// guard is dropped.
     pub(crate) fn begin_wait(
         &self,
         item: (WqKey, usize, usize),

@@ -1,28 +1,27 @@
-//! How often the processes are looked at that workers watch.
+//! How often the processes that workers wait for are looked at.
 //!
 //! A look at a process and its descendants costs tens of microseconds, or milliseconds if there are
-//! many, and the tick may come every 100 µs. So looks take a fixed part of the time at most,
-//! whatever one costs. Those on an alarm take what no other thread has asked for: the CPU is idle,
-//! and [false alarms](super::alarms) are limited.
+//! many, and the tick may come every 100 µs. So looks take at most a fixed part of the time,
+//! whatever one costs. Looks on an alarm are exempt: the CPU is idle, and [false
+//! alarms](super::alarms) are limited.
 //!
 //! KERNEL: no twin.
 
 use crate::ids::Nanos;
 
-/// After a look at a worker that is believed running, as many times its cost are left to others.
+/// Pause after a look for a worker that is believed running, in times the cost of the look.
 pub const REST: Nanos = 16;
-/// The same for those that are believed blocked, all of them together: that one of them is back is
-/// less urgent.
+/// The same for workers that are believed blocked, all of them together: these are less urgent.
 pub const SLEEPERS_REST: Nanos = 32;
 
-/// Whom a look is about, and why it is made.
+/// Which worker a look is about, and why it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// A worker that is believed running, since a CPU is idle.
+    /// A worker that is believed running, because a CPU is idle.
     Alarm,
-    /// The same, since the tick has come.
+    /// The same, because the tick has come.
     Tick,
-    /// One that is believed blocked.
+    /// A worker that is believed blocked.
     Sleeper,
 }
 
@@ -33,7 +32,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Whether all of it may be looked at now.
+    /// Whether the process and its descendants may be looked at now.
     #[must_use]
     pub const fn may_look(&self, now: Nanos, asker: Asker) -> bool {
         now >= self.next || matches!(asker, Asker::Alarm)

@@ -1,4 +1,4 @@
-//! The stall watchdog: looks at the pools at intervals, as long as work waits.
+//! The stall watchdog: looks at the pools at intervals while work waits.
 
 use cmwq_core::{PanicPolicy, Watchdog};
 
@@ -10,49 +10,49 @@ use crate::event::{PoolNo, What};
 
 /// The watchdog of a run.
 #[derive(Debug)]
-pub(super) struct Watcher {
-    dog: Watchdog<PoolNo>,
+pub(super) struct StallWatchdog {
+    core: Watchdog<PoolNo>,
     is_armed: bool,
 }
 
-impl Watcher {
+impl StallWatchdog {
     pub(super) const fn new(thresh: Nanos) -> Self {
-        Self { dog: Watchdog::new(thresh), is_armed: false }
+        Self { core: Watchdog::new(thresh), is_armed: false }
     }
 }
 
 impl Engine<'_> {
-    /// Something was queued: if it has to wait, somebody has to look after it.
+    /// Arms the watchdog if items of the pool wait.
     pub(super) fn arm_watchdog(&mut self, pool: PoolNo) {
         let waits = self.pools.list[pool].read().is_to_be_watched();
-        let Some(watcher) = self.watcher.as_mut().filter(|watcher| waits && !watcher.is_armed)
+        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| waits && !watchdog.is_armed)
         else {
             return;
         };
-        watcher.is_armed = true;
-        let interval = Watchdog::<PoolNo>::interval(watcher.dog.thresh());
+        watchdog.is_armed = true;
+        let interval = Watchdog::<PoolNo>::interval(watchdog.core.thresh());
         self.agenda.add(self.now + interval, Rank::Wake, Due::Watchdog);
     }
 
     pub(super) fn look_for_stalls(&mut self) {
         let is_quiet = self.is_quiet();
-        let Some(watcher) = &mut self.watcher else { return };
-        watcher.dog.begin(self.now);
+        let Some(watchdog) = &mut self.watchdog else { return };
+        watchdog.core.begin(self.now);
         let mut found = Vec::new();
         let mut waits = false;
         for (number, pool) in self.pools.list.iter_mut().enumerate() {
             let core = pool.lock();
             waits |= core.is_to_be_watched();
             if core.work_waits()
-                && let Some(time) = watcher.dog.see(number, core.progress(), false)
+                && let Some(time) = watchdog.core.see(number, core.progress(), false)
             {
                 found.push(What::Stalled(number, time));
             }
         }
-        let _ = watcher.dog.end(PanicPolicy::default());
-        watcher.is_armed = waits && !is_quiet;
-        if watcher.is_armed {
-            let interval = Watchdog::<PoolNo>::interval(watcher.dog.thresh());
+        let _ = watchdog.core.end(PanicPolicy::default());
+        watchdog.is_armed = waits && !is_quiet;
+        if watchdog.is_armed {
+            let interval = Watchdog::<PoolNo>::interval(watchdog.core.thresh());
             self.agenda.add(self.now + interval, Rank::Wake, Due::Watchdog);
         }
         (0..self.pools.list.len()).for_each(|pool| self.check_pool(pool));

@@ -15,7 +15,7 @@ fn watching() -> (Fixture, [WorkerId; 2], [ItemPtr; 2]) {
 impl Fixture {
     fn watches(&mut self, id: WorkerId, watches: bool) {
         let seq = self.seq(id);
-        self.worker_watches(id, seq, watches);
+        self.worker_stands_for_process(id, seq, watches);
         self.check();
     }
 
@@ -69,6 +69,6 @@ fn a_watch_ends_with_its_run() {
     let _ = f.queue_new(pwq);
     assert_eq!(f.waits(b), Kick::Wake(a), "the next item stands for itself");
     let seq = f.seq(b);
-    f.worker_watches(b, seq - 1, true);
-    assert!(!f.is_watching(b, seq), "of an earlier run nothing is heard");
+    f.worker_stands_for_process(b, seq - 1, true);
+    assert!(!f.stands_for_process(b, seq), "of an earlier run nothing is heard");
 }
