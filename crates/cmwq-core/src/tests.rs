@@ -32,6 +32,7 @@ mod node;
 mod periodic;
 mod place;
 mod policy;
+mod reading;
 mod reentrance;
 mod replace;
 mod rescue;

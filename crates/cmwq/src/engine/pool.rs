@@ -17,7 +17,7 @@ use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    WorkerId, place,
+    Reading, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -304,9 +304,19 @@ impl Pool {
         self.unlock(guard, kick);
     }
 
+    /// Lets somebody look who changes nothing: the lock alone is taken, nothing is listed or called
+    /// back, and nobody is told or woken. What he learns is as if all had been listed.
+    ///
+    /// Who goes on to decide something takes one of the locks above. So do those who look and then
+    /// have to find an item on a list: cancelling, flushing, queueing what may be running here.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(Reading<'_>, &Locked) -> R) -> R {
+        let guard = lock(&self.state);
+        look(guard.core.reading(&self.inbox), &guard)
+    }
+
     /// The threads of its workers.
     pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
-        self.lock_only().threads.iter().flatten().cloned().collect()
+        self.read(|_, locked| locked.threads.iter().flatten().cloned().collect())
     }
 
     /// Work waits here that may not start now. A hint.
@@ -325,7 +335,10 @@ impl Pool {
         }
     }
 
-    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox.
+    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox. Also
+    /// who demands nothing comes here if he has listed or changed something: the board, the
+    /// mapping, the inbox's word and the watchdog have to follow, and waking belongs to no `drop`.
+    /// Who has only looked takes the lock by [`read`](Self::read).
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick, Holder::Other);
@@ -398,20 +411,22 @@ impl Pool {
         if let Some(cpu) = self.lone_cpu {
             return self.runtime.sentinels.arm(cpu);
         }
+        for cpu in self.read(|core, locked| self.cpus_in_use(core, locked)).iter() {
+            self.runtime.sentinels.arm(cpu);
+        }
+    }
+
+    fn cpus_in_use(&self, core: Reading<'_>, locked: &Locked) -> CpuSet {
         let mut cpus = CpuSet::new();
-        let guard = self.lock_only();
-        for view in guard.core.workers().filter(|view| view.running) {
-            if guard.core.is_watching(view.id, view.seq) {
+        for view in core.workers().filter(|view| view.running) {
+            if view.watching {
                 // Where the process is nobody knows.
                 cpus = cpus.or(&self.spec().cpus);
-            } else if let Some(thread) = guard.thread(view.id) {
+            } else if let Some(thread) = locked.thread(view.id) {
                 cpus.insert(thread.cpu());
             }
         }
-        drop(guard);
-        for cpu in cpus.iter() {
-            self.runtime.sentinels.arm(cpu);
-        }
+        cpus
     }
 
     /// A sentinel ran although nobody was blocked.
@@ -697,15 +712,15 @@ impl Watched for Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (guard, spec) = (self.lock_only(), self.spec());
+        let ([workers, idle, running], spec) = (self.headcount(), self.spec());
         f.debug_struct("Pool")
             .field("id", &self.id)
             .field("kind", &self.kind)
             .field("nice", &spec.nice)
             .field("cpus", &spec.cpus)
-            .field("workers", &guard.core.nr_workers())
-            .field("idle", &guard.core.nr_idle())
-            .field("running", &guard.core.nr_running())
+            .field("workers", &workers)
+            .field("idle", &idle)
+            .field("running", &running)
             .finish()
     }
 }

@@ -50,7 +50,7 @@ impl Pool {
     /// This pod has a CPU to spare, as the board says.
     #[cold]
     pub(crate) fn is_spare(&self) -> bool {
-        self.lock_only().entry.has(Set::Spare)
+        self.read(|_, locked| locked.entry.has(Set::Spare))
     }
 
     /// Work waits that it may not start. Whoever asks is about to help it.
