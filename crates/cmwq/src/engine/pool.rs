@@ -10,7 +10,6 @@
 
 use std::fmt;
 use std::mem;
-use std::ptr;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
@@ -28,10 +27,11 @@ use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
+use crate::os::published::Lasting;
 use crate::os::sense;
 use crate::os::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex,
-    acquire, lock, lock_plain, release, without,
+    Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
+    lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 use crate::record;
@@ -139,8 +139,9 @@ pub(crate) struct Pool {
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
     watched: AtomicBool,
-    /// The worker to send a [`park::CHECK`], or null. Read by the sentinel, which takes no lock.
-    standby: AtomicPtr<Parker>,
+    /// The worker to send a [`park::CHECK`], if there is one. Read by the sentinel, which takes no
+    /// lock; set under the lock.
+    standby: Lasting<Parker>,
     /// False alarms come in quick succession: the sentinels wait for the tick.
     pub(crate) is_suppressed: AtomicBool,
     last_false_alarm: AtomicU64,
@@ -231,7 +232,7 @@ impl Pool {
                 mirror,
             }),
             watched: AtomicBool::new(false),
-            standby: AtomicPtr::new(ptr::null_mut()),
+            standby: Lasting::nothing(),
             is_suppressed: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
             nr_false_alarms: AtomicU32::new(0),
@@ -327,10 +328,7 @@ impl Pool {
 
     /// Sends the standby to verify. Lock-free: the sentinel's whole action.
     pub(crate) fn alarm(&self) {
-        // ORDERING: Acquire pairs with the Release in `set_standby`; parkers are never freed.
-        let standby = self.standby.load(acquire("alarm"));
-        // SAFETY: null or a parker, and parkers live for ever.
-        if let Some(standby) = unsafe { standby.as_ref() } {
+        if let Some(standby) = self.standby.get() {
             standby.unpark(park::CHECK);
         }
     }
@@ -604,7 +602,7 @@ impl Locked {
     pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
         if self.watched {
             let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.parker);
-            pool.set_standby(standby);
+            pool.standby.follow(standby);
         }
     }
 
@@ -673,19 +671,6 @@ impl Locked {
     fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
-    }
-}
-
-impl Pool {
-    /// Caller holds the pool's lock.
-    fn set_standby(&self, standby: Option<&'static Parker>) {
-        let new = standby.map_or(ptr::null_mut(), |parker| ptr::from_ref(parker).cast_mut());
-        // ORDERING: no pairing for the load: written under the pool's lock only.
-        if self.standby.load(Ordering::Relaxed) == new {
-            return;
-        }
-        // ORDERING: Release pairs with the Acquire in `alarm`.
-        self.standby.store(new, release("set_standby"));
     }
 }
 

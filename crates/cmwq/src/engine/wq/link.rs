@@ -4,12 +4,12 @@
 //! queue, and the pwq they name says under its pool's lock whether it still takes items.
 
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use cmwq_core::{PwqId, PwqRef};
 
 use crate::engine::pool::Pool;
-use crate::os::sync::{AtomicPtr, acquire, release};
+use crate::os::published::Pointer;
 
 /// A queue's way into one pool.
 #[derive(Clone, Copy)]
@@ -26,21 +26,19 @@ impl Link {
 
 /// Where the way is found: empty until an item goes that way first.
 pub(crate) struct Slot<T = Link> {
-    way: AtomicPtr<T>,
+    way: Pointer<T>,
 }
 
 impl<T> Slot<T> {
     pub(crate) fn empty() -> Self {
-        Self { way: AtomicPtr::new(ptr::null_mut()) }
+        Self { way: Pointer::nowhere() }
     }
 
     /// The way, if there is one yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire pairs with the Release of `set`.
-        let way = self.way.load(acquire("slot_get"));
         // SAFETY: null, or of a store that outlives the slot's borrow, by the promise to `set`.
-        unsafe { way.as_ref() }
+        unsafe { self.way.get().as_ref() }
     }
 
     /// Leads the way elsewhere. By one at a time.
@@ -48,8 +46,7 @@ impl<T> Slot<T> {
     /// # Safety
     /// `way` must come from a [`Store`] that lives as long as this slot is used.
     pub(crate) unsafe fn set(&self, way: NonNull<T>) {
-        // ORDERING: Release pairs with the Acquire of `get`.
-        self.way.store(way.as_ptr(), release("slot_set"));
+        self.way.set(way.as_ptr());
     }
 }
 
