@@ -94,7 +94,13 @@ impl Batch {
         begun
     }
 
-    /// Opens a new batch, whose items were [`set`](Self::set) before. By the worker, with the lock.
+    /// How many items were begun by now. By who has the lock, while the batch is out.
+    pub(crate) fn begun(&self) -> u32 {
+        // ORDERING: Acquire pairs with the Release of `begin`, as in `call_back`.
+        self.begun.load(acquire("batch_begun")) & !CALLED_BACK
+    }
+
+    /// A new batch, whose items are [`set`](Self::set). By the worker, with the lock.
     pub(crate) fn open(&self) {
         // ORDERING: no pairing: others read it with the lock.
         self.begun.store(0, Ordering::Relaxed);
@@ -113,15 +119,6 @@ impl Batch {
         // SAFETY: written by the worker only, and only with the lock.
         let items = unsafe { &*self.items.get() };
         items[number as usize].expect("a batch has no such item")
-    }
-}
-
-#[cfg(feature = "explore")]
-impl Batch {
-    /// How many items were begun.
-    pub(crate) fn begun(&self) -> u32 {
-        // ORDERING: no pairing: the search has one thread.
-        self.begun.load(Ordering::Relaxed) & !CALLED_BACK
     }
 }
 

@@ -52,10 +52,4 @@ impl PoolState {
         effects.kick = if self.keeps(Rule::GrabKicks) { self.kick() } else { Kick::None };
         Grab::Taken(effects)
     }
-
-    /// Whether this pool runs the item now (`WORK_BUSY_RUNNING`).
-    #[must_use]
-    pub fn is_executing(&self, item: &WorkItem) -> bool {
-        self.executing(core::ptr::from_ref(item) as usize, item.func()).is_some()
-    }
 }

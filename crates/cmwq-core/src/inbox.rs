@@ -149,6 +149,13 @@ impl Inbox {
         seq_cst_fence("inbox_desaturate");
     }
 
+    /// The items that are in transit, newest first, which stay. Caller holds the pool's lock as
+    /// long as the result is used: nobody else takes items out.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> + use<> {
+        // ORDERING: Acquire pairs with the Release of `push`, as in `take`.
+        chain(self.newest.load(acquire("inbox_newest")))
+    }
+
     /// Takes all items, oldest first. Caller holds the pool's lock and must enqueue them all.
     #[inline]
     #[must_use]
@@ -268,17 +275,8 @@ impl Transit {
     }
 
     /// All of them, oldest first.
-    #[cfg(feature = "explore")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> + '_ {
-        let mut at = self.next;
-        core::iter::from_fn(move || {
-            let node = NonNull::new(at)?;
-            // SAFETY: nodes of the batch, alive and ours.
-            unsafe {
-                at = ListHead::transit_next(at);
-                Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node)))
-            }
-        })
+        chain(self.next)
     }
 
     /// Gives a colour to the items of `pwq` that have none. Returns how many these are.
@@ -297,6 +295,19 @@ impl Transit {
         }
         count
     }
+}
+
+/// Items that are in transit, from this one on in the order of their links.
+fn chain(mut at: *mut ListHead) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> {
+    core::iter::from_fn(move || {
+        let node = NonNull::new(at)?;
+        // SAFETY: whoever walks has a `Transit`, or the lock without which nothing is taken out:
+        // the nodes are alive, and nobody writes their links.
+        unsafe {
+            at = ListHead::transit_next(at);
+            Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node)))
+        }
+    })
 }
 
 impl Iterator for Transit {

@@ -76,13 +76,13 @@ pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
     Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Offered, Parked,
-    PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
-    Waiting, WaitingItems,
+    PoolConfig, PoolReport, PoolState, PwqReport, Reading, Rescue, RescueVisit, Retry, Touched,
+    Waited, Waiting, WaitingItems,
 };
 pub use pool::{LIMIT_RETRY_NS, may_add_worker};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
-pub use pwq::{PwqConfig, PwqStats, PwqWaiting};
+pub use pwq::{PwqConfig, PwqLoad, PwqStats, PwqWaiting};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;

@@ -39,6 +39,11 @@ pub trait NodeSlots: Send + Sync + fmt::Debug {
         let _ = (is_waiting, kept);
         false
     }
+    /// How many more there are for who asks now. A number to look at; without it, as many as one
+    /// likes.
+    fn nr_free(&self) -> u32 {
+        u32::MAX
+    }
     /// Gives a slot back; `Some(pwq)`: the slot now belongs to that pwq, see
     /// [`PoolState::grant`](crate::PoolState::grant).
     fn put(&self) -> Option<PwqRef>;
@@ -176,6 +181,14 @@ impl<M: NodeMemory> NodeSlots for NodeLimit<M> {
         let [nr, max, nr_waiting] = [Count::Nr, Count::Max, Count::NrWaiting]
             .map(|which| self.count(which).load(Ordering::Relaxed));
         keeps(nr as u32, max as u32, nr_waiting <= u64::from(is_waiting), kept)
+    }
+
+    fn nr_free(&self) -> u32 {
+        // ORDERING: no pairing: a number to look at.
+        match self.count(Count::NrWaiting).load(Ordering::Relaxed) {
+            0 => self.max().saturating_sub(self.nr()),
+            _ => 0,
+        }
     }
 
     fn leave(&self, who: PwqRef) -> bool {

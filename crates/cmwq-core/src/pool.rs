@@ -19,8 +19,9 @@
 //! - *(cursor)* see `rescue`.
 //!
 //! Split by topic: this file has the table and the books; `queue`, `next`, `events`, `closing` and
-//! `rescue` have the protocols, `report` and `value` show the state to others. `keeps(Rule::…)` is
-//! `true` at compile time, but for the exhaustive search, which takes rules out: see `rules`.
+//! `rescue` have the protocols, `reading`, `report` and `value` what others may know.
+//! `keeps(Rule::…)` is `true` at compile time, but for the exhaustive search, which takes rules
+//! out: see `rules`.
 
 use alloc::vec::Vec;
 
@@ -33,7 +34,7 @@ use crate::inbox::Transit;
 use crate::list::List;
 use crate::place;
 use crate::policy;
-use crate::pwq::{Pwq, PwqConfig, PwqStats, PwqWaiting};
+use crate::pwq::{Pwq, PwqConfig, PwqStats};
 use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
@@ -50,6 +51,7 @@ mod inbox;
 mod next;
 mod processes;
 mod queue;
+mod reading;
 mod replace;
 mod report;
 mod rescue;
@@ -73,6 +75,7 @@ pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker};
 pub use hog::Hog;
 pub use queue::{Enqueued, Offered};
+pub use reading::Reading;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
 pub(crate) use rescue::RescueState;
 pub use rescue::{MaydayTimer, Rescue, RescueVisit};
@@ -261,7 +264,7 @@ pub struct PoolState {
     computes_before_wait: bool,
     /// How many workers were ever reported blocked.
     nr_blocked_reports: u64,
-    /// An item waited for a slot since [`parked`](Self::parked) found none.
+    /// An item waited for a slot since [`forget_parked`](Self::forget_parked) found none.
     has_parked: bool,
     activations: Activations,
     /// A number of workers has changed, or `touched` has, since
@@ -457,21 +460,10 @@ impl PoolState {
         self.touch(id);
     }
 
-    /// `(nr_active, has inactive items, anything in flight)` of a pwq.
+    /// What is on a pwq's lists. For others than its pool's decisions, see [`Reading::load`].
     #[must_use]
     pub fn pwq_load(&self, pwq: PwqId) -> Option<(u32, bool, bool)> {
         self.pwqs.get(pwq.0).map(|p| (p.nr_active, !p.inactive.is_empty(), !p.is_idle()))
-    }
-
-    /// What waits in a pwq. Linear in the number of workers.
-    #[must_use]
-    pub fn pwq_waiting(&self, pwq: PwqId) -> Option<PwqWaiting> {
-        let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.inactive);
-        let running = self.workers.iter().filter(|(_, w)| runs(w)).count() as u64;
-        let pwq = self.pwqs.get(pwq.0)?;
-        let items = u64::from(pwq.nr_items());
-        let for_limit = items.saturating_sub(pwq.nr_active.into());
-        Some(PwqWaiting { queued: items.saturating_sub(running), for_limit })
     }
 
     /// All workers, for detectors and tools.

@@ -67,7 +67,19 @@ impl AddAssign for PwqStats {
     }
 }
 
-/// Items of a pwq that were queued and not yet begun.
+/// What a pwq has in its pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PwqLoad {
+    /// Items that hold a slot.
+    pub nr_active: u32,
+    /// There are others: behind a limit, or not listed yet.
+    pub has_inactive: bool,
+    /// Anything is queued, running or waited for.
+    pub is_in_flight: bool,
+}
+
+/// What waits in a pwq: items that were queued and not yet begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PwqWaiting {
     /// All of them.
@@ -159,6 +171,15 @@ impl Pwq {
     /// Queued or running items, without barriers.
     pub(crate) fn nr_items(&self) -> u32 {
         self.nr_in_flight.iter().sum::<u32>() - self.nr_barriers
+    }
+
+    /// Of so many items more, how many would wait for a slot as things stand.
+    pub(crate) fn nr_held_up(&self, more: u32) -> u32 {
+        if more == 0 || self.plugged || !self.inactive.is_empty() {
+            return more;
+        }
+        let of_node = self.node.as_ref().map_or(u32::MAX, |node| node.nr_free());
+        more.saturating_sub(self.max_active.saturating_sub(self.nr_active).min(of_node))
     }
 
     /// Nothing queued, running or waited for.

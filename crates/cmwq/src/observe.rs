@@ -20,6 +20,8 @@ pub(crate) mod stacks;
 pub(crate) mod stats;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub mod sysfs;
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) mod totals;
 pub mod watchdog;

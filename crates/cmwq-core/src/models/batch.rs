@@ -128,6 +128,25 @@ fn who_calls_back_sees_what_was_done() {
     });
 }
 
+/// So does who only looks, and the batch stays out.
+#[test]
+fn who_looks_sees_what_was_done() {
+    loom::model(|| {
+        let (s, claim, batch) = shared();
+        let worker = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || s.work(&claim, &batch, |number| s.owned[number].touch()))
+        };
+        let pool = s.pool.lock().unwrap();
+        let done = pool.reading(&Inbox::new()).stats(s.pwq).unwrap().completed as usize;
+        for owned in &s.owned[1..done] {
+            owned.touch();
+        }
+        drop(pool);
+        worker.join().unwrap();
+    });
+}
+
 /// An item of a batch that is taken back does not run; one that cannot be is run.
 #[test]
 fn an_item_is_begun_or_taken_back() {

@@ -80,6 +80,29 @@ fn who_takes_an_item_sees_what_its_pusher_did() {
     });
 }
 
+/// So does who only looks, and it stays.
+#[test]
+fn who_looks_at_an_item_sees_what_its_pusher_did() {
+    loom::model(|| {
+        let s = shared();
+        s.inbox.saturate();
+        let looker = {
+            let s = Arc::clone(&s);
+            thread::spawn(move || {
+                if s.inbox.newest_first().count() > 0 {
+                    assert!(s.event.is_set());
+                    s.owned.touch();
+                }
+            })
+        };
+        s.event.set();
+        s.owned.touch();
+        assert!(push(&s, 0));
+        looker.join().unwrap();
+        assert_eq!(take(&s), [0]);
+    });
+}
+
 /// Two pushers and a holder: each item arrives once.
 #[test]
 fn two_pushers_do_not_lose_each_others_items() {

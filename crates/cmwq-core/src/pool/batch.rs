@@ -23,6 +23,7 @@
 
 use alloc::sync::Arc;
 
+use super::reading::Progress;
 use super::{PoolState, Rule, bucket};
 use crate::batch::{BATCH_MAX, Batch, Member};
 use crate::ids::{PwqId, WorkerId};
@@ -167,8 +168,22 @@ impl PoolState {
         self.workers.get(id.0)?.batch.clone()
     }
 
-    fn batch_of(&mut self, worker: WorkerId) -> &Batch {
-        self.worker(worker).batch.as_deref().expect("a batch of nobody")
+    fn batch_of(&self, worker: WorkerId) -> &Batch {
+        let worker = self.workers.get(worker.0).and_then(|worker| worker.batch.as_deref());
+        worker.expect("a batch of nobody")
+    }
+
+    /// An item of the worker's batch, and its function.
+    pub(super) fn member(&self, worker: WorkerId, number: u32) -> Member {
+        self.batch_of(worker).member(number)
+    }
+
+    /// How far the batch is that is out.
+    pub(super) fn batch_progress(&self) -> Option<Progress> {
+        let Out { worker, count, nr_colored } = self.out?;
+        let pwq = self.workers.get(worker.0)?.current?.pwq;
+        let begun = self.batch_of(worker).begun().min(count);
+        Some(Progress { worker, pwq, begun, count, nr_colored })
     }
 
     fn current_of(&mut self, worker: WorkerId) -> Current {

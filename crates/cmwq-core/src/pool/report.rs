@@ -1,10 +1,13 @@
 //! What a pool holds, as values: for dumps, which are written after the lock was dropped.
 
 use alloc::vec::Vec;
+use core::ptr::NonNull;
 
-use super::PoolState;
+use super::reading::Unlisted;
+use super::{PoolState, Reading};
 use crate::consts::WORK_NR_COLORS;
 use crate::ids::{PwqId, WorkerId, WqKey};
+use crate::inbox::Tag;
 use crate::list::{List, Node};
 use crate::work::{WorkFn, WorkItem};
 
@@ -93,28 +96,40 @@ pub struct WaitingItems {
     pub count: u32,
 }
 
-impl PoolState {
+impl Reading<'_> {
     /// What this pool holds. Linear in the size of the pool; allocates. For dumps.
     #[must_use]
-    pub fn report(&self) -> PoolReport {
+    pub fn report(self) -> PoolReport {
+        let mut report = self.listed();
+        let (older, newer) = self.unlisted();
+        let newer: Vec<_> = newer.collect();
+        for one in older.chain(newer.into_iter().rev()) {
+            self.list(&one, &mut report);
+        }
+        report
+    }
+
+    /// What is on the lists.
+    fn listed(self) -> PoolReport {
+        let core = self.core;
         let mut idle = Vec::new();
-        let mut at = self.idle_head;
+        let mut at = core.idle_head;
         while let Some(id) = at {
             idle.push(id);
-            at = self.workers.get(id.0).and_then(|worker| worker.idle_next);
+            at = core.workers.get(id.0).and_then(|worker| worker.idle_next);
         }
-        let busy = self.workers.iter().filter_map(|(id, worker)| {
-            let current = worker.current?;
+        let busy = core.workers.iter().filter_map(|(id, worker)| {
+            let current = self.current(WorkerId(id), worker)?;
             Some(BusyWorker {
                 id: WorkerId(id),
                 pwq: current.pwq,
                 func: current.func,
                 item: current.addr,
                 is_blocked: worker.sleeping,
-                scheduled: self.waiting(&worker.scheduled, true),
+                scheduled: core.waiting(&worker.scheduled, true),
             })
         });
-        let pwqs = self.pwqs.iter().map(|(id, pwq)| PwqReport {
+        let pwqs = core.pwqs.iter().map(|(id, pwq)| PwqReport {
             id: PwqId(id),
             wq: pwq.wq,
             nr_active: pwq.nr_active,
@@ -122,22 +137,53 @@ impl PoolState {
             nr_in_flight: (0..WORK_NR_COLORS as usize).map(|color| pwq.nr_in_flight[color]).sum(),
             is_plugged: pwq.plugged,
             is_rescued: pwq.rescue.as_ref().is_some_and(|rescue| rescue.is_wanted()),
-            inactive: self.waiting(&pwq.inactive, false),
+            inactive: core.waiting(&pwq.inactive, false),
         });
         PoolReport {
-            nr_workers: self.nr_workers,
+            nr_workers: core.nr_workers,
             idle,
-            manager: self.manager,
+            manager: core.manager,
             busy: busy.collect(),
-            worklist: self.waiting(&self.worklist, true),
+            worklist: core.waiting(&core.worklist, true),
             pwqs: pwqs.collect(),
         }
     }
 
-    /// The queue of the item at this address, if it is on a list here. The address may be of
-    /// anything. Walks all lists: for debugging.
+    /// Puts an item where it will be when it is listed.
+    fn list(self, one: &Unlisted, report: &mut PoolReport) {
+        let Some(at) = report.pwqs.iter_mut().find(|pwq| pwq.id == one.pwq) else { return };
+        let Some(books) = self.core.pwqs.get(one.pwq.0) else { return };
+        let before = at.nr_active - books.nr_active;
+        let is_held_up = !at.inactive.items.is_empty() || books.nr_held_up(before + 1) > 0;
+        at.nr_in_flight += u32::from(!one.is_colored);
+        at.nr_active += u32::from(!is_held_up);
+        let list = if is_held_up { &mut at.inactive } else { &mut report.worklist };
+        list.add(WaitingItems { pwq: one.pwq, func: one.func, are_barriers: false, count: 1 });
+    }
+
+    /// The queue of the item at this address, where there may be anything, if one waits here. Walks
+    /// all lists: for debugging.
     #[must_use]
-    pub fn queue_of_item_at(&self, item: usize) -> Option<WqKey> {
+    pub fn queue_of_item_at(self, item: usize) -> Option<WqKey> {
+        let (older, newer) = self.unlisted();
+        let unlisted = older.chain(newer).find(|one| one.item as usize == item);
+        let pwq = unlisted.map(|one| one.pwq).or_else(|| self.core.pwq_of_listed(item))?;
+        self.core.pwq_wq(pwq)
+    }
+}
+
+impl Unlisted {
+    /// One of an inbox, or that has arrived from there.
+    pub(super) fn in_transit((tag, item): (Tag, NonNull<WorkItem>)) -> Self {
+        // SAFETY: whoever would free it has to take it out first, with the lock.
+        let func = unsafe { item.as_ref() }.func();
+        Self { pwq: tag.pwq(), item: item.as_ptr(), func, is_colored: tag.color().is_some() }
+    }
+}
+
+impl PoolState {
+    /// By which pwq the item at this address came, if one is on a list here.
+    fn pwq_of_listed(&self, item: usize) -> Option<PwqId> {
         let scheduled = self.workers.iter().map(|(_, worker)| &worker.scheduled);
         let inactive = self.pwqs.iter().map(|(_, pwq)| &pwq.inactive);
         let mut nodes = scheduled.chain(inactive).chain([&self.worklist]).flat_map(List::iter);
@@ -147,20 +193,7 @@ impl PoolState {
             // Not read before: a rescuer's mark is no item.
             if listed.as_ptr() as usize == item { Some(listed.as_ref()) } else { None }
         })?;
-        self.pwq_wq(item.word().pwq()?.pwq)
-    }
-
-    /// What a worker runs: its queue, the item's address and function.
-    #[must_use]
-    pub fn running_of(&self, id: WorkerId) -> Option<(WqKey, usize, WorkFn)> {
-        let current = self.workers.get(id.0)?.current?;
-        Some((self.pwqs.get(current.pwq.0)?.wq, current.addr, current.func))
-    }
-
-    /// The function that has returned to a worker last. KERNEL: `wq_worker_last_func` — same.
-    #[must_use]
-    pub fn last_func(&self, id: WorkerId) -> Option<WorkFn> {
-        self.workers.get(id.0)?.last_func
+        Some(item.word().pwq()?.pwq)
     }
 
     /// `is_active`: an item of this list that holds no slot is a barrier, or a rescuer's mark.
@@ -181,10 +214,7 @@ impl PoolState {
             let are_barriers = is_glued || (is_active && word.is_inactive());
             is_glued = word.is_linked();
             let one = WaitingItems { pwq: place.pwq, func: item.func(), are_barriers, count: 1 };
-            match waiting.items.last_mut().filter(|last| last.is_like(&one)) {
-                Some(last) => last.count += 1,
-                None => waiting.items.push(one),
-            }
+            waiting.add(one);
         }
         waiting.is_cut = at.is_some();
         waiting
@@ -193,6 +223,15 @@ impl PoolState {
     fn is_cursor(&self, node: Node) -> bool {
         self.nr_cursors > 0
             && self.pwqs.iter().any(|(_, pwq)| pwq.rescue.as_ref().is_some_and(|r| r.is_mark(node)))
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, one: WaitingItems) {
+        match self.items.last_mut().filter(|last| last.is_like(&one)) {
+            Some(last) => last.count += one.count,
+            None => self.items.push(one),
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the stall watchdog wants to know of a pool.
 
-use alloc::vec::Vec;
-
 use super::PoolState;
 use crate::ids::{PwqId, WqKey};
 use crate::list::Node;
@@ -32,16 +30,10 @@ impl PoolState {
         self.progress
     }
 
-    /// The pwqs whose items wait for a slot of `max_active`. Linear in the number of pwqs, if an
-    /// item had to wait since the last call.
-    pub fn parked(&mut self) -> Vec<Parked> {
-        if !self.has_parked {
-            return Vec::new();
-        }
-        let waiting = self.pwqs.iter().filter(|(_, pwq)| !pwq.inactive.is_empty());
-        let parked: Vec<_> = waiting.map(|(id, p)| Parked { pwq: PwqId(id), wq: p.wq }).collect();
-        self.has_parked = !parked.is_empty();
-        parked
+    /// Whoever looks has seen nothing that waits: what waited for a slot once does not count any
+    /// more, unless it does again.
+    pub fn forget_parked(&mut self) {
+        self.has_parked = self.pwqs.iter().any(|(_, pwq)| !pwq.inactive.is_empty());
     }
 
     /// Puts an item at the end of the worklist.

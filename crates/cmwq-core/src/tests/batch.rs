@@ -9,7 +9,7 @@ use crate::{Inbox, PoolConfig, PoolId, PwqId, WorkerId};
 const POOL: PoolId = PoolId(0);
 
 /// A pool whose worker has claimed the first of so many items and taken the next two along.
-fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
+pub(super) fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
     let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1, true);
     config.batches = Some(0);
     let (mut f, workers) = Fixture::with(config, 2);

@@ -1,6 +1,6 @@
 //! Workers of one pool that lend another a hand.
 
-use super::support::{Fixture, ItemPtr, work};
+use super::support::{Fixture, ItemPtr};
 use crate::{Claim, Kick, PwqId, WorkerId, WqKey};
 
 impl Fixture {
@@ -33,7 +33,7 @@ fn a_guest_takes_what_the_pool_cannot_start() {
     let claim = f.guest_runs(guest, items[1]);
     assert_eq!((claim.wq, claim.kick), (WqKey(1), Kick::Watch));
     assert_eq!((f.nr_running(), f.nr_workers()), (1, 2), "it counts at home, not here");
-    assert!(f.is_executing(work(items[1])));
+    assert!(f.is_executing(items[1]));
     let view = f.worker_view(guest).expect("the guest");
     assert!(!view.running && !view.idle);
 

@@ -23,7 +23,7 @@ fn where_nothing_waits_it_is_the_callers_and_nobody_is_woken() {
     let Offered::Begun(claim) = offered else { panic!("{offered:?}") };
     assert_eq!((claim.item, claim.kick), (item.as_ptr(), Kick::None));
     assert_eq!((f.nr_running(), f.pwq_load(pwq)), (1, Some((2, false, true))), "it has a slot");
-    assert!(f.is_executing(work(item)) && !work(item).is_pending());
+    assert!(f.is_executing(item) && !work(item).is_pending());
     let _ = f.finish(guest);
     assert!(f.guest_may_leave(guest));
     assert_eq!(f.guest_leave(guest), Kick::None);

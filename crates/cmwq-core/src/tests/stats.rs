@@ -67,28 +67,28 @@ fn what_waits_is_told_from_what_runs() {
     let (a, b) = (w[3], w[2]);
     let pwq = f.pwq(2);
     let waits = |queued, for_limit| Some(PwqWaiting { queued, for_limit });
-    assert_eq!(f.pwq_waiting(pwq), waits(0, 0));
-    assert_eq!(f.pwq_waiting(PwqId(99)), None);
+    assert_eq!(f.look().waiting(pwq), waits(0, 0));
+    assert_eq!(f.look().waiting(PwqId(99)), None);
     let [first, _, third] = [(); 3].map(|()| f.queue_new(pwq));
-    assert_eq!(f.pwq_waiting(pwq), waits(3, 1));
+    assert_eq!(f.look().waiting(pwq), waits(3, 1));
     let barriers = [(); 2].map(|()| f.item());
     assert_eq!(f.barrier(third, barriers[0]), FlushTarget::Queued);
-    assert_eq!(f.pwq_waiting(pwq), waits(3, 1));
+    assert_eq!(f.look().waiting(pwq), waits(3, 1));
     let _ = f.runs(a, first);
-    assert_eq!(f.pwq_waiting(pwq), waits(2, 1));
+    assert_eq!(f.look().waiting(pwq), waits(2, 1));
     assert_eq!(f.barrier(first, barriers[1]), FlushTarget::Running(a));
-    assert_eq!(f.pwq_waiting(pwq), waits(2, 1));
+    assert_eq!(f.look().waiting(pwq), waits(2, 1));
     let _ = f.finish(a);
-    assert_eq!(f.pwq_waiting(pwq), waits(2, 0), "the third has the slot");
+    assert_eq!(f.look().waiting(pwq), waits(2, 0), "the third has the slot");
     let _ = f.runs(a, barriers[1]);
-    assert_eq!(f.pwq_waiting(pwq), waits(2, 0));
+    assert_eq!(f.look().waiting(pwq), waits(2, 0));
     let _ = f.finish(a);
     for _ in 0..2 {
         let _ = f.claim(b);
         let _ = f.finish(b);
     }
-    assert_eq!(f.pwq_waiting(pwq), waits(0, 0), "also with a barrier left");
+    assert_eq!(f.look().waiting(pwq), waits(0, 0), "also with a barrier left");
     let _ = f.runs(b, barriers[0]);
     let _ = f.finish(b);
-    assert_eq!(f.pwq_waiting(pwq), waits(0, 0));
+    assert_eq!(f.look().waiting(pwq), waits(0, 0));
 }

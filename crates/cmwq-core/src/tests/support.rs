@@ -8,8 +8,8 @@ use std::boxed::Box;
 use std::vec::Vec;
 
 use crate::{
-    Claim, Effects, FlushTarget, Grab, Kick, Nanos, Next, PoolConfig, PoolId, PoolState, PwqConfig,
-    PwqId, WorkFn, WorkItem, WorkerId, WqKey,
+    Claim, Effects, FlushTarget, Grab, Inbox, Kick, Nanos, Next, PoolConfig, PoolId, PoolState,
+    PwqConfig, PwqId, Reading, WorkFn, WorkItem, WorkerId, WqKey,
 };
 
 pub(super) type ItemPtr = NonNull<WorkItem>;
@@ -68,6 +68,7 @@ pub(super) fn pwq_config(wq: u32, max_active: u32) -> PwqConfig {
 /// One pool, its items, and a clock. Checks every invariant after each call.
 pub(super) struct Fixture {
     pool: ManuallyDrop<PoolState>,
+    pub(super) inbox: Inbox,
     items: Vec<ItemPtr>,
     pub(super) now: Nanos,
 }
@@ -80,7 +81,7 @@ impl Fixture {
 
     pub(super) fn with(config: PoolConfig, workers: usize) -> (Self, Vec<WorkerId>) {
         let pool = ManuallyDrop::new(PoolState::new(config));
-        let mut fixture = Self { pool, items: Vec::new(), now: 1000 };
+        let mut fixture = Self { pool, inbox: Inbox::new(), items: Vec::new(), now: 1000 };
         let workers = (0..workers).map(|_| fixture.worker()).collect();
         (fixture, workers)
     }
@@ -90,6 +91,15 @@ impl Fixture {
         let (mut fixture, workers) = Self::new(1, 2);
         let pwq = fixture.pwq(256);
         (fixture, pwq, [workers[0], workers[1]])
+    }
+
+    /// The pool, to look at.
+    pub(super) fn look(&self) -> Reading<'_> {
+        self.pool.reading(&self.inbox)
+    }
+
+    pub(super) fn is_executing(&self, item: ItemPtr) -> bool {
+        self.look().is_executing(work(item))
     }
 
     pub(super) fn pwq(&mut self, max_active: u32) -> PwqId {

@@ -7,9 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::explore::Run;
+use cmwq::explore::{self, Run};
 use cmwq::{Work, Workqueue};
-use cmwq_observe::inspect::{Pool, PoolKind, Target};
 use cmwq_sim::Nanos;
 use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
@@ -93,7 +92,6 @@ fn all_others_sleep() -> bool {
 
 struct Rig<'s> {
     script: &'s Script,
-    target: Target,
     cpus: Vec<u32>,
     queues: Vec<Workqueue>,
     items: Vec<(Work, Arc<Seat>)>,
@@ -125,7 +123,6 @@ impl<'s> Rig<'s> {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
             queues: script.stage.queues().iter().map(queue).collect(),
-            target: Target::open(std::process::id()).expect("a process may look at itself"),
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
             cancelled: BTreeSet::new(),
@@ -161,8 +158,8 @@ impl<'s> Rig<'s> {
         }
     }
 
-    /// Without any pool's lock: who takes that lists what has come by the inbox, and then an item
-    /// that has to wait for its limit is overtaken by those behind it.
+    /// As a reader, who lists nothing: if what has come by the inbox were listed, an item that has
+    /// to wait for its limit would be overtaken by those behind it.
     fn state(&self) -> State {
         let is = |(number, (_, seat)): (usize, &(Work, Arc<Seat>))| {
             let told = seat.told();
@@ -174,27 +171,15 @@ impl<'s> Rig<'s> {
                 (false, _) => Is::Idle,
             }
         };
-        let snapshot = self.target.snapshot().expect("of this process");
+        let of_managed = self.script.stage.watched() != Flag::Percpu;
         let workers = |&cpu: &u32| {
-            let pool = snapshot.pools.iter().find(|pool| self.is_of(pool, cpu));
-            pool.map_or(Workers::default(), |pool| Workers {
-                all: pool.nr_workers as usize,
-                running: pool.nr_running as usize,
-            })
+            let (all, running) = explore::workers(of_managed, cpu).unwrap_or_default();
+            Workers { all: all as usize, running: running as usize }
         };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
             pools: self.cpus.iter().map(workers).collect(),
         }
-    }
-
-    /// Whether it is the pool of the CPU that is looked at.
-    fn is_of(&self, pool: &Pool, cpu: u32) -> bool {
-        let is_it = match self.script.stage.watched() {
-            Flag::Percpu => pool.kind == PoolKind::Cpu && pool.cpu == Some(cpu),
-            _ => pool.kind == PoolKind::Managed && pool.pod.contains(cpu),
-        };
-        is_it && pool.nice == 0
     }
 }
 

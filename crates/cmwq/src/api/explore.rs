@@ -1,11 +1,26 @@
-//! Reports as no detector would make them: false, late, doubled, about an earlier run. For tests
-//! that compare what the library makes of them with what a simulation does; programs have no use
-//! for them. This may change at any time.
+//! Reports as no detector would make them: false, late, doubled, about an earlier run; and a look
+//! at a pool's books. For tests that compare what the library makes of them with what a simulation
+//! does; programs have no use for them. This may change at any time.
 
 use cmwq_core::WorkerId;
 
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::runtime::Runtime;
 use crate::engine::{current, detection};
+
+/// The workers of the pool for usual items of `cpu`, of managed queues or of per-CPU ones: all, and
+/// those that run. Looking changes nothing there: what is in the pool's inbox stays.
+#[must_use]
+pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
+    let is_it = |pool: &&Pool| match pool.kind {
+        PoolKind::Cpu(of) => !of_managed && of == cpu,
+        PoolKind::Managed => of_managed && pool.spec().pod.contains(cpu),
+        PoolKind::Unbound | PoolKind::Bh(_) => false,
+    };
+    let mut pools = Runtime::existing()?.pools().filter(is_it);
+    let [all, _, running] = pools.find(|pool| pool.spec().nice == 0)?.headcount();
+    Some((all, running))
+}
 
 /// A worker's run of an item, which is over perhaps.
 #[derive(Clone, Copy, Debug)]

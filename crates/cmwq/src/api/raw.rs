@@ -23,6 +23,8 @@ mod timers;
 
 pub use crate::api::system::fallible as system;
 pub use call::{Func, IndexedFunc, queue_call, queue_call_delayed, queue_indexed_call};
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+pub(crate) use find::find_in;
 pub use find::{Whereabouts, find};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub use later::{call_rcu, free_rcu, rcu_barrier};

@@ -89,7 +89,7 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
 /// Reports a worker as blocked or back without a look.
 #[cfg(feature = "explore")]
 pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
-    let Some(thread) = pool.lock_only().thread(id).map(Arc::clone) else { return };
+    let Some(thread) = pool.read(|_, locked| locked.thread(id).cloned()) else { return };
     let (was_blocked, is_hog, is_unbound) = (!is_blocked, false, false);
     apply(pool, &mut [Suspect { id, seq, was_blocked, is_hog, is_unbound, thread }], None);
 }

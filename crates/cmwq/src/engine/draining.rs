@@ -25,7 +25,7 @@ impl Wq {
         let mut tries = 0_u32;
         loop {
             self.flush();
-            if !self.any_pwq(|(nr_active, is_inactive, _)| nr_active > 0 || is_inactive) {
+            if !self.any_pwq(|load| load.nr_active > 0 || load.has_inactive) {
                 break;
             }
             tries += 1;

@@ -7,6 +7,7 @@ use cmwq_core::{FlushTarget, Kick, PoolState, WorkItem};
 use crate::engine::current;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::own_event::OwnEvent;
+use crate::engine::pool::Pool;
 use crate::engine::queue_flush::check_dependency;
 use crate::engine::runtime::Runtime;
 use crate::engine::watchdog::WaitFor;
@@ -209,14 +210,10 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
         return Busy { pending: word.is_pending(), running: false };
     };
-    let guard = pool.lock();
-    let (pending, running) = (item.is_pending(), guard.core.is_executing(item));
-    pool.unlock(guard, Kick::None);
-    let mut others = runtime.pools_besides(pool);
-    Busy {
-        pending,
-        running: running || others.any(|other| other.lock_only().core.is_executing(item)),
-    }
+    // In this order, see `Reading::is_executing`.
+    let look = |pool: &Pool| pool.read(|core, _| (item.is_pending(), core.is_executing(item)));
+    let (pending, running) = look(pool);
+    Busy { pending, running: running || runtime.pools_besides(pool).any(|other| look(other).1) }
 }
 
 #[cold]

@@ -45,7 +45,7 @@ pub fn freeze() {
 pub fn freeze_busy() -> bool {
     let Some(runtime) = Runtime::existing() else { return false };
     let wqs = runtime.wqs();
-    wqs.iter().any(|wq| wq.spec.freezable && wq.any_pwq(|(nr_active, ..)| nr_active > 0))
+    wqs.iter().any(|wq| wq.spec.freezable && wq.any_pwq(|load| load.nr_active > 0))
 }
 
 /// Ends the freeze: what was queued meanwhile starts, in order. Does nothing if there is none, so

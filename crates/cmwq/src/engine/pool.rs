@@ -9,14 +9,13 @@
 
 use std::fmt;
 use std::mem;
-use std::ptr;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Progress, may_saturate};
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    WorkerId, place,
+    Reading, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -28,10 +27,11 @@ use crate::engine::thread::Thread;
 use crate::os::IS_MODEL;
 use crate::os::clock;
 use crate::os::park::{self, Parker};
+use crate::os::published::Lasting;
 use crate::os::sense;
 use crate::os::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex,
-    acquire, lock, lock_plain, release, without,
+    Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, PlainMutex, acquire, lock,
+    lock_plain, release, without,
 };
 use crate::os::topo::CpuSet;
 use crate::record;
@@ -139,8 +139,9 @@ pub(crate) struct Pool {
     state: Mutex<Locked>,
     /// Copy of `Locked::watched` for detectors. A hint.
     watched: AtomicBool,
-    /// The worker to send a [`park::CHECK`], or null. Read by the sentinel, which takes no lock.
-    standby: AtomicPtr<Parker>,
+    /// The worker to send a [`park::CHECK`], if there is one. Read by the sentinel, which takes no
+    /// lock; set under the lock.
+    standby: Lasting<Parker>,
     /// False alarms come in quick succession: the sentinels wait for the tick.
     pub(crate) is_suppressed: AtomicBool,
     last_false_alarm: AtomicU64,
@@ -232,7 +233,7 @@ impl Pool {
                 mirror,
             }),
             watched: AtomicBool::new(false),
-            standby: AtomicPtr::new(ptr::null_mut()),
+            standby: Lasting::nothing(),
             is_suppressed: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
             nr_false_alarms: AtomicU32::new(0),
@@ -304,9 +305,19 @@ impl Pool {
         self.unlock(guard, kick);
     }
 
+    /// Lets somebody look who changes nothing: the lock alone is taken, nothing is listed or called
+    /// back, and nobody is told or woken. What he learns is as if all had been listed.
+    ///
+    /// Who goes on to decide something takes one of the locks above. So do those who look and then
+    /// have to find an item on a list: cancelling, flushing, queueing what may be running here.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(Reading<'_>, &Locked) -> R) -> R {
+        let guard = lock(&self.state);
+        look(guard.core.reading(&self.inbox), &guard)
+    }
+
     /// The threads of its workers.
     pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
-        self.lock_only().threads.iter().flatten().cloned().collect()
+        self.read(|_, locked| locked.threads.iter().flatten().cloned().collect())
     }
 
     /// Whether detectors watch this pool. A hint.
@@ -317,15 +328,15 @@ impl Pool {
 
     /// Wakes the standby, to look for blocked workers. Lock-free: all that the sentinel does.
     pub(crate) fn alarm(&self) {
-        // ORDERING: Acquire pairs with the Release in `set_standby`; parkers are never freed.
-        let standby = self.standby.load(acquire("alarm"));
-        // SAFETY: null or a parker, and parkers live for ever.
-        if let Some(standby) = unsafe { standby.as_ref() } {
+        if let Some(standby) = self.standby.get() {
             standby.unpark(park::CHECK);
         }
     }
 
-    /// Drops the lock and acts on `kick`, and on the items that were found in the inbox.
+    /// Drops the lock and acts on what is demanded: `kick`, and what was found in the inbox. Also
+    /// who demands nothing comes here if he has listed or changed something: the board, the
+    /// mapping, the inbox's word and the watchdog have to follow, and waking belongs to no `drop`.
+    /// Who has only looked takes the lock by [`read`](Self::read).
     #[inline]
     pub(crate) fn unlock(&'static self, mut guard: MutexGuard<'_, Locked>, kick: Kick) {
         let todo = guard.todo(self, kick, Holder::Other);
@@ -399,20 +410,22 @@ impl Pool {
         if let Some(cpu) = self.lone_cpu {
             return self.runtime.sentinels.arm(cpu);
         }
+        for cpu in self.read(|core, locked| self.cpus_in_use(core, locked)).iter() {
+            self.runtime.sentinels.arm(cpu);
+        }
+    }
+
+    fn cpus_in_use(&self, core: Reading<'_>, locked: &Locked) -> CpuSet {
         let mut cpus = CpuSet::new();
-        let guard = self.lock_only();
-        for view in guard.core.workers().filter(|view| view.running) {
-            if guard.core.stands_for_process(view.id, view.seq) {
-                // The process that it stands for may run on any CPU.
+        for view in core.workers().filter(|view| view.running) {
+            if view.stands_for_process {
+                // Where the process is nobody knows.
                 cpus = cpus.or(&self.spec().cpus);
-            } else if let Some(thread) = guard.thread(view.id) {
+            } else if let Some(thread) = locked.thread(view.id) {
                 cpus.insert(thread.cpu());
             }
         }
-        drop(guard);
-        for cpu in cpus.iter() {
-            self.runtime.sentinels.arm(cpu);
-        }
+        cpus
     }
 
     /// A sentinel ran although no worker was blocked.
@@ -590,7 +603,7 @@ impl Locked {
     pub(crate) fn refresh_standby(&mut self, pool: &Pool) {
         if self.watched {
             let standby = self.core.standby().and_then(|id| self.thread(id)).map(|t| t.parker);
-            pool.set_standby(standby);
+            pool.standby.follow(standby);
         }
     }
 
@@ -663,19 +676,6 @@ impl Locked {
     }
 }
 
-impl Pool {
-    /// Caller holds the pool's lock.
-    fn set_standby(&self, standby: Option<&'static Parker>) {
-        let new = standby.map_or(ptr::null_mut(), |parker| ptr::from_ref(parker).cast_mut());
-        // ORDERING: no pairing for the load: written under the pool's lock only.
-        if self.standby.load(Ordering::Relaxed) == new {
-            return;
-        }
-        // ORDERING: Release pairs with the Acquire in `alarm`.
-        self.standby.store(new, release("set_standby"));
-    }
-}
-
 impl Guarded for Pool {
     fn cpu_idles(&'static self) {
         if !without("caller_computes.end") {
@@ -699,15 +699,15 @@ impl Watched for Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (guard, spec) = (self.lock_only(), self.spec());
+        let ([workers, idle, running], spec) = (self.headcount(), self.spec());
         f.debug_struct("Pool")
             .field("id", &self.id)
             .field("kind", &self.kind)
             .field("nice", &spec.nice)
             .field("cpus", &spec.cpus)
-            .field("workers", &guard.core.nr_workers())
-            .field("idle", &guard.core.nr_idle())
-            .field("running", &guard.core.nr_running())
+            .field("workers", &workers)
+            .field("idle", &idle)
+            .field("running", &running)
             .finish()
     }
 }

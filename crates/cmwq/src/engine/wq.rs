@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use cmwq_core::{Closed, Kick, Limits, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
+use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
@@ -215,10 +215,7 @@ impl Wq {
         let Some(slots) = self.slots.get() else { return false };
         let index = if slots.len() == 1 { 0 } else { self.runtime.slot(self.spec.kind, cpu) };
         let Some(&Link { pool, pwq }) = slots[index].get() else { return false };
-        let guard = pool.lock();
-        let is_congested = guard.core.pwq_load(pwq).is_some_and(|load| load.1);
-        pool.unlock(guard, Kick::None);
-        is_congested
+        pool.read(|core, _| core.waiting(pwq)).is_some_and(|waiting| waiting.for_limit > 0)
     }
 
     /// Whether this session of the trace does not have the queue's name yet. From now on it counts
@@ -249,9 +246,7 @@ impl Wq {
         let mut sum = PwqWaiting::default();
         for at in pwqs {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let guard = pool.lock();
-            sum += guard.core.pwq_waiting(at.pwq).unwrap_or_default();
-            pool.unlock(guard, Kick::None);
+            sum += pool.read(|core, _| core.waiting(at.pwq)).unwrap_or_default();
         }
         sum
     }
@@ -262,27 +257,24 @@ impl Wq {
         let mut sum = state.removed();
         for link in &state.pwqs {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
-            sum += pool.lock_only().core.pwq_stats(link.pwq).unwrap_or_default();
+            sum += pool.read(|core, _| core.stats(link.pwq)).unwrap_or_default();
         }
         sum.started + sum.completed + sum.cancelled
     }
 
-    /// Whether `is` holds for the [load](cmwq_core::PoolState::pwq_load) of any pwq.
-    pub(crate) fn any_pwq(&self, is: impl Fn((u32, bool, bool)) -> bool) -> bool {
+    /// Whether any of its pwqs is loaded like this.
+    pub(crate) fn any_pwq(&self, is: impl Fn(PwqLoad) -> bool) -> bool {
         let pwqs = lock(&self.state).pwqs.clone();
-        pwqs.iter().any(|at| {
-            self.runtime.pool(at.pool).is_some_and(|pool| {
-                let guard = pool.lock();
-                let load = guard.core.pwq_load(at.pwq);
-                pool.unlock(guard, Kick::None);
-                load.is_some_and(&is)
-            })
-        })
+        let load = |at: PwqRef| {
+            let pool = self.runtime.pool(at.pool)?;
+            pool.read(|core, _| core.load(at.pwq))
+        };
+        pwqs.into_iter().filter_map(load).any(is)
     }
 
     /// Whether anything is queued, running or waited for.
     pub(crate) fn is_busy(&self) -> bool {
-        self.any_pwq(|(_, _, in_flight)| in_flight)
+        self.any_pwq(|load| load.is_in_flight)
     }
 }
 
@@ -299,7 +291,7 @@ impl Wq {
             if let Some(stats) = pool.remove_pwq(at.pwq) {
                 return Some(stats);
             }
-            if pool.lock_only().core.is_visited(at.pwq) {
+            if pool.read(|_, locked| locked.core.is_visited(at.pwq)) {
                 return None;
             }
             rest.rest();

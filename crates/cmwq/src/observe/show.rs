@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use cmwq_core::{
-    BusyWorker, Closed, Kick, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey,
+    BusyWorker, Closed, PoolReport, PwqReport, Waiting, WaitingItems, WorkerId, WqKey,
 };
 
 use crate::engine::flushing;
@@ -129,12 +129,11 @@ fn worker_of(
     tid: libc::pid_t,
 ) -> Option<(&'static Pool, WorkerId, Arc<Thread>)> {
     runtime.pools().find_map(|pool| {
-        let guard = pool.lock_only();
         let is_it = |thread: &&Arc<Thread>| thread.comm.tid() == Some(tid);
-        let mut workers = (0..).map(WorkerId).zip(&guard.threads);
-        let (id, thread) =
-            workers.find_map(|(id, thread)| Some((id, thread.as_ref().filter(is_it)?)))?;
-        let thread = Arc::clone(thread);
+        let (id, thread) = pool.read(|_, locked| {
+            let mut workers = (0..).map(WorkerId).zip(&locked.threads);
+            workers.find_map(|(id, thread)| Some((id, thread.as_ref().filter(is_it).cloned()?)))
+        })?;
         let lent = thread.guest().and_then(|(pool, id)| Some((runtime.pool(pool)?, id)));
         let (pool, id) = lent.unwrap_or((pool, id));
         Some((pool, id, thread))
@@ -146,7 +145,7 @@ fn worker_of(
 pub(crate) fn worker_info(tid: libc::pid_t) -> Option<WorkerInfo> {
     let runtime = Runtime::existing()?;
     let (pool, id, thread) = worker_of(runtime, tid)?;
-    let running = pool.lock_only().core.running_of(id);
+    let running = pool.read(|core, _| core.running_of(id));
     let (wq, _, func) = running?;
     let wq = runtime.wq_name(wq)?;
     Some(WorkerInfo { wq, func: func as *const () as usize, desc: thread.comm.desc() })
@@ -156,7 +155,7 @@ pub(crate) fn worker_info(tid: libc::pid_t) -> Option<WorkerInfo> {
 /// `wq_worker_last_func` — same.
 pub(crate) fn last_func(tid: libc::pid_t) -> Option<usize> {
     let (pool, id, _) = worker_of(Runtime::existing()?, tid)?;
-    let func = pool.lock_only().core.last_func(id);
+    let func = pool.read(|core, _| core.last_func(id));
     func.map(|func| func as *const () as usize)
 }
 
@@ -172,7 +171,7 @@ pub(crate) fn worker_comm(tid: libc::pid_t) -> Option<String> {
 
 impl Report {
     /// `only`: leaves out what is not this queue's.
-    fn collect(runtime: &'static Runtime, only: Option<WqKey>) -> Self {
+    pub(super) fn collect(runtime: &'static Runtime, only: Option<WqKey>) -> Self {
         let wqs = runtime.wqs();
         let wanted = wqs.iter().filter(|wq| only.is_none_or(|only| wq.key == only));
         let queues = wanted.map(|wq| Queue::of(wq)).collect();
@@ -226,11 +225,8 @@ fn kernel_flags(wq: &Wq) -> u32 {
 
 impl Place {
     fn of(pool: &'static Pool) -> Self {
-        let guard = pool.lock();
-        let held = guard.core.report();
-        let threads: Vec<_> = (0..).map(WorkerId).zip(guard.threads.iter().cloned()).collect();
-        pool.unlock(guard, Kick::None);
-        let threads = threads.into_iter().filter_map(|(id, thread)| {
+        let (held, threads) = pool.read(|core, locked| (core.report(), locked.threads.clone()));
+        let threads = (0..).map(WorkerId).zip(threads).filter_map(|(id, thread)| {
             let comm = &thread?.comm;
             Some((id, Worker { tid: comm.tid(), desc: comm.desc() }))
         });

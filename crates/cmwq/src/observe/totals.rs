@@ -94,10 +94,7 @@ pub(crate) fn measure(mut tell: impl FnMut(Metric, &Labels, Value)) {
         };
         let labels =
             vec![("pool", pool.id.0.to_string()), ("cpus", cpus), ("nice", spec.nice.to_string())];
-        let guard = pool.lock_only();
-        let core = &guard.core;
-        let (workers, idle, running) = (core.nr_workers(), core.nr_idle(), core.nr_running());
-        drop(guard);
+        let [workers, idle, running] = pool.headcount();
         for (metric, count) in [(WORKERS, workers), (IDLE, idle), (RUNNING, running)] {
             tell(metric, &labels, Value::Integer(count.into()));
         }

@@ -48,6 +48,8 @@ pub use stall::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
 pub(crate) use dump::from_params as dump_as_params_say;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use handler::{HandlerGuard, lock_handler};
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+pub(crate) use look::look_once;
 pub(crate) use look::spawn;
 
 /// The threshold in force; zero: the watchdog is off. Of a process that has not used the library

@@ -1,9 +1,10 @@
 //! Pointers that are set under somebody's lock and read without any: the ways in which this crate
 //! publishes things.
 //!
-//! Where the kernel has RCU, things here live for ever ([`Lasting`]: pools, the runtime) or as long
-//! as the pointer to them ([`Published`]), so that readers need nothing but to see the whole of
-//! what the pointer leads to.
+//! Where the kernel has RCU, things here live for ever ([`Lasting`]: pools, parkers, the runtime),
+//! as long as the pointer to them ([`Published`]), or as long as somebody promises ([`Pointer`]: a
+//! queue's ways into pools). So readers need nothing but to see the whole of what the pointer leads
+//! to.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +12,47 @@ use std::ptr;
 
 use crate::os::sync::{AtomicPtr, Ordering, acquire, release};
 
-/// See the module header. Owns what it points at.
+/// See the module header. Who sets it says how long what it leads to is there.
+pub(crate) struct Pointer<T>(AtomicPtr<T>);
+
+impl<T> Pointer<T> {
+    /// Leads to nothing yet.
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    pub(crate) const fn nowhere() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The same; a model's atomics are not made in statics.
+    #[cfg(any(cmwq_loom, cmwq_shuttle))]
+    pub(crate) fn nowhere() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Where it leads: null, or to something whose whole can be seen.
+    #[inline]
+    pub(crate) fn get(&self) -> *mut T {
+        // ORDERING: Acquire pairs with the Release of `set`.
+        self.0.load(acquire("published"))
+    }
+
+    /// Leads there from now on. Who has what was there before may keep it, as long as it is there.
+    #[inline]
+    pub(crate) fn set(&self, to: *mut T) {
+        // ORDERING: Release pairs with the Acquire of `get`.
+        self.0.store(to, release("publish"));
+    }
+
+    /// Where it leads, for those who set it: one at a time.
+    #[inline]
+    fn own(&self) -> *mut T {
+        // ORDERING: no pairing: what was written here was written before.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Owns what it points at.
 pub(crate) struct Published<T> {
-    thing: AtomicPtr<T>,
+    thing: Pointer<T>,
 }
 
 // SAFETY: it hands out shared references to, and drops, a `T`.
@@ -23,16 +62,14 @@ unsafe impl<T: Send + Sync> Send for Published<T> {}
 
 impl<T> Published<T> {
     pub(crate) fn nothing() -> Self {
-        Self { thing: AtomicPtr::new(ptr::null_mut()) }
+        Self { thing: Pointer::nowhere() }
     }
 
     /// What was published, if anything.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire pairs with the Release of `publish`.
-        let thing = self.thing.load(acquire("published"));
         // SAFETY: null, or made by `publish` and not dropped before `self`.
-        unsafe { thing.as_ref() }
+        unsafe { self.thing.get().as_ref() }
     }
 
     /// Publishes a thing, the first and last here.
@@ -40,11 +77,9 @@ impl<T> Published<T> {
     /// # Panics
     /// If there was one. Calls must not overlap: their callers hold a lock.
     pub(crate) fn publish(&self, thing: Box<T>) -> &T {
-        // ORDERING: no pairing: calls do not overlap.
-        assert!(self.thing.load(Ordering::Relaxed).is_null(), "published twice");
+        assert!(self.thing.own().is_null(), "published twice");
         let thing = Box::into_raw(thing);
-        // ORDERING: Release pairs with the Acquire of `get`.
-        self.thing.store(thing, release("publish"));
+        self.thing.set(thing);
         // SAFETY: just made, and not dropped before `self`.
         unsafe { &*thing }
     }
@@ -52,8 +87,7 @@ impl<T> Published<T> {
 
 impl<T> Drop for Published<T> {
     fn drop(&mut self) {
-        // ORDERING: no pairing: nobody else is left.
-        let thing = self.thing.load(Ordering::Relaxed);
+        let thing = self.thing.own();
         if !thing.is_null() {
             // SAFETY: made by `Box::into_raw` in `publish`; `&mut self` ends all that `get` gave
             // out.
@@ -64,7 +98,7 @@ impl<T> Drop for Published<T> {
 
 /// Leads to something that lives for ever, and later perhaps to another such thing.
 pub(crate) struct Lasting<T: 'static> {
-    thing: AtomicPtr<T>,
+    thing: Pointer<T>,
     /// It may be sent and shared as such a reference may.
     as_reference: PhantomData<&'static T>,
 }
@@ -73,34 +107,39 @@ impl<T> Lasting<T> {
     /// Leads to nothing yet.
     #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     pub(crate) const fn nothing() -> Self {
-        Self { thing: AtomicPtr::new(ptr::null_mut()), as_reference: PhantomData }
+        Self { thing: Pointer::nowhere(), as_reference: PhantomData }
     }
 
     /// The same; a model's atomics are not made in statics.
     #[cfg(any(cmwq_loom, cmwq_shuttle))]
     pub(crate) fn nothing() -> Self {
-        Self { thing: AtomicPtr::new(ptr::null_mut()), as_reference: PhantomData }
+        Self { thing: Pointer::nowhere(), as_reference: PhantomData }
     }
 
     /// What it leads to, if anything.
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
-        // ORDERING: Acquire pairs with the Release of `set`.
-        let thing = self.thing.load(acquire("lasting_get"));
         // SAFETY: null, or from a reference that lasts for ever.
-        unsafe { thing.as_ref() }
+        unsafe { self.thing.get().as_ref() }
     }
 
     /// Leads to `thing` from now on. Who has what was there before may keep it.
     pub(crate) fn set(&self, thing: &'static T) {
-        // ORDERING: Release pairs with the Acquire of `get`.
-        self.thing.store(ptr::from_ref(thing).cast_mut(), release("lasting_set"));
+        self.thing.set(ptr::from_ref(thing).cast_mut());
     }
 
     /// Leads to nothing again.
     pub(crate) fn clear(&self) {
-        // ORDERING: no pairing: nothing has nothing to see.
-        self.thing.store(ptr::null_mut(), Ordering::Relaxed);
+        self.thing.set(ptr::null_mut());
+    }
+
+    /// Leads there, or to nothing, where it mostly leads already. By one at a time.
+    #[inline]
+    pub(crate) fn follow(&self, to: Option<&'static T>) {
+        let to = to.map_or(ptr::null_mut(), |thing| ptr::from_ref(thing).cast_mut());
+        if self.thing.own() != to {
+            self.thing.set(to);
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Where an item is, by its address alone: for memory that may hold something else by now.
 
-use cmwq_core::Kick;
-
 use crate::engine::delayed::DelayedItem;
 use crate::engine::runtime::Runtime;
 
@@ -20,13 +18,11 @@ pub enum Whereabouts {
 /// after the other, for as long as their lists are: for debugging.
 #[must_use]
 pub fn find(item: usize) -> Whereabouts {
-    let Some(runtime) = Runtime::existing() else { return Whereabouts::Nowhere };
-    let queued = runtime.pools().find_map(|pool| {
-        let guard = pool.lock();
-        let wq = guard.core.queue_of_item_at(item);
-        pool.unlock(guard, Kick::None);
-        wq
-    });
+    Runtime::existing().map_or(Whereabouts::Nowhere, |runtime| find_in(runtime, item))
+}
+
+pub(crate) fn find_in(runtime: &'static Runtime, item: usize) -> Whereabouts {
+    let queued = runtime.pools().find_map(|pool| pool.read(|core, _| core.queue_of_item_at(item)));
     match queued {
         Some(wq) => Whereabouts::Queued(runtime.wq_name(wq).unwrap_or_default()),
         None if runtime.service.has_timer_at(item.wrapping_add(DelayedItem::TIMER_OFFSET)) => {

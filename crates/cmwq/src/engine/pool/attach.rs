@@ -237,13 +237,12 @@ impl Pool {
 
     /// Whether its workers may help other pods. Caller holds no core lock.
     pub(crate) fn may_help(&self) -> bool {
-        let guard = self.lock_only();
-        !guard.is_disassociated && !guard.is_apart
+        self.read(|_, locked| !locked.is_disassociated && !locked.is_apart)
     }
 
     /// Whether its CPU is gone. Caller holds no core lock.
     pub(crate) fn is_disassociated(&self) -> bool {
-        self.lock_only().is_disassociated
+        self.read(|_, locked| locked.is_disassociated)
     }
 
     /// The CPUs whose sentinels send it an alarm.
@@ -306,7 +305,7 @@ impl Pool {
 
     /// Whether it could be [renewed](Self::renew) now.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.kind == PoolKind::Unbound && self.lock_only().core.is_vacant()
+        self.kind == PoolKind::Unbound && self.read(|_, locked| locked.core.is_vacant())
     }
 
     /// Makes this a pool for queues with other attributes, if it is vacant. A thread that found the

@@ -1,17 +1,24 @@
 //! Counters of pwqs, with the CPU time that was not charged yet.
 
-use cmwq_core::{PwqId, PwqStats};
+use cmwq_core::{PoolState, PwqId, PwqStats};
 
 use super::{Locked, Pool};
 
 impl Pool {
     /// Counters of a pwq, with the CPU time that was not charged yet.
     pub(crate) fn stats_of(&self, pwq: PwqId) -> PwqStats {
-        let guard = self.lock_only();
-        let mut stats = guard.core.pwq_stats(pwq).unwrap_or_default();
-        stats.cpu_time +=
-            guard.threads.iter().flatten().map(|thread| thread.pending_time(pwq)).sum::<u64>();
-        stats
+        self.read(|core, locked| {
+            let mut stats = core.stats(pwq).unwrap_or_default();
+            let pending = locked.threads.iter().flatten().map(|thread| thread.pending_time(pwq));
+            stats.cpu_time += pending.sum::<u64>();
+            stats
+        })
+    }
+
+    /// How many workers there are, how many of them are idle, and how many run.
+    pub(crate) fn headcount(&self) -> [u32; 3] {
+        let count = |core: &PoolState| [core.nr_workers(), core.nr_idle(), core.nr_running()];
+        self.read(|_, locked| count(&locked.core))
     }
 
     /// Removes a pwq; its final counters. `None`: not now, see `PoolState::remove_pwq`.

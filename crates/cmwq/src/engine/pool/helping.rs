@@ -50,7 +50,7 @@ impl Pool {
     /// Whether the board says that this pod has a CPU to spare.
     #[cold]
     pub(crate) fn is_spare(&self) -> bool {
-        self.lock_only().entry.has(Set::Spare)
+        self.read(|_, locked| locked.entry.has(Set::Spare))
     }
 
     /// Whether items wait that the pool may not start. The caller is about to help it.

@@ -5,12 +5,12 @@
 //! still takes items.
 
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use cmwq_core::{PwqId, PwqRef};
 
 use crate::engine::pool::Pool;
-use crate::os::sync::{AtomicPtr, acquire, release};
+use crate::os::published::Pointer;
 
 /// A queue's pwq in one pool.
 #[derive(Clone, Copy)]
@@ -27,21 +27,19 @@ impl Link {
 
 /// Where a link is found: empty until the first item needs it.
 pub(crate) struct Slot<T = Link> {
-    way: AtomicPtr<T>,
+    way: Pointer<T>,
 }
 
 impl<T> Slot<T> {
     pub(crate) fn empty() -> Self {
-        Self { way: AtomicPtr::new(ptr::null_mut()) }
+        Self { way: Pointer::nowhere() }
     }
 
     /// The link, if there is one yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire pairs with the Release of `set`.
-        let way = self.way.load(acquire("slot_get"));
         // SAFETY: null, or of a store that outlives the slot's borrow, by the promise to `set`.
-        unsafe { way.as_ref() }
+        unsafe { self.way.get().as_ref() }
     }
 
     /// Sets or replaces the link. By one thread at a time.
@@ -49,8 +47,7 @@ impl<T> Slot<T> {
     /// # Safety
     /// `way` must come from a [`Store`] that lives as long as this slot is used.
     pub(crate) unsafe fn set(&self, way: NonNull<T>) {
-        // ORDERING: Release pairs with the Acquire of `get`.
-        self.way.store(way.as_ptr(), release("slot_set"));
+        self.way.set(way.as_ptr());
     }
 }
 

@@ -330,10 +330,8 @@ impl Wq {
         let retired = state.links.as_ref().map(|links| links.retired.clone());
         for at in retired.unwrap_or_default() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let guard = pool.lock();
-            let is_idle = guard.core.pwq_load(at.pwq).is_some_and(|load| !load.2);
-            pool.unlock(guard, Kick::None);
-            if is_idle {
+            let load = pool.read(|core, _| core.load(at.pwq));
+            if load.is_some_and(|load| !load.is_in_flight) {
                 self.remove_retired(&mut state, at, &mut after);
             }
         }

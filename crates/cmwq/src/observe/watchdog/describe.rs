@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use cmwq_core::{
-    BusyWorker, Kick, Nanos, PoolId, PoolReport, PwqId, Waiting, WorkFn, WorkerId, WqKey,
-};
+use cmwq_core::{BusyWorker, Nanos, PoolId, PoolReport, PwqId, Waiting, WorkFn, WorkerId, WqKey};
 
 use super::look::{Runs, Still};
 use super::{Frame, Place, RunningItem, Stack, Stall, WaitingItems};
@@ -195,10 +193,8 @@ impl<'a> Describer<'a> {
 
 impl Held {
     fn of(pool: &'static Pool) -> Self {
-        let guard = pool.lock();
-        let report = guard.core.report();
-        let create_failed = guard.core.create_retry_at().is_some();
-        pool.unlock(guard, Kick::None);
+        let (report, create_failed) =
+            pool.read(|core, locked| (core.report(), locked.core.create_retry_at().is_some()));
         Self { pool, report, create_failed }
     }
 }
@@ -208,7 +204,7 @@ impl Held {
 fn threads(runtime: &'static Runtime) -> HashMap<(PoolId, WorkerId), Arc<Thread>> {
     let mut threads = HashMap::new();
     for pool in runtime.pools() {
-        let own = pool.lock_only().threads.clone();
+        let own = pool.read(|_, locked| locked.threads.clone());
         for (id, thread) in (0..).map(WorkerId).zip(own) {
             let Some(thread) = thread else { continue };
             let at = thread.guest().unwrap_or((pool.id, id));

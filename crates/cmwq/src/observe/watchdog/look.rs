@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use cmwq_core::{Kick, Nanos, PoolId, WorkerId, WqKey};
+use cmwq_core::{Nanos, PoolId, WorkerId, WqKey};
 
 use super::describe::Describer;
 use super::{circles, dump, handler};
@@ -39,8 +39,7 @@ pub(super) enum Still {
 
 /// Starts the thread. By the service thread.
 pub(crate) fn spawn(runtime: &'static Runtime) -> std::io::Result<()> {
-    let watcher =
-        Watcher { runtime, dog: cmwq_core::Watchdog::new(1), looked_at: 0, runs: Runs::new() };
+    let watcher = Watcher::new(runtime);
     runtime.threads.spawn("cmwq/watchdog", STACK, move || watcher.run())
 }
 
@@ -52,7 +51,18 @@ struct Watcher {
     runs: Runs,
 }
 
+/// One look at everything, by the caller.
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+pub(crate) fn look_once(runtime: &'static Runtime) {
+    Watcher::new(runtime).look(clock::now());
+}
+
 impl Watcher {
+    fn new(runtime: &'static Runtime) -> Self {
+        let dog = cmwq_core::Watchdog::new(1);
+        Self { runtime, dog, looked_at: 0, runs: Runs::new() }
+    }
+
     fn run(mut self) {
         let watchdog = &self.runtime.watchdog;
         // ORDERING (here and below): no pairing: see `Watchdog`.
@@ -102,16 +112,21 @@ impl Watcher {
         let mut parked = BTreeSet::new();
         let mut runs = Runs::new();
         for pool in self.runtime.pools() {
-            let mut guard = pool.lock();
-            let waits = guard.core.work_waits();
-            let progress = guard.core.progress();
-            parked.extend(guard.core.parked().iter().map(|at| at.wq));
-            for view in guard.core.workers().filter(|view| view.wq.is_some()) {
-                let at = (pool.id, view.id);
-                let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
-                runs.insert(at, known.copied().unwrap_or((view.seq, now)));
+            let (waits, progress, are_gone) = pool.read(|core, locked| {
+                for view in core.workers().filter(|view| view.wq.is_some()) {
+                    let at = (pool.id, view.id);
+                    let known = self.runs.get(&at).filter(|(seq, _)| *seq == view.seq);
+                    runs.insert(at, known.copied().unwrap_or((view.seq, now)));
+                }
+                let here: Vec<_> = core.parked().map(|at| at.wq).collect();
+                let waits = core.work_waits();
+                let are_gone = here.is_empty() && !waits && locked.core.is_to_be_watched();
+                parked.extend(here);
+                (waits, core.progress(), are_gone)
+            });
+            if are_gone {
+                pool.lock_only().core.forget_parked();
             }
-            pool.unlock(guard, Kick::None);
             if waits {
                 let excused = self.is_excused(Some(pool));
                 let found = self.dog.see(Spot::Pool(pool.id), progress, excused);
