@@ -73,7 +73,7 @@ pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
-    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Parked,
+    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, Lend, MaydayTimer, Parked,
     PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
     Waiting, WaitingItems,
 };

@@ -68,7 +68,7 @@ use batch::{ARRIVED_MAX, Out};
 use closing::Closing;
 
 pub use activations::Activation;
-pub use events::Retry;
+pub use events::{Lend, Retry};
 pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker};
 pub use hog::Hog;

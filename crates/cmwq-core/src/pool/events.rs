@@ -18,6 +18,19 @@ pub enum Retry {
     Create,
 }
 
+/// Whether an idle worker may serve another pool.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lend {
+    /// It stays here.
+    No,
+    /// It is bound to its own pool's CPUs, which are what it brings along, and then looks again:
+    /// getting one of them may take a while.
+    Rebind,
+    /// It may, and counts as running here in this run.
+    Lent(u64),
+}
+
 impl PoolState {
     /// Registers a worker before its thread exists. It is neither idle nor running until
     /// [`worker_created`](Self::worker_created), which makes it idle. Allocates.
@@ -150,14 +163,16 @@ impl PoolState {
         self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
     }
 
-    /// Idle worker `id` wants to serve another pool as a guest there. `Some(seq)`: it may, and
-    /// counts as running here in run `seq`. Not without another idle worker, which must stay as
-    /// standby, and not if work waits.
-    #[must_use]
-    pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
+    /// Idle worker `id` wants to serve another pool as a guest there. Not without another idle
+    /// worker, which must stay as standby, and not if work waits. `is_unbound`: it may run on any
+    /// CPU, since it was [unbound](Self::is_unbound).
+    pub fn lend(&mut self, id: WorkerId, is_unbound: bool) -> Lend {
         let nr_idle = if self.keeps(Rule::LendersLeaveAStandby) { 2 } else { 1 };
         if !self.has_spare_cpu() || self.nr_idle < nr_idle || self.worker(id).phase != Phase::Idle {
-            return None;
+            return Lend::No;
+        }
+        if is_unbound {
+            return Lend::Rebind;
         }
         self.leave_idle(id);
         self.update(id, |w| {
@@ -166,7 +181,7 @@ impl PoolState {
             w.seq += 1;
         });
         self.assert_standby();
-        Some(self.worker(id).seq)
+        Lend::Lent(self.worker(id).seq)
     }
 
     /// A lent worker starts another item there: a run of its own. Returns its `seq`.

@@ -159,7 +159,7 @@ fn a_lent_worker_counts_as_running_at_home() {
     assert_eq!(f.kick_to_lend(), Kick::Wake(b));
     assert_eq!(f.kick_to_lend(), Kick::None, "it has been told");
     assert!(!f.sleeps(b));
-    let seq = f.lend(b).expect("a stays as standby");
+    let seq = f.lends(b).expect("a stays as standby");
     f.check();
     assert_eq!((f.nr_running(), f.nr_idle(), f.seq(b)), (1, 1, seq));
     assert_eq!(f.kick_to_lend(), Kick::None, "no CPU to spare any more");
@@ -187,12 +187,12 @@ fn nothing_is_lent_that_is_needed_at_home() {
     let (mut f, pwq, [a, b]) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
     assert_eq!(f.kick_to_lend(), Kick::None);
-    assert_eq!(f.lend(b), None, "work waits");
+    assert_eq!(f.lends(b), None, "work waits");
     let _ = f.runs(b, item);
-    assert_eq!(f.lend(b), None, "it is busy");
-    assert_eq!(f.lend(a), None, "the CPU is in use");
+    assert_eq!(f.lends(b), None, "it is busy");
+    assert_eq!(f.lends(a), None, "the CPU is in use");
     let _ = f.blocks(b);
-    assert_eq!(f.lend(a), None, "the last idle worker is the standby");
+    assert_eq!(f.lends(a), None, "the last idle worker is the standby");
     f.check();
 }
 

@@ -7,8 +7,8 @@ use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
-use cmwq_core::Kick;
 use cmwq_core::help::{self, Call, Set};
+use cmwq_core::{Kick, Lend};
 
 impl Engine<'_> {
     pub(super) fn lends(&self, pool: PoolNo) -> bool {
@@ -191,8 +191,15 @@ impl Engine<'_> {
         if self.pools.list[home].lock_only().may_create_spare(self.now) {
             return Some(self.begin_creation(tid, Creator::Lender));
         }
-        let seq = self.pools.list[home].lock().lend(id)?;
+        let is_unbound = self.is_unbound(tid);
+        let lend = self.pools.list[home].lock().lend(id, is_unbound);
         self.check_pool(home);
+        let seq = match lend {
+            Lend::Lent(seq) => seq,
+            Lend::Rebind if self.rebind(tid) => return Some(Turn::Again),
+            Lend::Rebind => return Some(Turn::Move(self.machine.threads[tid].cpu)),
+            Lend::No => return None,
+        };
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
         self.threads[tid].length = help::Visit::begin(self.now);

@@ -197,16 +197,21 @@ impl Engine<'_> {
 
     /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
     /// it is on another one.
-    fn rebind(&mut self, tid: Tid) -> bool {
+    pub(super) fn rebind(&mut self, tid: Tid) -> bool {
         if !self.is_managed(tid) {
             return true;
         }
         self.machine.threads[tid].is_movable = false;
-        let place = self.pools.list[self.threads[tid].home].kind.place();
-        if self.machine.threads[tid].place != place {
+        if self.is_unbound(tid) {
+            let place = self.pools.list[self.threads[tid].home].kind.place();
             self.machine.set_place(tid, place);
         }
         self.machine.is_in_place(tid)
+    }
+
+    /// Whether the worker may run elsewhere than its pool wants.
+    pub(super) fn is_unbound(&self, tid: Tid) -> bool {
+        self.machine.threads[tid].place != self.pools.list[self.threads[tid].home].kind.place()
     }
 
     fn run_on(&mut self, tid: Tid, mut run: Run) -> Turn {
