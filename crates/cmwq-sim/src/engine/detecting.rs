@@ -7,6 +7,7 @@ use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
+use cmwq_core::help;
 use cmwq_core::{Kick, WorkerId, WorkerView};
 
 use super::{Due, Engine, Mode};
@@ -220,7 +221,7 @@ impl Engine<'_> {
                 self.agenda.add(ticking.at, Rank::Wake, Due::Tick);
             }
         }
-        if self.may_be_helped(pool) {
+        if self.asks_board(pool, help::calls) {
             self.call_for_help(pool);
         }
     }
@@ -269,7 +270,7 @@ impl Engine<'_> {
             return false;
         }
         self.detect_short_items(pool);
-        let work_waits = self.pools.list[pool].lock().work_waits();
+        let _ = self.pools.list[pool].lock();
         if !self.has_to_watch(pool) {
             self.pools.list[pool].is_watched = false;
             self.check_pool(pool);
@@ -278,7 +279,7 @@ impl Engine<'_> {
         self.check_pool(pool);
         self.helping.occasions += 1;
         let has_woken = self.look(pool);
-        if work_waits && !self.pools.list[pool].has_short_items {
+        if self.asks_board(pool, help::wants_help) {
             self.call_for_help(pool);
             self.watch_other_pods(pool);
         }

@@ -3,6 +3,7 @@
 use super::creating::Creator;
 use super::working::Turn;
 use super::{Engine, Visit};
+use crate::board::Board;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
@@ -67,12 +68,15 @@ impl Engine<'_> {
         it.read().has_to_watch(|| it.caller_computes, || self.others_wait(pool))
     }
 
+    /// What the board says of the pool's pod. `false` where pods do not help each other.
+    pub(super) fn asks_board(&self, pool: PoolNo, what: fn(&Board, usize) -> bool) -> bool {
+        let pod = self.pod_of(pool).filter(|_| self.lends(pool));
+        pod.is_some_and(|(me, is_high)| what(&self.pools.boards[usize::from(is_high)], me as usize))
+    }
+
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     fn others_wait(&self, pool: PoolNo) -> bool {
-        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else {
-            return false;
-        };
-        help::others_wait(&self.pools.boards[usize::from(is_high)], me as usize)
+        self.asks_board(pool, help::others_wait)
     }
 
     /// A worker of the pool was reported blocked, which demanded `kick`: whom to wake.
@@ -122,10 +126,7 @@ impl Engine<'_> {
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
     pub(super) fn call_for_help(&mut self, pool: PoolNo) {
-        if !self.lends(pool) || !self.pools.list[pool].read().has_backlog() {
-            return;
-        }
-        let Some((me, is_high)) = self.pod_of(pool) else { return };
+        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
         let board = &self.pools.boards[usize::from(is_high)];
         let calls: Vec<Call> = help::to_call(board, me as usize).collect();
         for call in calls {

@@ -42,8 +42,6 @@ pub(crate) struct Found {
     pub(crate) running: usize,
     /// Somebody has to be watched.
     pub(crate) has_to_watch: bool,
-    /// Work of this pool waits.
-    pub(crate) has_backlog: bool,
     /// Somebody was woken because of what was found.
     pub(crate) has_woken: bool,
     /// Workers wait for processes.
@@ -114,10 +112,9 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
             thread: Arc::clone(thread),
         });
     });
-    let has_backlog = guard.core.work_waits();
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     pool.unlock(guard, Kick::None);
-    Found { has_to_watch: true, has_backlog, has_processes, room_for_hogs, ..Found::default() }
+    Found { has_to_watch: true, has_processes, room_for_hogs, ..Found::default() }
 }
 
 /// Whether somebody else than `me` is woken.

@@ -14,7 +14,7 @@ use std::ptr;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Progress, may_saturate};
+use cmwq_core::help::{self, Progress, may_saturate};
 use cmwq_core::{
     Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
     WorkerId, place,
@@ -178,11 +178,9 @@ pub(crate) enum Holder {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Parker),
-    /// Watch for blocking workers. `begin`: nobody was watching; `has_backlog`: work waits, not
-    /// only a worker that helps is watched.
+    /// Watch for blocking workers. `begin`: nobody was watching.
     Watch {
         begin: bool,
-        has_backlog: bool,
     },
     NeedFirst,
     /// Look at this time whether rescuers have to be called.
@@ -344,7 +342,7 @@ impl Pool {
         match todo {
             Todo::Nothing => {}
             Todo::Wake(parker) => parker.unpark(park::WAKE),
-            Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
+            Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }
@@ -362,7 +360,7 @@ impl Pool {
     }
 
     #[inline(never)]
-    fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
+    fn begin_watch(&'static self, begin: bool) {
         if let PoolKind::Bh(cpu) = self.kind {
             return self.runtime.bh.raise(cpu);
         }
@@ -372,8 +370,7 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Two pods whose workers help each other must not call each other for nothing, for ever.
-        if has_backlog && self.may_be_helped() {
+        if self.pods.is_some_and(|(pods, pod)| help::calls(pods, pod)) {
             self.runtime.call_for_help(self);
         }
     }
@@ -553,6 +550,8 @@ impl Locked {
                 let was_watched = self.watched;
                 let todo = self.watch(pool, by);
                 if !was_watched {
+                    // Its items are perhaps not taken to be short any more.
+                    self.post_entry(pool);
                     self.update_saturation(pool);
                 }
                 todo
@@ -582,7 +581,7 @@ impl Locked {
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, release("watch"));
-        Todo::Watch { begin, has_backlog: self.core.work_waits() }
+        Todo::Watch { begin }
     }
 
     /// The idle workers changed while somebody watches.

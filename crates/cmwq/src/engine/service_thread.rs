@@ -182,7 +182,7 @@ impl Loop {
             pool.is_suppressed.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
-        if found.has_backlog && !pool.has_short_items() {
+        if pool.wants_help() {
             self.runtime.call_for_help(pool);
             self.runtime.watch_other_pods(pool, self.nr_ticks);
         }

@@ -5,7 +5,7 @@ use std::mem;
 
 use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Facts, Progress, Set};
+use cmwq_core::help::{self, Facts, Progress, Set};
 
 use super::pods::Pods;
 use super::{Creator, Locked, Pool};
@@ -17,6 +17,11 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn may_be_helped(&self) -> bool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
+    }
+
+    /// It has more work than it may start, and that takes long enough to be worth help.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
     }
 
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
