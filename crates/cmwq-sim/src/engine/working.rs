@@ -121,9 +121,6 @@ impl Engine<'_> {
         self.gauges[home].leaving -= 1;
         self.note(What::WorkerLeft(home, tid + 1));
         self.check_pool(home);
-        if self.pools.list[home].read().work_waits() {
-            self.watch(home);
-        }
         Turn::Off
     }
 
