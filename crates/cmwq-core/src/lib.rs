@@ -73,9 +73,9 @@ pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
-    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, Lend, MaydayTimer, Parked,
-    PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry, Touched, Waited,
-    Waiting, WaitingItems,
+    Activation, BusyWorker, Create, Creator, Effects, Enqueued, Footprint, Hog, Kick, Lend,
+    MaydayTimer, Parked, PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry,
+    Touched, Waited, Waiting, WaitingItems,
 };
 pub use pool::{LIMIT_RETRY_NS, may_add_worker};
 #[cfg(feature = "explore")]

@@ -41,6 +41,7 @@ use crate::worker::{Phase, Worker, WorkerView};
 mod activations;
 mod batch;
 mod closing;
+mod creating;
 mod events;
 mod footprint;
 mod for_others;
@@ -68,6 +69,7 @@ use batch::{ARRIVED_MAX, Out};
 use closing::Closing;
 
 pub use activations::Activation;
+pub use creating::{Create, Creator};
 pub use events::{Lend, Retry};
 pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker};

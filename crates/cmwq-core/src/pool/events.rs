@@ -104,19 +104,6 @@ impl PoolState {
         }
     }
 
-    /// Whether work waits that a CPU could run, and no worker is idle. Somebody may be creating
-    /// one: see [`may_create_from_outside`](Self::may_create_from_outside).
-    #[must_use]
-    pub fn need_to_create_worker(&self) -> bool {
-        policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)
-    }
-
-    /// Claims the role of manager for somebody who is not a worker of this pool.
-    #[must_use]
-    pub fn may_create_from_outside(&self) -> bool {
-        self.manager.is_none() && self.need_to_create_worker()
-    }
-
     /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an
     /// earlier run is ignored, a wrong one costs an extra running worker until the item ends.
     ///
@@ -155,12 +142,6 @@ impl PoolState {
     #[must_use]
     pub fn is_blocked(&self, id: WorkerId, seq: u64) -> bool {
         self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping)
-    }
-
-    /// Whether a worker may be created ahead of need, so that one can be lent and one stay.
-    #[must_use]
-    pub fn may_create_spare(&self, now: Nanos) -> bool {
-        self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
     }
 
     /// Idle worker `id` wants to serve another pool as a guest there. Not without another idle

@@ -261,16 +261,6 @@ impl PoolState {
         self.guest_leave(visit.id)
     }
 
-    /// Whoever should create a worker must not, as a rescuer must not: it is left to the next
-    /// regular attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
-    #[must_use]
-    pub fn postpone_creation(&mut self, now: Nanos) -> Nanos {
-        if self.no_create_before == 0 {
-            self.no_create_before = now.max(1);
-        }
-        self.no_create_before
-    }
-
     /// A worker is being created, or could not be and nobody stands by. The kernel's manager keeps
     /// its role between two attempts; ours does not, and works meanwhile.
     fn is_short_of_workers(&self) -> bool {

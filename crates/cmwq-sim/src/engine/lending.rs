@@ -1,6 +1,5 @@
 //! An idle pod helps a busy one: its workers visit the other pool and run items there.
 
-use super::creating::Creator;
 use super::working::Turn;
 use super::{Engine, Visit};
 use crate::board::Board;
@@ -9,7 +8,7 @@ use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
 use cmwq_core::help::{self, Call, Set};
-use cmwq_core::{Kick, Lend};
+use cmwq_core::{Creator, Kick, Lend};
 
 impl Engine<'_> {
     pub(super) fn lends(&self, pool: PoolNo) -> bool {
@@ -147,7 +146,7 @@ impl Engine<'_> {
         let is_watched = self.pools.list[pool].is_watched;
         let kick = self.pools.list[pool].lock().kick_when_idle(is_watched);
         match kick {
-            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             kick => self.kick(pool, kick),
         }
     }
@@ -173,7 +172,7 @@ impl Engine<'_> {
         self.check_pool(pool);
         match kick {
             Kick::Wake(id) => self.unpark_worker(pool, id),
-            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             Kick::None | Kick::Watch => return false,
         }
         true
@@ -189,8 +188,8 @@ impl Engine<'_> {
         }
         let host = self.who_wants_help(home)?;
         debug_assert!(self.pools.list[host].read().has_backlog(), "the index of pools is stale");
-        if self.pools.list[home].lock_only().may_create_spare(self.now) {
-            return Some(self.begin_creation(tid, Creator::Lender));
+        if self.may_create(home, Creator::Spare) {
+            return Some(self.begin_creation(tid, Creator::Spare));
         }
         let is_unbound = self.is_unbound(tid);
         let lend = self.pools.list[home].lock().lend(id, is_unbound);

@@ -1,6 +1,6 @@
 //! Queueing, cancelling, limits, and acting on what the core says.
 
-use cmwq_core::{Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
+use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
 
 use super::Engine;
 use crate::checkers::Gauge;
@@ -259,7 +259,7 @@ impl Engine<'_> {
                 }
             }
             Kick::Watch => self.watch(pool),
-            Kick::NeedFirst => self.create_from_outside(pool),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::First, false),
         }
     }
 

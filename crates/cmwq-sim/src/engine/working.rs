@@ -1,8 +1,7 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Creator, Kick, Next, PoolState, Waited, WorkerId};
 
-use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
@@ -31,6 +30,12 @@ pub(super) enum Turn {
 impl Engine<'_> {
     /// The thread that has a CPU goes on until it needs time, or waits.
     pub(super) fn step(&mut self, tid: Tid) {
+        self.is_rescuing = self.threads[tid].role == Role::Rescuer;
+        self.go_on(tid);
+        self.is_rescuing = false;
+    }
+
+    fn go_on(&mut self, tid: Tid) {
         while self.violation.is_none() {
             self.count_step();
             let turn = match self.threads[tid].mode {
@@ -81,7 +86,7 @@ impl Engine<'_> {
             }
             Next::Manage => {
                 self.check_pool(home);
-                self.begin_creation(tid, Creator::Manager)
+                self.begin_creation(tid, Creator::Manager(id))
             }
             Next::Sleep { watch } => self.sleep(tid, home, watch),
             Next::Exit => self.exit(tid, home, id),

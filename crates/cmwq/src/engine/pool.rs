@@ -16,8 +16,8 @@ use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Progress, may_saturate};
 use cmwq_core::{
-    Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    WorkerId, place,
+    Claim, Creator, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState,
+    PwqRef, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -46,7 +46,6 @@ pub(crate) mod pods;
 mod recorded;
 
 use attach::Attachment;
-pub(crate) use creation::Creator;
 use pods::Pods;
 
 /// What a pool is for.

@@ -11,7 +11,7 @@
 //!
 //! A rescuer never creates a worker, not even if its item queues something that needs one: that may
 //! take long, and the worker would inherit its priority. The service does it
-//! ([`Pool::create_later`]).
+//! ([`PoolState::may_create`](cmwq_core::PoolState::may_create)).
 
 use std::io;
 

@@ -6,12 +6,12 @@ use std::ptr::NonNull;
 use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
-use cmwq_core::{Nanos, Retry, Timer, WorkItem};
+use cmwq_core::{Creator, Nanos, Retry, Timer, WorkItem};
 
 use crate::engine::delayed;
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
-use crate::engine::pool::{Creator, Pool};
+use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
 use crate::engine::service::{FIRE_BATCH, Service};
 use crate::os::clock;

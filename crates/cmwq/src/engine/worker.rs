@@ -8,7 +8,7 @@
 use std::io;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Batch, Claim, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
+use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
@@ -17,7 +17,7 @@ use crate::engine::detection;
 use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
-use crate::engine::pool::{Creator, Holder, Locked, Pool};
+use crate::engine::pool::{Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
 use crate::os::clock;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cmwq_core::{Kick, WorkerId};
+use cmwq_core::{Create, Creator, Kick, WorkerId};
 
 use super::{Locked, Pool, PoolKind, Todo};
 use crate::engine::reclaim;
@@ -13,17 +13,6 @@ use crate::os::park;
 use crate::os::sync::{Arc, Ordering};
 use crate::record::Role;
 
-/// Who creates a worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Creator {
-    /// The pool's manager.
-    Manager(WorkerId),
-    /// Somebody outside, because work waits and the pool has nobody to come for it.
-    First,
-    /// Somebody outside, so that a worker can help another pod.
-    Spare,
-}
-
 impl Pool {
     /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
     /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
@@ -32,22 +21,20 @@ impl Pool {
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
     pub(crate) fn create_worker(&'static self, by: Creator) {
-        if reclaim::current_is_rescuer() {
-            return self.create_later();
-        }
-        let is_own = matches!(by, Creator::Manager(_));
-        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
+        let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
+        let is_stranger = by_manager.is_none() && !is_rescuer;
+        if is_stranger && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
             self.runtime.service.create_for(self);
             return;
         }
         let mut guard = self.lock_only();
-        let (is_wanted, by) = match by {
-            Creator::Manager(id) => (true, Some(id)),
-            Creator::First => (guard.core.may_create_from_outside(), None),
-            Creator::Spare => (guard.core.may_create_spare(clock::now()), None),
-        };
-        if !is_wanted {
-            return;
+        match guard.core.may_create(by, is_rescuer, clock::now()) {
+            Create::Now => {}
+            Create::Later(at) => {
+                drop(guard);
+                return self.runtime.service.retry_at(at);
+            }
+            Create::No => return,
         }
         let id = guard.core.worker_new();
         let name = self.worker_name(guard.next_worker_number);
@@ -75,16 +62,16 @@ impl Pool {
             Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
         }
         let kick = if spawned.is_ok() {
-            let kick = guard.core.worker_created(id, by, clock::now());
+            let kick = guard.core.worker_created(id, by_manager, clock::now());
             // If there was nobody to stand by, now there is.
             guard.refresh_standby(self);
             kick
         } else {
             guard.set_thread(id, None);
             if is_refused {
-                guard.core.create_refused(id, by, clock::now());
+                guard.core.create_refused(id, by_manager, clock::now());
             } else {
-                guard.core.create_failed(id, by, clock::now());
+                guard.core.create_failed(id, by_manager, clock::now());
             }
             Kick::None
         };
@@ -160,13 +147,6 @@ impl Pool {
     fn retry_creation(&'static self) {
         let retry = self.lock_only().core.create_retry_at();
         self.runtime.service.retry_at(retry.unwrap_or_else(clock::now));
-    }
-
-    /// Leaves the creation of a worker to the service.
-    #[cold]
-    fn create_later(&self) {
-        let at = self.lock_only().core.postpone_creation(clock::now());
-        self.runtime.service.retry_at(at);
     }
 
     // ---- the end

@@ -3,12 +3,12 @@
 
 use std::mem;
 
-use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Facts, Progress, Set};
+use cmwq_core::{Creator, Kick};
 
 use super::pods::Pods;
-use super::{Creator, Locked, Pool};
+use super::{Locked, Pool};
 use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
