@@ -96,6 +96,17 @@ fn an_announced_wait_needs_no_report() {
     assert_eq!(outcome.events.iter().find(finished).map(|event| event.t), Some(MS));
 }
 
+/// A pool is made with its first worker, which has to create another one before it begins.
+#[test]
+fn a_pool_is_made_with_its_first_worker() {
+    let costs = Costs { create: MS, ..Costs::default() };
+    let config = Config { costs, keep_events: true, ..Config::exact(1) };
+    let plan = Plan::from(&scenario(1, &[Flag::Percpu], &[(0, 3, COMPUTE)]));
+    let outcome = simulate(&plan, &config);
+    let started = |event: &&Event| matches!(event.what, What::Started(..));
+    assert_eq!(outcome.events.iter().find(started).map(|event| event.t), Some(4 * MS));
+}
+
 #[test]
 fn slow_cpus_take_longer() {
     let faults = Faults { slow_cpus: 1_000_000, slowness: 300, ..Faults::default() };

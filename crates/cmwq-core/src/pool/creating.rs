@@ -30,7 +30,8 @@ impl Creator {
 pub enum Create {
     /// Now: register one, see [`PoolState::worker_new`].
     Now,
-    /// Not he: somebody else is to look whether to [retry](PoolState::retry), at this time.
+    /// Not he: somebody else is to look whether to [retry](PoolState::retry), at this time. Until
+    /// then the pool may [need a rescuer](PoolState::needs_rescuer).
     Later(Nanos),
     /// No.
     No,

@@ -62,6 +62,7 @@ impl World<'_> {
             Create::Now => {}
             Create::Later(_) => {
                 p.retry = true;
+                p.mayday |= p.core.needs_rescuer();
                 return;
             }
             Create::No => return,

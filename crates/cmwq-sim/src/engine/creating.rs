@@ -24,8 +24,21 @@ impl Engine<'_> {
         let create = self.pools.list[pool].lock_only().may_create(by, self.is_rescuing, self.now);
         if let Create::Later(at) = create {
             self.plan_retry(at);
+            self.plan_mayday(pool);
         }
         create == Create::Now
+    }
+
+    /// The pool is new, and gets its first worker, if it has any, before anything is queued there.
+    /// Whoever made the pool has waited for that.
+    pub(super) fn create_first(&mut self, pool: PoolNo) {
+        let begins_with_worker = self.pools.list[pool].kind.in_core().begins_with_worker();
+        if !begins_with_worker || !self.may_create(pool, Creator::Spare) {
+            return;
+        }
+        let id = self.pools.list[pool].lock_only().worker_new();
+        self.wanted(pool);
+        self.create(pool, Creation { id, by: Creator::Spare, is_to_be_called: false });
     }
 
     /// Somebody who is not a worker of the pool would create one.

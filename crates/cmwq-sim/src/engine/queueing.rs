@@ -174,6 +174,7 @@ impl Engine<'_> {
         if let Some(pool) = self.pools.renew(kind, is_high) {
             self.check_pool(pool);
             self.gauges[pool] = gauge;
+            self.create_first(pool);
             return pool;
         }
         let concurrency = kind.concurrency(&self.machine);
@@ -183,6 +184,7 @@ impl Engine<'_> {
         self.cover_bh(pool);
         self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
         self.watchers.touch(pool);
+        self.create_first(pool);
         pool
     }
 

@@ -468,16 +468,15 @@ impl Runtime {
             pods.add(index, pool);
         }
         let found = Found::now(pool);
-        let is_bh = key.kind == Kind::Bh;
         registry.pools.push((key, pool));
         let is_closing = registry.is_closing;
         drop(registry);
         if is_closing {
             pool.close();
-        } else if is_bh {
-            self.bh.cover(pool);
-        } else {
+        } else if pool.kind.in_core().begins_with_worker() {
             pool.create_worker(Creator::Spare);
+        } else {
+            self.bh.cover(pool);
         }
         Some(found)
     }

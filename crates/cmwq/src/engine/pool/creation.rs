@@ -31,7 +31,9 @@ impl Pool {
         match guard.core.may_create(by, is_rescuer, clock::now()) {
             Create::Now => {}
             Create::Later(at) => {
+                let mayday = guard.mayday();
                 drop(guard);
+                self.act(mayday);
                 return self.runtime.service.retry_at(at);
             }
             Create::No => return,
