@@ -120,6 +120,17 @@ fn who_has_not_run_is_not_back() {
 }
 
 #[test]
+fn who_watches_others_is_back_with_any_of_them() {
+    let mut waits =
+        Thread { used: Some(Used::Nothing), is_blocked: Some(true), ..Thread::default() };
+    assert!(evidence::is_back_for(&mut waits, || Some(true)));
+    assert!(!evidence::is_back_for(&mut waits, || Some(false)));
+    assert!(!evidence::is_back_for(&mut waits, || None));
+    let mut runs = Thread { used: Some(Used::All), is_blocked: Some(false), ..waits };
+    assert!(evidence::is_back_for(&mut runs, || Some(false)), "it is itself");
+}
+
+#[test]
 fn false_alarms_in_quick_succession_wait_for_the_tick() {
     assert_eq!(alarms::after_false(0, 1_000_000, 1), AfterFalse::Arm);
     assert_eq!(alarms::after_false(1_000_000, 1_099_999, 2), AfterFalse::WaitForTick);

@@ -99,9 +99,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>) -> Found {
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
-    let mut has_processes = false;
-    guard.core.suspects(|view| {
-        has_processes |= view.watching;
+    let has_processes = guard.core.suspects(|view| {
         let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,
