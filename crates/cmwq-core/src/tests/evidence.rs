@@ -2,7 +2,7 @@
 
 use crate::detect::alarms::{self, AfterFalse};
 use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
-use crate::detect::watched::{Asker, Looks, REST, SLEEPERS_REST};
+use crate::detect::watched::{Asker, Family, Looks, REST, SLEEPERS_REST, Sleepers};
 
 /// A thread of which so much can be seen.
 #[derive(Clone, Copy, Default)]
@@ -149,4 +149,59 @@ fn sentinels_rest_after_eight_false_alarms_in_a_row() {
         assert_eq!(alarms::after_false(1_000_000, now, 8), AfterFalse::Rest);
         assert_eq!(alarms::after_false(1_000_000, now, u32::MAX), AfterFalse::Rest);
     }
+}
+
+/// A family of which this is seen, and how often all of it was looked at.
+#[derive(Default)]
+struct Kin {
+    has_not_run: bool,
+    is_likely_running: bool,
+    looks: u32,
+}
+
+impl Family for Kin {
+    fn has_not_run(&self) -> bool {
+        self.has_not_run
+    }
+
+    fn is_likely_running(&self) -> bool {
+        self.is_likely_running
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        self.looks += 1;
+        Some(true)
+    }
+}
+
+impl Sleepers for core::cell::Cell<u64> {
+    fn from(&self) -> u64 {
+        self.get()
+    }
+
+    fn set_from(&self, from: u64) {
+        self.set(from);
+    }
+}
+
+#[test]
+fn a_family_is_looked_at_as_cheaply_as_will_do() {
+    let sleepers = core::cell::Cell::new(0);
+    let ask = |kin: &mut Kin, asker, at| {
+        let mut looks = Looks::default();
+        looks.is_running(kin, asker, &sleepers, || at)
+    };
+    let mut still = Kin { has_not_run: true, ..Kin::default() };
+    assert_eq!(ask(&mut still, Asker::Tick, 10), Some(false));
+    let mut likely = Kin { is_likely_running: true, ..Kin::default() };
+    assert_eq!(ask(&mut likely, Asker::Tick, 10), Some(true));
+    assert_eq!((still.looks, likely.looks), (0, 0));
+
+    // All sleepers have one budget, and who has no turn is back only if the likely one runs.
+    let mut kin = Kin::default();
+    assert_eq!((ask(&mut kin, Asker::Sleeper, 10), kin.looks), (Some(true), 1));
+    sleepers.set(100);
+    assert_eq!((ask(&mut kin, Asker::Sleeper, 99), kin.looks), (None, 1));
+    assert_eq!(ask(&mut likely, Asker::Sleeper, 99), Some(true));
+    assert_eq!((ask(&mut kin, Asker::Tick, 99), kin.looks), (Some(true), 2));
 }

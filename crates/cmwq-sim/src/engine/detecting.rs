@@ -286,8 +286,8 @@ impl Engine<'_> {
         found
     }
 
-    /// Looks at the pool's workers, and tells the core: some may be blocked that it thought running,
-    /// or hog the CPU, and others start in their place.
+    /// Looks at the pool's workers, and tells the core: some may be blocked that it thought
+    /// running, or hog the CPU, and others start in their place.
     fn look(&mut self, pool: PoolNo) -> TickFound {
         let core = self.pools.list[pool].lock();
         let mut views = Vec::new();

@@ -4,7 +4,8 @@
 //! looks together may take a small part of the time only; who asks too soon is told that nobody
 //! knows.
 
-use cmwq_core::detect::watched::{Asker, Looks};
+use cmwq_core::Nanos;
+use cmwq_core::detect::watched::{self, Asker, Looks, Sleepers};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
@@ -27,9 +28,22 @@ struct Watched {
     looks: Looks,
 }
 
-/// When workers that are believed blocked may be looked at again, whoever they are.
 /// A plain one: a hint, and no model has statics.
 static SLEEPERS_FROM: plain::AtomicU64 = plain::AtomicU64::new(0);
+
+/// The process's.
+struct AllSleepers;
+
+// ORDERING: no pairing: a budget.
+impl Sleepers for AllSleepers {
+    fn from(&self) -> Nanos {
+        SLEEPERS_FROM.load(Ordering::Relaxed)
+    }
+
+    fn set_from(&self, from: Nanos) {
+        SLEEPERS_FROM.store(from, Ordering::Relaxed);
+    }
+}
 
 impl Watches {
     /// The worker, in run `seq`, watches one more. Returns its number.
@@ -65,7 +79,8 @@ impl Watches {
         let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
         for watched in families.iter_mut() {
-            match watched.is_running(asker) {
+            let Watched { family, looks, .. } = watched;
+            match looks.is_running(family, asker, &AllSleepers, clock::now) {
                 Some(true) => return Some(true),
                 Some(false) => {}
                 None => is_known = false,
@@ -75,30 +90,16 @@ impl Watches {
     }
 }
 
-impl Watched {
-    fn is_running(&mut self, asker: Asker) -> Option<bool> {
-        if self.family.has_not_run() {
-            return Some(false);
-        }
-        let now = clock::now();
-        // ORDERING: no pairing: a budget.
-        let from = if asker == Asker::Sleeper { SLEEPERS_FROM.load(Ordering::Relaxed) } else { 0 };
-        let may_look = now >= from && self.looks.may_look(now, asker);
-        // Whether a runner is blocked, all of them have to tell; a sleeper is back if one runs.
-        if !may_look && asker != Asker::Sleeper {
-            return None;
-        }
-        if self.family.is_likely_running() {
-            return Some(true);
-        }
-        if !may_look {
-            return None;
-        }
-        let runs = self.family.look();
-        let next = self.looks.looked(now, clock::now(), asker);
-        if asker == Asker::Sleeper {
-            SLEEPERS_FROM.store(next, Ordering::Relaxed);
-        }
-        runs
+impl watched::Family for Family {
+    fn has_not_run(&self) -> bool {
+        self.has_not_run()
+    }
+
+    fn is_likely_running(&self) -> bool {
+        self.is_likely_running()
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        self.look()
     }
 }
