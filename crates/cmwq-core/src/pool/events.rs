@@ -2,6 +2,7 @@
 
 use super::{Kick, PoolState, Rule};
 use crate::batch::Batch;
+use crate::consts::CREATE_COOLDOWN_NS;
 use crate::ids::{Nanos, WorkerId};
 use crate::policy;
 use crate::worker::{Phase, Worker};
@@ -29,6 +30,14 @@ pub enum Lend {
     Rebind,
     /// It may, and counts as running here in this run.
     Lent(u64),
+}
+
+impl Retry {
+    /// When to try again to create a thread that is no worker: a BH context, or the watchdog.
+    #[must_use]
+    pub const fn after_failure(now: Nanos) -> Nanos {
+        now.saturating_add(CREATE_COOLDOWN_NS)
+    }
 }
 
 impl PoolState {

@@ -3,9 +3,9 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
+use cmwq_core::place::Rescan;
 use cmwq_core::{Creator, Nanos, Retry, Timer, WorkItem};
 
 use crate::engine::delayed;
@@ -25,8 +25,6 @@ const SERVICE_STACK: usize = 256 << 10;
 /// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
 const SLICE_NS: u64 = 100_000;
 
-/// The CPUs are looked at no more often.
-const RESCAN_EVERY: Nanos = 1_000_000_000;
 /// Starts the thread.
 ///
 /// # Errors
@@ -44,8 +42,8 @@ struct Loop {
     nr_ticks: usize,
     /// There were more timers to handle than are handled at once.
     is_behind: bool,
-    /// When to look at the CPUs again, if the thread is awake then.
-    rescan_due: Nanos,
+    /// When to look at the CPUs again.
+    rescan: Rescan,
     /// When to try to start the watchdog, if it is wanted.
     watchdog_due: Nanos,
     due: Vec<NonNull<Timer>>,
@@ -68,7 +66,7 @@ impl Loop {
             is_behind: false,
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
-            rescan_due: clock::now() + RESCAN_EVERY,
+            rescan: Rescan::begin(clock::now()),
             watchdog_due: 0,
             pools: Vec::new(),
         }
@@ -112,9 +110,8 @@ impl Loop {
             return clock::now();
         }
         let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
-        // A worker that is displaced again and again waits for its turn.
         let rescan = service.rescan_at.load(Ordering::Relaxed);
-        let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
+        let rescan = if rescan == NEVER { NEVER } else { self.rescan.at(rescan) };
         let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
         let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
         [&service.cull_at, &service.retry_at, &service.mayday_at, &service.comms_at]
@@ -261,7 +258,7 @@ impl Loop {
         wanted.store(false, Ordering::Relaxed);
         if let Err(error) = crate::OBSERVERS.start_watchdog(self.runtime) {
             wanted.store(true, Ordering::Relaxed);
-            self.watchdog_due = now + CREATE_COOLDOWN_NS;
+            self.watchdog_due = Retry::after_failure(now);
             notice::once(Notice::Watchdog, || {
                 format!(
                     "the watchdog has no thread ({error}); stalls are not reported until it gets \
@@ -273,10 +270,10 @@ impl Loop {
 
     /// Looks which CPUs the process has: once a second at most, and never only for that.
     fn rescan(&mut self, now: Nanos) {
-        if now < self.rescan_due {
+        if !self.rescan.is_due(now) {
             return;
         }
-        self.rescan_due = now + RESCAN_EVERY;
+        self.rescan = Rescan::begin(now);
         let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
         self.runtime.rescan(displaced != NEVER);
     }
