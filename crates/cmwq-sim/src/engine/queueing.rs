@@ -100,15 +100,15 @@ impl Engine<'_> {
     /// Queues an item whose `PENDING` the caller owns.
     pub(super) fn queue_claimed(&mut self, item: ItemId, cpu: Option<u32>, here: u32) {
         let queue = self.plan.items[item].queue;
-        let last = self.arena.word(item).pool();
+        let word = self.arena.word(item);
         let mut link = self.link(queue, cpu.unwrap_or(here));
         // Non-reentrance: a pool that still runs the item for this queue runs it again.
         let is_ordered = self.queues[queue].kind == Kind::Ordered;
-        let elsewhere =
-            last.map(|last| last.0 as usize).filter(|&last| last != link.pool && !is_ordered);
+        let elsewhere = word.may_run_at(self.pools.list[link.pool].read().id(), is_ordered);
         if let Some(last) = elsewhere
             && self.config.sabotage != Some(Sabotage::IgnoreRedirect)
         {
+            let last = last.0 as usize;
             let key = self.queues[queue].key;
             match self.arena.executing_on(self.pools.list[last].lock(), item, key) {
                 Some(pwq) => link = self.link_of(last, queue, pwq),
