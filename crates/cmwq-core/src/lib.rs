@@ -77,7 +77,7 @@ pub use pool::{
     MaydayTimer, Parked, PoolConfig, PoolReport, PoolState, PwqReport, Rescue, RescueVisit, Retry,
     Touched, Waited, Waiting, WaitingItems,
 };
-pub use pool::{LIMIT_RETRY_NS, may_add_worker};
+pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqStats, PwqWaiting};

@@ -72,7 +72,7 @@ pub use activations::Activation;
 pub use creating::{Create, Creator};
 pub use events::{Lend, Retry};
 pub use footprint::Footprint;
-pub use headcount::{LIMIT_RETRY_NS, may_add_worker};
+pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 pub use hog::Hog;
 pub use queue::Enqueued;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};

@@ -38,9 +38,9 @@ pub enum Create {
 }
 
 impl PoolState {
-    /// Whether `by` is to create a worker. `is_rescuer`: the thread is a rescuer, perhaps in an item
-    /// that has queued something. It creates nobody: that may take long, and the worker would have
-    /// its priority. So it leaves that to the next regular attempt.
+    /// Whether `by` is to create a worker. `is_rescuer`: the thread is a rescuer, perhaps in an
+    /// item that has queued something. It creates nobody: that may take long, and the worker would
+    /// have its priority. So it leaves that to the next regular attempt.
     pub fn may_create(&mut self, by: Creator, is_rescuer: bool, now: Nanos) -> Create {
         let is_due = match by {
             Creator::Manager(_) => true,

@@ -1,6 +1,6 @@
 //! Workers come and go: creation by managers and from outside, failures and retries, culling.
 
-use cmwq_core::{Create, Creator, Retry, WorkerId, may_add_worker};
+use cmwq_core::{Create, Creator, Retry, WorkerId, may_add_worker, yield_for};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode};
@@ -141,10 +141,13 @@ impl Engine<'_> {
 
     /// Another pool lets an idle worker go, if one has any to spare.
     fn yield_for(&mut self, refused: PoolNo) {
-        for pool in (0..self.pools.list.len()).filter(|&pool| pool != refused) {
-            let Some(id) = self.pools.list[pool].lock_only().yield_one() else { continue };
-            return self.send_away(pool, id);
-        }
+        yield_for(&refused, 0..self.pools.list.len(), |&pool| {
+            let leaving = self.pools.list[pool].lock_only().yield_one();
+            if let Some(id) = leaving {
+                self.send_away(pool, id);
+            }
+            leaving.is_some()
+        });
     }
 
     fn creation_fails(&mut self) -> bool {

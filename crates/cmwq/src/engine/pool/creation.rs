@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cmwq_core::{Create, Creator, Kick, WorkerId};
+use cmwq_core::{Create, Creator, Kick, WorkerId, yield_for};
 
 use super::{Locked, Pool, PoolKind, Todo};
 use crate::engine::reclaim;
@@ -127,8 +127,8 @@ impl Pool {
     fn creation_refused(&'static self) {
         let runtime = self.runtime;
         runtime.headcount.say();
-        let mut others = runtime.pools().filter(|pool| !std::ptr::eq(*pool, self));
-        let _ = others.any(Pool::yield_one);
+        let pools = runtime.pools().map(|pool| pool.id);
+        let _ = yield_for(&self.id, pools, |&id| runtime.pool(id).is_some_and(Pool::yield_one));
         self.retry_creation();
     }
 
