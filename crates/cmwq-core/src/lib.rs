@@ -75,11 +75,11 @@ pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
-    Activation, BusyWorker, Effects, Enqueued, Footprint, Hog, Kick, MaydayTimer, Offered, Parked,
-    PoolConfig, PoolReport, PoolState, PwqReport, Reading, Rescue, RescueVisit, Retry, Touched,
-    Waited, Waiting, WaitingItems,
+    Activation, BusyWorker, Create, Creator, Effects, Enqueued, Footprint, Hog, Kick, Lend,
+    MaydayTimer, Offered, Parked, PoolConfig, PoolReport, PoolState, PwqReport, Reading, Rescue,
+    RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
 };
-pub use pool::{LIMIT_RETRY_NS, may_add_worker};
+pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqLoad, PwqStats, PwqWaiting};

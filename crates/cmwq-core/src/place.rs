@@ -3,10 +3,12 @@
 mod concurrency;
 mod kind;
 mod pods;
+mod rescan;
 
 pub use concurrency::{concurrency, granted};
 pub use kind::PoolKind;
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
+pub use rescan::{RESCAN_EVERY_NS, Rescan};
 
 /// Which of the `nr_here` present CPUs, counted from 0, stands in for CPU number `index`, which has
 /// gone: items that are queued for that CPU on a managed queue go to the stand-in, as do items of

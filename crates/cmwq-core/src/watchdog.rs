@@ -103,6 +103,13 @@ impl<K: Ord + Copy> Watchdog<K> {
         if part == 0 { 1 } else { part }
     }
 
+    /// Whether a touch at `now` is to be noted for all, who were last touched at `touched`. Not
+    /// each time: it may come often, and on many CPUs.
+    #[must_use]
+    pub const fn notes_touch(thresh: Nanos, touched: Nanos, now: Nanos) -> bool {
+        now.saturating_sub(touched) > Self::interval(thresh) / PARTS
+    }
+
     /// A look begins, at `now`.
     pub fn begin(&mut self, now: Nanos) {
         let passed = self.looked_at.map_or(0, |then| now.saturating_sub(then));

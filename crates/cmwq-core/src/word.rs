@@ -122,6 +122,18 @@ impl WorkWord {
         if pool == OFFQ_POOL_NONE { None } else { Some(PoolId(pool as u32)) }
     }
 
+    /// Of an item that is to be queued at `chosen`: the other pool that may still run it, and is to
+    /// be asked first ([`PoolState::executing_on`](crate::PoolState::executing_on)), since only it
+    /// can keep the item from running twice at once. An ordered queue (`is_ordered`) runs one item
+    /// at a time anyway, and its order would be lost.
+    ///
+    /// KERNEL: `__queue_work` — same.
+    #[inline]
+    #[must_use]
+    pub fn may_run_at(self, chosen: PoolId, is_ordered: bool) -> Option<PoolId> {
+        self.pool().filter(|&last| last != chosen && !is_ordered)
+    }
+
     /// How often the item is disabled; 0 while it is queued, because a disabled item cannot be.
     #[inline]
     #[must_use]

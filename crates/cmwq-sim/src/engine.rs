@@ -245,6 +245,8 @@ pub(crate) struct Engine<'a> {
     wheel: Wheel,
     wheel_planned: Option<Nanos>,
     retry_planned: Option<Nanos>,
+    /// It is a rescuer that acts.
+    is_rescuing: bool,
     rescuers: Vec<Rescuer>,
     contexts: Vec<Context>,
     flushes: Vec<Flush>,
@@ -314,6 +316,7 @@ impl<'a> Engine<'a> {
             wheel: Wheel::new(0),
             wheel_planned: None,
             retry_planned: None,
+            is_rescuing: false,
             rescuers: Vec::new(),
             contexts: Vec::new(),
             flushes: Vec::new(),

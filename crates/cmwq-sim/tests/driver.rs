@@ -1,6 +1,7 @@
 //! What the conditions of a simulation do to a timeline. Every expected time is worked out by hand.
 
 use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
+use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
@@ -95,6 +96,17 @@ fn an_announced_wait_needs_no_report() {
     assert_eq!(outcome.events.iter().find(finished).map(|event| event.t), Some(MS));
 }
 
+/// A pool is made with its first worker, which has to create another one before it begins.
+#[test]
+fn a_pool_is_made_with_its_first_worker() {
+    let costs = Costs { create: MS, ..Costs::default() };
+    let config = Config { costs, keep_events: true, ..Config::exact(1) };
+    let plan = Plan::from(&scenario(1, &[Flag::Percpu], &[(0, 3, COMPUTE)]));
+    let outcome = simulate(&plan, &config);
+    let started = |event: &&Event| matches!(event.what, What::Started(..));
+    assert_eq!(outcome.events.iter().find(started).map(|event| event.t), Some(4 * MS));
+}
+
 #[test]
 fn slow_cpus_take_longer() {
     let faults = Faults { slow_cpus: 1_000_000, slowness: 300, ..Faults::default() };
@@ -178,6 +190,47 @@ fn a_worker_that_blocks_leaves_its_cpu_to_another_pod() {
     let config = Config { shape: Shape::Regular([1, 2, 1, 1]), ..Config::exact(2) };
     let timeline = run_scenario_under(&scenario(2, &[Flag::Managed], works), &config).unwrap();
     assert_eq!(at(&timeline, 2, Moment::Start), 2 * MS);
+}
+
+/// An item of CPU 0 waits until 10 ms, when that CPU computes, so its worker goes on on CPU 1 until
+/// 12 ms. What is queued there meanwhile waits behind an item that sleeps, which nobody has noticed
+/// yet. The worker helps, on its own CPU.
+#[test]
+fn a_worker_that_was_unbound_helps_on_its_own_cpu() {
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let queue = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
+    let plan = Plan {
+        queues: vec![QueueSpec {
+            name: "q".into(),
+            flags: Flags::NONE.with(Flag::Managed),
+            ..QueueSpec::default()
+        }],
+        items: vec![
+            item(&[Op::Sleep(50 * MS)]),
+            item(&[Op::Announced(10 * MS), Op::Burn(2 * MS)]),
+            item(&[Op::Burn(10 * MS)]),
+            item(&[Op::Burn(10 * MS)]),
+        ],
+        calls: vec![
+            queue(0, 0, 1),
+            queue(0, 1, 0),
+            queue(MS, 2, 0),
+            queue(11 * MS + 500 * US, 3, 1),
+        ],
+        ..Plan::default()
+    };
+    let detect = Detect { blocked: 40 * MS, ..Detect::default() };
+    let shape = Shape::Regular([1, 2, 1, 1]);
+    let config = Config { shape, detect, keep_events: true, ..Config::exact(2) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let ran = |event: &Event| match event.what {
+        What::Woke(what, by) if what.item == 1 => Some((1, event.t, by.cpu)),
+        What::Started(what, _, by) if what.item == 3 => Some((3, event.t, by.cpu)),
+        _ => None,
+    };
+    let ran: Vec<_> = outcome.events.iter().filter_map(ran).collect();
+    assert_eq!(ran, [(1, 10 * MS, 1), (3, 12 * MS, 0)]);
 }
 
 /// Two nodes of two caches of two CPUs each. All have been used, the far ones first.

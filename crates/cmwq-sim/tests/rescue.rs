@@ -87,6 +87,38 @@ fn only_queues_with_a_rescuer_are_helped() {
     assert_eq!(starts(&outcome), expected);
 }
 
+/// A rescuer creates no worker, not even if its item queues what needs one. The first attempt fails
+/// at 0, so the next one is made at 20, when the pause is over; the rescuer comes at 10.
+#[test]
+fn a_rescuer_creates_no_worker() {
+    let faults = Faults { create_outage: Some((0, 12 * MS)), ..Faults::default() };
+    let config = Config { faults, create_cooldown: 20 * MS, keep_events: true, ..Config::exact(1) };
+    let queues =
+        vec![queue("plain", &[Flag::Percpu]), queue("q", &[Flag::Percpu, Flag::MemReclaim])];
+    let ops: &[Op] = &[Op::Burn(3 * MS), Op::Queue { item: 1, cpu: Some(0) }];
+    let mut plan = plan(queues, &[(1, 0, 0, ops), (0, 0, 0, &[])]);
+    plan.items[0].nr_queueings = 1;
+    plan.calls.truncate(1);
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    assert_eq!(starts(&outcome), [(0, 10 * MS), (1, 20 * MS)]);
+}
+
+/// Work that a rescuer's item leaves where nobody can come is called for as any other: 10 ms later,
+/// and not only once the pause after the last failure is over.
+#[test]
+fn what_a_rescuer_queues_is_called_for_in_time() {
+    let ops: &[Op] = &[Op::Burn(300 * MS), Op::Queue { item: 2, cpu: Some(1) }];
+    let items = [(0, 1, 0, &[][..]), (0, 0, 0, ops), (0, 1, 0, &[])];
+    let mut plan = plan(vec![queue("q", &[Flag::Percpu, Flag::MemReclaim])], &items);
+    plan.items[1].nr_queueings = 1;
+    plan.calls.truncate(2);
+    let config = Config { create_cooldown: 1_000 * MS, ..outage(2, 0) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    assert_eq!(starts(&outcome), [(0, 10 * MS), (1, 10 * MS), (2, 320 * MS)]);
+}
+
 #[test]
 fn a_rescuer_that_is_never_called_is_noticed() {
     let plan = plan(vec![queue("q", &[Flag::Percpu, Flag::MemReclaim])], &[(0, 0, 0, &[])]);

@@ -104,8 +104,14 @@ pub fn look_for(
     }
 }
 
-/// Whether a worker that is believed blocked is back. A worker that did not run since the last look
-/// is not.
+/// Whether a worker that watches others, and is believed blocked with them, is back: it is if it is
+/// itself, or any of them runs. `watched`: as for [`look_for`].
+pub fn is_back_for(thread: &mut impl Senses, watched: impl FnOnce() -> Option<bool>) -> bool {
+    is_back(thread) || watched() == Some(true)
+}
+
+/// Whether a worker that is believed blocked is back. One that did not run since the last look
+/// cannot be.
 pub fn is_back(thread: &mut impl Senses) -> bool {
     match thread.switched() {
         Some(switch) => switch == Switch::Runnable,

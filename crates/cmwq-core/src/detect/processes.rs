@@ -25,6 +25,24 @@ pub enum Asker {
     Sleeper,
 }
 
+/// A process and its descendants, as they may be looked at; the cheapest way first.
+pub trait Family {
+    /// Whether nobody of it has had a CPU since all of it was found waiting.
+    fn has_not_run(&self) -> bool;
+    /// Whether the one runs that is most likely to.
+    fn is_likely_running(&self) -> bool;
+    /// Whether anybody runs, by a look at all; `None`: that cannot be told.
+    fn look(&mut self) -> Option<bool>;
+}
+
+/// When workers that are believed blocked may be looked at again, whoever they are.
+pub trait Sleepers {
+    /// From then on.
+    fn from(&self) -> Nanos;
+    /// From then on, instead.
+    fn set_from(&self, from: Nanos);
+}
+
 /// The looks at one process and its descendants.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
@@ -32,15 +50,46 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Whether the process and its descendants may be looked at now.
-    #[must_use]
-    pub const fn may_look(&self, now: Nanos, asker: Asker) -> bool {
+    /// Whether anybody of `family` runs. `None`: nobody knows, or it was asked too soon.
+    pub fn is_running(
+        &mut self,
+        family: &mut impl Family,
+        asker: Asker,
+        sleepers: &impl Sleepers,
+        now: impl Fn() -> Nanos,
+    ) -> Option<bool> {
+        if family.has_not_run() {
+            return Some(false);
+        }
+        let begin = now();
+        let is_sleeper = asker == Asker::Sleeper;
+        let is_turn = !is_sleeper || begin >= sleepers.from();
+        let may_look = is_turn && self.may_look(begin, asker);
+        // Whether a runner is blocked, all of them have to tell; a sleeper is back if one runs.
+        if !may_look && !is_sleeper {
+            return None;
+        }
+        if family.is_likely_running() {
+            return Some(true);
+        }
+        if !may_look {
+            return None;
+        }
+        let runs = family.look();
+        let next = self.looked(begin, now(), asker);
+        if is_sleeper {
+            sleepers.set_from(next);
+        }
+        runs
+    }
+
+    /// Whether all of it may be looked at now.
+    pub(crate) const fn may_look(&self, now: Nanos, asker: Asker) -> bool {
         now >= self.next || matches!(asker, Asker::Alarm)
     }
 
     /// A look has taken from `begin` to `end`, in nanoseconds. Returns when the next may begin.
-    #[must_use]
-    pub const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
+    pub(crate) const fn looked(&mut self, begin: Nanos, end: Nanos, asker: Asker) -> Nanos {
         let rest = match asker {
             Asker::Alarm | Asker::Tick => REST,
             Asker::Sleeper => SLEEPERS_REST,

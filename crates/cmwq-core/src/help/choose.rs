@@ -30,9 +30,29 @@ pub fn any_helper<B: Board>(board: &B) -> bool {
     any(board, Set::Spare) || any(board, Set::Reserve)
 }
 
-/// Whether another pod than `me` has a backlog, and could use a CPU that becomes idle here. Nearly
-/// sure, unlike [`any`], since the words are read, not only a summary. While every pod is busy no
-/// pod searches, so a stale summary bit would keep this pool watched.
+/// Whether `me` wants help: it says that it has a backlog, which is more work than it may start and
+/// takes long enough to be worth help. Then it calls others ([`to_call`]), and has their workers
+/// watched at each tick ([`to_watch`]).
+///
+/// To be asked once what has been decided about it is posted: the tick may just have found somebody
+/// blocked, and woken somebody of the pod itself.
+#[inline]
+pub fn wants_help<B: Board>(board: &B, me: usize) -> bool {
+    let position = board.layout().position(me);
+    board.word(Set::Backlog, position.word) & position.mask() != 0
+}
+
+/// Whether `me` calls others now that its workers begin to be watched, or that one of them has
+/// claimed an item: two pods must not call each other for nothing, for ever.
+#[inline]
+pub fn calls<B: Board>(board: &B, me: usize) -> bool {
+    wants_help(board, me) && any_helper(board)
+}
+
+/// Whether another pod than `me` has a backlog, so that a CPU which somebody leaves here matters.
+/// As good as sure, unlike [`any`]: a summary's word is not taken for it. While nobody in the
+/// process has nothing to do nobody searches, and a backlog of long ago would be looked out for
+/// until somebody has.
 ///
 /// This may take a word out of its summary, and a search at that moment misses a pod that has just
 /// been put in. A caller that does not search next relies on the tick, which calls for help again

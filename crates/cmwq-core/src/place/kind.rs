@@ -12,3 +12,14 @@ pub enum PoolKind {
     /// Runs the bottom halves of a CPU.
     Bh,
 }
+
+impl PoolKind {
+    /// Whether a new pool is made with its first worker, so that it is there when the first item
+    /// comes. The context of a CPU, which runs its bottom halves, is no worker.
+    ///
+    /// KERNEL: `workqueue_init`, `get_unbound_pool` — same.
+    #[must_use]
+    pub const fn begins_with_worker(self) -> bool {
+        !matches!(self, Self::Bh)
+    }
+}

@@ -4,6 +4,7 @@
 
 use super::{Kick, PoolState, Rule};
 use crate::batch::Batch;
+use crate::consts::CREATE_COOLDOWN_NS;
 use crate::ids::{Nanos, WorkerId};
 use crate::policy;
 use crate::worker::{Phase, Worker};
@@ -18,6 +19,27 @@ pub enum Retry {
     At(Nanos),
     /// Try again.
     Create,
+}
+
+/// Whether an idle worker may serve another pool.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lend {
+    /// It stays here.
+    No,
+    /// It is bound to its own pool's CPUs, which are what it brings along, and then looks again:
+    /// getting one of them may take a while.
+    Rebind,
+    /// It may, and counts as running here in this run.
+    Lent(u64),
+}
+
+impl Retry {
+    /// When to try again to create a thread that is no worker: a BH context, or the watchdog.
+    #[must_use]
+    pub const fn after_failure(now: Nanos) -> Nanos {
+        now.saturating_add(CREATE_COOLDOWN_NS)
+    }
 }
 
 impl PoolState {
@@ -93,22 +115,8 @@ impl PoolState {
         }
     }
 
-    /// Whether work waits that a CPU could run, and no worker is idle. A worker may be in the
-    /// making: see [`may_create_from_outside`](Self::may_create_from_outside).
-    #[must_use]
-    pub fn need_to_create_worker(&self) -> bool {
-        policy::need_to_create_worker(self.need_more_worker(), self.nr_idle)
-    }
-
-    /// Whether a thread that is no worker of this pool may create a worker for it.
-    #[must_use]
-    pub fn may_create_from_outside(&self) -> bool {
-        self.manager.is_none() && self.need_to_create_worker()
-    }
-
-    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: a report
-    /// about an earlier run is ignored, and a wrong report costs an extra running worker until the
-    /// item ends.
+    /// Worker `id` was seen blocked in run `seq`. Late and wrong reports are harmless: one about an
+    /// earlier run is ignored, a wrong one costs an extra running worker until the item ends.
     ///
     /// KERNEL: `wq_worker_sleeping` — same.
     pub fn worker_blocked(&mut self, id: WorkerId, seq: u64) -> Kick {
@@ -147,20 +155,16 @@ impl PoolState {
         self.workers.get(id.0).is_some_and(|w| w.seq == seq && w.sleeping)
     }
 
-    /// Whether a worker may be created ahead of need, so that one can be lent while another stays.
-    #[must_use]
-    pub fn may_create_spare(&self, now: Nanos) -> bool {
-        self.manager.is_none() && self.nr_idle < 2 && now >= self.no_create_before
-    }
-
-    /// Idle worker `id` wants to serve another pool as a guest. `Some(seq)`: it may, and counts as
-    /// running here in run `seq`. `None` without another idle worker to stay as standby, or if work
-    /// waits here.
-    #[must_use]
-    pub fn lend(&mut self, id: WorkerId) -> Option<u64> {
+    /// Idle worker `id` wants to serve another pool as a guest there. Not without another idle
+    /// worker, which must stay as standby, and not if work waits. `is_unbound`: it may run on any
+    /// CPU, since it was [unbound](Self::is_unbound).
+    pub fn lend(&mut self, id: WorkerId, is_unbound: bool) -> Lend {
         let nr_idle = if self.keeps(Rule::LendersLeaveAStandby) { 2 } else { 1 };
         if !self.has_spare_cpu() || self.nr_idle < nr_idle || self.worker(id).phase != Phase::Idle {
-            return None;
+            return Lend::No;
+        }
+        if is_unbound {
+            return Lend::Rebind;
         }
         self.leave_idle(id);
         self.update(id, |w| {
@@ -169,7 +173,7 @@ impl PoolState {
             w.seq += 1;
         });
         self.assert_standby();
-        Some(self.worker(id).seq)
+        Lend::Lent(self.worker(id).seq)
     }
 
     /// A lent worker starts another item of the other pool, which is a run of its own. Returns its

@@ -20,6 +20,17 @@ pub const fn may_add_worker(of_process: u32, max: u32, of_pool: u32) -> bool {
     of_pool == 0 || of_process < max
 }
 
+/// Which of `pools`, in the order in which they were made, lets a worker go for `refused`, which
+/// was refused one: the first that has one to spare. `yields`: makes it let one go
+/// ([`PoolState::yield_one`]); `false`: it has none.
+pub fn yield_for<P: PartialEq>(
+    refused: &P,
+    pools: impl IntoIterator<Item = P>,
+    yields: impl FnMut(&P) -> bool,
+) -> Option<P> {
+    pools.into_iter().filter(|pool| pool != refused).find(yields)
+}
+
 impl PoolState {
     /// Workers that were not told to leave, those in the making included.
     #[must_use]

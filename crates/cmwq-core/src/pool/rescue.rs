@@ -264,18 +264,8 @@ impl PoolState {
         self.guest_leave(visit.id)
     }
 
-    /// The caller should create a worker but must not, because it is a rescuer: leaves that to the
-    /// next regular attempt, due at the returned time ([`create_retry_at`](Self::create_retry_at)).
-    #[must_use]
-    pub fn postpone_creation(&mut self, now: Nanos) -> Nanos {
-        if self.no_create_before == 0 {
-            self.no_create_before = now.max(1);
-        }
-        self.no_create_before
-    }
-
-    /// A worker is being created, or could not be created and no worker is idle. The kernel's
-    /// manager keeps its role between two attempts; ours does not, and works meanwhile.
+    /// A worker is being created, or could not be and nobody stands by. The kernel's manager keeps
+    /// its role between two attempts; ours does not, and works meanwhile.
     fn is_short_of_workers(&self) -> bool {
         self.manager.is_some() || (self.no_create_before != 0 && self.nr_idle == 0)
     }

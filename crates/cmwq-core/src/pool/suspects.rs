@@ -15,8 +15,15 @@ impl PoolState {
     /// back, so the oldest eight are chosen. While a worker that is back is believed blocked, the
     /// pool takes the CPU for free, and starts others that only crowd on it.
     ///
-    /// KERNEL: no twin. There the scheduler reports sleeping and waking.
-    pub fn suspects(&self, mut look: impl FnMut(WorkerView)) {
+    /// `true`: some of them wait for processes, which are dear to look at.
+    ///
+    /// KERNEL: no twin. There the scheduler says who sleeps and who is back.
+    pub fn suspects(&self, mut look: impl FnMut(WorkerView)) -> bool {
+        let mut has_processes = false;
+        let mut look = |view: WorkerView| {
+            has_processes |= view.stands_for_process;
+            look(view);
+        };
         self.assert_caught_up();
         let mut oldest = [(u64::MAX, WorkerId(0)); SLEEPERS_PER_LOOK];
         let sleeps = |worker: &Worker| worker.sleeping && !worker.guest;
@@ -30,5 +37,6 @@ impl PoolState {
         let sleepers = oldest.iter().filter(|sleeper| sleeper.0 != u64::MAX);
         sleepers.filter_map(|&(_, id)| self.worker_view(id)).for_each(&mut look);
         self.workers().filter(|view| view.running).for_each(look);
+        has_processes
     }
 }

@@ -1,7 +1,7 @@
 //! BH pools: no workers, a concurrency of 0, and a guest that serves them.
 
 use super::support::{Fixture, work};
-use crate::{BhVisit, FlushTarget, Kick, PoolConfig, PoolId, PwqId};
+use crate::{BhVisit, Create, Creator, FlushTarget, Kick, PoolConfig, PoolId, PwqId};
 
 fn bh() -> (Fixture, PwqId) {
     let mut config = PoolConfig::new(PoolId(7), 0);
@@ -18,7 +18,8 @@ fn every_item_asks_for_the_context_and_for_no_worker() {
         let item = f.item();
         assert_eq!(f.queue(pwq, item), Kick::Watch);
     }
-    assert!(!f.need_more_worker() && !f.may_create_from_outside() && !f.has_spare_cpu());
+    assert!(!f.need_more_worker() && !f.has_spare_cpu());
+    assert_eq!(f.may_create(Creator::First, false, 0), Create::No);
     assert!(f.is_at_capacity());
     assert_eq!(f.cull_at(), None);
 }

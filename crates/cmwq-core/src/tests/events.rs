@@ -3,7 +3,7 @@
 use super::support::{Fixture, pwq_config};
 use crate::consts::CREATE_COOLDOWN_NS;
 use crate::policy::UNMANAGED;
-use crate::{Kick, Retry, WorkerId};
+use crate::{Create, Creator, Kick, Retry, WorkerId};
 
 #[test]
 fn the_last_idle_worker_becomes_manager_and_never_executor() {
@@ -98,7 +98,7 @@ fn a_failed_first_creation_is_asked_for_again() {
     assert_eq!(f.queue(pwq, first), Kick::NeedFirst);
     let unborn = f.worker_new();
     f.birth_fails(unborn, None);
-    assert!(f.may_create_from_outside());
+    assert_eq!(f.may_create(Creator::First, false, 0), Create::Now);
     assert_eq!(f.queue(pwq, second), Kick::NeedFirst);
 }
 

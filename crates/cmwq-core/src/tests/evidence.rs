@@ -2,7 +2,7 @@
 
 use crate::detect::alarms::{self, AfterFalse};
 use crate::detect::evidence::{self, STILL_LOOKS, Seen, Senses, Switch, Used};
-use crate::detect::processes::{Asker, Looks, REST, SLEEPERS_REST};
+use crate::detect::processes::{Asker, Family, Looks, REST, SLEEPERS_REST, Sleepers};
 
 /// A thread of which so much can be seen.
 #[derive(Clone, Copy, Default)]
@@ -120,6 +120,17 @@ fn who_has_not_run_is_not_back() {
 }
 
 #[test]
+fn who_watches_others_is_back_with_any_of_them() {
+    let mut waits =
+        Thread { used: Some(Used::Nothing), is_blocked: Some(true), ..Thread::default() };
+    assert!(evidence::is_back_for(&mut waits, || Some(true)));
+    assert!(!evidence::is_back_for(&mut waits, || Some(false)));
+    assert!(!evidence::is_back_for(&mut waits, || None));
+    let mut runs = Thread { used: Some(Used::All), is_blocked: Some(false), ..waits };
+    assert!(evidence::is_back_for(&mut runs, || Some(false)), "it is itself");
+}
+
+#[test]
 fn false_alarms_in_quick_succession_wait_for_the_tick() {
     assert_eq!(alarms::after_false(0, 1_000_000, 1), AfterFalse::Arm);
     assert_eq!(alarms::after_false(1_000_000, 1_099_999, 2), AfterFalse::WaitForTick);
@@ -138,4 +149,59 @@ fn sentinels_rest_after_eight_false_alarms_in_a_row() {
         assert_eq!(alarms::after_false(1_000_000, now, 8), AfterFalse::Rest);
         assert_eq!(alarms::after_false(1_000_000, now, u32::MAX), AfterFalse::Rest);
     }
+}
+
+/// A family of which this is seen, and how often all of it was looked at.
+#[derive(Default)]
+struct Kin {
+    has_not_run: bool,
+    is_likely_running: bool,
+    looks: u32,
+}
+
+impl Family for Kin {
+    fn has_not_run(&self) -> bool {
+        self.has_not_run
+    }
+
+    fn is_likely_running(&self) -> bool {
+        self.is_likely_running
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        self.looks += 1;
+        Some(true)
+    }
+}
+
+impl Sleepers for core::cell::Cell<u64> {
+    fn from(&self) -> u64 {
+        self.get()
+    }
+
+    fn set_from(&self, from: u64) {
+        self.set(from);
+    }
+}
+
+#[test]
+fn a_family_is_looked_at_as_cheaply_as_will_do() {
+    let sleepers = core::cell::Cell::new(0);
+    let ask = |kin: &mut Kin, asker, at| {
+        let mut looks = Looks::default();
+        looks.is_running(kin, asker, &sleepers, || at)
+    };
+    let mut still = Kin { has_not_run: true, ..Kin::default() };
+    assert_eq!(ask(&mut still, Asker::Tick, 10), Some(false));
+    let mut likely = Kin { is_likely_running: true, ..Kin::default() };
+    assert_eq!(ask(&mut likely, Asker::Tick, 10), Some(true));
+    assert_eq!((still.looks, likely.looks), (0, 0));
+
+    // All sleepers have one budget, and who has no turn is back only if the likely one runs.
+    let mut kin = Kin::default();
+    assert_eq!((ask(&mut kin, Asker::Sleeper, 10), kin.looks), (Some(true), 1));
+    sleepers.set(100);
+    assert_eq!((ask(&mut kin, Asker::Sleeper, 99), kin.looks), (None, 1));
+    assert_eq!(ask(&mut likely, Asker::Sleeper, 99), Some(true));
+    assert_eq!((ask(&mut kin, Asker::Tick, 99), kin.looks), (Some(true), 2));
 }

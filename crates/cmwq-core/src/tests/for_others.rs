@@ -41,7 +41,7 @@ fn who_helps_others_is_wanted_back_by_work_callers_and_those_that_compute() {
     let pwq = f.pwq(256);
     let _ = f.kick_to_help();
     assert!(!f.sleeps(w[2]));
-    let seq = f.lend(w[2]).expect("there are others");
+    let seq = f.lends(w[2]).expect("there are others");
     assert!(!f.wants_back(NO));
     assert!(f.wants_back(YES), "its caller has the CPU");
 

@@ -1,7 +1,7 @@
 //! Workers of one pool that lend another a hand.
 
 use super::support::{Fixture, ItemPtr};
-use crate::{Claim, Kick, PwqId, WorkerId, WqKey};
+use crate::{Claim, Create, Creator, Kick, PwqId, WorkerId, WqKey};
 
 impl Fixture {
     fn guest_runs(&mut self, id: WorkerId, item: ItemPtr) -> Claim {
@@ -159,7 +159,7 @@ fn a_lent_worker_counts_as_running_at_home() {
     assert_eq!(f.kick_to_help(), Kick::Wake(b));
     assert_eq!(f.kick_to_help(), Kick::None, "it has been told");
     assert!(!f.sleeps(b));
-    let seq = f.lend(b).expect("a stays as standby");
+    let seq = f.lends(b).expect("a stays as standby");
     f.check();
     assert_eq!((f.nr_running(), f.nr_idle(), f.seq(b)), (1, 1, seq));
     assert_eq!(f.kick_to_help(), Kick::None, "no CPU to spare any more");
@@ -187,12 +187,12 @@ fn nothing_is_lent_that_is_needed_at_home() {
     let (mut f, pwq, [a, b]) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
     assert_eq!(f.kick_to_help(), Kick::None);
-    assert_eq!(f.lend(b), None, "work waits");
+    assert_eq!(f.lends(b), None, "work waits");
     let _ = f.runs(b, item);
-    assert_eq!(f.lend(b), None, "it is busy");
-    assert_eq!(f.lend(a), None, "the CPU is in use");
+    assert_eq!(f.lends(b), None, "it is busy");
+    assert_eq!(f.lends(a), None, "the CPU is in use");
     let _ = f.blocks(b);
-    assert_eq!(f.lend(a), None, "the last idle worker is the standby");
+    assert_eq!(f.lends(a), None, "the last idle worker is the standby");
     f.check();
 }
 
@@ -200,24 +200,24 @@ fn nothing_is_lent_that_is_needed_at_home() {
 fn a_spare_worker_may_be_created_unless_there_is_one_or_will_be() {
     let (mut f, _) = Fixture::new(1, 0);
     let pwq = f.pwq(10);
-    assert!(f.may_create_spare(0));
+    assert_eq!(f.may_create(Creator::Spare, false, 0), Create::Now);
     let a = f.worker();
-    assert!(f.may_create_spare(0), "one is needed as standby");
+    assert_eq!(f.may_create(Creator::Spare, false, 0), Create::Now, "one is needed as standby");
     let unborn = f.worker_new();
     f.birth_fails(unborn, None);
     let retry = f.create_retry_at().expect("it failed");
-    assert!(!f.may_create_spare(retry - 1));
-    assert!(f.may_create_spare(retry));
+    assert_eq!(f.may_create(Creator::Spare, false, retry - 1), Create::No);
+    assert_eq!(f.may_create(Creator::Spare, false, retry), Create::Now);
     f.now = retry;
     let item = f.queue_new(pwq);
     f.manages(a);
-    assert!(!f.may_create_spare(retry), "a manager is at it");
+    assert_eq!(f.may_create(Creator::Spare, false, retry), Create::No, "a manager is at it");
     let b = f.worker_new();
     let _ = f.born(b, Some(a));
     let _ = f.runs(a, item);
     let _ = f.finish(a);
     assert!(!f.sleeps(a));
-    assert!(!f.may_create_spare(retry), "there are two");
+    assert_eq!(f.may_create(Creator::Spare, false, retry), Create::No, "there are two");
 }
 
 #[test]

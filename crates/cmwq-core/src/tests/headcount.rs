@@ -2,7 +2,7 @@
 
 use super::support::Fixture;
 use crate::policy::UNMANAGED;
-use crate::{LIMIT_RETRY_NS, Retry, may_add_worker};
+use crate::{LIMIT_RETRY_NS, Retry, may_add_worker, yield_for};
 
 #[test]
 fn a_first_worker_is_never_refused_and_others_beyond_the_limit_are() {
@@ -31,4 +31,16 @@ fn idle_workers_are_yielded_but_for_one() {
     let (mut f, _) = Fixture::new(UNMANAGED, 4);
     let yielded = std::iter::from_fn(|| f.yield_one()).count();
     assert_eq!((yielded, f.nr_staying(), f.nr_workers()), (3, 1, 4));
+}
+
+#[test]
+fn the_first_pool_that_has_one_to_spare_yields_a_worker() {
+    let mut asked = std::vec::Vec::new();
+    let mut yields = |pool: &u32| {
+        asked.push(*pool);
+        *pool > 1
+    };
+    assert_eq!(yield_for(&2, 0..5, &mut yields), Some(3));
+    assert_eq!(yield_for(&1, 0..2, &mut yields), None);
+    assert_eq!(asked, [0, 1, 3, 0]);
 }

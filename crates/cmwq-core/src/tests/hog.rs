@@ -143,7 +143,7 @@ fn an_item_of_a_cpu_intensive_queue_is_none() {
 fn a_lent_hog_does_not_count_at_home_and_is_counted_abroad() {
     let (mut home, own, [a, b]) = Fixture::per_cpu();
     let (mut abroad, pwq, _, items) = hogged();
-    let _ = home.lend(b).expect("a stays as standby");
+    let _ = home.lends(b).expect("a stays as standby");
     let guest = abroad.guest_enter();
     let _ = abroad.guest_next(guest, false).expect("the second item");
 

@@ -2,7 +2,7 @@
 
 use super::support::{Fixture, count_other, pwq_config, work};
 use crate::policy::UNMANAGED;
-use crate::{Effects, Enqueued, Kick, PoolConfig, PoolId, PwqId, PwqRef, WqKey};
+use crate::{Create, Creator, Effects, Enqueued, Kick, PoolConfig, PoolId, PwqId, PwqRef, WqKey};
 
 #[test]
 fn an_item_goes_from_idle_to_queued_to_running_to_idle() {
@@ -149,7 +149,7 @@ fn a_pool_without_workers_asks_for_its_first() {
     let pwq = f.pwq(10);
     let (first, second) = (f.item(), f.item());
     assert_eq!(f.queue(pwq, first), Kick::NeedFirst);
-    assert!(f.may_create_from_outside());
+    assert_eq!(f.may_create(Creator::First, false, 0), Create::Now);
     let a = f.worker_new();
     assert_eq!(f.queue(pwq, second), Kick::None, "one is on its way");
     assert_eq!(f.born(a, None), Kick::Wake(a));

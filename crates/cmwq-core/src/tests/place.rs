@@ -3,7 +3,8 @@
 use std::vec::Vec;
 
 use crate::place::{
-    Cpu, PoolKind, SHARD_CORES, Scope, concurrency, granted, pod_leaders, stand_in,
+    Cpu, PoolKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES, Scope, concurrency, granted, pod_leaders,
+    stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -99,4 +100,13 @@ fn cpus_that_have_gone_are_spread_over_those_that_are_here() {
     let stand_ins: Vec<_> = (4..8).filter_map(|index| stand_in(index, 3)).collect();
     assert_eq!(stand_ins, [1, 2, 0, 1]);
     assert_eq!(stand_in(4, 0), None, "none is here");
+}
+
+#[test]
+fn cpus_are_looked_at_once_a_second() {
+    let rescan = Rescan::begin(5);
+    let due = 5 + RESCAN_EVERY_NS;
+    assert!(!rescan.is_due(due - 1) && rescan.is_due(due));
+    assert_eq!(rescan.at(7), due, "who is displaced waits");
+    assert_eq!(rescan.at(due + 1), due + 1);
 }

@@ -5,8 +5,8 @@ use std::vec::Vec;
 use super::support::{Fixture, ItemPtr, pwq_config, work};
 use crate::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 use crate::{
-    FlushTarget, Kick, MaydayTimer, PwqConfig, PwqId, Rescue, RescueVisit, WorkerId, WqKey, consts,
-    policy,
+    Create, Creator, FlushTarget, Kick, MaydayTimer, PwqConfig, PwqId, Rescue, RescueVisit,
+    WorkerId, WqKey, consts, policy,
 };
 
 impl Fixture {
@@ -380,13 +380,17 @@ fn a_creation_can_be_left_to_the_next_attempt() {
     let (mut f, _) = Fixture::new(1, 0);
     let now = f.now;
     assert_eq!(f.create_retry_at(), None);
-    assert_eq!(f.postpone_creation(now), now);
+    let pwq = f.pwq(10);
+    let _ = f.queue_new(pwq);
+    assert_eq!(f.may_create(Creator::First, true, now), Create::Later(now));
     assert_eq!(f.create_retry_at(), Some(now));
-    assert!(f.may_create_spare(now), "at once");
+    assert_eq!(f.may_create(Creator::Spare, false, now), Create::Now, "at once");
     f.no_worker();
     let retry = f.create_retry_at().expect("it failed");
     assert!(retry > now);
-    assert_eq!(f.postpone_creation(now), retry, "the pause is kept");
+    let later = Create::Later(retry);
+    assert_eq!(f.may_create(Creator::First, true, now), later, "the pause is kept");
+    assert_eq!(f.may_create(Creator::First, false, now), Create::Now, "work waits");
     let _ = f.worker();
     assert_eq!(f.create_retry_at(), None);
 }

@@ -8,8 +8,8 @@ use std::boxed::Box;
 use std::vec::Vec;
 
 use crate::{
-    Claim, Effects, FlushTarget, Grab, Inbox, Kick, Nanos, Next, PoolConfig, PoolId, PoolState,
-    PwqConfig, PwqId, Reading, WorkFn, WorkItem, WorkerId, WqKey,
+    Claim, Effects, FlushTarget, Grab, Inbox, Kick, Lend, Nanos, Next, PoolConfig, PoolId,
+    PoolState, PwqConfig, PwqId, Reading, WorkFn, WorkItem, WorkerId, WqKey,
 };
 
 pub(super) type ItemPtr = NonNull<WorkItem>;
@@ -220,6 +220,15 @@ impl Fixture {
     /// The run in which `id` is.
     pub(super) fn seq(&self, id: WorkerId) -> u64 {
         self.pool.worker_view(id).expect("no such worker").seq
+    }
+
+    /// The run in which `id`, which is bound to its pool's CPUs, may help another pool.
+    pub(super) fn lends(&mut self, id: WorkerId) -> Option<u64> {
+        match self.pool.lend(id, false) {
+            Lend::Lent(seq) => Some(seq),
+            Lend::No => None,
+            Lend::Rebind => panic!("{id:?} is bound"),
+        }
     }
 
     /// Reports `id` blocked in its present run.

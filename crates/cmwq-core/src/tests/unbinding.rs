@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::support::Fixture;
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_SHORT_WAKES};
-use crate::{PoolConfig, PoolId, Waited, WorkerId};
+use crate::{Kick, Lend, PoolConfig, PoolId, Waited, WorkerId};
 
 fn managed(unbinds: bool) -> (Fixture, Vec<WorkerId>) {
     let config = PoolConfig { learns_waits: true, unbinds, ..PoolConfig::new(PoolId(0), 1) };
@@ -52,6 +52,17 @@ fn a_worker_that_blocks_is_unbound_until_items_hardly_compute_after_their_waits(
         assert!(!item_that_waits(&mut f, w[1], COMPUTES_AFTER_WAIT_NS));
     }
     assert!(item_that_waits(&mut f, w[1], 0));
+}
+
+#[test]
+fn a_worker_that_was_unbound_is_bound_before_it_helps() {
+    let (mut f, w) = managed(true);
+    assert_eq!(f.kick_to_help(), Kick::Wake(w[1]));
+    assert!(!f.sleeps(w[1]));
+    assert_eq!(f.lend(w[1], true), Lend::Rebind);
+    assert_eq!((f.nr_idle(), f.nr_running()), (2, 0), "it looks again");
+    assert!(matches!(f.lend(w[1], false), Lend::Lent(_)));
+    assert_eq!(f.lend(w[0], true), Lend::No, "the standby stays where it is");
 }
 
 #[test]

@@ -218,3 +218,11 @@ fn items_behind_max_active_are_watched() {
     f.forget_parked();
     assert!(!f.is_to_be_watched(), "and no longer");
 }
+
+#[test]
+fn of_many_touches_some_are_noted() {
+    let interval = Watchdog::<u32>::interval(1_600);
+    assert!(!Watchdog::<u32>::notes_touch(1_600, 1_000, 1_000 + interval / 4));
+    assert!(Watchdog::<u32>::notes_touch(1_600, 1_000, 1_001 + interval / 4));
+    assert!(!Watchdog::<u32>::notes_touch(1_600, 1_000, 900), "clocks differ");
+}

@@ -165,3 +165,14 @@ fn an_item_is_known_by_the_function_that_it_was_given() {
     }
     assert!(!item.is_pending() && item.word() == WorkWord::INIT);
 }
+
+#[test]
+fn the_pool_where_an_item_may_still_run_is_asked_first() {
+    let item = WorkItem::new(count);
+    let _ = item.claim();
+    assert_eq!(item.word().may_run_at(PoolId(3), false), None, "it never ran");
+    item.set_queued(WorkWord::queued(PwqRef { pool: PoolId(2), pwq: PwqId(0) }, 0, false));
+    assert_eq!(item.word().may_run_at(PoolId(3), false), Some(PoolId(2)));
+    assert_eq!(item.word().may_run_at(PoolId(2), false), None, "it is that one");
+    assert_eq!(item.word().may_run_at(PoolId(3), true), None, "ordered");
+}

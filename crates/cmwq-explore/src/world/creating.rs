@@ -1,6 +1,6 @@
 //! What an outcome demands after the lock was dropped; among it, making workers.
 
-use cmwq_core::{Effects, PwqRef, Retry, WorkerId};
+use cmwq_core::{Create, Creator, Effects, PwqRef, Retry, WorkerId};
 
 use super::{Progress, Tid, Who, World};
 
@@ -53,18 +53,19 @@ impl World<'_> {
         let is_rescuer = matches!(self.thread(tid).who, Who::Rescuer(_));
         let max_workers = self.scope.max_workers;
         let p = &mut self.pools[usize::from(pool)];
-        if is_rescuer {
-            let _ = p.core.postpone_creation(p.now);
-            p.retry = true;
-            return;
-        }
-        let (is_wanted, by) = match todo {
-            Todo::Manage(_, id) => (true, Some(id)),
-            Todo::First(_) => (p.core.may_create_from_outside(), None),
-            _ => (p.core.may_create_spare(p.now), None),
+        let by = match todo {
+            Todo::Manage(_, id) => Creator::Manager(id),
+            Todo::First(_) => Creator::First,
+            _ => Creator::Spare,
         };
-        if !is_wanted {
-            return;
+        match p.core.may_create(by, is_rescuer, p.now) {
+            Create::Now => {}
+            Create::Later(_) => {
+                p.retry = true;
+                p.mayday |= p.core.needs_rescuer();
+                return;
+            }
+            Create::No => return,
         }
         if p.core.nr_workers() >= max_workers {
             self.is_beyond = true;
@@ -72,7 +73,7 @@ impl World<'_> {
         }
         let id = p.core.worker_new();
         p.mayday |= p.core.needs_rescuer();
-        self.thread(tid).todo.insert(0, Todo::Created(pool, id, by));
+        self.thread(tid).todo.insert(0, Todo::Created(pool, id, by.manager()));
     }
 
     fn created(&mut self, tid: Tid, pool: u8, id: WorkerId, by: Option<WorkerId>) {

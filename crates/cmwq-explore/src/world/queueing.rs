@@ -184,7 +184,7 @@ impl World<'_> {
         }
         let at = self.queues[usize::from(queue)].made[link];
         let kind = self.scope.queues[usize::from(queue)].kind;
-        let last = word.pool().filter(|&last| last != at.pool && kind != Kind::Ordered);
+        let last = word.may_run_at(at.pool, kind == Kind::Ordered);
         if let (Some(other), Micro::Claimed(_)) = (last, micro) {
             let (pool, core) = (other.0 as u8, &self.pools[other.0 as usize].core);
             let pointer = std::ptr::from_ref(self.item(item));

@@ -2,7 +2,7 @@
 
 use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
 use cmwq_core::{
-    Claim, Kick, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited,
+    Claim, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited,
     WorkerId,
 };
 
@@ -157,11 +157,10 @@ impl World<'_> {
     // ---- guests
 
     fn lend(&mut self, tid: Tid, pool: u8, id: WorkerId, busy: u8) {
-        let lent = self.pools[usize::from(pool)].core.lend(id);
-        let kick = if lent.is_some() { Kick::Watch } else { Kick::None };
-        self.unlock(tid, pool, kick);
-        let thread = self.thread(tid);
-        thread.at = if lent.is_some() { At::Serving(busy) } else { At::Parked };
+        let lend = self.pools[usize::from(pool)].core.lend(id, false);
+        let is_lent = matches!(lend, Lend::Lent(_));
+        self.unlock(tid, pool, if is_lent { Kick::Watch } else { Kick::None });
+        self.thread(tid).at = if is_lent { At::Serving(busy) } else { At::Parked };
     }
 
     /// Between two items for another pool: its own pool is told, and asked.

@@ -1,6 +1,6 @@
 //! Workers come and go: creation by managers and from outside, failures and retries, culling.
 
-use cmwq_core::{Retry, WorkerId, may_add_worker};
+use cmwq_core::{Create, Creator, Retry, WorkerId, may_add_worker, yield_for};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode};
@@ -9,48 +9,50 @@ use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::Tid;
 
-/// Who creates a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Creator {
-    /// A worker of the pool, as its manager.
-    Manager,
-    /// A worker of the pool that is to be lent and must leave a standby behind.
-    Lender,
-    /// A thread outside, because the pool has no worker to come for its work.
-    Outside,
-    /// A thread outside, so that the pool has workers to lend.
-    OutsideToLend,
-}
-
 /// A worker in the making.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Creation {
     pub(crate) id: WorkerId,
     pub(crate) by: Creator,
+    /// Somebody wants to call it to help another pod.
+    pub(crate) is_to_be_called: bool,
 }
 
 impl Engine<'_> {
-    /// Creates a worker if the pool has none to come for its work.
-    pub(super) fn create_from_outside(&mut self, pool: PoolNo) {
-        if self.pools.list[pool].lock_only().may_create_from_outside() {
-            self.begin_outside(pool, Creator::Outside);
+    /// Whether `by`, who has the CPU now or is no thread of the run, creates a worker.
+    pub(super) fn may_create(&mut self, pool: PoolNo, by: Creator) -> bool {
+        let create = self.pools.list[pool].lock_only().may_create(by, self.is_rescuing, self.now);
+        if let Create::Later(at) = create {
+            self.plan_retry(at);
+            self.plan_mayday(pool);
         }
+        create == Create::Now
     }
 
-    /// Creates a worker if the pool has too few to stand by or to be lent.
-    pub(super) fn create_spare(&mut self, pool: PoolNo, by: Creator) {
-        if self.pools.list[pool].lock_only().may_create_spare(self.now) {
-            self.begin_outside(pool, by);
+    /// The pool is new, and gets its first worker, if it has any, before anything is queued there.
+    /// Whoever made the pool has waited for that.
+    pub(super) fn create_first(&mut self, pool: PoolNo) {
+        let begins_with_worker = self.pools.list[pool].kind.in_core().begins_with_worker();
+        if !begins_with_worker || !self.may_create(pool, Creator::Spare) {
+            return;
         }
+        let id = self.pools.list[pool].lock_only().worker_new();
+        self.wanted(pool);
+        self.create(pool, Creation { id, by: Creator::Spare, is_to_be_called: false });
     }
 
-    fn begin_outside(&mut self, pool: PoolNo, by: Creator) {
+    /// Somebody who is not a worker of the pool would create one.
+    pub(super) fn create_from_outside(&mut self, pool: PoolNo, by: Creator, is_to_be_called: bool) {
+        if !self.may_create(pool, by) {
+            return;
+        }
         let id = self.pools.list[pool].lock_only().worker_new();
         self.gauges[pool].transit += 1;
         self.checkers.touch(pool);
         self.wanted(pool);
         let at = self.now + self.config.costs.create;
-        self.agenda.add(at, Rank::Wake, Due::Created(pool, Creation { id, by }));
+        let creation = Creation { id, by, is_to_be_called };
+        self.agenda.add(at, Rank::Wake, Due::Created(pool, creation));
     }
 
     fn wanted(&mut self, pool: PoolNo) {
@@ -63,7 +65,7 @@ impl Engine<'_> {
     pub(super) fn created(&mut self, pool: PoolNo, creation: Creation) {
         self.gauges[pool].transit -= 1;
         self.checkers.touch(pool);
-        if self.create(pool, creation, None) && creation.by == Creator::OutsideToLend {
+        if self.create(pool, creation) && creation.is_to_be_called {
             self.call_created(pool);
         }
     }
@@ -73,22 +75,21 @@ impl Engine<'_> {
         let home = self.threads[tid].home;
         let id = self.pools.list[home].lock_only().worker_new();
         self.wanted(home);
-        self.threads[tid].mode = Mode::Create(Creation { id, by });
+        self.threads[tid].mode = Mode::Create(Creation { id, by, is_to_be_called: false });
         Turn::Burn(self.config.costs.create)
     }
 
     /// A worker's attempt to create another has come to its end.
     pub(super) fn creation_done(&mut self, tid: Tid, creation: Creation) -> Turn {
-        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         self.threads[tid].mode = Mode::Ask;
-        let manager = (creation.by == Creator::Manager).then_some(id);
-        self.create(home, creation, manager);
+        self.create(self.threads[tid].home, creation);
         Turn::Again
     }
 
     /// Makes the thread, or fails to. `true`: it is there.
-    fn create(&mut self, pool: PoolNo, creation: Creation, manager: Option<WorkerId>) -> bool {
+    fn create(&mut self, pool: PoolNo, creation: Creation) -> bool {
         self.gauges[pool].creating -= 1;
+        let manager = creation.by.manager();
         let is_refused = self.is_refused(pool);
         if is_refused || self.creation_fails() {
             let core = self.pools.list[pool].lock();
@@ -140,10 +141,13 @@ impl Engine<'_> {
 
     /// Another pool lets an idle worker go, if one has any to spare.
     fn yield_for(&mut self, refused: PoolNo) {
-        for pool in (0..self.pools.list.len()).filter(|&pool| pool != refused) {
-            let Some(id) = self.pools.list[pool].lock_only().yield_one() else { continue };
-            return self.send_away(pool, id);
-        }
+        yield_for(&refused, 0..self.pools.list.len(), |&pool| {
+            let leaving = self.pools.list[pool].lock_only().yield_one();
+            if let Some(id) = leaving {
+                self.send_away(pool, id);
+            }
+            leaving.is_some()
+        });
     }
 
     fn creation_fails(&mut self) -> bool {
@@ -175,7 +179,7 @@ impl Engine<'_> {
             match self.pools.list[pool].lock_only().retry(self.now) {
                 Retry::Nothing => {}
                 Retry::At(at) => self.plan_retry(at),
-                Retry::Create => self.create_spare(pool, Creator::Outside),
+                Retry::Create => self.create_from_outside(pool, Creator::Spare, false),
             }
         }
     }

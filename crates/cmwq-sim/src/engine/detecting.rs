@@ -7,6 +7,7 @@ use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
+use cmwq_core::help;
 use cmwq_core::{Kick, WorkerId, WorkerView};
 
 use super::{Due, Engine, Mode};
@@ -221,7 +222,7 @@ impl Engine<'_> {
                 self.agenda.add(ticking.at, Rank::Wake, Due::Tick);
             }
         }
-        if self.may_be_helped(pool) {
+        if self.asks_board(pool, help::calls) {
             self.call_for_help(pool);
         }
     }
@@ -247,8 +248,9 @@ impl Engine<'_> {
         let mut found = TickFound::default();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
-            found.has_woken |= self.tick_pool(pool);
-            found.has_processes |= self.waits_for_processes(pool);
+            let TickFound { has_woken, has_processes } = self.tick_pool(pool);
+            found.has_woken |= has_woken;
+            found.has_processes |= has_processes;
         }
         let Some(ticking) = &mut self.ticking else { return };
         let pools = &mut self.pools.list;
@@ -264,17 +266,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether it found a blocked worker, in whose place another one started.
-    fn tick_pool(&mut self, pool: PoolNo) -> bool {
+    fn tick_pool(&mut self, pool: PoolNo) -> TickFound {
         if !self.pools.list[pool].is_watched {
-            return false;
+            return TickFound::default();
         }
         self.detect_short_items(pool);
-        let work_waits = self.pools.list[pool].lock().work_waits();
+        let _ = self.pools.list[pool].lock();
         if !self.has_to_watch(pool) {
             self.pools.list[pool].is_watched = false;
             self.check_pool(pool);
-            return false;
+            return TickFound::default();
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
@@ -283,20 +284,20 @@ impl Engine<'_> {
             self.note(What::BeginsAnother(pool));
         }
         self.kick(pool, kick);
-        let has_woken = self.look(pool);
-        if work_waits && !self.pools.list[pool].has_short_items {
+        let found = self.look(pool);
+        if self.asks_board(pool, help::wants_help) {
             self.call_for_help(pool);
             self.watch_other_pods(pool);
         }
-        has_woken
+        found
     }
 
-    /// Looks at the pool's workers, and reports to the core. `true`: a worker was found blocked, or
-    /// hogging the CPU, and another one started in its place.
-    fn look(&mut self, pool: PoolNo) -> bool {
+    /// Looks at the pool's workers, and tells the core: some may be blocked that it thought
+    /// running, or hog the CPU, and others start in their place.
+    fn look(&mut self, pool: PoolNo) -> TickFound {
         let core = self.pools.list[pool].lock();
         let mut views = Vec::new();
-        core.suspects(|view| views.push(view));
+        let has_processes = core.suspects(|view| views.push(view));
         let kind = self.pools.list[pool].kind.in_core();
         let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs(kind);
         self.check_pool(pool);
@@ -306,28 +307,37 @@ impl Engine<'_> {
             if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
                 continue;
             }
-            let process = self.is_process(tid).then(|| self.look_at_process(tid));
+            let is_process = self.is_process(tid);
             if sleeping {
-                let is_back = || evidence::is_back(&mut self.view(tid));
-                if process.map_or_else(is_back, |seen| seen == Seen::Running) {
+                let is_back = if is_process {
+                    self.process_is_back(tid)
+                } else {
+                    evidence::is_back(&mut self.view(tid))
+                };
+                if is_back {
                     self.deliver(Report { pool, id, seq, is_blocked: false });
                 }
                 continue;
             }
-            match process.unwrap_or_else(|| evidence::look(&mut self.view(tid), true)) {
+            let seen = if is_process {
+                self.look_at_process(tid)
+            } else {
+                evidence::look(&mut self.view(tid), true)
+            };
+            match seen {
                 Seen::Blocked => {
                     self.threads[tid].hog.slept();
                     has_woken |= self.deliver(Report { pool, id, seq, is_blocked: true });
                 }
                 // What a process computes is not its worker's time.
-                Seen::Running if process.is_none() && room_for_hogs > 0 && self.hogs(tid) => {
+                Seen::Running if !is_process && room_for_hogs > 0 && self.hogs(tid) => {
                     room_for_hogs -= 1;
                     has_woken |= self.is_hog(tid);
                 }
                 Seen::Running | Seen::Unknown => {}
             }
         }
-        has_woken
+        TickFound { has_woken, has_processes }
     }
 
     /// A look at the thread from outside.

@@ -1,14 +1,14 @@
 //! An idle pod helps a busy one: its workers visit the other pool and run items there.
 
-use super::creating::Creator;
 use super::working::Turn;
 use super::{Engine, Visit};
+use crate::board::Board;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
-use cmwq_core::Kick;
 use cmwq_core::help::{self, Call, Set};
+use cmwq_core::{Creator, Kick, Lend};
 
 impl Engine<'_> {
     pub(super) fn lends(&self, pool: PoolNo) -> bool {
@@ -67,12 +67,15 @@ impl Engine<'_> {
         it.read().has_to_watch(|| it.caller_computes, || self.others_wait(pool))
     }
 
-    /// Whether another pod has a backlog, and could use a CPU that becomes idle here.
+    /// What the board says of the pool's pod. `false` where pods do not help each other.
+    pub(super) fn asks_board(&self, pool: PoolNo, what: fn(&Board, usize) -> bool) -> bool {
+        let pod = self.pod_of(pool).filter(|_| self.lends(pool));
+        pod.is_some_and(|(me, is_high)| what(&self.pools.boards[usize::from(is_high)], me as usize))
+    }
+
+    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     fn others_wait(&self, pool: PoolNo) -> bool {
-        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else {
-            return false;
-        };
-        help::others_wait(&self.pools.boards[usize::from(is_high)], me as usize)
+        self.asks_board(pool, help::others_wait)
     }
 
     /// A worker of the pool was reported blocked, which demanded `kick`. Returns which worker to
@@ -123,10 +126,7 @@ impl Engine<'_> {
 
     /// Work waits here at capacity: wakes a worker of a pod that has a CPU to spare.
     pub(super) fn call_for_help(&mut self, pool: PoolNo) {
-        if !self.lends(pool) || !self.pools.list[pool].read().has_backlog() {
-            return;
-        }
-        let Some((me, is_high)) = self.pod_of(pool) else { return };
+        let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
         let board = &self.pools.boards[usize::from(is_high)];
         let calls: Vec<Call> = help::to_call(board, me as usize).collect();
         for call in calls {
@@ -147,7 +147,7 @@ impl Engine<'_> {
         let is_watched = self.pools.list[pool].is_watched;
         let kick = self.pools.list[pool].lock().kick_when_idle(is_watched);
         match kick {
-            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             kick => self.kick(pool, kick),
         }
     }
@@ -173,7 +173,7 @@ impl Engine<'_> {
         self.check_pool(pool);
         match kick {
             Kick::Wake(id) => self.unpark_worker(pool, id),
-            Kick::NeedFirst => self.create_spare(pool, Creator::OutsideToLend),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             Kick::None | Kick::Watch => return false,
         }
         true
@@ -189,11 +189,18 @@ impl Engine<'_> {
         }
         let host = self.who_wants_help(home)?;
         debug_assert!(self.pools.list[host].read().has_backlog(), "the index of pools is stale");
-        if self.pools.list[home].lock_only().may_create_spare(self.now) {
-            return Some(self.begin_creation(tid, Creator::Lender));
+        if self.may_create(home, Creator::Spare) {
+            return Some(self.begin_creation(tid, Creator::Spare));
         }
-        let seq = self.pools.list[home].lock().lend(id)?;
+        let is_unbound = self.is_unbound(tid);
+        let lend = self.pools.list[home].lock().lend(id, is_unbound);
         self.check_pool(home);
+        let seq = match lend {
+            Lend::Lent(seq) => seq,
+            Lend::Rebind if self.rebind(tid) => return Some(Turn::Again),
+            Lend::Rebind => return Some(Turn::Move(self.machine.threads[tid].cpu)),
+            Lend::No => return None,
+        };
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
         self.threads[tid].helping_visit = help::Visit::begin(self.now);

@@ -7,7 +7,6 @@ use cmwq_core::Kick;
 use cmwq_core::detect::evidence::{self, Seen, Senses, Switch, Used};
 
 use super::{Engine, Mode};
-use crate::event::PoolNo;
 use crate::machine::{State, Tid};
 
 /// The worker's thread, as a look finds it while the process runs or waits.
@@ -56,16 +55,17 @@ impl Engine<'_> {
         matches!(self.threads[tid].mode, Mode::Item(run) if run.stands_for_process)
     }
 
-    /// Whether the pool looks at workers that wait for processes.
-    pub(super) fn waits_for_processes(&self, pool: PoolNo) -> bool {
-        let mut waits = false;
-        self.pools.list[pool].read().suspects(|view| waits |= view.stands_for_process);
-        waits
-    }
-
     /// What a look at the worker and its process tells.
     pub(super) fn look_at_process(&self, tid: Tid) -> Seen {
-        let runs = self.machine.threads[tid].state != State::Off;
-        evidence::look_for(&mut Waiter, true, || Some(runs))
+        evidence::look_for(&mut Waiter, true, || Some(self.process_runs(tid)))
+    }
+
+    /// Whether the process, or the worker that waits for it, is back.
+    pub(super) fn process_is_back(&self, tid: Tid) -> bool {
+        evidence::is_back_for(&mut Waiter, || Some(self.process_runs(tid)))
+    }
+
+    fn process_runs(&self, tid: Tid) -> bool {
+        self.machine.threads[tid].state != State::Off
     }
 }

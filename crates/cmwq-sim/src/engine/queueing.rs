@@ -1,6 +1,6 @@
 //! Queueing, cancelling, limits, and acting on what the core says.
 
-use cmwq_core::{Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
+use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
 
 use super::Engine;
 use crate::checkers::Gauge;
@@ -99,15 +99,15 @@ impl Engine<'_> {
     /// Queues an item whose `PENDING` the caller owns.
     pub(super) fn queue_claimed(&mut self, item: ItemId, cpu: Option<u32>, here: u32) {
         let queue = self.plan.items[item].queue;
-        let last = self.arena.word(item).pool();
+        let word = self.arena.word(item);
         let mut link = self.link(queue, cpu.unwrap_or(here));
         // Non-reentrance: a pool that still runs the item for this queue runs it again.
         let is_ordered = self.queues[queue].kind == Kind::Ordered;
-        let elsewhere =
-            last.map(|last| last.0 as usize).filter(|&last| last != link.pool && !is_ordered);
+        let elsewhere = word.may_run_at(self.pools.list[link.pool].read().id(), is_ordered);
         if let Some(last) = elsewhere
             && self.config.sabotage != Some(Sabotage::IgnoreRedirect)
         {
+            let last = last.0 as usize;
             let key = self.queues[queue].key;
             match self.arena.executing_on(self.pools.list[last].lock(), item, key) {
                 Some(pwq) => link = self.link_of(last, queue, pwq),
@@ -172,6 +172,7 @@ impl Engine<'_> {
         if let Some(pool) = self.pools.renew(kind, is_high) {
             self.check_pool(pool);
             self.gauges[pool] = gauge;
+            self.create_first(pool);
             return pool;
         }
         let concurrency = kind.concurrency(&self.machine);
@@ -181,6 +182,7 @@ impl Engine<'_> {
         self.cover_bh(pool);
         self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
         self.checkers.touch(pool);
+        self.create_first(pool);
         pool
     }
 
@@ -257,7 +259,7 @@ impl Engine<'_> {
                 }
             }
             Kick::Watch => self.watch(pool),
-            Kick::NeedFirst => self.create_from_outside(pool),
+            Kick::NeedFirst => self.create_from_outside(pool, Creator::First, false),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cmwq_core::{Kick, PwqRef, Rescue, RescueVisit, WorkerId};
+use cmwq_core::{PwqRef, Rescue, RescueVisit, WorkerId};
 
 use super::working::Turn;
 use super::{Due, Engine, Mode, Role};
@@ -127,8 +127,7 @@ impl Engine<'_> {
         rescuer.called.extend(at.filter(|_| is_called_again));
         let visit = rescuer.visit.take().expect("it has begun");
         let kick = self.pools.list[pool].lock().rescue_end(visit);
-        // A rescuer creates no worker: creation is tried again in any case.
-        self.kick(pool, if kick == Kick::NeedFirst { Kick::None } else { kick });
+        self.kick(pool, kick);
         // A retired pwq may have waited for this visit to end.
         let has_drained = |at: PwqRef| self.pools.list[pool].read().has_drained(at.pwq);
         if at.is_some_and(has_drained) {

@@ -1,8 +1,7 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Kick, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Creator, Kick, Next, PoolState, Waited, WorkerId};
 
-use super::creating::Creator;
 use super::{Engine, Mode, Rest, Role, Run, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
@@ -31,6 +30,12 @@ pub(super) enum Turn {
 impl Engine<'_> {
     /// The thread that has a CPU goes on until it needs time, or waits.
     pub(super) fn step(&mut self, tid: Tid) {
+        self.is_rescuing = self.threads[tid].role == Role::Rescuer;
+        self.go_on(tid);
+        self.is_rescuing = false;
+    }
+
+    fn go_on(&mut self, tid: Tid) {
         while self.violation.is_none() {
             self.count_step();
             let turn = match self.threads[tid].mode {
@@ -81,7 +86,7 @@ impl Engine<'_> {
             }
             Next::Manage => {
                 self.check_pool(home);
-                self.begin_creation(tid, Creator::Manager)
+                self.begin_creation(tid, Creator::Manager(id))
             }
             Next::Sleep { watch } => self.sleep(tid, home, watch),
             Next::Exit => self.exit(tid, home, id),
@@ -121,9 +126,6 @@ impl Engine<'_> {
         self.gauges[home].leaving -= 1;
         self.note(What::WorkerLeft(home, tid + 1));
         self.check_pool(home);
-        if self.pools.list[home].read().work_waits() {
-            self.watch(home);
-        }
         Turn::Off
     }
 
@@ -195,18 +197,23 @@ impl Engine<'_> {
         true
     }
 
-    /// Binds a worker that was unbound while it was blocked to its pool's CPUs again. `false`: it
-    /// is on another CPU.
-    fn rebind(&mut self, tid: Tid) -> bool {
+    /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
+    /// it is on another one.
+    pub(super) fn rebind(&mut self, tid: Tid) -> bool {
         if !self.is_managed(tid) {
             return true;
         }
         self.machine.threads[tid].is_movable = false;
-        let place = self.pools.list[self.threads[tid].home].kind.place();
-        if self.machine.threads[tid].place != place {
+        if self.is_unbound(tid) {
+            let place = self.pools.list[self.threads[tid].home].kind.place();
             self.machine.set_place(tid, place);
         }
         self.machine.is_in_place(tid)
+    }
+
+    /// Whether the worker may run elsewhere than its pool wants.
+    pub(super) fn is_unbound(&self, tid: Tid) -> bool {
+        self.machine.threads[tid].place != self.pools.list[self.threads[tid].home].kind.place()
     }
 
     fn run_on(&mut self, tid: Tid, mut run: Run) -> Turn {

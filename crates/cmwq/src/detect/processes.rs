@@ -6,7 +6,8 @@
 //!
 //! Why: docs/decisions/descendants-by-proc.md
 
-use cmwq_core::detect::processes::{Asker, Looks};
+use cmwq_core::Nanos;
+use cmwq_core::detect::processes::{self as watching, Asker, Looks, Sleepers};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
@@ -29,12 +30,25 @@ struct Process {
     looks: Looks,
 }
 
-/// When a look for any worker that is believed blocked may be made again. Plain: a hint, and no
-/// model has statics.
+/// A plain one: a hint, and no model has statics.
 static SLEEPERS_FROM: plain::AtomicU64 = plain::AtomicU64::new(0);
 
+/// The process's.
+struct AllSleepers;
+
+// ORDERING: no pairing: a budget.
+impl Sleepers for AllSleepers {
+    fn from(&self) -> Nanos {
+        SLEEPERS_FROM.load(Ordering::Relaxed)
+    }
+
+    fn set_from(&self, from: Nanos) {
+        SLEEPERS_FROM.store(from, Ordering::Relaxed);
+    }
+}
+
 impl Processes {
-    /// The worker, in run `seq`, stands for one more process. Returns the process's number here.
+    /// The worker, in run `seq`, watches one more. Returns its number.
     pub(crate) fn begin(&self, seq: u64, root: Root) -> u64 {
         let mut families = lock_plain(&self.families);
         if self.run.swap(seq, Ordering::Relaxed) != seq {
@@ -67,7 +81,8 @@ impl Processes {
         let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
         for process in families.iter_mut() {
-            match process.is_running(asker) {
+            let Process { family, looks, .. } = process;
+            match looks.is_running(family, asker, &AllSleepers, clock::now) {
                 Some(true) => return Some(true),
                 Some(false) => {}
                 None => is_known = false,
@@ -77,31 +92,16 @@ impl Processes {
     }
 }
 
-impl Process {
-    fn is_running(&mut self, asker: Asker) -> Option<bool> {
-        if self.family.has_not_run() {
-            return Some(false);
-        }
-        let now = clock::now();
-        // ORDERING: no pairing: a budget.
-        let from = if asker == Asker::Sleeper { SLEEPERS_FROM.load(Ordering::Relaxed) } else { 0 };
-        let may_look = now >= from && self.looks.may_look(now, asker);
-        // A worker that is believed running is blocked only if none of its processes runs, which
-        // takes all looks; one that is believed blocked is back if any of them runs.
-        if !may_look && asker != Asker::Sleeper {
-            return None;
-        }
-        if self.family.is_likely_running() {
-            return Some(true);
-        }
-        if !may_look {
-            return None;
-        }
-        let runs = self.family.look();
-        let next = self.looks.looked(now, clock::now(), asker);
-        if asker == Asker::Sleeper {
-            SLEEPERS_FROM.store(next, Ordering::Relaxed);
-        }
-        runs
+impl watching::Family for Family {
+    fn has_not_run(&self) -> bool {
+        self.has_not_run()
+    }
+
+    fn is_likely_running(&self) -> bool {
+        self.is_likely_running()
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        self.look()
     }
 }

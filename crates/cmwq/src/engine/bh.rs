@@ -18,7 +18,7 @@
 
 use std::io;
 
-use cmwq_core::consts::CREATE_COOLDOWN_NS;
+use cmwq_core::Retry;
 
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
@@ -118,7 +118,7 @@ impl BhContexts {
                          wait until it can (raise RLIMIT_NPROC or the pids limit of the cgroup)"
                     )
                 });
-                runtime.service.retry_at(clock::now() + CREATE_COOLDOWN_NS);
+                runtime.service.retry_at(Retry::after_failure(clock::now()));
                 State::Missing
             }
         }

@@ -42,9 +42,7 @@ pub(crate) struct Found {
     pub(crate) running: usize,
     /// The pool still has to be watched.
     pub(crate) has_to_watch: bool,
-    /// Work of this pool waits.
-    pub(crate) has_backlog: bool,
-    /// A worker was woken because of what was found.
+    /// Somebody was woken because of what was found.
     pub(crate) has_woken: bool,
     /// Workers wait for processes.
     pub(crate) has_processes: bool,
@@ -101,9 +99,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> F
         pool.unlock(guard, Kick::None);
         return Found::default();
     }
-    let mut has_processes = false;
-    guard.core.suspects(|view| {
-        has_processes |= view.stands_for_process;
+    let has_processes = guard.core.suspects(|view| {
         let Some(thread) = guard.thread(view.id) else { return };
         suspects.push(Suspect {
             id: view.id,
@@ -114,11 +110,10 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> F
             thread: Arc::clone(thread),
         });
     });
-    let has_backlog = guard.core.work_waits();
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
     pool.unlock(guard, kick);
-    Found { has_to_watch: true, has_backlog, has_processes, room_for_hogs, ..Found::default() }
+    Found { has_to_watch: true, has_processes, room_for_hogs, ..Found::default() }
 }
 
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.

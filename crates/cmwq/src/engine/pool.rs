@@ -12,10 +12,10 @@ use std::mem;
 
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Progress, may_saturate};
+use cmwq_core::help::{self, Progress, may_saturate};
 use cmwq_core::{
-    Claim, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState, PwqRef,
-    Reading, WorkerId, place,
+    Claim, Creator, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState,
+    PwqRef, Reading, WorkerId, place,
 };
 
 use crate::detect::method::Detect;
@@ -46,7 +46,6 @@ pub(crate) mod pods;
 mod recorded;
 
 use attach::Attachment;
-pub(crate) use creation::Creator;
 use pods::Pods;
 
 /// What a pool is for.
@@ -180,11 +179,9 @@ pub(crate) enum Holder {
 pub(crate) enum Todo {
     Nothing,
     Wake(&'static Parker),
-    /// Watch for blocking workers. `begin`: the pool was not watched before; `has_backlog`: work
-    /// waits here, so other pods may be called to help.
+    /// Watch for blocking workers. `begin`: nobody was watching.
     Watch {
         begin: bool,
-        has_backlog: bool,
     },
     NeedFirst,
     /// Look at this time whether rescuers have to be called.
@@ -355,7 +352,7 @@ impl Pool {
         match todo {
             Todo::Nothing => {}
             Todo::Wake(parker) => parker.unpark(park::WAKE),
-            Todo::Watch { begin, has_backlog } => self.begin_watch(begin, has_backlog),
+            Todo::Watch { begin } => self.begin_watch(begin),
             Todo::NeedFirst => self.create_worker(Creator::First),
             Todo::Mayday(at) => self.runtime.service.mayday_at(at),
         }
@@ -373,7 +370,7 @@ impl Pool {
     }
 
     #[inline(never)]
-    fn begin_watch(&'static self, begin: bool, has_backlog: bool) {
+    fn begin_watch(&'static self, begin: bool) {
         if let PoolKind::Bh(cpu) = self.kind {
             return self.runtime.bh.raise(cpu);
         }
@@ -383,9 +380,7 @@ impl Pool {
         if begin && self.runtime.detect != Detect::Inline {
             self.runtime.service.start_ticking(self);
         }
-        // Only with a backlog: two pods whose workers help each other would otherwise call each
-        // other for ever.
-        if has_backlog && self.may_be_helped() {
+        if self.pods.is_some_and(|(pods, pod)| help::calls(pods, pod)) {
             self.runtime.call_for_help(self);
         }
     }
@@ -567,6 +562,8 @@ impl Locked {
                 let was_watched = self.watched;
                 let todo = self.watch(pool, by);
                 if !was_watched {
+                    // Its items are perhaps not taken to be short any more.
+                    self.post_entry(pool);
                     self.update_saturation(pool);
                 }
                 todo
@@ -596,7 +593,7 @@ impl Locked {
         self.refresh_standby(pool);
         // ORDERING: Release pairs with the Acquire in `is_watched`.
         pool.watched.store(true, release("watch"));
-        Todo::Watch { begin, has_backlog: self.core.work_waits() }
+        Todo::Watch { begin }
     }
 
     /// The idle workers have changed: tells the sentinel the new standby, if the pool is watched.

@@ -178,13 +178,12 @@ impl Wq {
             // SAFETY: valid by the caller's promise.
             return self.refuse(unsafe { item.as_ref() });
         }
-        let last = word.pool();
         let way = self.choose(cpu);
         loop {
             let link = self.link(way);
             let (mut pool, mut pwq) = (link.pool, link.pwq);
             // Non-reentrance: a pool that still runs the item for this queue runs it again.
-            let elsewhere = last.filter(|&last| last != pool.id && self.spec.kind != Kind::Ordered);
+            let elsewhere = word.may_run_at(pool.id, self.spec.kind == Kind::Ordered);
             let mut guard = None;
             if let Some(other) = elsewhere.and_then(|last| self.runtime.pool(last)) {
                 let mut locked = other.lock_only();

@@ -9,9 +9,9 @@
 //!
 //! Lock: maydays ([`Maydays`]), inside of a pool's.
 //!
-//! A rescuer never creates a worker, not even if its item queues one that needs a worker: creation
-//! may take long, and the worker would inherit the rescuer's priority. The service creates it
-//! ([`Pool::create_later`]).
+//! A rescuer never creates a worker, not even if its item queues something that needs one: that may
+//! take long, and the worker would inherit its priority. The service does it
+//! ([`PoolState::may_create`](cmwq_core::PoolState::may_create)).
 
 use std::io;
 

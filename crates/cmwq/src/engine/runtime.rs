@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cmwq_core::{PoolId, WorkItem, WorkWord, WorkerId, WqKey, place};
+use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey, place};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -15,7 +15,7 @@ use crate::engine::bh::{BhContexts, BhThread};
 use crate::engine::headcount::Headcount;
 use crate::engine::params::Params;
 use crate::engine::pool::pods::Pods;
-use crate::engine::pool::{Creator, Pool, PoolKind, PoolSpec};
+use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::service::Service;
 use crate::engine::table::Table;
 use crate::engine::thread::Thread;
@@ -470,16 +470,15 @@ impl Runtime {
             pods.add(index, pool);
         }
         let found = Found::now(pool);
-        let is_bh = key.kind == Kind::Bh;
         registry.pools.push((key, pool));
         let is_closing = registry.is_closing;
         drop(registry);
         if is_closing {
             pool.close();
-        } else if is_bh {
-            self.bh.cover(pool);
-        } else {
+        } else if pool.kind.in_core().begins_with_worker() {
             pool.create_worker(Creator::Spare);
+        } else {
+            self.bh.cover(pool);
         }
         Some(found)
     }

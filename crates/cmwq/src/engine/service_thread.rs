@@ -3,15 +3,15 @@
 
 use std::ptr::NonNull;
 
-use cmwq_core::consts::CREATE_COOLDOWN_NS;
 use cmwq_core::detect::Tick;
 use cmwq_core::detect::tick::TickFound;
-use cmwq_core::{Nanos, Retry, Timer, WorkItem};
+use cmwq_core::place::Rescan;
+use cmwq_core::{Creator, Nanos, Retry, Timer, WorkItem};
 
 use crate::engine::delayed;
 use crate::engine::detection;
 use crate::engine::plan::NEVER;
-use crate::engine::pool::{Creator, Pool};
+use crate::engine::pool::Pool;
 use crate::engine::runtime::Runtime;
 use crate::engine::service::{FIRE_BATCH, Service};
 use crate::os::IS_MODEL;
@@ -26,8 +26,6 @@ const SERVICE_STACK: usize = 256 << 10;
 /// The thread has little to do each time, and that at once: the shortest slice there is, 100 µs.
 const SLICE_NS: u64 = 100_000;
 
-/// The CPUs are looked at no more often.
-const RESCAN_EVERY: Nanos = 1_000_000_000;
 /// Starts the thread.
 ///
 /// # Errors
@@ -45,8 +43,8 @@ struct Loop {
     nr_ticks: usize,
     /// There were more timers to handle than are handled at once.
     is_behind: bool,
-    /// When to look at the CPUs again, if the thread is awake then.
-    rescan_due: Nanos,
+    /// When to look at the CPUs again.
+    rescan: Rescan,
     /// When to try to start the watchdog, if it is wanted.
     watchdog_due: Nanos,
     due: Vec<NonNull<Timer>>,
@@ -69,7 +67,7 @@ impl Loop {
             is_behind: false,
             due: Vec::with_capacity(FIRE_BATCH),
             items: Vec::with_capacity(FIRE_BATCH),
-            rescan_due: clock::now() + RESCAN_EVERY,
+            rescan: Rescan::begin(clock::now()),
             watchdog_due: 0,
             pools: Vec::new(),
         }
@@ -113,9 +111,8 @@ impl Loop {
             return clock::now();
         }
         let timer = lock(&service.timers).next_deadline().unwrap_or(NEVER);
-        // A worker that is displaced again and again waits for its turn.
         let rescan = service.rescan_at.load(Ordering::Relaxed);
-        let rescan = if rescan == NEVER { NEVER } else { rescan.max(self.rescan_due) };
+        let rescan = if rescan == NEVER { NEVER } else { self.rescan.at(rescan) };
         let is_wanted = service.has_to_start_watchdog.load(Ordering::Relaxed);
         let watchdog = if is_wanted { self.watchdog_due } else { NEVER };
         [&service.cull_at, &service.retry_at, &service.mayday_at, &service.comms_at]
@@ -183,7 +180,7 @@ impl Loop {
             pool.is_suppressed.store(false, Ordering::Relaxed);
             pool.arm_all_sentinels();
         }
-        if found.has_backlog && !pool.has_short_items() {
+        if pool.wants_help() {
             self.runtime.call_for_help(pool);
             self.runtime.watch_other_pods(pool, self.nr_ticks);
         }
@@ -262,7 +259,7 @@ impl Loop {
         wanted.store(false, Ordering::Relaxed);
         if let Err(error) = crate::OBSERVERS.start_watchdog(self.runtime) {
             wanted.store(true, Ordering::Relaxed);
-            self.watchdog_due = now + CREATE_COOLDOWN_NS;
+            self.watchdog_due = Retry::after_failure(now);
             notice::once(Notice::Watchdog, || {
                 format!(
                     "the watchdog has no thread ({error}); stalls are not reported until it gets \
@@ -274,10 +271,10 @@ impl Loop {
 
     /// Looks which CPUs the process has: once a second at most, and never only for that.
     fn rescan(&mut self, now: Nanos) {
-        if now < self.rescan_due {
+        if !self.rescan.is_due(now) {
             return;
         }
-        self.rescan_due = now + RESCAN_EVERY;
+        self.rescan = Rescan::begin(now);
         let displaced = self.service.rescan_at.swap(NEVER, Ordering::Relaxed);
         self.runtime.rescan(displaced != NEVER);
     }

@@ -244,9 +244,11 @@ impl Thread {
         let Some(senses) = self.senses.get() else { return false };
         let mut view = View { thread: self, senses };
         let is_back = |view: &mut View<'_>| {
-            evidence::is_back(view)
-                || self.processes.is_in(seq)
-                    && self.processes.is_any_running(Asker::Sleeper) == Some(true)
+            if self.processes.is_in(seq) {
+                evidence::is_back_for(view, || self.processes.is_any_running(Asker::Sleeper))
+            } else {
+                evidence::is_back(view)
+            }
         };
         self.is_in_run(seq) && is_back(&mut view) && self.is_in_run(seq)
     }

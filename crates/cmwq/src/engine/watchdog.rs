@@ -104,9 +104,9 @@ impl Watchdog {
         if let Some(touched) = cpu.and_then(|cpu| self.touched_on.get(cpu as usize)) {
             touched.store(now, Ordering::Relaxed);
         }
-        // Not at each call: these may be frequent, and on many CPUs.
-        let interval = cmwq_core::Watchdog::<()>::interval(self.thresh.load(Ordering::Relaxed));
-        if now.saturating_sub(self.touched.load(Ordering::Relaxed)) > interval / 4 {
+        let (thresh, touched) =
+            (self.thresh.load(Ordering::Relaxed), self.touched.load(Ordering::Relaxed));
+        if cmwq_core::Watchdog::<()>::notes_touch(thresh, touched, now) {
             self.touched.store(now, Ordering::Relaxed);
         }
     }

@@ -8,7 +8,7 @@
 use std::io;
 
 use cmwq_core::help::Visit;
-use cmwq_core::{Batch, Claim, Kick, Nanos, Next, Passed, WorkerId, WqKey};
+use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
 use crate::engine::attrs::{Priority, Sched};
@@ -17,7 +17,7 @@ use crate::engine::detection;
 use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
-use crate::engine::pool::{Creator, Holder, Locked, Pool};
+use crate::engine::pool::{Holder, Locked, Pool};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
 use crate::os::IS_MODEL;
@@ -282,6 +282,7 @@ impl Worker {
     }
 
     /// Helps a pod that has a backlog, while this one has a CPU to spare. `false`: no pod had one.
+    /// `true`: it is to ask for work again, and to look around again.
     fn help(&self, context: &Context) -> bool {
         // While a caller computes on the pod's CPU, only the sentinel calls the pod's workers.
         if self.pool.caller_computes() {
@@ -293,18 +294,23 @@ impl Worker {
         }
         self.pool.create_worker(Creator::Spare);
         let mut own = self.pool.lock();
-        let lent = own.core.lend(self.id);
+        let seq = match own.core.lend(self.id, self.thread.is_unbound()) {
+            Lend::Lent(seq) => seq,
+            Lend::Rebind => {
+                self.pool.unlock(own, Kick::None);
+                self.pool.rebind(&self.thread);
+                return true;
+            }
+            Lend::No => {
+                self.pool.unlock(own, Kick::None);
+                return false;
+            }
+        };
         let waits_first = own.core.items_wait_first();
-        if lent.is_some() {
-            own.mirror.decided(Reason::Lent);
-            self.thread.meter.charge(&mut own.core);
-        }
+        own.mirror.decided(Reason::Lent);
+        self.thread.meter.charge(&mut own.core);
         // Detectors watch a worker that helps: if it blocks, this pod has a CPU to spare again.
-        self.pool.unlock(own, if lent.is_some() { Kick::Watch } else { Kick::None });
-        let Some(seq) = lent else { return false };
-        if self.thread.is_unbound() {
-            self.pool.rebind(&self.thread);
-        }
+        self.pool.unlock(own, Kick::Watch);
         self.serve(context, busy, seq, waits_first);
         let mut own = self.pool.lock();
         own.core.lend_end(self.id);

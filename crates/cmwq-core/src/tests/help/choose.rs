@@ -5,7 +5,8 @@ use std::vec::Vec;
 use super::boards::{MOST_PODS, Plain};
 use crate::help::board::Entry;
 use crate::help::{
-    Call, Facts, Instead, Set, any, instead_of, others_wait, to_call, to_help, to_watch,
+    Call, Facts, Instead, Set, any, calls, instead_of, others_wait, to_call, to_help, to_watch,
+    wants_help,
 };
 use crate::tests::support::{Rng, steps};
 
@@ -172,6 +173,19 @@ fn every_busy_pod_is_watched_in_turn() {
     let mut board = Plain::regular(9, 9, 1);
     (0..9).for_each(|pod| board.put(Set::Open, pod, true));
     assert!((0..9).all(|turn| to_watch(&board, 0, turn).count() == 8));
+}
+
+#[test]
+fn who_has_a_backlog_wants_help_and_calls_if_anybody_can_come() {
+    let mut board = Plain::regular(9, 9, 1);
+    board.put(Set::Spare, 3, true);
+    assert!(!wants_help(&board, 2) && !calls(&board, 2));
+    board.put(Set::Backlog, 1, true);
+    assert!(!wants_help(&board, 2) && wants_help(&board, 1) && calls(&board, 1));
+    board.put(Set::Spare, 3, false);
+    assert!(wants_help(&board, 1) && !calls(&board, 1));
+    board.put(Set::Reserve, 3, true);
+    assert!(calls(&board, 1));
 }
 
 const IDLE: Facts = Facts {

@@ -380,7 +380,7 @@ impl Pair {
                 let (real, naive) = (self.f.kick_to_help(), self.naive.kick_to_help());
                 self.same_kick(real, naive);
                 let Some(id) = self.pick_worker(rng, |worker| !worker.guest) else { return };
-                let real = self.f.lend(id);
+                let real = self.f.lends(id);
                 assert_eq!(real, self.naive.lend(id));
                 if real.is_some() {
                     self.note("lent");

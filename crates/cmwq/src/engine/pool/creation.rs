@@ -5,7 +5,7 @@
 
 use std::io;
 
-use cmwq_core::{Kick, WorkerId};
+use cmwq_core::{Create, Creator, Kick, WorkerId, yield_for};
 
 use super::{Locked, Pool, PoolKind, Todo};
 use crate::engine::reclaim;
@@ -16,17 +16,6 @@ use crate::os::park;
 use crate::os::sync::{Arc, Ordering};
 use crate::record::Role;
 
-/// Who creates a worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Creator {
-    /// The pool's manager.
-    Manager(WorkerId),
-    /// Another thread, because work waits and the pool has no worker to come for it.
-    First,
-    /// Another thread, so that a worker can help another pod.
-    Spare,
-}
-
 impl Pool {
     /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
     /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
@@ -35,22 +24,22 @@ impl Pool {
     /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
     pub(crate) fn create_worker(&'static self, by: Creator) {
-        if reclaim::current_is_rescuer() {
-            return self.create_later();
-        }
-        let is_own = matches!(by, Creator::Manager(_));
-        if !is_own && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
+        let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
+        let is_stranger = by_manager.is_none() && !is_rescuer;
+        if is_stranger && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
             self.runtime.service.create_for(self);
             return;
         }
         let mut guard = self.lock_only();
-        let (is_wanted, by) = match by {
-            Creator::Manager(id) => (true, Some(id)),
-            Creator::First => (guard.core.may_create_from_outside(), None),
-            Creator::Spare => (guard.core.may_create_spare(clock::now()), None),
-        };
-        if !is_wanted {
-            return;
+        match guard.core.may_create(by, is_rescuer, clock::now()) {
+            Create::Now => {}
+            Create::Later(at) => {
+                let mayday = guard.mayday();
+                drop(guard);
+                self.act(mayday);
+                return self.runtime.service.retry_at(at);
+            }
+            Create::No => return,
         }
         let id = guard.core.worker_new();
         let name = self.worker_name(guard.next_worker_number);
@@ -78,16 +67,16 @@ impl Pool {
             Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
         }
         let kick = if spawned.is_ok() {
-            let kick = guard.core.worker_created(id, by, clock::now());
-            // The new worker may be the standby.
+            let kick = guard.core.worker_created(id, by_manager, clock::now());
+            // If there was nobody to stand by, now there is.
             guard.refresh_standby(self);
             kick
         } else {
             guard.set_thread(id, None);
             if is_refused {
-                guard.core.create_refused(id, by, clock::now());
+                guard.core.create_refused(id, by_manager, clock::now());
             } else {
-                guard.core.create_failed(id, by, clock::now());
+                guard.core.create_failed(id, by_manager, clock::now());
             }
             Kick::None
         };
@@ -141,8 +130,8 @@ impl Pool {
     fn creation_refused(&'static self) {
         let runtime = self.runtime;
         runtime.headcount.say();
-        let mut others = runtime.pools().filter(|pool| !std::ptr::eq(*pool, self));
-        let _ = others.any(Pool::yield_one);
+        let pools = runtime.pools().map(|pool| pool.id);
+        let _ = yield_for(&self.id, pools, |&id| runtime.pool(id).is_some_and(Pool::yield_one));
         self.retry_creation();
     }
 
@@ -163,13 +152,6 @@ impl Pool {
     fn retry_creation(&'static self) {
         let retry = self.lock_only().core.create_retry_at();
         self.runtime.service.retry_at(retry.unwrap_or_else(clock::now));
-    }
-
-    /// Leaves the creation of a worker to the service.
-    #[cold]
-    fn create_later(&self) {
-        let at = self.lock_only().core.postpone_creation(clock::now());
-        self.runtime.service.retry_at(at);
     }
 
     // ---- the end

@@ -3,12 +3,12 @@
 
 use std::mem;
 
-use cmwq_core::Kick;
 use cmwq_core::help::board::Entry;
-use cmwq_core::help::{Facts, Progress, Set};
+use cmwq_core::help::{self, Facts, Progress, Set};
+use cmwq_core::{Creator, Kick};
 
 use super::pods::Pods;
-use super::{Creator, Locked, Pool};
+use super::{Locked, Pool};
 use crate::os::clock;
 use crate::os::sync::{Ordering, without};
 
@@ -19,7 +19,12 @@ impl Pool {
         self.pods.is_some_and(|(pods, _)| pods.any_spare()) && !self.has_short_items()
     }
 
-    /// Whether another pod has a backlog, and could use a CPU that becomes idle here.
+    /// It has more work than it may start, and that takes long enough to be worth help.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
+    }
+
+    /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     #[inline]
     fn others_wait(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| pods.others_wait(pod))
