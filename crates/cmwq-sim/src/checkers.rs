@@ -72,7 +72,7 @@ pub(crate) struct Gauge {
     pub(crate) computing: u32,
     /// The same for items that do not count.
     pub(crate) intensive: u32,
-    /// Those whose wait is over but that have had no CPU since.
+    /// Workers whose wait is over but that have had no CPU since.
     pub(crate) waking: u32,
     /// Workers that are awake without an item, and workers in the making.
     pub(crate) transit: u32,

@@ -19,7 +19,7 @@ pub(crate) struct Pool {
     core: PoolState,
     /// The way in without the lock.
     pub(crate) inbox: Inbox,
-    /// What emptying the inbox demands; acted on by whoever drops the lock next.
+    /// What emptying the inbox demanded; acted on when the lock is dropped.
     owed: Kick,
     pub(crate) kind: PoolKind,
     pub(crate) is_high: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Pool {
     pub(crate) measured: Progress,
     /// A BH pool's context.
     pub(crate) context: Option<usize>,
-    /// None of its CPUs is online: it helps nobody.
+    /// None of its CPUs is online: it helps no other pod.
     pub(crate) is_disassociated: bool,
     /// A thread outside of the pools computes on its CPU. Set only while the CPU's sentinel would
     /// report that it does not any more.
@@ -151,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// Something more is demanded of whoever drops the lock.
+    /// Something more is to be done when the lock is dropped.
     pub(crate) fn owe(&mut self, kick: Kick) {
         self.owed = self.owed.or(kick);
     }

@@ -250,7 +250,7 @@ impl RcuWork {
     pub(crate) fn queue_on(&self, wq: &Handle) -> bool {
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
-        unsafe { Embedded::settle(lent, RcuItem::queue(lent.cast(), wq)) }
+        unsafe { Embedded::keep_or_take_back(lent, RcuItem::queue(lent.cast(), wq)) }
     }
 }
 

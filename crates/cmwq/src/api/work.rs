@@ -168,7 +168,7 @@ impl<I> Embedded<I> {
     ///
     /// # Safety
     /// `lent` must come from [`lend`](Self::lend) and have been offered for the queueing.
-    pub(crate) unsafe fn settle(lent: NonNull<Self>, queueing: Queueing) -> bool {
+    pub(crate) unsafe fn keep_or_take_back(lent: NonNull<Self>, queueing: Queueing) -> bool {
         if queueing != Queueing::Queued {
             // SAFETY: not queued by this call, so no run takes this reference over.
             unsafe { Self::take_back(lent) };
@@ -370,11 +370,11 @@ impl Work {
             }
             let lent = Embedded::lend(&self.0);
             // SAFETY: valid; PENDING was won just now; the lent reference keeps it until its run.
-            return unsafe { Embedded::settle(lent, wq.queue_won(cpu, lent.cast())) };
+            return unsafe { Embedded::keep_or_take_back(lent, wq.queue_won(cpu, lent.cast())) };
         }
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
-        unsafe { Embedded::settle(lent, wq.queue_item(cpu, lent.cast())) }
+        unsafe { Embedded::keep_or_take_back(lent, wq.queue_item(cpu, lent.cast())) }
     }
 }
 
@@ -461,7 +461,9 @@ impl DelayedWork {
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>, delay: Duration) -> bool {
         let lent = Embedded::lend(&self.0);
         // SAFETY: valid; the lent reference keeps it until its run.
-        unsafe { Embedded::settle(lent, DelayedItem::queue(lent.cast(), wq, cpu, delay)) }
+        unsafe {
+            Embedded::keep_or_take_back(lent, DelayedItem::queue(lent.cast(), wq, cpu, delay))
+        }
     }
 
     /// KERNEL: `mod_delayed_work_on` — same.
@@ -474,7 +476,9 @@ impl DelayedWork {
             Embedded::lend(&self.0)
         };
         // SAFETY: valid; PENDING is ours; the lent reference keeps it until its run.
-        unsafe { Embedded::settle(lent, DelayedItem::queue_won(lent.cast(), wq, cpu, delay)) };
+        unsafe {
+            Embedded::keep_or_take_back(lent, DelayedItem::queue_won(lent.cast(), wq, cpu, delay))
+        };
         was_pending
     }
 }

@@ -1,8 +1,8 @@
-//! CPU hogs: what is seen of workers that may be some, and naming them.
+//! CPU hogs: the evidence about workers, and the report of those that are found.
 //!
-//! Who is one, how many a pool may have and whose are named is decided by
-//! [`cmwq_core::detect::hogs`]. Here are the marks that are kept from look to look, the machine's
-//! speed, and the functions that were caught.
+//! [`cmwq_core::detect::hogs`] decides which workers are hogs, how many a pool may have, and which
+//! are reported. Here are the marks that are kept from look to look, the machine's speed, and the
+//! functions that were found.
 //!
 //! *Kernel*: `wq_worker_tick`, `wq_cpu_intensive_report`, `wq_cpu_intensive_thresh_init`.
 
@@ -23,7 +23,7 @@ pub(crate) fn default_thresh_us() -> u64 {
     })
 }
 
-/// The whole BogoMIPS of the first CPU.
+/// The BogoMIPS of the first CPU, without the fraction.
 fn first_bogomips(mut cpuinfo: impl std::io::Read) -> Option<u64> {
     // One read: the rest is about the other CPUs, and takes the kernel long to write.
     let mut text = [0; 4096];
@@ -37,8 +37,8 @@ fn first_bogomips(mut cpuinfo: impl std::io::Read) -> Option<u64> {
 /// A [`hogs::HogWatch`] in a thread's record, looked at by the service thread.
 #[derive(Debug, Default)]
 pub(crate) struct HogMarks {
-    // ORDERING (all accesses): no pairing: the service thread's own notes. `run` is reset by
-    // others; one that is missed is made up for by the count of sleeps.
+    // ORDERING (all accesses): no pairing: the service thread's own marks. Other threads reset
+    // `run`; a reset that is missed does no harm, since sleeps are counted, too.
     run: AtomicU64,
     since: AtomicU64,
     since_when: AtomicU64,
@@ -61,7 +61,7 @@ impl HogMarks {
     ) -> bool {
         let load = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         let mut watch = HogWatch {
-            // At once, so that a sleep that is seen meanwhile is not forgotten.
+            // Swapped at once, so that a sleep that is seen meanwhile is not overwritten.
             run: self.run.swap(seen.seq, Ordering::Relaxed),
             since: load(&self.since),
             since_when: load(&self.since_when),
@@ -78,12 +78,12 @@ impl HogMarks {
     }
 }
 
-/// What is known of hogs, and when they are named.
+/// The hogs found so far, and when they are reported.
 #[derive(Debug)]
 pub(crate) struct Hogs {
-    /// 0: nobody is one.
+    /// 0: no item is a hog.
     pub(crate) thresh_ns: Nanos,
-    /// 0: nobody is named.
+    /// 0: none is reported.
     warning_thresh: u64,
     functions: PlainMutex<Vec<Entry>>,
 }
@@ -98,8 +98,8 @@ struct Entry {
 }
 
 impl Hogs {
-    /// `thresh_us`: the threshold, if the user has set one; `warning_thresh`: named from so many
-    /// on.
+    /// `thresh_us`: the threshold, if the user has set one; `warning_thresh`: the first hog of a
+    /// function that is reported, or 0.
     pub(crate) fn new(thresh_us: Option<u64>, warning_thresh: u32) -> Self {
         let thresh_us = thresh_us.unwrap_or_else(default_thresh_us);
         Self {
@@ -109,8 +109,8 @@ impl Hogs {
         }
     }
 
-    /// An item with this function, of this queue, was found to be a hog. Names it now and then;
-    /// `name_of` tells the name of a function.
+    /// An item with this function, of this queue, was found to be a hog. Counts it, and reports it
+    /// now and then; `name_of`: the name of a function.
     #[cold]
     pub(crate) fn report(&self, func: WorkFn, queue: &str, name_of: fn(usize) -> String) {
         let addr = func as usize;
@@ -127,7 +127,7 @@ impl Hogs {
         }
     }
 
-    /// Counts it; `None`: there is no room for another function.
+    /// Counts the hog. `None`: there is no room for another function.
     fn count(&self, func: usize, queue: &str) -> Option<u64> {
         let mut functions = self.functions.lock().ok()?;
         let known = functions.iter_mut().find(|entry| entry.func == func && entry.queue == queue);

@@ -1,4 +1,4 @@
-//! Which source tells that a worker blocked.
+//! The sources that report blocked workers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use crate::os::IS_MODEL;
 use crate::os::error::Error;
 use crate::os::sense;
 
-/// A source of knowledge about blocking workers, beside what workers tell themselves (*inline*:
-/// flushes, joins, [`blocking`](crate::blocking)), which always works. Chosen at start-up by
-/// trying; `CMWQ_DETECT` overrides.
+/// A source that reports blocked workers, beside the workers' own reports (*inline*: flushes,
+/// joins, [`blocking`](crate::blocking)), which always work. Chosen at start-up by trying;
+/// `CMWQ_DETECT` overrides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Detect {
@@ -21,9 +21,9 @@ pub enum Detect {
     /// An idle-class thread per CPU that gets the CPU exactly when nothing else wants it. Needs
     /// nothing. A tick stands by, for CPUs that other programs keep busy.
     Sentinel,
-    /// Only looking at the states of running workers, at intervals, while work waits.
+    /// Only looks at the states of running workers, at intervals, while work waits.
     Tick,
-    /// Only what workers tell themselves.
+    /// Only the workers' own reports.
     Inline,
 }
 

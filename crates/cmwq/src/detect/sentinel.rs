@@ -1,10 +1,10 @@
 //! The idle-class sentinel: a thread per CPU that runs almost only when nothing else on it can.
 //!
 //! It is armed while work waits. When it gets the CPU, the CPU has just gone idle although work
-//! waits: it sends the pool's standby to verify, and parks. Rules, each paid for in measurements:
-//! it holds **no lock** (a preempted idle-class holder would stop the pool for as long as the CPU
-//! is busy), allocates nothing, decides nothing (under a CPU hog it gets a small share too, so it
-//! may be wrong), and never spins.
+//! waits: it wakes the pool's standby, which looks for blocked workers, and parks. Rules, each paid
+//! for in measurements: it holds **no lock** (a preempted idle-class holder would stop the pool for
+//! as long as the CPU is busy), allocates nothing, decides nothing (under a CPU hog it gets a small
+//! share too, so it may be wrong), and never spins.
 //!
 //! Why: docs/decisions/one-alarm.md
 
@@ -18,9 +18,9 @@ use crate::os::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::os::thread_group::ThreadGroup;
 use crate::os::topo::CpuSet;
 
-/// What a sentinel sends its alarm to. All of it is lock-free.
+/// A pool, as a sentinel knows it. Lock-free.
 pub(crate) trait Guarded: Sync {
-    /// The CPU has nothing else to do: nobody computes there any more.
+    /// The CPU has nothing else to run: no caller computes there any more.
     fn cpu_idles(&'static self);
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Sentinels<P: 'static> {
     cpus: Box<[Sentinel<P>]>,
     /// Serialises starting threads, moving them and publishing pools.
     setup: Mutex<()>,
-    /// One of them found itself on another CPU.
+    /// A sentinel has found itself on another CPU.
     is_one_astray: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ struct Sentinel<P: 'static> {
     /// Has a token while it is armed.
     parker: Parker,
     state: AtomicU32,
-    /// Its thread's number, once that is ready.
+    /// Its thread's id, once the thread is ready.
     tid: AtomicU32,
     /// The first of the pools whose workers may run on this CPU.
     pools: Published<Known<P>>,
@@ -80,7 +80,7 @@ impl<P: Guarded> Sentinels<P> {
     #[inline]
     pub(crate) fn arm(&self, cpu: u32) {
         let Some(sentinel) = self.cpus.get(cpu as usize) else { return };
-        // A stale answer arms once more, or is caught by the tick.
+        // A stale value arms once too often, or not, and then the tick finds the blocked worker.
         if !sentinel.parker.has_token() {
             sentinel.parker.unpark(WAKE);
         }
@@ -93,31 +93,30 @@ impl<P: Guarded> Sentinels<P> {
         sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
-    /// Whether one has found itself on another CPU since the last time this was asked. Whether it
-    /// may go back is for those to say who know which CPUs the process has: it may have been sent
-    /// away.
+    /// Whether a sentinel has found itself on another CPU since the last call. It may have been
+    /// moved away on purpose: whoever knows the process's CPUs decides whether it goes back.
     pub(crate) fn is_one_astray(&self) -> bool {
-        // ORDERING: no pairing: a hint; who is still astray says it again.
+        // ORDERING: no pairing: a hint; a sentinel that is still astray sets it again.
         self.is_one_astray.load(Ordering::Relaxed)
             && self.is_one_astray.swap(false, Ordering::Relaxed)
     }
 
-    /// The process has these CPUs now: their sentinels belong there.
+    /// The process has these CPUs now: pins their sentinels to them.
     pub(crate) fn bring_back(&self, allowed: &CpuSet) {
-        // A thread ends only after `stop`, which says so under this lock.
+        // A thread ends only after `stop`, which takes this lock.
         let _setup = lock(&self.setup);
         for cpu in allowed.iter() {
             let Some(sentinel) = self.cpus.get(cpu as usize) else { continue };
             // ORDERING: no pairing: a number, and `state` is written under `setup`.
             let tid = sentinel.tid.load(Ordering::Relaxed);
             if tid != 0 && sentinel.state.load(Ordering::Relaxed) == ON {
-                // Refused, its CPU has left again.
+                // If this is refused, the CPU has left again.
                 let _ = sense::sched::pin(tid.cast_signed(), &CpuSet::single(cpu));
             }
         }
     }
 
-    /// Lets all sentinels go, and starts no more.
+    /// Ends all sentinels, and starts no more.
     pub(crate) fn stop(&self) {
         let _setup = lock(&self.setup);
         for sentinel in &self.cpus {
@@ -127,8 +126,8 @@ impl<P: Guarded> Sentinels<P> {
         }
     }
 
-    /// Makes sure that these CPUs have sentinels that know `pool`; `cpus` is asked for them
-    /// once nobody moves sentinels. Creates threads: not for hot paths.
+    /// Makes sure that these CPUs have sentinels that know `pool`; `cpus` is called under the lock
+    /// under which sentinels are moved. Creates threads: not for hot paths.
     #[cold]
     pub(crate) fn cover(
         &'static self,
@@ -192,7 +191,7 @@ impl<P: Guarded> Sentinel<P> {
 
     fn main(&self, cpu: u32, astray: &AtomicBool) {
         let home = match sense::sched::pin_current(&CpuSet::single(cpu)) {
-            // It has left just now, and may return.
+            // The CPU has just left, and may return.
             Err(error) if sense::sched::is_absent(&error) => Ok(()),
             home => home,
         };
@@ -210,8 +209,8 @@ impl<P: Guarded> Sentinel<P> {
                 return;
             }
             if sense::sched::current_cpu() != Some(cpu) {
-                // Its CPU has left, or somebody has sent it away. Of this one it knows nothing.
-                // ORDERING: no pairing: a hint.
+                // Its CPU has left, or it was moved from outside. It knows nothing about the CPU
+                // that it runs on now. ORDERING: no pairing: a hint.
                 astray.store(true, Ordering::Relaxed);
                 continue;
             }

@@ -1,6 +1,7 @@
 //! The pools whose workers the tick looks at: those that were watched lately.
 //!
-//! A pool that is watched is on the list, or whoever began to watch it is about to put it there.
+//! A pool that is watched is on the list, or the thread that began to watch it is about to put it
+//! there.
 
 use cmwq_core::detect::Quiet;
 
@@ -8,7 +9,7 @@ use crate::os::sync::{AtomicBool, Mutex, Ordering, acquire, lock, release};
 
 /// What can be on the list.
 pub(crate) trait Watched {
-    /// Work waits here that may not start now.
+    /// Whether detectors watch the pool.
     fn is_watched(&self) -> bool;
     /// Whether it is on the list.
     fn is_listed(&self) -> &AtomicBool;
@@ -35,10 +36,10 @@ impl<P: Watched> TickList<P> {
         lock(&self.entries).is_empty()
     }
 
-    /// Puts a pool that is watched since just now on the list. `false`: it was there.
+    /// Puts a pool that has just become watched on the list. `false`: it was there.
     pub(crate) fn add(&self, pool: &'static P) -> bool {
         // ORDERING: Release pairs with the Acquire in `drop_quiet`, which must see that the pool is
-        // watched if it takes away what this relies on.
+        // watched if this call finds the pool listed.
         if pool.is_listed().swap(true, release("tick_add")) {
             return false;
         }
@@ -52,7 +53,7 @@ impl<P: Watched> TickList<P> {
         into.extend(lock(&self.entries).iter().map(|entry| entry.pool));
     }
 
-    /// Takes pools off the list that had nothing waiting for a while.
+    /// Takes pools off the list that were not watched for a while.
     pub(crate) fn drop_quiet(&self) {
         lock(&self.entries).retain_mut(Entry::stays);
     }
@@ -63,12 +64,13 @@ impl<P: Watched> Entry<P> {
         if self.quiet.stays(self.pool.is_watched()) {
             return true;
         }
-        // ORDERING: Acquire pairs with the Release in `add`: whoever began to watch after our look
-        // above found the pool listed and counts on us, so look again after saying that it is not.
+        // ORDERING: Acquire pairs with the Release in `add`: a thread that began to watch after our
+        // look above may have found the pool listed, and rely on us. So look again after the pool
+        // was unlisted.
         let is_listed = self.pool.is_listed();
         is_listed.swap(false, acquire("tick_drop"));
-        // ORDERING: no pairing: who finds it listed counts on us from now on, who does not has
-        // listed it again.
+        // ORDERING: no pairing: a thread that finds the pool listed relies on us from now on; one
+        // that does not lists it again.
         if !self.pool.is_watched() || is_listed.swap(true, Ordering::Relaxed) {
             return false;
         }

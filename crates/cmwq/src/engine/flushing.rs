@@ -1,4 +1,5 @@
-//! Waiting for one item, and reports of waits that cannot end.
+//! Waiting for one item, and reports of waits that cannot end. Who takes part:
+//! [README](flushing/README.md).
 
 use std::ptr::NonNull;
 

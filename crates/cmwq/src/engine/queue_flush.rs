@@ -1,4 +1,5 @@
-//! Flushes of whole queues: waiting for all items that were queued before.
+//! Flushes of whole queues: waiting for all items that were queued before. Who takes part:
+//! [README](flushing/README.md).
 
 use cmwq_core::{PwqRef, Start};
 

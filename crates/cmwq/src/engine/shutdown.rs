@@ -1,4 +1,15 @@
-//! The end of a runtime.
+//! The end of a runtime: who stops whom, and in which order.
+//!
+//! 1. The caller of [`close_down`](Runtime::close_down) marks the runtime as shut and closes the
+//!    queues: from now on they take in what their own items queue, and nothing else.
+//! 2. It discards armed timers: their items are refused.
+//! 3. It waits until the queues are idle, or for its deadline. Up to here it may be called again.
+//! 4. It stops the rescuers, one after the other, and waits for each: their queues are empty.
+//! 5. The first caller that comes so far tells service, watchdog, sentinels and BH contexts to
+//!    leave, closes all pools, whose workers leave when they are idle, and waits for the last
+//!    thread. Later callers wait for that, too.
+//!
+//! Pools and queues stay in memory: an idle item may name a pool, and a handle a queue.
 
 use std::time::Instant;
 

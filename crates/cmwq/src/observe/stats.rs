@@ -40,7 +40,7 @@ pub struct Stats {
     /// Of those, the items that wait for another one to finish because as many are in execution as
     /// [`max_active`](crate::Builder::max_active) allows.
     pub waiting_for_limit: u64,
-    /// How long the oldest closure that waits has done so, among those of which times are noted:
+    /// How long the oldest closure that waits has done so, among those whose times are recorded:
     /// [`Builder::sample_times`](crate::Builder::sample_times). `None`: nothing of the sort waits.
     pub oldest: Option<Duration>,
 }

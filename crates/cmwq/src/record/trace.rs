@@ -204,7 +204,7 @@ fn emit_queue_work(
     });
 }
 
-/// Whether the moments at which items become active have to be noted.
+/// Whether the moments at which items become active have to be recorded.
 #[inline(always)]
 pub(crate) fn wants_activations() -> bool {
     // A probe does not know whether anybody looks.
