@@ -61,7 +61,8 @@ impl Watches {
 
     /// Whether any of them runs; `None`: nobody knows. `asker`: what the worker is believed to do.
     pub(crate) fn is_any_running(&self, asker: Asker) -> Option<bool> {
-        // Who holds it looks at them just now, and tells what it finds.
+        // Who holds it looks at them just now, which he may know and we do not, or changes which
+        // there are.
         let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
         for watched in families.iter_mut() {
