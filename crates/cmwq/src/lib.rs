@@ -134,7 +134,7 @@ pub use api::places::{
 };
 #[doc(hidden)]
 pub use api::raw;
-pub use api::rcu::{GracePeriods, RcuFunc, RcuHead, RcuWork, set_grace_periods};
+pub use api::rcu::{GracePeriods, RcuFunc, RcuHead, RcuWork, rcu_read_lock, set_grace_periods};
 pub use api::scope::{Scope, ScopedJoinHandle};
 pub use api::set_param::{param, set_param};
 pub use api::shutdown::{ShutdownError, shutdown};
@@ -149,7 +149,7 @@ pub use engine::current::{blocking, current_is_mem_reclaim};
 pub use engine::flushing::Busy;
 pub use engine::freezing::{freeze, freeze_busy, thaw};
 pub use engine::histogram::{Histogram, Times};
-pub use engine::readers::{RcuReadGuard, rcu_read_lock};
+pub use engine::readers::RcuReadGuard;
 pub use engine::reclaim::current_is_rescuer;
 pub use engine::thread_hooks::WorkerThread;
 pub use observe::control;

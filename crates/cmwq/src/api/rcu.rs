@@ -21,7 +21,9 @@ use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
-use crate::engine::readers;
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+use crate::engine::process::watch_forks;
+use crate::engine::readers::{self, RcuReadGuard};
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Queueing;
 use crate::os::notice::{self, Notice};
@@ -66,6 +68,28 @@ pub use source::{GracePeriods, RcuFunc, RcuHead, set_grace_periods};
 #[derive(Clone)]
 #[doc(alias = "rcu_work")]
 pub struct RcuWork(Arc<Embedded<RcuItem>>);
+
+/// Begins a read-side section: no [`RcuWork`](crate::RcuWork) that is queued before the returned
+/// guard is dropped runs before that. Sections nest. Never waits, but for a lock that is
+/// held for some nanoseconds by whoever enters or leaves; the end of a section may queue
+/// the items that waited for it. A guard that is never dropped makes all later `RcuWork` wait for
+/// ever.
+///
+/// KERNEL: `rcu_read_lock`, `rcu_read_unlock` — differs: a lock instead of nothing at all, and a
+/// section may block.
+///
+/// ```
+/// let section = cmwq::rcu_read_lock();
+/// // What is unlinked from now on is still there.
+/// drop(section);
+/// ```
+#[doc(alias = "rcu_read_unlock")]
+pub fn rcu_read_lock() -> RcuReadGuard {
+    // A child waits for no reader of its parent's, also of one that has used nothing else.
+    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+    watch_forks();
+    readers::enter()
+}
 
 /// `struct rcu_work`: the item first, so that its function may be given the item's address.
 #[repr(C)]

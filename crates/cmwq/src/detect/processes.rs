@@ -77,7 +77,8 @@ impl Processes {
 
     /// Whether any of the processes runs; `None`: unknown. `asker`: which worker asks, and why.
     pub(crate) fn is_any_running(&self, asker: Asker) -> Option<bool> {
-        // The holder of the lock is looking at them just now, and reports what it finds.
+        // The holder of the lock is looking at them just now, or changes which there are. What it
+        // finds is unknown here, and the next tick asks again.
         let mut families = try_lock_plain(&self.families)?;
         let mut is_known = true;
         for process in families.iter_mut() {

@@ -99,21 +99,8 @@ fn change<R>(what: impl FnOnce(&mut Readers) -> R) -> R {
     result
 }
 
-/// Begins a read-side section: no [`RcuWork`](crate::RcuWork) that is queued before the returned
-/// guard is dropped runs before that. Sections nest. Never waits, but for a lock that is held for
-/// some nanoseconds while a reader enters or leaves; the end of a section may queue the items that
-/// waited for it. A guard that is never dropped makes all later `RcuWork` wait for ever.
-///
-/// KERNEL: `rcu_read_lock`, `rcu_read_unlock` — differs: a lock instead of nothing at all, and a
-/// section may block.
-///
-/// ```
-/// let section = cmwq::rcu_read_lock();
-/// // What is unlinked from now on is still there.
-/// drop(section);
-/// ```
-#[doc(alias = "rcu_read_unlock")]
-pub fn rcu_read_lock() -> RcuReadGuard {
+/// Begins a section of the calling thread. The caller sees to it that forks are noticed.
+pub(crate) fn enter() -> RcuReadGuard {
     let generation = change(|readers| {
         readers.were_any = true;
         readers.epochs.enter()
@@ -122,7 +109,7 @@ pub fn rcu_read_lock() -> RcuReadGuard {
     RcuReadGuard { generation, _of_this_thread: PhantomData }
 }
 
-/// A read-side section, until it is dropped; see [`rcu_read_lock`].
+/// A read-side section, until it is dropped; see [`rcu_read_lock`](crate::rcu_read_lock).
 #[must_use = "the section ends when the guard is dropped"]
 pub struct RcuReadGuard {
     generation: u64,
@@ -170,7 +157,7 @@ pub(crate) fn synchronize() -> bool {
     true
 }
 
-/// Whether the program has ever used [`rcu_read_lock`].
+/// Whether the program has ever used [`rcu_read_lock`](crate::rcu_read_lock).
 pub(crate) fn were_any() -> bool {
     change(|readers| readers.were_any)
 }

@@ -25,6 +25,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::exits", exits),
     ("fork::beginners", beginners),
     ("fork::readers", readers),
+    ("fork::first_readers", first_readers),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -405,4 +406,33 @@ fn readers() {
         assert_eq!(status, 0);
     });
     assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+/// Its parent has used nothing but a section, which another thread is inside of.
+#[test]
+fn a_child_waits_for_no_reader_of_a_parent_that_only_reads() {
+    Stage::new("fork::first_readers").play();
+}
+
+fn first_readers() {
+    let (inside, gate) = (Gate::new(), Gate::new());
+    let (told, may_leave) = (inside.clone(), gate.clone());
+    let other = thread::spawn(move || {
+        let _section = cmwq::rcu_read_lock();
+        told.open();
+        may_leave.pass();
+    });
+    inside.pass();
+    let status = sys::fork(|| {
+        let (wq, runs) = (managed("child"), Arc::new(AtomicU32::new(0)));
+        let theirs = Arc::clone(&runs);
+        let work = RcuWork::new(move || {
+            theirs.fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(wq.queue_rcu_work(&work));
+        eventually("it runs", || runs.load(Ordering::SeqCst) == 1);
+    });
+    assert_eq!(status, 0, "a child of a reader");
+    gate.open();
+    other.join().unwrap();
 }
