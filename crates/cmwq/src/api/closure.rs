@@ -29,6 +29,7 @@ use crate::record::trace::callers;
 
 mod abort;
 mod handle;
+mod job;
 mod join_error;
 mod memory;
 mod state;
@@ -37,8 +38,8 @@ mod tests;
 
 pub use abort::AbortOnDrop;
 pub use handle::JoinHandle;
+pub(crate) use job::{Job, Owned, Owner};
 pub use join_error::JoinError;
-pub(in crate::api) use join_error::{FORKED, REFUSED};
 pub(crate) use state::{End, Found, State};
 
 /// The work item of one closure. `I` is a `WorkItem` or a `DelayedItem`; either begins with the
@@ -57,10 +58,10 @@ struct Packet {
     waker: UnsafeCell<Option<Box<Waker>>>,
 }
 
-/// The function, until the run takes it; then what came of it, by the [`End`] that the state says.
+/// The job, until the run takes it; then what came of it, by the [`End`] that the state says.
 #[repr(C)]
 union Body<F, T> {
-    func: ManuallyDrop<F>,
+    job: ManuallyDrop<F>,
     value: ManuallyDrop<T>,
     panic: ManuallyDrop<Box<Thrown>>,
 }
@@ -69,7 +70,7 @@ union Body<F, T> {
 struct Thrown(Box<dyn Any + Send>);
 
 /// What came of a closure, on its way.
-enum Outcome<T> {
+pub(crate) enum Outcome<T> {
     Value(T),
     Panicked(Box<dyn Any + Send>),
     Refused,
@@ -123,14 +124,14 @@ pub(crate) trait Item: Sized + Send + Sync + 'static {
     const IS_DELAYED: bool;
 
     /// An idle item, to be the first member of a closure, which is known by the name of `N`.
-    fn of<N, F: FnOnce() -> T, T>() -> Self;
+    fn of<N, F: Job<T>, T>() -> Self;
 }
 
 impl Item for WorkItem {
     const IS_DELAYED: bool = false;
 
     #[inline]
-    fn of<N, F: FnOnce() -> T, T>() -> Self {
+    fn of<N, F: Job<T>, T>() -> Self {
         Self::new(run::<N, Self, F, T>)
     }
 }
@@ -138,12 +139,12 @@ impl Item for WorkItem {
 impl Item for DelayedItem {
     const IS_DELAYED: bool = true;
 
-    fn of<N, F: FnOnce() -> T, T>() -> Self {
+    fn of<N, F: Job<T>, T>() -> Self {
         Self::new(run::<N, Self, F, T>, refuse::<Self, F, T>)
     }
 }
 
-impl<I: Item, F, T> Closure<I, F, T> {
+impl<I: Item, F: Job<T>, T> Closure<I, F, T> {
     const SHAPE: Shape = Shape {
         layout: Layout::new::<Self>(),
         packet: offset_of!(Self, packet),
@@ -161,8 +162,9 @@ impl<I: Item, F, T> Closure<I, F, T> {
         drop(callers::leave(whole.as_ptr().cast()));
         let run = Run(whole.cast::<Self>());
         // SAFETY: the caller has it in the run's place.
-        let func = unsafe { run.take_func() };
+        let (func, owner) = unsafe { run.take_job() }.split();
         guarded(|| drop(func));
+        drop(owner);
     }
 
     /// # Safety
@@ -183,30 +185,34 @@ struct Run<I, F, T>(NonNull<Closure<I, F, T>>);
 /// The function of a closure's item: calls the closure, and hands what comes of it to the handle.
 /// Tools show it by the name of `N`: the closure, or the one inside of it that the user has
 /// written.
-unsafe extern "C" fn run<N, I: Item, F: FnOnce() -> T, T>(item: *mut WorkItem) {
+unsafe extern "C" fn run<N, I: Item, F: Job<T>, T>(item: *mut WorkItem) {
     closures::tell!(run::<N, I, F, T>, symbol::name_of_type::<N>);
     // SAFETY: the item was queued through the pointer to the whole closure, and runs once.
     let run = unsafe { Run::<I, F, T>(NonNull::new_unchecked(item.cast())) };
     // SAFETY: the first and only time.
-    let func = unsafe { run.take_func() };
-    run.deliver(match catch_unwind(AssertUnwindSafe(func)) {
+    let (func, owner) = unsafe { run.take_job() }.split();
+    let outcome = match catch_unwind(AssertUnwindSafe(func)) {
         Ok(value) => Outcome::Value(value),
         Err(payload) => Outcome::Panicked(payload),
-    });
+    };
+    run.deliver(outcome, &owner);
+    // The owner lets go of what was borrowed.
+    drop(owner);
 }
 
 /// Lets go of a closure that will not run: its handle is told.
 ///
 /// # Safety
 /// `item` must come from [`make`] with the same `F` and `T`, and be neither queued nor armed.
-pub(crate) unsafe fn refuse<I: Item, F, T>(item: NonNull<I>) {
+pub(crate) unsafe fn refuse<I: Item, F: Job<T>, T>(item: NonNull<I>) {
     #[cfg(feature = "tracing")]
     drop(callers::leave(item.as_ptr().cast()));
     let run = Run::<I, F, T>(item.cast());
     // SAFETY: the first and only time: this is in the run's place.
-    let func = unsafe { run.take_func() };
+    let (func, owner) = unsafe { run.take_job() }.split();
     guarded(|| drop(func));
-    run.deliver(Outcome::Refused);
+    run.deliver(Outcome::Refused, &owner);
+    drop(owner);
 }
 
 /// Whether the queue has refused a closure, which was let go then.
@@ -214,7 +220,10 @@ pub(crate) unsafe fn refuse<I: Item, F, T>(item: NonNull<I>) {
 /// # Safety
 /// `item` must come from [`make`] with the same `F` and `T`, and `queueing` be what came of it.
 #[inline]
-pub(crate) unsafe fn was_refused<I: Item, F, T>(item: NonNull<I>, queueing: Queueing) -> bool {
+pub(crate) unsafe fn was_refused<I: Item, F: Job<T>, T>(
+    item: NonNull<I>,
+    queueing: Queueing,
+) -> bool {
     debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
     let was_refused = queueing == Queueing::Refused;
     if was_refused {
@@ -224,7 +233,7 @@ pub(crate) unsafe fn was_refused<I: Item, F, T>(item: NonNull<I>, queueing: Queu
     was_refused
 }
 
-impl<I: Item, F, T> Run<I, F, T> {
+impl<I: Item, F: Job<T>, T> Run<I, F, T> {
     fn packet(&self) -> &Packet {
         // SAFETY: alive until the run's side says otherwise, and changed only by way of cells.
         unsafe { &(*self.0.as_ptr()).packet }
@@ -237,17 +246,17 @@ impl<I: Item, F, T> Run<I, F, T> {
 
     /// # Safety
     /// To be called once.
-    unsafe fn take_func(&self) -> F {
+    unsafe fn take_job(&self) -> F {
         // SAFETY: it is there until then, and the run's.
-        ManuallyDrop::into_inner(unsafe { (&raw mut (*self.body()).func).read() })
+        ManuallyDrop::into_inner(unsafe { (&raw mut (*self.body()).job).read() })
     }
 
     /// Hands the outcome to the handle. Nothing of the user's unwinds from here.
     #[inline]
-    fn deliver(self, outcome: Outcome<T>) {
+    fn deliver(self, outcome: Outcome<T>, owner: &F::Owner) {
         if self.packet().state.is_detached() {
             // SAFETY: everything is the run's.
-            return unsafe { self.end_alone(outcome) };
+            return unsafe { self.end_alone(outcome, owner) };
         }
         // SAFETY: the function has been taken, so its place is free, and the run's until `finish`.
         let end = unsafe { outcome.put(self.body()) };
@@ -257,7 +266,7 @@ impl<I: Item, F, T> Run<I, F, T> {
                 // SAFETY: put there above, and the run's again.
                 let outcome = unsafe { Outcome::take(self.body().cast(), end) };
                 // SAFETY: everything is the run's.
-                unsafe { self.end_alone(outcome) };
+                unsafe { self.end_alone(outcome, owner) };
             }
             Found::Waiting { is_polled } => self.wake(is_polled),
         }
@@ -266,10 +275,10 @@ impl<I: Item, F, T> Run<I, F, T> {
     /// # Safety
     /// Everything must be the run's, the outcome not in its place.
     #[inline]
-    unsafe fn end_alone(self, outcome: Outcome<T>) {
+    unsafe fn end_alone(self, outcome: Outcome<T>, owner: &F::Owner) {
         // The memory is kept until user code is through with: an item of the same function at the
         // same place would be taken for this one, and wait for its end.
-        guarded(|| outcome.unjoined(Origin::Here));
+        guarded(|| owner.unjoined(outcome, Origin::Here));
         // SAFETY: the caller's promise.
         unsafe { self.free() };
     }
@@ -336,16 +345,6 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Nobody will join: a panic goes to the handler, a value is dropped.
-    fn unjoined(self, origin: Origin) {
-        match self {
-            Self::Panicked(payload) => {
-                guarded(move || panic::handle(&*payload, || origin.describe()))
-            }
-            outcome => drop(outcome),
-        }
-    }
-
     fn joined(self) -> Result<T, JoinError> {
         match self {
             Self::Value(value) => Ok(value),
@@ -382,7 +381,22 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (item, handle) = make::<N, WorkItem, F, T>(func);
+    // SAFETY: nothing is borrowed.
+    unsafe { queue_borrowing::<N, F, T>(wq, cpu, func) }
+}
+
+/// As [`queue`], of what may borrow.
+///
+/// # Safety
+/// What is borrowed must be there until the job's owner is dropped, and that has to be in this
+/// process; what the value borrows, as long as the handle is there, too.
+#[inline]
+pub(crate) unsafe fn queue_borrowing<N, F, T>(wq: &Wq, cpu: Option<u32>, job: F) -> JoinHandle<T>
+where
+    F: Job<T> + Send,
+    T: Send,
+{
+    let (item, handle) = make_borrowing::<N, WorkItem, F, T>(job);
     // SAFETY: a fresh item of a closure, which stays where it is until its run.
     let _ = unsafe { was_refused::<WorkItem, F, T>(item, wq.queue_item(cpu, item)) };
     handle
@@ -423,13 +437,24 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    make_borrowing::<N, I, F, T>(func)
+}
+
+/// As [`make`], of what may borrow: to be queued where [`queue_borrowing`] allows.
+#[inline]
+fn make_borrowing<N, I, F, T>(job: F) -> (NonNull<I>, JoinHandle<T>)
+where
+    I: Item,
+    F: Job<T> + Send,
+    T: Send,
+{
     const {
         let in_models = IS_MODEL;
         assert!(!needs_drop::<I>() || in_models, "see `Shape::free`");
     };
     let item = I::of::<N, F, T>();
     let packet = Packet { state: State::new(), waker: UnsafeCell::new(None) };
-    let body = UnsafeCell::new(Body { func: ManuallyDrop::new(func) });
+    let body = UnsafeCell::new(Body { job: ManuallyDrop::new(job) });
     let closure = memory::take(Layout::new::<Closure<I, F, T>>()).cast::<Closure<I, F, T>>();
     // SAFETY: fresh memory, of this layout.
     unsafe { closure.write(Closure { item, packet, body }) };

@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::api::closure::{FORKED, REFUSED};
+use crate::api::closure::{JoinError, JoinHandle, Origin, Outcome, Owner};
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
 use crate::os::countdown::Countdown;
 use crate::os::generation;
 use crate::os::park::Event;
-use crate::os::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::os::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 use crate::record::symbol;
 
 /// A scope on a queue, made by [`Workqueue::scope`]; `'scope` is how long it lasts, `'env` what it
@@ -148,93 +148,43 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let books = Arc::clone(&self.books);
-        books.begin_in_child();
-        books.unfinished.add();
-        let slot = Arc::new(Slot {
-            outcome: Mutex::new(None),
-            done: Event::new(),
-            generation: generation::current(),
-            books: Arc::clone(&books),
-        });
-        let ticket = Ticket { slot: Some(Arc::clone(&slot)), books };
-        let body = Body { func, ticket };
-        let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || body.run());
-        // SAFETY: `scope` does not return before `one_done` was called for this closure, and
-        // everything that borrows has been dropped by then; only the lifetime is changed. In a
-        // forked child, what the parent had queued is neither run nor dropped.
-        let body: Box<dyn FnOnce() + Send + 'static> = unsafe { mem::transmute(body) };
-        drop(self.wq.queue_closure::<N, _, ()>(cpu, body));
-        ScopedJoinHandle { slot, wq: self.wq, function: symbol::name_of_type::<N> }
-    }
-}
-
-/// A scoped closure. Not run, it is dropped in this order: what borrows first.
-struct Body<F, T> {
-    func: F,
-    ticket: Ticket<T>,
-}
-
-impl<F: FnOnce() -> T, T> Body<F, T> {
-    fn run(self) {
-        let Self { func, mut ticket } = self;
-        let outcome = catch_unwind(AssertUnwindSafe(func));
-        ticket.settle(outcome);
+        self.books.begin_in_child();
+        self.books.unfinished.add();
+        let ticket = Ticket(Arc::clone(&self.books));
+        // SAFETY: `scope` does not return before the ticket is dropped, here or by the run, and the
+        // handle lives no longer than the scope. In a forked child, what the parent had queued is
+        // neither run nor dropped.
+        let handle = unsafe { self.wq.queue_borrowing::<N, F, Ticket, T>(cpu, func, ticket) };
+        let function = symbol::name_of_type::<N>;
+        ScopedJoinHandle { handle, books: &self.books, wq: self.wq, function }
     }
 }
 
 /// A closure's duty to its scope, which it does whether it runs or not: a queue that is being
 /// drained refuses it.
-struct Ticket<T> {
-    slot: Option<Arc<Slot<T>>>,
-    books: Arc<Books>,
-}
+struct Ticket(Arc<Books>);
 
-impl<T> Ticket<T> {
-    fn settle(&mut self, outcome: Result<T, Box<dyn Any + Send>>) {
-        let Some(slot) = self.slot.take() else { return };
-        *lock(&slot.outcome) = Some(outcome);
-        slot.done.set();
-        // Nothing that borrows is left when the scope is told.
-        drop(slot);
-        self.books.one_done();
-    }
-}
-
-impl<T> Drop for Ticket<T> {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        self.settle(Err(Box::new(REFUSED)));
+        self.0.one_done();
     }
 }
 
-/// Where a closure leaves its outcome, shared with its handle.
-struct Slot<T> {
-    outcome: Mutex<Option<Result<T, Box<dyn Any + Send>>>>,
-    done: Event,
-    /// The process that queued it.
-    generation: u32,
-    books: Arc<Books>,
-}
-
-impl<T> Slot<T> {
-    /// Whether it will never be done: the parent of this forked process had queued it.
-    fn is_lost(&self) -> bool {
-        self.generation != generation::current() && !self.done.is_set()
+impl Owner for Ticket {
+    fn unjoined<T>(&self, outcome: Outcome<T>, origin: Origin) {
+        Owner::unjoined(&*self.0, outcome, origin);
     }
 }
 
-impl<T> Drop for Slot<T> {
-    /// The outcome that nobody took is dropped by the last of the two, while what it borrows is
-    /// there.
-    fn drop(&mut self) {
-        let outcome = lock(&self.outcome).take();
-        let panicked = matches!(outcome, Some(Err(_)));
+impl Owner for Books {
+    fn unjoined<T>(&self, outcome: Outcome<T>, _: Origin) {
+        let has_failed = !matches!(outcome, Outcome::Value(_));
         // It may panic, and must not unwind into the worker; what it panics with may, too, and is
         // leaked.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome))).map_err(mem::forget);
-        if panicked || dropped.is_err() {
+        if has_failed || dropped.is_err() {
             // ORDERING: no pairing: ordered by `one_done`, or by the scope's own thread.
-            self.books.panicked.store(true, Ordering::Relaxed);
+            self.panicked.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -242,7 +192,8 @@ impl<T> Drop for Slot<T> {
 /// Waits for a scoped closure and has its value. Dropping it does not wait: the end of the scope
 /// does. A panic of the closure then makes [`Workqueue::scope`] panic.
 pub struct ScopedJoinHandle<'scope, T> {
-    slot: Arc<Slot<T>>,
+    handle: JoinHandle<T>,
+    books: &'scope Books,
     wq: &'scope Workqueue,
     /// The name of what was queued.
     function: fn() -> &'static str,
@@ -259,20 +210,20 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// down, or if the parent of this forked process had queued it.
     /// # Panics
     /// Never: an outcome is there once the closure is done, and only this takes it.
-    pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
-        if self.slot.is_lost() {
-            return Err(Box::new(FORKED));
-        }
-        if !self.slot.done.is_set() {
-            current::blocking(|| self.slot.done.wait(None));
-        }
-        lock(&self.slot.outcome).take().expect("a scoped item finished without an outcome")
+    pub fn join(mut self) -> Result<T, Box<dyn Any + Send>> {
+        self.handle.wait_and_take().map_err(JoinError::into_payload)
     }
 
     /// Whether the closure has returned, has panicked, or was refused.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.slot.done.is_set() || self.slot.is_lost()
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        self.handle.let_go(self.books);
     }
 }
 

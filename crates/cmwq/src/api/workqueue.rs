@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::api::builder::{Builder, clamp_max_active};
-use crate::api::closure::{self, JoinHandle};
+use crate::api::closure::{self, JoinHandle, Owned, Owner};
 use crate::api::rcu::RcuWork;
 use crate::api::work::{DelayedWork, Work};
 use crate::engine::account::Account;
@@ -164,6 +164,34 @@ impl Workqueue {
     {
         let ticket = account.enter();
         closure::queue::<N, _, T>(&self.handle, cpu, move || ticket.run(func))
+    }
+
+    /// As [`queue_closure`](Self::queue_closure), of what may borrow. `owner` is told what nobody
+    /// joins, and dropped when nothing that borrows is left but a value that is the handle's.
+    ///
+    /// # Safety
+    /// See [`closure::queue_borrowing`].
+    pub(crate) unsafe fn queue_borrowing<N, F, O, T>(
+        &self,
+        cpu: Option<u32>,
+        func: F,
+        owner: O,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        O: Owner + Send,
+        T: Send,
+    {
+        let Some(account) = self.handle.account() else {
+            // SAFETY: passed on to the caller.
+            return unsafe {
+                closure::queue_borrowing::<N, _, T>(&self.handle, cpu, Owned(func, owner))
+            };
+        };
+        let ticket = account.enter();
+        let job = Owned(move || ticket.run(func), owner);
+        // SAFETY: as above.
+        unsafe { closure::queue_borrowing::<N, _, T>(&self.handle, cpu, job) }
     }
 
     /// Queues a closure when `delay` has passed: not before, and usually within a millisecond

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cmwq_core::WorkItem;
 
-use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Packet, Shape, State};
+use super::{AbortOnDrop, End, JoinError, Origin, Outcome, Owner, Packet, Shape, State};
 use crate::engine::current;
 use crate::engine::grab;
 use crate::engine::runtime::Runtime;
@@ -94,7 +94,7 @@ impl<T> Drop for JoinHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if !self.closure.is_none_or(|closure| self.state_of(closure).detach()) {
-            self.dispose();
+            self.dispose(&());
         }
     }
 }
@@ -131,6 +131,11 @@ impl<T> JoinHandle<T> {
     /// # Ok::<(), cmwq::Error>(())
     /// ```
     pub fn join(mut self) -> Result<T, JoinError> {
+        self.wait_and_take()
+    }
+
+    /// Joins.
+    pub(crate) fn wait_and_take(&mut self) -> Result<T, JoinError> {
         if let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if self.is_lost(closure) {
@@ -307,19 +312,27 @@ impl<T> JoinHandle<T> {
         outcome
     }
 
+    /// As `drop`, where what nobody joins is told to `owner`, who is the closure's.
+    pub(crate) fn let_go(&mut self, owner: &impl Owner) {
+        if self.closure.is_some_and(|closure| self.state_of(closure).detach()) {
+            self.closure = None;
+        }
+        self.dispose(owner);
+    }
+
     /// As `drop`, for a closure that is done or was polled.
     #[cold]
-    fn dispose(&mut self) {
+    fn dispose(&mut self, owner: &impl Owner) {
         while let Some(closure) = self.closure {
             let state = self.state_of(closure);
             if let Some(end) = state.end() {
                 let origin = Origin::Elsewhere(closure.func());
-                return self.take_outcome(closure, end).unjoined(origin);
+                return owner.unjoined(self.take_outcome(closure, end), origin);
             }
             let waker = closure.take_waker();
             guarded(|| drop(waker));
             if state.detach() {
-                return;
+                self.closure = None;
             }
         }
     }

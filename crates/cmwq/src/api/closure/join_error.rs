@@ -8,12 +8,11 @@ use crate::os::sync::PlainMutex;
 use crate::os::sync::plain::PoisonError;
 
 /// What a closure's handle says, and a scoped closure's, if its queue did not take it.
-pub(in crate::api) const REFUSED: &str =
+const REFUSED: &str =
     "the workqueue was being drained, closed or shut down and refused the work item";
 
 /// The same, if it was queued before a fork.
-pub(in crate::api) const FORKED: &str =
-    "the work item was queued before this process was forked, by its parent";
+const FORKED: &str = "the work item was queued before this process was forked, by its parent";
 
 /// What stands in for a payload where there was no panic.
 struct Refused;
@@ -46,6 +45,15 @@ impl JoinError {
 
     pub(super) fn forked() -> Self {
         Self(Box::new(Why::Forked))
+    }
+
+    /// What a scoped closure's handle says.
+    pub(crate) fn into_payload(self) -> Box<dyn Any + Send> {
+        match *self.0 {
+            Why::Refused => Box::new(REFUSED),
+            Why::Forked => Box::new(FORKED),
+            Why::Panicked { .. } => self.into_panic(),
+        }
     }
 
     /// Whether the closure does not run here: the queue was being drained, closed or shut down, and

@@ -280,3 +280,99 @@ fn a_run_races_with_polling() {
         assert_eq!(*value.unwrap(), n);
     });
 }
+
+// ---- closures of somebody's, which may borrow
+
+/// What an owner was told, and when it went.
+#[derive(Default)]
+struct Log(std::sync::Mutex<Vec<&'static str>>);
+
+impl Log {
+    fn note(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+}
+
+struct Noting<'a>(&'a Log);
+
+impl Owner for Noting<'_> {
+    fn unjoined<T>(&self, outcome: Outcome<T>, _: Origin) {
+        self.0.note(match &outcome {
+            Outcome::Value(_) => "value",
+            Outcome::Panicked(_) => "panic",
+            Outcome::Refused => "refused",
+        });
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.0.note("owner");
+    }
+}
+
+/// Notes when it is dropped.
+struct Value<'a>(&'a Log);
+
+impl Drop for Value<'_> {
+    fn drop(&mut self) {
+        self.0.note("gone");
+    }
+}
+
+/// What is noted of a closure that returns a `Value` or panics, while `what` is done with it.
+fn noted(panics: bool, what: impl for<'a> FnOnce(&'a Log, Item, JoinHandle<Value<'a>>)) -> String {
+    let log = Log::default();
+    let func = || if panics { resume_unwind(Box::new("expected")) } else { Value(&log) };
+    fn make<'a, F: FnOnce() -> Value<'a> + Send>(
+        log: &'a Log,
+        func: F,
+    ) -> (NonNull<WorkItem>, JoinHandle<Value<'a>>) {
+        make_borrowing::<F, WorkItem, _, Value<'a>>(Owned(func, Noting(log)))
+    }
+    let (item, handle) = make(&log, func);
+    what(&log, Item(item), handle);
+    log.0.lock().unwrap().join(" ")
+}
+
+#[test]
+fn an_owner_goes_behind_everything_but_a_value_that_is_the_handles() {
+    let detached = |_: &Log, item: Item, mut handle: JoinHandle<Value<'_>>| {
+        handle.let_go(&Noting(&Log::default()));
+        item.run();
+    };
+    assert_eq!(noted(false, detached), "value gone owner");
+    assert_eq!(noted(true, detached), "panic owner");
+    let joined = |_: &Log, item: Item, handle: JoinHandle<Value<'_>>| {
+        item.run();
+        drop(handle.join());
+    };
+    assert_eq!(noted(false, joined), "owner gone");
+    assert_eq!(noted(true, joined), "owner");
+}
+
+#[test]
+fn what_was_over_when_its_handle_went_is_told_by_the_handle() {
+    let late = |log: &Log, item: Item, mut handle: JoinHandle<Value<'_>>| {
+        item.run();
+        let teller = std::mem::ManuallyDrop::new(Noting(log));
+        handle.let_go(&*teller);
+    };
+    assert_eq!(noted(false, late), "owner value gone");
+    assert_eq!(noted(true, late), "owner panic");
+}
+
+#[test]
+fn who_goes_during_a_run_leaves_what_came_of_it_to_one() {
+    for _ in 0..TIMES {
+        let race = |log: &Log, item: Item, mut handle: JoinHandle<Value<'_>>| {
+            thread::scope(|scope| {
+                scope.spawn(move || item.run());
+                handle.let_go(&*std::mem::ManuallyDrop::new(Noting(log)));
+            });
+        };
+        let noted = noted(false, race);
+        let told: Vec<_> = noted.split(' ').filter(|what| *what != "owner").collect();
+        assert_eq!(told, ["value", "gone"], "{noted}");
+    }
+}
