@@ -27,7 +27,7 @@ pub enum Retry {
 pub enum Lend {
     /// It stays here.
     No,
-    /// It is bound to its own pool's CPUs, which are what it brings along, and then looks again:
+    /// It is bound to its own pool's CPUs, which are what it brings along, and then asks again:
     /// getting one of them may take a while.
     Rebind,
     /// It may, and counts as running here in this run.

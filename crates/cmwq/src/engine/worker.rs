@@ -282,7 +282,6 @@ impl Worker {
     }
 
     /// Helps a pod that has a backlog, while this one has a CPU to spare. `false`: no pod had one.
-    /// `true`: it is to ask for work again, and to look around again.
     fn help(&self, context: &Context) -> bool {
         // While a caller computes on the pod's CPU, only the sentinel calls the pod's workers.
         if self.pool.caller_computes() {
@@ -294,17 +293,16 @@ impl Worker {
         }
         self.pool.create_worker(Creator::Spare);
         let mut own = self.pool.lock();
-        let seq = match own.core.lend(self.id, self.thread.is_unbound()) {
-            Lend::Lent(seq) => seq,
-            Lend::Rebind => {
-                self.pool.unlock(own, Kick::None);
-                self.pool.rebind(&self.thread);
-                return true;
-            }
-            Lend::No => {
-                self.pool.unlock(own, Kick::None);
-                return false;
-            }
+        let mut lend = own.core.lend(self.id, self.thread.is_unbound());
+        if lend == Lend::Rebind {
+            self.pool.unlock(own, Kick::None);
+            self.pool.rebind(&self.thread);
+            own = self.pool.lock();
+            lend = own.core.lend(self.id, false);
+        }
+        let Lend::Lent(seq) = lend else {
+            self.pool.unlock(own, Kick::None);
+            return false;
         };
         let waits_first = own.core.items_wait_first();
         own.mirror.decided(Reason::Lent);
