@@ -14,7 +14,7 @@ use crate::engine::own_event::OwnEvent;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
 use crate::os::park::Event;
-use crate::record::symbol::{self, closures};
+use crate::record::symbol::closures;
 
 /// On the caller's stack, until it has run.
 #[repr(C)]
@@ -33,7 +33,7 @@ enum Body<F, T> {
 }
 
 unsafe extern "C" fn call<F: FnOnce() -> T, T>(item: *mut WorkItem) {
-    closures::tell!(call::<F, T>, symbol::name_of_type::<F>);
+    closures::tell!(call::<F, T>, crate::record::symbol::name_of_type::<F>);
     let this = item.cast::<Call<F, T>>();
     // SAFETY: the item was queued through the pointer to the whole call, which is there until
     // `done` is set.
