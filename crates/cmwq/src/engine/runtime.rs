@@ -476,9 +476,10 @@ impl Runtime {
         drop(registry);
         if is_closing {
             pool.close();
-        } else if is_bh {
+        }
+        if is_bh {
             self.bh.cover(pool);
-        } else {
+        } else if !is_closing {
             pool.create_worker(Creator::Spare);
         }
         Some(found)
