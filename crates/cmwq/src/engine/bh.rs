@@ -35,7 +35,8 @@ use crate::record::{Role, WorkerMirror};
 #[derive(Debug)]
 pub(crate) struct BhContexts {
     pub(crate) cpus: Box<[BhContext]>,
-    /// Which contexts have a thread. Serialises starting them and publishing pools.
+    /// Which contexts have a thread. Serialises starting them, their leaving, and publishing pools.
+    /// Outside of the pools' locks.
     threads: Mutex<Box<[State]>>,
     pub(crate) is_leaving: AtomicBool,
 }
@@ -67,6 +68,8 @@ enum State {
     On,
     /// Needed, but no thread could be created.
     Missing,
+    /// Its thread has left, as all do in the end, or would.
+    Gone,
 }
 
 impl BhContexts {
@@ -93,7 +96,10 @@ impl BhContexts {
         let mut threads = lock(&self.threads);
         context.pools[usize::from(pool.spec().nice >= 0)].publish(Box::new(pool));
         if threads[cpu as usize] == State::Off {
-            threads[cpu as usize] = self.start(pool.runtime, cpu);
+            // ORDERING: no pairing of its own: see `raise`.
+            let is_late = self.is_leaving.load(Ordering::Relaxed);
+            threads[cpu as usize] =
+                if is_late { State::Gone } else { self.start(pool.runtime, cpu) };
         }
     }
 
@@ -137,10 +143,43 @@ impl BhContexts {
     }
 
     /// A pool of this CPU has work. KERNEL: `kick_bh_pool` — same: raising twice is raising once.
-    pub(crate) fn raise(&self, cpu: u32) {
+    pub(crate) fn raise(&'static self, runtime: &'static Runtime, cpu: u32) {
         if let Some(context) = self.cpus.get(cpu as usize) {
             context.parker.unpark(park::WAKE);
+            // ORDERING: no pairing of its own: whose work the context did not find when it left has
+            // had the pool's lock after it.
+            if self.is_leaving.load(Ordering::Relaxed) {
+                self.come_back(runtime, cpu);
+            }
         }
+    }
+
+    /// Who was let in just before all was shut down has queued something when the context had left:
+    /// it comes once more, as the workers of other pools do.
+    #[cold]
+    fn come_back(&'static self, runtime: &'static Runtime, cpu: u32) {
+        let mut threads = lock(&self.threads);
+        if threads[cpu as usize] == State::Gone {
+            threads[cpu as usize] = self.start(runtime, cpu);
+        }
+    }
+
+    /// Whether the thread of a context, which has been told to leave, may do so: nothing waits, and
+    /// who queues from now on starts another one.
+    #[cold]
+    pub(crate) fn may_leave(&self, cpu: u32) -> bool {
+        let mut threads = lock(&self.threads);
+        let context = &self.cpus[cpu as usize];
+        // Nobody is raised under this lock.
+        let work_waits = context
+            .pools
+            .iter()
+            .filter_map(Published::get)
+            .any(|pool| pool.lock_only().core.work_waits() || !pool.inbox.is_empty());
+        if !work_waits {
+            threads[cpu as usize] = State::Gone;
+        }
+        !work_waits
     }
 
     /// A CPU has returned: its context, which the system may have moved elsewhere, goes back to the
@@ -153,7 +192,8 @@ impl BhContexts {
         }
     }
 
-    /// Ends all contexts. Nothing is queued on BH queues any more.
+    /// Ends all contexts. Nothing is queued on BH queues any more, but by threads that were let in
+    /// before.
     pub(crate) fn stop(&self) {
         // ORDERING: no pairing of its own: a context that takes the token below sees it.
         self.is_leaving.store(true, Ordering::Relaxed);

@@ -30,7 +30,10 @@ pub(crate) fn main(contexts: &'static BhContexts, cpu: u32, thread: BhThread) {
             context.parker.unpark(park::WAKE);
         // ORDERING: no pairing of its own: see `stop`.
         } else if contexts.is_leaving.load(Ordering::Relaxed) {
-            return;
+            if contexts.may_leave(cpu) {
+                return;
+            }
+            context.parker.unpark(park::WAKE);
         }
     }
 }

@@ -372,7 +372,7 @@ impl Pool {
     #[inline(never)]
     fn begin_watch(&'static self, begin: bool) {
         if let PoolKind::Bh(cpu) = self.kind {
-            return self.runtime.bh.raise(cpu);
+            return self.runtime.bh.raise(self.runtime, cpu);
         }
         if self.runtime.detect.has_sentinel() {
             self.arm_sentinel(begin);

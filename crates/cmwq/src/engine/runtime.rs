@@ -475,10 +475,11 @@ impl Runtime {
         drop(registry);
         if is_closing {
             pool.close();
-        } else if pool.kind.in_core().begins_with_worker() {
-            pool.create_worker(Creator::Spare);
-        } else {
+        }
+        if !pool.kind.in_core().begins_with_worker() {
             self.bh.cover(pool);
+        } else if !is_closing {
+            pool.create_worker(Creator::Spare);
         }
         Some(found)
     }

@@ -45,6 +45,13 @@ impl Countdown {
         debug_assert_ne!(was, 0, "added after the end");
     }
 
+    /// As [`add`](Self::add), by anybody and at any time, also after the end, which then comes once
+    /// more.
+    pub(crate) fn add_late(&self) {
+        // ORDERING: no pairing: as above.
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// One thing has finished. `true`: it was the last.
     #[must_use]
     pub(crate) fn done(&self) -> bool {

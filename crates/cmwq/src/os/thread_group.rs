@@ -39,7 +39,7 @@ impl ThreadGroup {
     }
 
     /// Starts a thread. By whoever made the group, before [`dismiss`](Self::dismiss), or by one of
-    /// its threads.
+    /// its threads; nobody waits for one that somebody else starts later.
     ///
     /// # Errors
     /// If the system has no thread to give.
@@ -49,7 +49,7 @@ impl ThreadGroup {
         stack: usize,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        self.aboard.add();
+        self.aboard.add_late();
         let place = Place(self);
         sync::spawn(name, stack, move || {
             IS_ABOARD.with(|is_aboard| is_aboard.set(true));

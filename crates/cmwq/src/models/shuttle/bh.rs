@@ -151,3 +151,28 @@ fn cancel_sync_against_the_context() {
         drop(lock(&own).take());
     });
 }
+
+/// Who was let in just before all was shut down queues when the contexts leave, or have left.
+#[test]
+fn an_item_that_comes_late_runs() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        assert_eq!(wq.queue(|| 1).join().unwrap(), 1);
+        let runtime = world.runtime;
+        let stopping = thread::spawn(|| runtime.bh.stop());
+        assert_eq!(wq.queue(|| 2).join().unwrap(), 2);
+        stopping.join().unwrap();
+        assert_eq!(wq.queue_on(1, || 3).join().unwrap(), 3);
+    });
+}
+
+/// The same, and he makes the pool.
+#[test]
+fn an_item_that_makes_its_pool_late_runs() {
+    check(Pods::One, |world| {
+        let wq = world.bh();
+        lock(&world.runtime.registry).is_closing = true;
+        world.runtime.bh.stop();
+        assert_eq!(wq.queue(|| 1).join().unwrap(), 1);
+    });
+}
