@@ -39,7 +39,7 @@ pub(crate) struct Family {
     root: Root,
     /// The thread that ran when all were looked at last, or the one that was looked at last.
     likely: Option<StatFile>,
-    /// The clock of its process.
+    /// The clock of its process, if it ran.
     likely_clock: Option<CpuClock>,
     /// All processes, if the last look at all found nobody running.
     still: Vec<Still>,
@@ -88,10 +88,12 @@ impl Family {
         !self.still.is_empty() && self.still.iter().all(Still::has_not_run)
     }
 
-    /// Whether the thread that is most likely to run does. Costs one read.
+    /// Whether the thread that is most likely to run does, or by its clock a process that waited.
+    /// Costs one read.
     pub(crate) fn is_likely_running(&self) -> bool {
         // A clock that goes while it is read costs a fifth of reading a state.
         self.likely_clock.is_some_and(CpuClock::goes)
+            || self.still.iter().any(|still| still.clock.goes())
             || self
                 .likely
                 .as_ref()
@@ -113,8 +115,9 @@ impl Family {
         }
         self.likely_clock = None;
         if round.has_all_clocks() {
-            self.likely_clock = round.still.last().map(|last| last.clock);
-            if !round.is_running {
+            if round.is_running {
+                self.likely_clock = round.still.last().map(|last| last.clock);
+            } else {
                 self.still = round.still;
             }
         }
@@ -225,9 +228,10 @@ impl Round {
     }
 
     fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<()> {
-        let mut children = String::new();
+        // As long as most of these lists are, and read without asking how long: nobody knows.
+        let mut children = String::with_capacity(128);
         let read = fs::File::open(task.join("children"))
-            .and_then(|mut file| file.read_to_string(&mut children));
+            .and_then(|file| file.take(u64::MAX).read_to_string(&mut children));
         match read {
             Ok(_) => {
                 let pids = children.split_whitespace();
