@@ -157,12 +157,12 @@ impl<'s> World<'s> {
         let clients = (0..scope.clients.len()).map(|n| Who::Client(n as u8));
         world.threads.extend(clients.map(|who| Some(Thread::new(who))));
         for (n, spec) in scope.pools.iter().enumerate() {
-            let mut config = PoolConfig::new(PoolId(n as u32), spec.concurrency(true));
+            let (id, has_others) = (PoolId(n as u32), scope.pools.len() > 1);
+            let mut config = PoolConfig::of_kind(id, spec.kind, spec.concurrency(true), has_others);
             // When a worker went idle does not matter: its time may be up at once.
             config.idle_timeout = 0;
-            config.learns_waits = spec.kind == PoolKind::Managed;
-            config.unbinds = config.learns_waits;
-            config.batches = scope.inboxes.map(|_| 0);
+            // How calm a pool has to be does not matter either.
+            config.batches = config.batches.and(scope.inboxes).map(|_| 0);
             let room = scope.inboxes.unwrap_or(Room::AMPLE);
             config.arrived_max = room.arrived;
             let mut core = PoolState::new(config);

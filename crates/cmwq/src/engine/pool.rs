@@ -562,8 +562,6 @@ impl Locked {
                 let was_watched = self.watched;
                 let todo = self.watch(pool, by);
                 if !was_watched {
-                    // Its items are perhaps not taken to be short any more.
-                    self.post_entry(pool);
                     self.update_saturation(pool);
                 }
                 todo
@@ -587,6 +585,7 @@ impl Locked {
             if pool.has_short_items() {
                 let now = self.progress_now();
                 self.set_short(pool, !self.measured.is_old(now), now);
+                self.post_entry(pool);
             }
         }
         self.watched = true;
