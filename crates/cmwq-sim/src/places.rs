@@ -62,6 +62,11 @@ impl PoolKind {
         }
     }
 
+    /// Whether queues without attributes of their own may lead to it.
+    pub(crate) const fn is_usual(self) -> bool {
+        !matches!(self, Self::Own { .. })
+    }
+
     /// CPUs online, of those where its workers belong.
     pub(crate) fn nr_online(self, machine: &Machine) -> u32 {
         match self.place() {
@@ -161,12 +166,12 @@ impl Pools {
 
     /// Reuses an empty pool of other attributes as the pool of this kind.
     pub(crate) fn renew(&mut self, kind: PoolKind, is_high: bool) -> Option<PoolNo> {
-        let is_own = |kind: PoolKind| matches!(kind, PoolKind::Own { .. });
-        if !is_own(kind) {
+        let closes = |kind: PoolKind| kind.in_core().closes(kind.is_usual());
+        if !closes(kind) {
             return None;
         }
         let mut pools = self.list.iter_mut();
-        let number = pools.position(|pool| is_own(pool.kind) && pool.lock_only().renew())?;
+        let number = pools.position(|pool| closes(pool.kind) && pool.lock_only().renew())?;
         let pool = &mut self.list[number];
         self.numbers.remove(&(pool.kind, pool.is_high));
         (pool.kind, pool.is_high) = (kind, is_high);

@@ -22,4 +22,13 @@ impl PoolKind {
     pub const fn begins_with_worker(self) -> bool {
         !matches!(self, Self::Bh)
     }
+
+    /// Whether a pool that no queue leads to any more is closed, and may become another one.
+    /// `is_usual`: queues without attributes of their own may lead to it, and they come again.
+    ///
+    /// KERNEL: `put_unbound_pool` — differs: there the usual ones go, too.
+    #[must_use]
+    pub const fn closes(self, is_usual: bool) -> bool {
+        matches!(self, Self::Unbound) && !is_usual
+    }
 }

@@ -103,6 +103,15 @@ fn cpus_that_have_gone_are_spread_over_those_that_are_here() {
 }
 
 #[test]
+fn pools_of_unusual_attributes_close_and_all_but_bh_begin_with_a_worker() {
+    for kind in [PoolKind::Percpu, PoolKind::Managed, PoolKind::Unbound, PoolKind::Bh] {
+        assert!(!kind.closes(true));
+        assert_eq!(kind.closes(false), kind == PoolKind::Unbound);
+        assert_eq!(kind.begins_with_worker(), kind != PoolKind::Bh);
+    }
+}
+
+#[test]
 fn cpus_are_looked_at_once_a_second() {
     let rescan = Rescan::begin(5);
     let due = 5 + RESCAN_EVERY_NS;

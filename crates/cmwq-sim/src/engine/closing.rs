@@ -5,14 +5,13 @@ use cmwq_core::WorkerId;
 use super::Engine;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
-use crate::places::PoolKind;
 
 impl Engine<'_> {
-    /// A queue does not lead here any more. Only pools of attributes that are not the usual ones
-    /// are closed, as in the runtime.
+    /// A queue does not lead here any more.
     pub(super) fn close_if_unused(&mut self, pool: PoolNo) {
-        let is_usual = !matches!(self.pools.list[pool].kind, PoolKind::Own { .. });
-        if is_usual || self.config.sabotage == Some(Sabotage::NeverClose) {
+        let kind = self.pools.list[pool].kind;
+        let closes = kind.in_core().closes(kind.is_usual());
+        if !closes || self.config.sabotage == Some(Sabotage::NeverClose) {
             return;
         }
         if self.pools.list[pool].lock_only().close_if_unused() {

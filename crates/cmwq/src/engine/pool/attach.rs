@@ -291,7 +291,7 @@ impl Pool {
     /// until other queues [need it](Self::renew).
     #[cold]
     pub(crate) fn close_if_unused(&'static self) {
-        if self.kind != PoolKind::Unbound || self.runtime.is_usual(self) {
+        if !self.kind.in_core().closes(self.runtime.is_usual(self)) {
             return;
         }
         let mut guard = self.lock();
