@@ -319,8 +319,8 @@ impl Work {
         let _settled = Settled(&self);
         match turn {
             Turn::Now(job) => {
+                let _ended = Ended(&self.turns);
                 self.complete(&job);
-                self.turns.ended();
             }
             Turn::LeftOut(job) => {
                 self.books().left_out += 1;
@@ -457,6 +457,15 @@ impl Work {
             0 => self.worst.load(Relaxed),
             signal => 128 + signal,
         }
+    }
+}
+
+/// One command less is busy when this is dropped, whatever became of it.
+struct Ended<'a>(&'a Turns);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
     }
 }
 

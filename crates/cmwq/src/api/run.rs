@@ -10,6 +10,7 @@ use cmwq_core::WorkItem;
 use crate::api::closure::JoinError;
 use crate::api::workqueue::Workqueue;
 use crate::engine::current;
+use crate::engine::invoke;
 use crate::engine::own_event::OwnEvent;
 use crate::engine::run_here::Ran;
 use crate::engine::watchdog::WaitFor;
@@ -100,17 +101,19 @@ impl Workqueue {
         let done = OwnEvent::take();
         let body = UnsafeCell::new(Body::Func(func));
         let this = Call { item: WorkItem::new(call::<F, T>), body, done: done.event() };
-        // SAFETY: it stays on this stack until it has run, which is waited for below; from here on
-        // it is touched by this pointer alone.
-        match unsafe { self.handle().run_or_queue(NonNull::from(&this).cast()) } {
-            Ran::Here => {}
-            Ran::Later => {
-                if !done.is_set() {
-                    let what = WaitFor::Item((&raw const this).addr());
-                    current::waiting_for(what, || done.wait(None));
-                }
+        let wait = || {
+            // SAFETY: it stays on this stack until it has run, which is waited for here: nothing
+            // unwinds out of `must_return`. From here on it is touched by this pointer alone.
+            let ran = unsafe { self.handle().run_or_queue(NonNull::from(&this).cast()) };
+            if ran == Ran::Later && !done.is_set() {
+                let what = WaitFor::Item((&raw const this).addr());
+                current::waiting_for(what, || done.wait(None));
             }
-            Ran::Refused => return Err(JoinError::refused()),
+            ran
+        };
+        let who = || format!("Workqueue::run of workqueue '{}'", self.name());
+        if invoke::must_return(who, wait) == Ran::Refused {
+            return Err(JoinError::refused());
         }
         match this.body.into_inner() {
             Body::Returned(value) => Ok(value),

@@ -18,6 +18,8 @@ use crate::engine::invoke;
 use crate::engine::process::Process;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Queueing;
+use crate::os::rest::Rest;
+use crate::os::sense;
 use crate::os::sync::{Mutex, lock};
 use crate::record::symbol;
 
@@ -56,8 +58,10 @@ pub(crate) struct Callbacks {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<Callback>,
-    /// Somebody is doing what waited.
-    is_at_it: bool,
+    /// The thread that is doing what waited.
+    at_it: Option<libc::pid_t>,
+    /// The library was shut down: others than the item do what waits.
+    is_shut: bool,
     /// Somebody else came meanwhile, and left to him what waits.
     is_left_to_him: bool,
 }
@@ -83,6 +87,7 @@ impl Callbacks {
         let queueing = unsafe { wq.queue_item(None, NonNull::from(&self.item)) };
         if queueing == Queueing::Refused {
             // Nobody else comes: the library was shut down.
+            lock(&self.state).is_shut = true;
             self.run();
         }
     }
@@ -90,22 +95,33 @@ impl Callbacks {
     /// Waits until all that was added before has been done.
     pub(crate) fn flush(&self, runtime: &'static Runtime) {
         let _ = flushing::flush_item(runtime, &self.item, Flusher::Flusher);
+        // After a shutdown another thread may be doing it, which has been left what was added here.
+        let mut rest = Rest::new();
+        while self.is_done_by_another() {
+            rest.rest();
+        }
+    }
+
+    fn is_done_by_another(&self) -> bool {
+        let state = lock(&self.state);
+        let me = sense::sched::gettid();
+        state.is_shut && state.at_it.is_some_and(|tid| tid != me)
     }
 
     /// Does what waits. What comes meanwhile is done by the item's next run, unless it was left.
     fn run(&self) {
         let mut state = lock(&self.state);
-        if state.is_at_it {
+        if state.at_it.is_some() {
             state.is_left_to_him = true;
             return;
         }
         loop {
             let waiting = mem::take(&mut state.waiting);
-            state.is_at_it = true;
+            state.at_it = Some(sense::sched::gettid());
             drop(state);
             waiting.into_iter().for_each(Callback::run);
             state = lock(&self.state);
-            state.is_at_it = false;
+            state.at_it = None;
             if !mem::take(&mut state.is_left_to_him) {
                 return;
             }

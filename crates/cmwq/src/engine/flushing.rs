@@ -211,8 +211,11 @@ pub(crate) fn busy(runtime: &'static Runtime, item: &WorkItem) -> Busy {
     let Some(pool) = word.pool().and_then(|id| runtime.pool(id)) else {
         return Busy { pending: word.is_pending(), running: false };
     };
-    // In this order, see `Reading::is_executing`.
-    let look = |pool: &Pool| pool.read(|core, _| (item.is_pending(), core.is_executing(item)));
+    // Takes the batch back: its worker would begin the item without the lock between the two looks.
+    let look = |pool: &'static Pool| {
+        let guard = pool.lock_only();
+        (item.is_pending(), guard.core.reading(&pool.inbox).is_executing(item))
+    };
     let (pending, running) = look(pool);
     Busy { pending, running: running || runtime.pools_besides(pool).any(|other| look(other).1) }
 }

@@ -32,6 +32,13 @@ pub(crate) enum Ran {
     Refused,
 }
 
+impl Ran {
+    fn of(queueing: Queueing) -> Self {
+        debug_assert_ne!(queueing, Queueing::Not, "a fresh item was pending");
+        if queueing == Queueing::Refused { Self::Refused } else { Self::Later }
+    }
+}
+
 impl Wq {
     /// Whether an item of this queue may run on the thread that waits for it: its queue promises no
     /// place, order or attributes, and the thread is no worker, which could be replaced while it
@@ -61,10 +68,7 @@ impl Wq {
             return unsafe { self.offer(item) };
         }
         // SAFETY: passed on to the caller.
-        match unsafe { self.queue_item(None, item) } {
-            Queueing::Queued | Queueing::Not => Ran::Later,
-            Queueing::Refused => Ran::Refused,
-        }
+        Ran::of(unsafe { self.queue_item(None, item) })
     }
 
     /// # Safety
@@ -76,8 +80,7 @@ impl Wq {
         let func = unsafe { item.as_ref() }.func();
         if pool.spec().priority != Priority::nice(0) {
             // SAFETY: passed on to the caller.
-            let _ = unsafe { self.queue_claimed(None, item) };
-            return Ran::Later;
+            return Ran::of(unsafe { self.queue_claimed(None, item) });
         }
         let mut guard = pool.lock();
         trace::queue_work(self, pool, item, None);

@@ -342,6 +342,11 @@ pub(super) const CALLS: &[Call] = &[
     ("Scope::queue_on", |s| {
         s.panics_unless_open(|| s.wq.scope(|scope| drop(scope.queue_on(0, || ()))));
     }),
+    ("ScopedJoinHandle::drop", |s| {
+        s.panics_unless_open(|| {
+            s.wq.scope(|scope| drop(scope.queue(|| ())));
+        })
+    }),
     ("ScopedJoinHandle::is_finished", |s| {
         s.panics_unless_open(|| {
             s.wq.scope(|scope| {
