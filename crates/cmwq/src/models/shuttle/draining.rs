@@ -41,6 +41,27 @@ fn drain_against_queue() {
     });
 }
 
+/// A function that is run while the queue is drained has run when its caller comes back, which it
+/// does, or is refused. With a niceness a worker runs it.
+#[test]
+fn drain_against_run() {
+    for nice in [0, 5] {
+        check(Pods::One, move |world| {
+            let wq = world.queue(|builder| builder.managed().nice(nice));
+            let count = Arc::new(Count::default());
+            let caller = {
+                let (wq, count) = (wq.clone(), Arc::clone(&count));
+                thread::spawn(move || match wq.run(|| count.up()) {
+                    Ok(_) => assert_eq!(count.get(), 1),
+                    Err(error) => assert!(error.is_refused() && count.get() == 0),
+                })
+            };
+            wq.drain();
+            caller.join().unwrap();
+        });
+    }
+}
+
 /// Chained items, from both CPUs, while two drain.
 #[test]
 fn two_drain_a_chain() {

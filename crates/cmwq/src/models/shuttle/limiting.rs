@@ -87,3 +87,24 @@ fn cancelled_items_give_their_slots_back() {
         assert_eq!(last.join().unwrap(), 1);
     });
 }
+
+/// Callers that run functions themselves, and a worker, keep the limit together.
+#[test]
+fn callers_that_run_keep_the_limit() {
+    check(Pods::Two, |world| {
+        let wq = world.queue(|builder| builder.managed().max_active(1));
+        let at_once = Arc::new(Count::default());
+        let one = |at_once: &Count| {
+            assert_eq!(at_once.up(), 1, "two run at once");
+            thread::yield_now();
+            at_once.0.fetch_sub(1, Ordering::Relaxed);
+        };
+        let callers = [(); 2].map(|()| {
+            let (wq, at_once) = (wq.clone(), Arc::clone(&at_once));
+            thread::spawn(move || wq.run(|| one(&at_once)).unwrap())
+        });
+        let theirs = Arc::clone(&at_once);
+        wq.queue(move || one(&theirs)).join().unwrap();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+    });
+}
