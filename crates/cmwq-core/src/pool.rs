@@ -262,8 +262,8 @@ pub struct PoolState {
     short_wakes: u8,
     /// Items in a row that waited before they computed, see `waiting`.
     first_waits: u8,
-    /// The last one computed for a while before it waited, see `waiting`.
-    computes_before_wait: bool,
+    /// How many of those, in a row, computed for a while before they waited, see `waiting`.
+    soon_waits: u8,
     /// How many workers were ever reported blocked.
     nr_blocked_reports: u64,
     /// An item waited for a slot since [`forget_parked`](Self::forget_parked) found none.
@@ -307,7 +307,7 @@ impl PoolState {
             progress: 0,
             short_wakes: 0,
             first_waits: 0,
-            computes_before_wait: false,
+            soon_waits: 0,
             nr_blocked_reports: 0,
             has_parked: false,
             activations: Activations::off(),

@@ -99,7 +99,7 @@ impl Value {
             self.op(flag);
         }
         self.bytes.extend(value.concurrency.to_le_bytes());
-        self.bytes.extend([value.first_waits, u8::from(value.computes_before_wait)]);
+        self.bytes.extend([value.first_waits, value.soon_waits]);
         self.listed(world, &value.worklist);
         if pool.has_inbox {
             self.transit(world, n, value);

@@ -35,8 +35,8 @@ pub struct PoolValue {
     pub short_wakes: u8,
     /// Items in a row that waited before they computed.
     pub first_waits: u8,
-    /// The last one computed for a while before it waited.
-    pub computes_before_wait: bool,
+    /// How many of those, in a row, computed for a while before they waited.
+    pub soon_waits: u8,
     /// Idle workers, the one that is woken next first.
     pub idle: Vec<WorkerId>,
     /// All workers, by id.
@@ -151,7 +151,7 @@ impl PoolState {
             is_closed_for_ever: self.closing == Closing::ForEver,
             short_wakes: self.short_wakes,
             first_waits: self.first_waits,
-            computes_before_wait: self.computes_before_wait,
+            soon_waits: self.soon_waits,
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
             worklist: self.listed(&self.worklist),

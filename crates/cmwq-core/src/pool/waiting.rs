@@ -54,7 +54,8 @@ impl PoolState {
         let count = |counts: bool, so_far: u8| if counts { so_far.saturating_add(1) } else { 0 };
         self.short_wakes = count(waited.after < COMPUTES_AFTER_WAIT_NS, self.short_wakes);
         self.first_waits = count(waited.is_first(), self.first_waits);
-        self.computes_before_wait = waited.before >= WAITS_FIRST_NS;
+        let is_soon = waited.is_first() && waited.before >= WAITS_FIRST_NS;
+        self.soon_waits = count(is_soon, self.soon_waits);
     }
 
     /// An item that never waited has ended. To be reported of items whose [`Claim`](crate::Claim)
@@ -69,7 +70,7 @@ impl PoolState {
     /// KERNEL: none.
     pub fn begin_another(&mut self) -> Kick {
         let nr_waiting = self.nr_working - self.nr_running;
-        let is_wanted = self.items_wait_first() && self.computes_before_wait && self.work_waits();
+        let is_wanted = self.items_wait_soon() && self.work_waits();
         if !is_wanted || !self.is_at_capacity() || self.nr_running >= nr_waiting {
             return Kick::None;
         }
@@ -84,6 +85,11 @@ impl PoolState {
     /// Whether the worker was woken to begin an item although enough run, and there is one still.
     pub(super) fn begins_anyway(&mut self, id: WorkerId) -> bool {
         self.worker(id).begins_anyway && self.items_wait_first() && self.work_waits()
+    }
+
+    /// Whether the pool's items wait first, and compute for a while before they do.
+    fn items_wait_soon(&self) -> bool {
+        self.items_wait_first() && self.soon_waits >= MANY_FIRST_WAITS
     }
 
     /// Whether workers that have finished an item take another one although enough workers run.

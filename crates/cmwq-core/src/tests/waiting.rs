@@ -216,6 +216,20 @@ fn no_others_begin_by_the_tick() {
     }
 }
 
+/// One that is blocked at once among them is enough: the others may only have been found late.
+#[test]
+fn all_of_the_last_few_have_to_compute_before() {
+    let (mut f, w) = Fixture::with(managed(), 6);
+    learn(&mut f, SOON, MANY_FIRST_WAITS);
+    learn(&mut f, FIRST, 1);
+    learn(&mut f, SOON, MANY_FIRST_WAITS - 1);
+    let _ = at_capacity(&mut f, &w, 2);
+    assert!(f.items_wait_first());
+    assert_eq!(f.begin_another(), Kick::None);
+    learn(&mut f, SOON, 1);
+    assert_eq!(f.begin_another(), Kick::Wake(w[2]));
+}
+
 /// Where fewer run than may, others see to it.
 #[test]
 fn below_capacity_the_tick_wakes_nobody() {

@@ -2,7 +2,7 @@
 //! blocking is known at once. Items of CPU-intensive queues do not count once they run. And an item
 //! that was queued while it ran is started by the same worker right after that run, whoever else
 //! computes (as in the kernel). And a worker of a managed pool whose items wait first, the last
-//! four of those that waited, goes on with another one; and where the last of them computed for a
+//! four of those that waited, goes on with another one; and where all four computed for a
 //! while before, the tick lets one more begin while more of the pool's workers wait than compute.
 
 use cmwq_core::Waited;
@@ -19,8 +19,8 @@ pub(super) struct Concurrency {
     items: Vec<(bool, bool)>,
     /// By pool, items in a row that waited before they had computed for long.
     first_waits: Vec<u32>,
-    /// By pool, whether the last of those had computed for a while before.
-    computes_before: Vec<bool>,
+    /// By pool, how many of those in a row had computed for a while before.
+    soon_waits: Vec<u32>,
     /// By pool, how many items the tick may have let begin, beside those that compute.
     more: Vec<u32>,
     /// By worker, whether it has finished an item and started none since.
@@ -32,7 +32,7 @@ impl Concurrency {
         Self {
             items: vec![(false, false); plan.items.len()],
             first_waits: Vec::new(),
-            computes_before: Vec::new(),
+            soon_waits: Vec::new(),
             more: Vec::new(),
             finished: Vec::new(),
         }
@@ -50,7 +50,8 @@ impl Checker for Concurrency {
                 let waits = grown(&mut self.first_waits, pool);
                 let is_first = before < 200_000 || (before < 2_000_000 && before <= after);
                 *waits = if is_first { *waits + 1 } else { 0 };
-                *grown(&mut self.computes_before, pool) = before >= 200_000;
+                let soon = grown(&mut self.soon_waits, pool);
+                *soon = if is_first && before >= 200_000 { *soon + 1 } else { 0 };
                 Ok(())
             }
             What::ToldNotWaited(pool) => {
@@ -60,7 +61,7 @@ impl Checker for Concurrency {
             What::BeginsAnother(pool) => {
                 let gauge = &world.gauges[pool];
                 let waits_soon = *grown(&mut self.first_waits, pool) >= 4
-                    && *grown(&mut self.computes_before, pool);
+                    && *grown(&mut self.soon_waits, pool) >= 4;
                 let is_exact = world.config.detection_is_exact();
                 if !waits_soon || (is_exact && 2 * gauge.computing >= gauge.executing) {
                     return Err(format!(
