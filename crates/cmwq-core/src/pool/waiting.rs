@@ -78,13 +78,13 @@ impl PoolState {
         if let Kick::Wake(id) = kick {
             self.worker(id).begins_anyway = true;
         }
-        // Where nobody is idle, somebody creates a worker, and the next tick comes.
-        if kick == Kick::NeedFirst { Kick::None } else { kick }
+        kick
     }
 
     /// Whether the worker was woken to begin an item although enough run, and there is one still.
-    pub(super) fn begins_anyway(&mut self, id: WorkerId) -> bool {
-        self.worker(id).begins_anyway && self.items_wait_first() && self.work_waits()
+    pub(super) fn begins_anyway(&self, id: WorkerId) -> bool {
+        let begins_anyway = self.workers.get(id.0).is_some_and(|worker| worker.begins_anyway);
+        begins_anyway && self.items_wait_first() && self.work_waits()
     }
 
     /// Whether the pool's items wait first, and compute for a while before they do.

@@ -7,7 +7,7 @@
 //! Why: docs/decisions/descendants-by-proc.md
 
 use cmwq_core::Nanos;
-use cmwq_core::detect::processes::{self as watching, Asker, Looks, Sleepers};
+use cmwq_core::detect::processes::{self, Asker, Looks, Sleepers};
 
 use crate::os::clock;
 use crate::os::sense::{Family, Root};
@@ -48,7 +48,7 @@ impl Sleepers for AllSleepers {
 }
 
 impl Processes {
-    /// The worker, in run `seq`, watches one more. Returns its number.
+    /// The worker, in run `seq`, stands for one more process. Returns the process's number here.
     pub(crate) fn begin(&self, seq: u64, root: Root) -> u64 {
         let mut families = lock_plain(&self.families);
         if self.run.swap(seq, Ordering::Relaxed) != seq {
@@ -93,7 +93,7 @@ impl Processes {
     }
 }
 
-impl watching::Family for Family {
+impl processes::Family for Family {
     fn has_not_run(&self) -> bool {
         self.has_not_run()
     }

@@ -135,12 +135,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
 
 /// Calls the function. The item must not be touched afterwards.
 fn run(pool: &'static Pool, claim: &Claim) {
-    current::enter_bh(ThreadRun {
-        runtime: pool.runtime,
-        wq: claim.wq,
-        item: claim.item,
-        func: claim.func,
-    });
+    current::enter_bh(ThreadRun::of(pool, claim));
     // SAFETY: the caller that queued the item has promised that its function may be called with it,
     // once.
     unsafe { invoke::call(pool, claim) };

@@ -47,6 +47,13 @@ pub(crate) struct ThreadRun {
     pub(crate) func: WorkFn,
 }
 
+impl ThreadRun {
+    #[inline]
+    pub(crate) fn of(pool: &Pool, claim: &Claim) -> Self {
+        Self { runtime: pool.runtime, wq: claim.wq, item: claim.item, func: claim.func }
+    }
+}
+
 crate::os::sync::thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
     static BH: Cell<Option<ThreadRun>> = const { Cell::new(None) };

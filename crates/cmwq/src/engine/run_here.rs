@@ -55,37 +55,30 @@ impl Wq {
     /// # Safety
     /// As for [`queue_item`](Self::queue_item), of a fresh item.
     pub(crate) unsafe fn run_or_queue(&self, item: NonNull<WorkItem>) -> Ran {
-        // SAFETY: valid by the caller's promise.
-        let item_ref = unsafe { item.as_ref() };
-        if self.may_run_here() {
-            let was = item_ref.claim();
-            debug_assert!(!was.is_pending(), "a fresh item was pending");
-            if !self.lets_in() {
-                let _ = self.refuse(item_ref);
-                return Ran::Refused;
+        // Of a queue that lets nothing in no link may be made.
+        if self.may_run_here() && self.lets_in() {
+            let link = self.link(None);
+            if link.pool.spec().priority == Priority::nice(0) {
+                // SAFETY: passed on to the caller.
+                return unsafe { self.offer(link, item) };
             }
-            // SAFETY: PENDING is ours.
-            return unsafe { self.offer(item) };
         }
         // SAFETY: passed on to the caller.
         Ran::of(unsafe { self.queue_item(None, item) })
     }
 
     /// # Safety
-    /// As for [`run_or_queue`](Self::run_or_queue), by the owner of PENDING.
-    unsafe fn offer(&self, item: NonNull<WorkItem>) -> Ran {
-        let Link { pool, pwq } = *self.link(None);
+    /// As for [`run_or_queue`](Self::run_or_queue).
+    unsafe fn offer(&self, &Link { pool, pwq }: &Link, item: NonNull<WorkItem>) -> Ran {
         debug_assert!(!self.is_replaceable(), "links of managed queues stay");
         // SAFETY: valid by the caller's promise.
-        let func = unsafe { item.as_ref() }.func();
-        if pool.spec().priority != Priority::nice(0) {
-            // SAFETY: passed on to the caller.
-            return Ran::of(unsafe { self.queue_claimed(None, item) });
-        }
+        let item_ref = unsafe { item.as_ref() };
+        let (was, func) = (item_ref.claim(), item_ref.func());
+        debug_assert!(!was.is_pending(), "a fresh item was pending");
         let mut guard = pool.lock();
         trace::queue_work(self, pool, item, None);
         let guest = guard.core.guest_enter();
-        // SAFETY: PENDING is the caller's.
+        // SAFETY: PENDING is ours.
         match unsafe { guard.core.offer(guest, pwq, item) } {
             Offered::Begun(claim) => {
                 pool.unlock(guard, claim.kick);
@@ -106,12 +99,7 @@ impl Wq {
 /// The claimed item, and the books behind it.
 fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     let generation = generation::current();
-    let before = current::begin_here(ThreadRun {
-        runtime: pool.runtime,
-        wq: claim.wq,
-        item: claim.item,
-        func: claim.func,
-    });
+    let before = current::begin_here(ThreadRun::of(pool, claim));
     // SAFETY: whoever offered the item promised that its function may be called with it, once.
     unsafe { invoke::call(pool, claim) };
     current::end_here(before);
