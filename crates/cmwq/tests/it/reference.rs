@@ -7,22 +7,21 @@
 //! running, congested, and how often each function was entered.
 //!
 //! `CMWQ_SEED=N` plays one seed. A sequence that fails is made shorter before it is shown. The
-//! fuzzer's target `api` plays sequences that it made (`fuzz.rs`); `CMWQ_CASE=FILE` plays one of
-//! its files.
+//! fuzzer's target `api` plays sequences that it made (`fuzz.rs`).
 
 mod model;
 mod rig;
 mod sequence;
 
+use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use std::{env, fs};
 
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::PATIENCE;
 use model::Op;
 use rig::Rig;
-use sequence::{allowed, of_bytes, of_seed};
+use sequence::{allowed, of_seed};
 
 pub(crate) const SCENES: &[Scene] = &[("reference::play", play)];
 
@@ -38,15 +37,6 @@ fn random_operations_do_what_the_model_says() {
 
 #[expect(clippy::print_stderr, reason = "the seed is needed to play it again")]
 fn play() {
-    // What the fuzzer found.
-    if let Some(case) = env::var_os("CMWQ_CASE") {
-        return Rig::new(PATIENCE).play(&of_bytes(&fs::read(case).expect("CMWQ_CASE is a file")));
-    }
-    let found = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/api");
-    for case in fs::read_dir(found).unwrap().map(|entry| entry.unwrap().path()) {
-        eprintln!("CMWQ_CASE={}", case.display());
-        Rig::new(PATIENCE).play(&of_bytes(&fs::read(case).unwrap()));
-    }
     let one = env::var("CMWQ_SEED").ok().map(|seed| seed.parse().expect("CMWQ_SEED is a number"));
     let seeds = one.map_or(0..SEQUENCES, |seed: u64| seed..seed + 1);
     eprintln!("seeds {seeds:?}");

@@ -7,7 +7,7 @@ use cmwq::Workqueue;
 use super::model::{Delay, HELD, Inside, Kind, Model, Op};
 use crate::support::load::Random;
 
-const LENGTH: usize = 60;
+pub(super) const LENGTH: usize = 60;
 
 /// Which items have a timer.
 pub(super) const ITEMS: [bool; 5] = [true, true, true, false, false];
@@ -63,15 +63,6 @@ pub(super) fn of_seed(seed: u64) -> Vec<Op> {
     allowed(ops).take(LENGTH).collect()
 }
 
-/// What a fuzzer's bytes do: five choose an operation.
-pub(super) fn of_bytes(data: &[u8]) -> Vec<Op> {
-    let of_five = |bytes: &[u8]| {
-        let mut bytes = bytes.iter();
-        any(|n| usize::from(bytes.next().copied().unwrap_or(0)) % n)
-    };
-    allowed(data.chunks(5).map(of_five)).take(LENGTH).collect()
-}
-
 /// The operations that the model allows, one after the other.
 pub(super) fn allowed(ops: impl Iterator<Item = Op>) -> impl Iterator<Item = Op> {
     let mut model = fresh_model();
@@ -86,7 +77,7 @@ pub(super) fn allowed(ops: impl Iterator<Item = Op>) -> impl Iterator<Item = Op>
 }
 
 /// Any operation; `below(n)` chooses a number below `n`.
-fn any(mut below: impl FnMut(usize) -> usize) -> Op {
+pub(super) fn any(mut below: impl FnMut(usize) -> usize) -> Op {
     let item = below(ITEMS.len());
     let wq = below(kinds().len());
     let delay = [Delay::Zero, Delay::Zero, Delay::Soon, Delay::Far][below(4)];
