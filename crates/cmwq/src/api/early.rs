@@ -1,5 +1,5 @@
-//! Calls that a program may make before it uses the library: they begin nothing, and a child that is
-//! forked meanwhile can do everything.
+//! Calls that a program may make before it uses the library: they begin nothing, and a child that
+//! is forked meanwhile can do everything.
 
 use std::any::Any;
 
