@@ -4,6 +4,7 @@ pub(crate) mod awaiting;
 pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod config;
+pub(crate) mod early;
 pub(crate) mod execute;
 #[cfg(feature = "explore")]
 #[doc(hidden)]

@@ -119,6 +119,7 @@ pub use api::awaiting::Waiting;
 pub use api::builder::Builder;
 pub use api::closure::{AbortOnDrop, JoinError, JoinHandle};
 pub use api::config::Config;
+pub use api::early::{notices, set_item_panic_handler, set_panic_handler};
 pub use api::execute::{Execution, execute_in_process_context, schedule_on_each_cpu, work_on_cpu};
 #[cfg(feature = "explore")]
 #[doc(hidden)]
@@ -167,8 +168,7 @@ pub use observe::watchdog::{dump_on_signal, set_handler as set_watchdog_handler}
 pub use os::error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use os::foreign;
-pub use os::notice::notices;
-pub use os::panic::{ItemPanic, set_item_panic_handler, set_panic_handler};
+pub use os::panic::ItemPanic;
 pub use os::topo::{AffinityScope, CpuSet, ParseCpuSetError, ParseScopeError};
 #[doc(hidden)]
 pub use record::trace;

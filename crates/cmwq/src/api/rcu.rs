@@ -21,7 +21,6 @@ use crate::api::work::{Embedded, WorkId, describe};
 use crate::engine::current;
 use crate::engine::flushing::{self, Busy, Flusher};
 use crate::engine::handle::Handle;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::engine::process::watch_forks;
 use crate::engine::readers::{self, RcuReadGuard};
 use crate::engine::runtime::Runtime;
@@ -86,7 +85,6 @@ pub struct RcuWork(Arc<Embedded<RcuItem>>);
 #[doc(alias = "rcu_read_unlock")]
 pub fn rcu_read_lock() -> RcuReadGuard {
     // A child waits for no reader of its parent's, also of one that has used nothing else.
-    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     watch_forks();
     readers::enter()
 }

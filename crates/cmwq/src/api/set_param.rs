@@ -4,6 +4,7 @@ use crate::detect::method::Detect;
 use crate::engine::params::Params;
 use crate::engine::params::early::lock_early;
 use crate::engine::params::settings;
+use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::observe::watchdog;
 use crate::os::error::Error;
@@ -35,9 +36,10 @@ pub fn set_param(name: &str, value: &str) -> Result<(), Error> {
     // What a value must be is asked first, whatever is done with it.
     let mut tried = Params::default();
     tried.set(name, value).map_err(Error::invalid)?;
+    watch_forks();
     let mut early = lock_early();
     if !early.were_read {
-        early.settings.push((name.to_owned(), value.to_owned()));
+        early.set(name, value.to_owned());
         return Ok(());
     }
     drop(early);
@@ -70,6 +72,7 @@ pub fn param(name: &str) -> Option<String> {
         }
         (_, Some(runtime)) => settings::text(&runtime.params, name),
         (_, None) => {
+            watch_forks();
             let early = lock_early();
             let mut params = Params::try_env().0;
             early.apply(&mut params);
@@ -88,14 +91,16 @@ pub(crate) fn configure(
     for (name, value) in &settings {
         tried.set(name, value).map_err(Error::invalid)?;
     }
+    watch_forks();
     let mut early = lock_early();
     if early.were_read || early.is_configured {
         return Err(Error::unavailable(
             "a configuration is installed once, before the library is first used",
         ));
     }
-    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
-    early.settings.extend(settings);
+    for (name, value) in settings {
+        early.set(name, value);
+    }
     early.detect = detect;
     early.is_configured = true;
     then();

@@ -27,6 +27,7 @@ use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{self, Parker};
 use crate::os::published::Published;
+use crate::os::rest::Rest;
 use crate::os::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::os::topo::CpuSet;
 use crate::record::{Role, WorkerMirror};
@@ -158,9 +159,29 @@ impl BhContexts {
     /// it comes once more, as the workers of other pools do.
     #[cold]
     fn come_back(&'static self, runtime: &'static Runtime, cpu: u32) {
-        let mut threads = lock(&self.threads);
-        if threads[cpu as usize] == State::Gone {
-            threads[cpu as usize] = self.start(runtime, cpu);
+        let mut rest = Rest::new();
+        loop {
+            let mut threads = lock(&self.threads);
+            let state = &mut threads[cpu as usize];
+            if *state == State::Gone || *state == State::Missing {
+                *state = self.start(runtime, cpu);
+            }
+            // The service does not try again, or not for long.
+            if *state != State::Missing {
+                return;
+            }
+            drop(threads);
+            rest.rest();
+        }
+    }
+
+    /// Contexts that have no thread, and work, get one. By the service, at its end, which is later
+    /// than [`stop`](Self::stop).
+    pub(crate) fn come_back_to_work(&'static self, runtime: &'static Runtime) {
+        for (cpu, context) in (0..).zip(&self.cpus) {
+            if context.work_waits() {
+                self.come_back(runtime, cpu);
+            }
         }
     }
 
@@ -169,13 +190,8 @@ impl BhContexts {
     #[cold]
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let mut threads = lock(&self.threads);
-        let context = &self.cpus[cpu as usize];
         // Nobody is raised under this lock.
-        let work_waits = context
-            .pools
-            .iter()
-            .filter_map(Published::get)
-            .any(|pool| pool.lock_only().core.work_waits() || !pool.inbox.is_empty());
+        let work_waits = self.cpus[cpu as usize].work_waits();
         if !work_waits {
             threads[cpu as usize] = State::Gone;
         }
@@ -200,6 +216,14 @@ impl BhContexts {
         for context in &self.cpus {
             context.parker.unpark(park::WAKE);
         }
+    }
+}
+
+impl BhContext {
+    fn work_waits(&self) -> bool {
+        let waits =
+            |pool: &&'static Pool| pool.lock_only().core.work_waits() || !pool.inbox.is_empty();
+        self.pools.iter().filter_map(Published::get).any(waits)
     }
 }
 

@@ -8,7 +8,6 @@
 //! effective `max_active` of freezable queues is 0.
 
 use crate::engine::params::early::lock_early;
-#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::os::sync::Ordering;
@@ -59,7 +58,6 @@ pub fn thaw() {
 /// the same lock: it sees the flag, or the runtime is found here.
 fn set_frozen(is_frozen: bool) {
     // A child begins thawed, also one of a process that does not use the library before it forks.
-    #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
     watch_forks();
     lock_early().is_frozen = is_frozen;
     if let Some(runtime) = Runtime::existing() {

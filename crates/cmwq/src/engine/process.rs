@@ -21,6 +21,9 @@ mod starting;
 
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 pub(crate) use fork::watch as watch_forks;
+/// Models do not fork.
+#[cfg(any(cmwq_loom, cmwq_shuttle))]
+pub(crate) const fn watch_forks() {}
 #[cfg(test)]
 pub(crate) use starting::UPCALLS;
 

@@ -5,6 +5,8 @@
 //! failed creation, calls for rescuers, names of idle workers. The thread sleeps without a deadline
 //! when there is none of these: a process whose queues are idle is not woken.
 
+use std::mem;
+
 use cmwq_core::Nanos;
 use cmwq_core::detect::tick::TICK_FIRST_NS;
 
@@ -38,12 +40,20 @@ pub(crate) struct Service {
     pub(crate) comms_at: AtomicU64,
     /// A worker was found on a CPU that is not its own.
     pub(crate) rescan_at: AtomicU64,
-    /// Pools that wait for this thread to create a worker, see [`create_for`](Self::create_for).
-    pub(crate) to_create_for: Mutex<Vec<&'static Pool>>,
+    to_create_for: Mutex<ToCreateFor>,
     /// The next tick is to come soon.
     pub(crate) is_wanted_now: AtomicBool,
     pub(crate) has_to_start_watchdog: AtomicBool,
     pub(crate) is_stopping: AtomicBool,
+}
+
+/// Who relies on the thread for a worker.
+#[derive(Debug, Default)]
+struct ToCreateFor {
+    /// Pools that wait for it to create one, see [`Service::create_for`].
+    pools: Vec<&'static Pool>,
+    /// Nobody may rely on it any more.
+    has_ended: bool,
 }
 
 impl Service {
@@ -58,7 +68,7 @@ impl Service {
             mayday_at: AtomicU64::new(NEVER),
             comms_at: AtomicU64::new(NEVER),
             rescan_at: AtomicU64::new(NEVER),
-            to_create_for: Mutex::new(Vec::new()),
+            to_create_for: Mutex::new(ToCreateFor::default()),
             is_wanted_now: AtomicBool::new(false),
             has_to_start_watchdog: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
@@ -110,15 +120,36 @@ impl Service {
         }
     }
 
-    /// The pool needs a worker, which must not inherit the caller's scheduling policy.
+    /// The pool needs a worker, which must not inherit the caller's scheduling policy. `false`: the
+    /// thread has ended.
     #[cold]
-    pub(crate) fn create_for(&self, pool: &'static Pool) {
+    pub(crate) fn create_for(&self, pool: &'static Pool) -> bool {
         let mut to_create_for = lock(&self.to_create_for);
-        if !to_create_for.iter().any(|known| std::ptr::eq(*known, pool)) {
-            to_create_for.push(pool);
+        if to_create_for.has_ended {
+            return false;
+        }
+        let pools = &mut to_create_for.pools;
+        if !pools.iter().any(|known| std::ptr::eq(*known, pool)) {
+            pools.push(pool);
         }
         drop(to_create_for);
         self.plan.wake();
+        true
+    }
+
+    /// The pools that wait for a worker. By the thread.
+    pub(crate) fn to_create_for(&self) -> Vec<&'static Pool> {
+        mem::take(&mut lock(&self.to_create_for).pools)
+    }
+
+    /// From now on nobody relies on the thread; who did before is known to it then.
+    pub(crate) fn end(&self) {
+        lock(&self.to_create_for).has_ended = true;
+    }
+
+    /// Whether the thread has ended: it may have missed what was asked of it before.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.to_create_for).has_ended
     }
 
     /// A worker is not on its CPUs: look which CPUs there are, and pin it again.

@@ -96,6 +96,17 @@ impl Loop {
             self.rescan(now);
             self.service.plan.sleep(|| self.deadline());
         }
+        self.end();
+    }
+
+    /// Who was let in just before all was shut down may have queued something that waits for a
+    /// worker. Who needs one from now on does not rely on this thread.
+    fn end(&self) {
+        self.service.end();
+        self.runtime.bh.come_back_to_work(self.runtime);
+        for pool in self.runtime.pools() {
+            pool.create_without_service();
+        }
     }
 
     fn deadline(&mut self) -> Nanos {
@@ -245,8 +256,7 @@ impl Loop {
 
     /// Creates workers for others; this thread has the process's own policy.
     fn create(&self) {
-        let to_create_for = std::mem::take(&mut *lock(&self.service.to_create_for));
-        for pool in to_create_for {
+        for pool in self.service.to_create_for() {
             pool.create_worker(Creator::Spare);
         }
     }
@@ -291,3 +301,6 @@ impl Loop {
         }
     }
 }
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests;

@@ -5,9 +5,13 @@
 //! 2. It discards armed timers: their items are refused.
 //! 3. It waits until the queues are idle, or for its deadline. Up to here it may be called again.
 //! 4. It stops the rescuers, one after the other, and waits for each: their queues are empty.
-//! 5. The first caller that comes so far tells service, watchdog, sentinels and BH contexts to
+//! 5. The first caller that comes so far tells watchdog, sentinels, BH contexts and service to
 //!    leave, closes all pools, whose workers leave when they are idle, and waits for the last
 //!    thread. Later callers wait for that, too.
+//!
+//! A thread that was let in before 1 may queue its item at any time, also behind 5. It runs: who
+//! queues then creates the worker that it needs, or has the BH context come back, and tries again
+//! where no thread can be had, which was the service's before.
 //!
 //! Pools and queues stay in memory: an idle item may name a pool, and a handle a queue.
 
@@ -80,10 +84,11 @@ impl Runtime {
     fn dismiss_threads(&'static self) {
         // A thread that still acts on what it saw earlier may make a pool; it will be a closed one.
         lock(&self.registry).is_closing = true;
-        self.service.stop();
         self.watchdog.stop();
         self.sentinels.stop();
         self.bh.stop();
+        // Behind those that have it try again where they get no thread.
+        self.service.stop();
         for pool in self.pools() {
             pool.close();
         }

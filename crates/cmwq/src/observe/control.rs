@@ -74,6 +74,7 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
@@ -131,11 +132,13 @@ pub fn listen(path: Option<&Path>) -> Result<PathBuf, Error> {
 /// Where this process listens, if it does.
 #[must_use]
 pub fn path() -> Option<PathBuf> {
+    watch_forks();
     lock_plain(&RUNNING).as_ref().map(|running| running.path.clone())
 }
 
 /// Closes the control socket and removes its file. Waits for the thread to leave.
 pub fn stop() {
+    watch_forks();
     let Some(running) = lock_plain(&RUNNING).take() else { return };
     place::give_up(&running.path, running.inode);
     if let Some(note) = running.note {

@@ -1,9 +1,9 @@
 //! Saying once what is degraded.
 //!
 //! A library should be quiet, and it should not hide that it works with one arm tied. So each kind
-//! of degradation is said once per process, on standard error, and kept for [`notices`]. What is
-//! said of a call of the program's is said each time, and kept once with a count: a program that
-//! repeats its mistake for ever must not need memory for it.
+//! of degradation is said once per process, on standard error, and kept for
+//! [`notices`](crate::notices). What is said of a call of the program's is said each time, and kept
+//! once with a count: a program that repeats its mistake for ever must not need memory for it.
 
 use crate::os::sync::plain::{AtomicU32, Mutex, Ordering};
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
@@ -159,11 +159,8 @@ pub(crate) fn last_word(text: &str) {
     stderr::write(&format!("cmwq: {text}\n"));
 }
 
-/// What was logged so far, in order: each text once, with how often it was logged if that is more,
-/// and of one kind no more than sixteen. `CMWQ_QUIET` and
-/// [`Config::on_notice`](crate::Config::on_notice) change nothing here. For diagnosis and tests.
-#[must_use]
-pub fn notices() -> Vec<String> {
+/// See [`notices`](crate::notices).
+pub(crate) fn all() -> Vec<String> {
     TEXTS.lock().map(|texts| texts.iter().map(Said::to_string).collect()).unwrap_or_default()
 }
 

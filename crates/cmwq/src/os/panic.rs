@@ -20,7 +20,7 @@ pub(crate) fn lock_handler() -> HandlerGuard {
     crate::os::sync::lock_plain(&HANDLER)
 }
 
-/// A panic that nobody will join, as [handlers](set_item_panic_handler) see it.
+/// A panic that nobody will join, as [handlers](crate::set_item_panic_handler) see it.
 pub struct ItemPanic<'a> {
     payload: &'a (dyn Any + Send),
     origin: Origin,
@@ -82,32 +82,6 @@ impl fmt::Debug for ItemPanic<'_> {
             .field("message", &self.message())
             .finish()
     }
-}
-
-/// Sets what is called with the payload of a panic that nobody will join: in a
-/// [`Work`](crate::Work) function, or in a closure whose handle was dropped. Without a handler,
-/// nothing is done beyond the message that Rust's panic hook has printed by then.
-///
-/// The handler runs on the worker, or where a handle is dropped whose closure has panicked already;
-/// on several threads at once, if several items panic. If it panics itself, that panic is
-/// swallowed. It may call this library, and set another handler.
-///
-/// There is one handler for the process: this, what [`set_item_panic_handler`] sets, or
-/// [`Config::on_panic`](crate::Config::on_panic). Setting one replaces the one before, which is
-/// dropped, and not returned; calls of it that have begun go on. There is no call to clear it: a
-/// handler that does nothing is the same as none. It may be set at any time and from any thread. A
-/// forked child has its parent's.
-pub fn set_panic_handler(handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) {
-    set_item_panic_handler(move |panic| handler(panic.payload()));
-}
-
-/// As [`set_panic_handler`], with a handler that is told the item's queue and function, too.
-///
-/// ```
-/// cmwq::set_item_panic_handler(|panic| eprintln!("{panic}"));
-/// ```
-pub fn set_item_panic_handler(handler: impl Fn(&ItemPanic<'_>) + Send + Sync + 'static) {
-    set(self::handler(handler));
 }
 
 pub(crate) fn handler(handler: impl Fn(&ItemPanic<'_>) + Send + Sync + 'static) -> Handler {

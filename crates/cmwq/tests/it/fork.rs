@@ -26,6 +26,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::beginners", beginners),
     ("fork::readers", readers),
     ("fork::first_readers", first_readers),
+    ("fork::first_calls", first_calls),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -435,4 +436,49 @@ fn first_readers() {
     assert_eq!(status, 0, "a child of a reader");
     gate.open();
     other.join().unwrap();
+}
+
+/// What may be called before the library's first use, and takes a lock.
+const FIRST_CALLS: &[fn()] = &[
+    || cmwq::set_param("idle_timeout", "5").unwrap(),
+    || assert!(cmwq::param("idle_timeout").is_some()),
+    || _ = cmwq::Config::builder().install(),
+    || cmwq::set_panic_handler(|_| ()),
+    || cmwq::set_item_panic_handler(|_| ()),
+    || cmwq::set_watchdog_handler(|_| ()),
+    || _ = cmwq::notices(),
+    || _ = cmwq::control::path(),
+];
+
+/// Another thread has done nothing but one of them, again and again, when the process forks.
+#[test]
+fn a_child_of_a_parent_that_only_prepares_can_do_everything() {
+    Stage::new("fork::first_calls").play();
+}
+
+fn first_calls() {
+    for (which, call) in FIRST_CALLS.iter().enumerate() {
+        // In a process that has done nothing yet.
+        assert_eq!(sys::fork(|| forks_beside(*call)), 0, "beside call {which}");
+    }
+}
+
+fn forks_beside(call: fn()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                call();
+            }
+        });
+        for _ in 0..40 {
+            let status = sys::fork(|| {
+                FIRST_CALLS.iter().for_each(|call| call());
+                drop(managed("child"));
+            });
+            stop.store(status != 0, Ordering::Relaxed);
+            assert_eq!(status, 0, "a child");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }

@@ -7,7 +7,7 @@ use crate::os::sync::plain::{Mutex, MutexGuard, PoisonError};
 
 /// See the module header.
 pub(crate) struct Early {
-    pub(crate) settings: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
     pub(crate) detect: Option<Detect>,
     pub(crate) is_configured: bool,
     pub(crate) were_read: bool,
@@ -38,6 +38,12 @@ pub(crate) fn apply_early(params: &mut Params) {
 }
 
 impl Early {
+    /// The last value of a name is the one that counts.
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        self.settings.retain(|(known, _)| known != name);
+        self.settings.push((name.to_owned(), value));
+    }
+
     pub(crate) fn apply(&self, params: &mut Params) {
         for (name, value) in &self.settings {
             // It was valid when it was set.

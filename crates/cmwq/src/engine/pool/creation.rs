@@ -13,6 +13,7 @@ use crate::engine::thread::Thread;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
+use crate::os::rest::Rest;
 use crate::os::sync::{Arc, Ordering};
 use crate::record::Role;
 
@@ -20,15 +21,37 @@ impl Pool {
     /// Creates a worker, as the manager `by` or, if the pool has none at all, from outside. Caller
     /// holds no core lock. On failure nothing is lost: the pool works with what it has, and the
     /// service tries again.
-    ///
-    /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
     #[cold]
     pub(crate) fn create_worker(&'static self, by: Creator) {
+        let is_left_to_service = self.try_to_create(by);
+        if is_left_to_service && by.manager().is_none() && self.runtime.service.has_ended() {
+            self.create_without_service();
+        }
+    }
+
+    /// Creates a worker if work waits for one, when the service has ended, and with it who would
+    /// try again. Those who are let in just before all is shut down may come so late; this keeps
+    /// them until there is a thread to be had.
+    #[cold]
+    pub(crate) fn create_without_service(&'static self) {
+        let mut rest = Rest::new();
+        let needs_one = || self.lock_only().core.need_to_create_worker();
+        while needs_one() && self.try_to_create(Creator::First) {
+            rest.rest();
+        }
+    }
+
+    /// As [`create_worker`](Self::create_worker). `true`: the service is to try.
+    ///
+    /// KERNEL: `create_worker` — same, with the failure handled as `PoolState::create_failed` says.
+    fn try_to_create(&'static self, by: Creator) -> bool {
         let (is_rescuer, by_manager) = (reclaim::current_is_rescuer(), by.manager());
         let is_stranger = by_manager.is_none() && !is_rescuer;
-        if is_stranger && !self.spec().priority.can_be_inherited(self.runtime.base_policy) {
-            self.runtime.service.create_for(self);
-            return;
+        if is_stranger
+            && !self.spec().priority.can_be_inherited(self.runtime.base_policy)
+            && self.runtime.service.create_for(self)
+        {
+            return true;
         }
         let mut guard = self.lock_only();
         match guard.core.may_create(by, is_rescuer, clock::now()) {
@@ -37,9 +60,10 @@ impl Pool {
                 let mayday = guard.mayday();
                 drop(guard);
                 self.act(mayday);
-                return self.runtime.service.retry_at(at);
+                self.runtime.service.retry_at(at);
+                return true;
             }
-            Create::No => return,
+            Create::No => return false,
         }
         let id = guard.core.worker_new();
         let name = self.worker_name(guard.next_worker_number);
@@ -90,9 +114,10 @@ impl Pool {
         }
         if is_refused {
             self.creation_refused();
-        } else if let Err(error) = spawned {
-            self.creation_failed(&error);
+        } else if let Err(error) = &spawned {
+            self.creation_failed(error);
         }
+        spawned.is_err()
     }
 
     /// Starts the thread of a registered worker. It sleeps until it is woken for the first time.

@@ -36,7 +36,7 @@ use crate::os::panic;
 use crate::os::park::{Event, Parker};
 use crate::os::recycled;
 use crate::os::sense;
-use crate::os::sync::{OnceLock, PlainGuard};
+use crate::os::sync::{AtomicBool, Ordering, PlainGuard};
 use crate::os::thread_group;
 use crate::record;
 
@@ -59,17 +59,31 @@ std::thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Makes forks noticed from now on.
+/// Makes forks noticed from now on. To be called before the first of those locks is taken.
+///
+/// Without a lock of its own, which a child might inherit: two threads may come here at the same
+/// time, and the functions below are called twice for each fork then.
 pub(crate) fn watch() {
-    static WATCHING: OnceLock<()> = OnceLock::new();
-    WATCHING.get_or_init(|| {
-        loaded::stay();
-        // SAFETY: the functions live as long as the process: this library is not unloaded.
-        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
-    });
+    static IS_WATCHING: AtomicBool = AtomicBool::new(false);
+    // ORDERING (here and below): no pairing: who misses it watches once more.
+    if IS_WATCHING.load(Ordering::Relaxed) {
+        return;
+    }
+    loaded::stay();
+    // SAFETY: the functions live as long as the process: this library is not unloaded.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    IS_WATCHING.store(true, Ordering::Relaxed);
+}
+
+/// Whether this thread has prepared a fork.
+fn is_prepared() -> bool {
+    HELD.try_with(|slot| slot.borrow().is_some()).unwrap_or(false)
 }
 
 extern "C" fn prepare() {
+    if is_prepared() {
+        return;
+    }
     let held = Held {
         _making: global::lock_making(),
         _successors: handle::lock_successors(),
@@ -92,6 +106,10 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    // Without the place, a second call makes a difference to nobody.
+    if HELD.try_with(|_| ()).is_ok() && !is_prepared() {
+        return;
+    }
     generation::begin();
     sense::thread::begin_anew();
     record::leave_mapping_behind();

@@ -69,11 +69,11 @@ impl Runtime {
 
     #[cold]
     fn make() -> Result<&'static Self, Error> {
+        fork::watch();
         let making = lock_making();
         if let Some(process) = GLOBAL.get() {
             return Ok(process.runtime);
         }
-        fork::watch();
         invoke::prepare();
         record::trace::open();
         // Only a number is read of an inherited runtime.

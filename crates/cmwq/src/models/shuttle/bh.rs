@@ -176,3 +176,20 @@ fn an_item_that_makes_its_pool_late_runs() {
         assert_eq!(wq.queue(|| 1).join().unwrap(), 1);
     });
 }
+
+/// The same, and no thread can be had for the context at first.
+#[test]
+fn an_item_that_comes_late_gets_its_context() {
+    check(Pods::One, |world| {
+        let (wq, runtime) = (world.bh(), world.runtime);
+        runtime.set_fault_no_threads(true);
+        let stopping = thread::spawn(|| {
+            runtime.bh.stop();
+            runtime.service.stop();
+        });
+        let nature = thread::spawn(|| runtime.set_fault_no_threads(false));
+        assert_eq!(wq.queue(|| 1).join().unwrap(), 1);
+        stopping.join().unwrap();
+        nature.join().unwrap();
+    });
+}

@@ -89,3 +89,18 @@ fn creation_fails_now_and_then() {
         }
     });
 }
+
+/// Who was let in just before all was shut down needs a worker when the service leaves, or has
+/// left, and no thread can be had at first.
+#[test]
+fn an_item_that_comes_late_gets_a_worker() {
+    check(Pods::One, |world| {
+        let (wq, runtime) = (world.percpu(), world.runtime);
+        runtime.set_fault_no_threads(true);
+        let stopping = thread::spawn(|| runtime.service.stop());
+        let nature = thread::spawn(|| runtime.set_fault_no_threads(false));
+        assert_eq!(wq.queue_on(0, || 1).join().unwrap(), 1);
+        stopping.join().unwrap();
+        nature.join().unwrap();
+    });
+}

@@ -1,6 +1,7 @@
 //! Who is told of stalls.
 
 use super::Stall;
+use crate::engine::process::watch_forks;
 use crate::os::notice;
 use crate::os::panic::guarded;
 use crate::os::sync::{Arc, PlainMutex, lock_plain};
@@ -26,12 +27,14 @@ pub(crate) fn lock_handler() -> HandlerGuard {
 /// cmwq::set_watchdog_handler(|stall| eprintln!("{stall}"));
 /// ```
 pub fn set_handler(handler: impl Fn(&Stall) + Send + Sync + 'static) {
+    watch_forks();
     let before = lock_plain(&HANDLER).replace(Arc::new(handler));
     drop(before);
 }
 
 /// Has stalls written to standard error again.
 pub fn clear_handler() {
+    watch_forks();
     let before = lock_plain(&HANDLER).take();
     drop(before);
 }
