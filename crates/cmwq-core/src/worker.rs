@@ -52,6 +52,8 @@ pub struct Claim {
     /// [begun](crate::Batch::begin), in runs with the next numbers, until the batch is called back.
     /// Then [`finish`](crate::PoolState::finish), once.
     pub more: u32,
+    /// It was taken along: it becomes active as it begins, with the slot of the one before.
+    pub is_along: bool,
 }
 
 // SAFETY: a claim has only the address; the caller of the function vouches for the item.

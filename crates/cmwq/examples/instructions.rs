@@ -51,6 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 work.flush();
             }
         }
+        "percpu-closure-wait" => {
+            (0..batches * BATCH).for_each(|_| percpu.queue(|| ()).join().unwrap())
+        }
         "traced-embedded" => traced(batches, embedded(&percpu))?,
         "traced-closure" => traced(batches, closures(&percpu))?,
         "pods-idle" => far_apart(&managed, last_cpu, batches, || ()),

@@ -186,7 +186,7 @@ impl PoolState {
         let item = item.as_ptr();
         // A barrier's function never waits, which says nothing about items.
         let is_to_wait = !word.is_inactive() && self.items_wait_first();
-        Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait, more: 0 }
+        Claim { item, func, wq, pwq: at.pwq, seq, kick, is_to_wait, more: 0, is_along: false }
     }
 
     /// The function of the claimed item returned (or unwound).

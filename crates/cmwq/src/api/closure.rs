@@ -252,12 +252,18 @@ impl<I: Item, F: Job<T>, T> Run<I, F, T> {
     }
 
     /// Hands the outcome to the handle. Nothing of the user's unwinds from here.
-    #[inline]
+    #[inline(always)]
     fn deliver(self, outcome: Outcome<T>, owner: &F::Owner) {
         if self.packet().state.is_detached() {
             // SAFETY: everything is the run's.
             return unsafe { self.end_alone(outcome, owner) };
         }
+        self.hand_over(outcome, owner);
+    }
+
+    /// As [`deliver`](Self::deliver), if there was a handle just now.
+    #[inline(never)]
+    fn hand_over(self, outcome: Outcome<T>, owner: &F::Owner) {
         // SAFETY: the function has been taken, so its place is free, and the run's until `finish`.
         let end = unsafe { outcome.put(self.body()) };
         match self.packet().state.finish(end) {
@@ -278,7 +284,14 @@ impl<I: Item, F: Job<T>, T> Run<I, F, T> {
     unsafe fn end_alone(self, outcome: Outcome<T>, owner: &F::Owner) {
         // The memory is kept until user code is through with: an item of the same function at the
         // same place would be taken for this one, and wait for its end.
-        guarded(|| owner.unjoined(outcome, Origin::Here));
+        // Most values are nothing to drop, and then nothing can unwind.
+        let may_unwind = needs_drop::<T>() || !matches!(outcome, Outcome::Value(_));
+        let tell = || owner.unjoined(outcome, Origin::Here);
+        if may_unwind {
+            guarded(tell)
+        } else {
+            tell()
+        }
         // SAFETY: the caller's promise.
         unsafe { self.free() };
     }

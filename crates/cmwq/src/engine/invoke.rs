@@ -52,7 +52,7 @@ pub(crate) unsafe fn call(pool: &'static Pool, claim: &Claim) {
         }
         std::mem::forget(guard);
     };
-    if trace::wants_runs() {
+    if trace::wants_turns() {
         trace::run(pool, claim, call);
     } else {
         call();

@@ -169,13 +169,13 @@ impl Worker {
     #[inline(never)]
     fn run_batch(&self, context: &Context, first: &Claim) {
         let Some(batch) = &self.batch else { return };
-        let mut claim = Claim { is_to_wait: false, more: 0, kick: Kick::None, ..*first };
+        let mut claim =
+            Claim { is_to_wait: false, more: 0, is_along: true, kick: Kick::None, ..*first };
         for _ in 0..first.more {
             // SAFETY: the batch is this worker's, and the claim has at least so many items.
             let Some((item, func)) = (unsafe { batch.begin(self.pool.id) }) else { break };
             (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
             self.thread.mirror.started_next(&claim);
-            trace::activate_next(self.pool, &claim);
             self.enter(context, &claim, claim.seq);
         }
         if self.thread.was_blocked() {

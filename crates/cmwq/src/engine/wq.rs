@@ -220,6 +220,7 @@ impl Wq {
 
     /// Whether this session of the trace does not have the queue's name yet. From now on it counts
     /// as having it.
+    #[inline]
     pub(crate) fn is_new_to(&self, session: u32) -> bool {
         // ORDERING: no pairing: a name written twice is no harm.
         if self.named_to.load(Ordering::Relaxed) == session {

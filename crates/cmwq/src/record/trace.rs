@@ -116,12 +116,29 @@ pub(crate) fn wants_runs() -> bool {
     cfg!(any(feature = "tracing", feature = "usdt")) && !IS_MODEL || sink::mask() & RUNS != 0
 }
 
-/// Makes the events of a run around `call`, which calls the function of the claimed item.
+/// Whether anything is traced of an item whose turn has come.
+#[inline(always)]
+pub(crate) fn wants_turns() -> bool {
+    wants_runs() || wants_activations()
+}
+
+/// Makes the events of a run around `call`, which calls the function of the claimed item. Caller
+/// holds no core lock.
 #[cold]
 pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
+    if sink::mask() != 0 {
+        tell_names(pool, claim);
+    }
+    // An item that was taken along becomes active as it begins, with the slot of the one before:
+    // one look at the clock will do.
+    let mut moment = None;
+    if claim.is_along && wants_activations() {
+        let Claim { func, wq, .. } = *claim;
+        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut moment);
+    }
     #[cfg(feature = "tracing")]
     let _span = outside::executing(pool, claim);
-    execute_start(pool, claim);
+    execute_start(pool, claim, moment);
     call();
     execute_end(pool, claim);
 }
@@ -138,7 +155,7 @@ pub(crate) fn has_run(pool: &impl TracedPool, claim: &Claim) {
 #[cold]
 fn end_untraced(pool: &impl TracedPool, claim: &Claim) {
     tell_names(pool, claim);
-    emit_execute(Kind::ExecuteEnd, pool, claim);
+    emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
 }
 
 /// Number of the reader, while there is one.
@@ -211,8 +228,8 @@ pub(crate) fn wants_activations() -> bool {
     (cfg!(feature = "usdt") && !IS_MODEL) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock, but for
-/// [`activate_next`]; `moment` is when, once it has been looked up.
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock, or is going to
+/// [`run`] the item; `moment` is when, once it has been looked up.
 #[cold]
 pub(crate) fn activate_work(
     pool: &impl TracedPool,
@@ -241,17 +258,6 @@ pub(crate) fn activate_work(
     sink::record(&event, moment);
 }
 
-/// As [`activate_work`], of an item that its worker has taken along: its turn has come, and with it
-/// the slot of the item before. Caller holds no core lock.
-#[inline(always)]
-pub(crate) fn activate_next(pool: &impl TracedPool, claim: &Claim) {
-    if wants_activations() {
-        ready();
-        let Claim { func, wq, .. } = *claim;
-        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut None);
-    }
-}
-
 /// So many events could not be kept.
 #[inline]
 pub(crate) fn lose(count: u64) {
@@ -262,10 +268,10 @@ pub(crate) fn lose(count: u64) {
 
 /// KERNEL: `workqueue_execute_start` — same.
 #[inline(always)]
-fn execute_start(pool: &impl TracedPool, claim: &Claim) {
+fn execute_start(pool: &impl TracedPool, claim: &Claim, moment: Option<Option<Moment>>) {
     probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteStart) {
-        emit_execute(Kind::ExecuteStart, pool, claim);
+        emit_execute(Kind::ExecuteStart, pool, claim, moment.unwrap_or_else(sink::moment));
     }
 }
 
@@ -274,7 +280,7 @@ fn execute_start(pool: &impl TracedPool, claim: &Claim) {
 fn execute_end(pool: &impl TracedPool, claim: &Claim) {
     probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteEnd) {
-        emit_execute(Kind::ExecuteEnd, pool, claim);
+        emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
     }
 }
 
@@ -297,19 +303,18 @@ fn tell_new_names(pool: &impl TracedPool, claim: &Claim) {
     sink::name_function(claim.func as usize, closures::name);
 }
 
-#[cold]
-fn emit_execute(kind: Kind, pool: &impl TracedPool, claim: &Claim) {
-    if kind == Kind::ExecuteStart {
-        tell_names(pool, claim);
-    }
-    record(&Event {
+#[inline(always)]
+fn emit_execute(kind: Kind, pool: &impl TracedPool, claim: &Claim, moment: Option<Moment>) {
+    let Some(moment) = moment else { return };
+    let event = Event {
         pool: pool.id(),
         wq: claim.wq.0,
         work: claim.item.addr() as u64,
         func: claim.func as usize as u64,
         pool_cpu: cpu_of(pool),
         ..Event::new(kind)
-    });
+    };
+    sink::record(&event, moment);
 }
 
 /// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.

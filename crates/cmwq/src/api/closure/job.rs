@@ -12,7 +12,8 @@ pub(crate) trait Job<T> {
 
 /// Who is told what nobody joins.
 pub(crate) trait Owner {
-    /// The handle has gone. To be called at most once. May unwind.
+    /// The handle has gone. To be called at most once. May unwind if there is anything to drop: a
+    /// panic's payload, or a value.
     fn unjoined<T>(&self, outcome: Outcome<T>, origin: Origin);
 }
 
@@ -28,6 +29,7 @@ impl<F: FnOnce() -> T, T> Job<T> for F {
 
 /// A panic goes to the handler, a value is dropped.
 impl Owner for () {
+    #[inline]
     fn unjoined<T>(&self, outcome: Outcome<T>, origin: Origin) {
         match outcome {
             Outcome::Panicked(payload) => {

@@ -46,6 +46,7 @@ impl TracedQueue for Wq {
         &self.name
     }
 
+    #[inline]
     fn is_new_to(&self, session: u32) -> bool {
         Self::is_new_to(self, session)
     }

@@ -38,6 +38,7 @@ pub(crate) fn stack() -> Range<u64> {
 }
 
 /// The CPU that the calling thread was on a moment ago.
+#[inline]
 pub(crate) fn current_cpu() -> Option<u32> {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };

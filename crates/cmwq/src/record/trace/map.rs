@@ -79,6 +79,7 @@ impl RingMap {
         Self { map, page, events }
     }
 
+    #[inline]
     pub(crate) fn ring(&self) -> &RingHead {
         self.map.head()
     }
@@ -92,6 +93,7 @@ impl RingMap {
 }
 
 impl Memory for RingMap {
+    #[inline]
     fn head(&self) -> &AtomicU64 {
         &self.ring().head
     }
