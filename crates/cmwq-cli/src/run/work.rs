@@ -512,8 +512,8 @@ fn tag_of(arguments: &[OsString]) -> Vec<u8> {
     arguments.join(" ".as_ref()).into_encoded_bytes()
 }
 
-/// Without switch records, unless somebody insists: they are of the workers, which only wait for
-/// their commands, and the first thread on a machine to be recorded waits some 10 ms for the kernel.
+/// Without switch records, unless somebody insists. They are of the workers, which only wait for
+/// their commands, and the first thread on a machine to be recorded waits for the kernel: 10 ms.
 fn detected(config: Config) -> Config {
     match env::var_os("CMWQ_DETECT") {
         Some(name) if !name.is_empty() => config,

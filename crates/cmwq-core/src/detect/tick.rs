@@ -92,8 +92,8 @@ impl Tick {
     /// again. The interval is halved and not reset, since now and then a tick is only a few
     /// microseconds faster than the sentinel.
     ///
-    /// Where workers wait for processes that matters more, since a look is dear: there the tick
-    /// is shorter only if alarms found nobody, and twice as long as soon as only they did.
+    /// Where workers wait for processes a look is dear: there the interval doubles as soon as only
+    /// alarms found somebody.
     #[must_use]
     pub const fn after(&mut self, found: TickFound) -> Nanos {
         let TickFound { has_woken, has_processes, has_alarms } = found;
@@ -102,9 +102,7 @@ impl Tick {
             if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
         self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
         let is_spared = has_alarms || self.fruitless.is_multiple_of(FRUITLESS_TICKS);
-        self.interval = if has_woken && has_alarms {
-            max(self.interval, self.shortest)
-        } else if has_woken {
+        self.interval = if has_woken {
             max(self.interval / 2, self.shortest)
         } else if is_spared {
             min(self.interval * 2, self.longest)

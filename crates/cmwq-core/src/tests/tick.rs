@@ -72,10 +72,8 @@ fn where_alarms_find_the_workers_that_wait_for_processes_it_comes_seldom() {
         tick.after(TickFound { has_woken, has_processes: true, has_alarms }) / US
     };
     assert_eq!([(); 5].map(|()| after(false, true)), [500, 1_000, 2_000, 4_000, 4_000]);
-    assert_eq!(after(true, true), 4_000, "the tick was faster by chance");
-    assert_eq!([(); 3].map(|()| after(true, false)), [2_000, 1_000, 1_000], "the CPUs are busy");
-    assert_eq!(after(true, true), 1_000);
-    assert_eq!([(); 8].map(|()| after(false, false))[7], 2_000);
+    assert_eq!([(); 3].map(|()| after(true, true)), [2_000, 1_000, 1_000], "alarms are late");
+    assert_eq!([(); 8].map(|()| after(false, false))[6..], [1_000, 2_000], "and there are none");
     let found = TickFound { has_alarms: true, ..TickFound::default() };
     assert_eq!(Tick::new(TickRole::Behind).after(found), 250 * US, "a look at a thread is cheap");
 }
