@@ -103,6 +103,8 @@ impl Call<'_> {
             Ok(started) => started,
             Err(error) => return Ok(not_started(program, &error, output)),
         };
+        // It has its own by now.
+        drop(command);
         let waited = self.wait(&mut child, lines);
         if waited.is_err() {
             // It has nowhere to write, and nobody could end it any more.

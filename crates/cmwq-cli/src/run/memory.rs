@@ -116,11 +116,11 @@ impl Memory {
 
     fn left(&self) -> Option<Left> {
         let info = fs::read_to_string("/proc/meminfo").ok()?;
-        let (mut available, mut total) =
-            (kibibytes(&info, "MemAvailable:")?, kibibytes(&info, "MemTotal:")?);
+        let machine = kibibytes(&info, "MemTotal:")?;
+        let (mut available, mut total) = (kibibytes(&info, "MemAvailable:")?, machine);
         let mut pressure = pressure("/proc/pressure/memory".as_ref());
         for group in &self.groups {
-            if let Some((limit, used)) = limit_and_use(group) {
+            if let Some((limit, used)) = limit_and_use(group, machine) {
                 available = available.min(limit.saturating_sub(used));
                 total = total.min(limit);
             }
@@ -164,10 +164,14 @@ fn groups(cgroup: &str) -> Vec<PathBuf> {
     groups
 }
 
-/// Of a group that has a limit. What its files have in memory can be given up, so it is not used.
-fn limit_and_use(group: &Path) -> Option<(u64, u64)> {
+/// Of a group that has a limit, below what the machine has. What its files have in memory can be
+/// given up, so it is not used.
+fn limit_and_use(group: &Path, machine: u64) -> Option<(u64, u64)> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    if limit >= machine {
+        return None;
+    }
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let files = stat.lines().find_map(|line| {
@@ -227,13 +231,14 @@ mod tests {
     fn limits_and_pressure_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        assert_eq!(limit_and_use(folder.path()), None);
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), None);
         write("memory.max", "max\n");
         write("memory.current", "900\n");
-        assert_eq!(limit_and_use(folder.path()), None, "no limit");
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), None, "no limit");
         write("memory.max", "1000\n");
         write("memory.stat", "anon 1\ninactive_file 300\n");
-        assert_eq!(limit_and_use(folder.path()), Some((1000, 600)));
+        assert_eq!(limit_and_use(folder.path(), 1 << 40), Some((1000, 600)));
+        assert_eq!(limit_and_use(folder.path(), 1000), None, "it may have all that there is");
         let file = folder.path().join("memory.pressure");
         assert_eq!(pressure(&file), 0.0);
         write("memory.pressure", "some avg10=5.00 avg60=0\nfull avg10=12.34 avg60=1.00 total=9\n");

@@ -1,6 +1,7 @@
 //! What is done with the commands: they are queued as there is room, wait for their turn, run, are
 //! tried again, and are counted.
 
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use cmwq::{AffinityScope, Config, Workqueue};
+use cmwq::{AffinityScope, Config, Detect, Workqueue};
 use rustix::process::Signal;
 
 use super::captured::Captures;
@@ -133,8 +134,7 @@ impl Work {
         let most = most_commands(raise_limit());
         let max_active = if args.ordered { 1 } else { args.max_active.unwrap_or(most).min(most) };
         // Commands inherit the CPUs of the worker that starts them.
-        Config::builder()
-            .managed_affinity_scope(AffinityScope::System)
+        detected(Config::builder().managed_affinity_scope(AffinityScope::System))
             .install()
             .and_then(|()| {
                 let queue = Workqueue::builder("run").managed().max_active(max_active);
@@ -510,6 +510,15 @@ fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output>
 
 fn tag_of(arguments: &[OsString]) -> Vec<u8> {
     arguments.join(" ".as_ref()).into_encoded_bytes()
+}
+
+/// Without switch records, unless somebody insists. They are of the workers, which only wait for
+/// their commands, and the first thread on a machine to be recorded waits for the kernel: 10 ms.
+fn detected(config: Config) -> Config {
+    match env::var_os("CMWQ_DETECT") {
+        Some(name) if !name.is_empty() => config,
+        _ => config.detect(Detect::Sentinel),
+    }
 }
 
 /// How many commands a limit of `fds` open files has room for.

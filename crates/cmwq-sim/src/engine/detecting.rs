@@ -248,9 +248,10 @@ impl Engine<'_> {
         let mut found = TickFound::default();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
-            let TickFound { has_woken, has_processes } = self.tick_pool(pool);
+            let TickFound { has_woken, has_processes, has_alarms } = self.tick_pool(pool);
             found.has_woken |= has_woken;
             found.has_processes |= has_processes;
+            found.has_alarms |= has_alarms;
         }
         let Some(ticking) = &mut self.ticking else { return };
         let pools = &mut self.pools.list;
@@ -337,7 +338,8 @@ impl Engine<'_> {
                 Seen::Running | Seen::Unknown => {}
             }
         }
-        TickFound { has_woken, has_processes }
+        // There are no sentinels here.
+        TickFound { has_woken, has_processes, has_alarms: false }
     }
 
     /// A look at the thread from outside.

@@ -31,7 +31,7 @@ pub(crate) mod plain {
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering,
     };
     pub(crate) use std::sync::mpsc::{Receiver, Sender, channel};
-    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+    pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 }
 
 /// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,

@@ -1,8 +1,9 @@
 //! Whether a process or one of its descendants uses a CPU, as procfs shows it.
 //!
-//! *Owns* one descriptor: of the thread that is most likely to run, so that the usual question
-//! costs one read. While none of the processes has used a CPU since all were found waiting, their
-//! clocks tell. Otherwise all of them are looked at.
+//! *Owns* some descriptors: of the thread that is most likely to run, so that the usual question
+//! costs one read, and of the first processes, which are looked at again when one of them has run.
+//! While none of the processes has used a CPU since all were found waiting, their clocks tell.
+//! Otherwise all of them are looked at, but who has not run since then has started nobody.
 //!
 //! *Does* allocate, other than its neighbours: whoever asks is no sentinel.
 //!
@@ -11,18 +12,23 @@
 //!
 //! Why: docs/decisions/descendants-by-proc.md
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::{io, mem};
 
+use super::budget::within_budget;
 use super::clock::CpuClock;
 use super::stat::{StatFile, ThreadState};
+use crate::os::sync::plain::Arc;
 
 /// LIMIT: threads and processes that are looked at in one go; of a larger family nobody can tell.
 const MOST: usize = 1024;
 /// LIMIT: so many processes and threads are remembered from a look; of a larger family the
 /// clocks tell less.
 const REMEMBERED: usize = 16;
+/// LIMIT: of so many processes the files are kept open, two each.
+const KEPT: usize = 2;
 
 /// Where a family begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +43,9 @@ pub(crate) enum Root {
 #[derive(Debug)]
 pub(crate) struct Family {
     root: Root,
+    files: Files,
     /// The thread that ran when all were looked at last, or the one that was looked at last.
-    likely: Option<StatFile>,
+    likely: Option<Arc<StatFile>>,
     /// The clock of its process, if it ran.
     likely_clock: Option<CpuClock>,
     /// All processes, if the last look at all found nobody running.
@@ -54,13 +61,33 @@ struct Still {
 
 impl Still {
     fn of(pid: u32) -> Option<Self> {
-        let clock = CpuClock::of_process(pid)?;
+        let clock = CpuClock::of_process(pid);
         Some(Self { clock, used: clock.now_ns()? })
     }
 
     fn has_not_run(&self) -> bool {
         self.clock.now_ns() == Some(self.used)
     }
+}
+
+/// What is kept open from look to look.
+#[derive(Debug, Default)]
+struct Files {
+    /// The list of our own thread's children, if the family begins with them.
+    ours: Option<File>,
+    processes: Vec<Kept>,
+}
+
+/// A process whose files are open.
+#[derive(Debug)]
+struct Kept {
+    pid: u32,
+    /// Of its first thread.
+    stat: Arc<StatFile>,
+    list: File,
+    /// The CPU time that it had used before its children were read, and these.
+    used: Option<u64>,
+    children: Vec<u32>,
 }
 
 /// What a look at all found.
@@ -71,15 +98,17 @@ struct Round {
     has_changed: bool,
     is_running: bool,
     /// The threads; if one runs, it is the last. Some of them, if there are many.
-    looked_at: Vec<StatFile>,
+    looked_at: Vec<Arc<StatFile>>,
     processes: usize,
+    /// Files of processes that have gone are closed.
+    has_tidied: bool,
     /// One for each process, unless one has no clock or there are too many.
     still: Vec<Still>,
 }
 
 impl Family {
     pub(crate) fn new(root: Root) -> Self {
-        Self { root, likely: None, likely_clock: None, still: Vec::new() }
+        Self { root, files: Files::default(), likely: None, likely_clock: None, still: Vec::new() }
     }
 
     /// Whether it was found waiting, and nobody has had a CPU since: who has not run has started
@@ -121,24 +150,34 @@ impl Family {
                 self.still = round.still;
             }
         }
-        self.likely = round.looked_at.pop().and_then(|stat| stat.keep().ok());
+        self.likely = round.looked_at.pop().filter(|stat| stat.is_within_budget());
         Some(round.is_running)
     }
 
-    fn round(&self) -> Option<Round> {
+    fn round(&mut self) -> Option<Round> {
         let mut round = Round::default();
         let mut processes = Vec::new();
         match self.root {
             Root::Process(pid) => processes.push(pid),
             Root::ChildrenOf(tid) => {
-                round.add_children(format!("/proc/self/task/{tid}").as_ref(), &mut processes)?;
+                if let Some(list) = &self.files.ours {
+                    processes = children_in(list).ok()?;
+                } else {
+                    let task = format!("/proc/self/task/{tid}");
+                    let list = round.add_children(task.as_ref(), &mut processes)?;
+                    self.files.ours = list.and_then(|list| within_budget(list).ok());
+                }
             }
         }
         while let Some(pid) = processes.pop() {
-            round.look_at_process(pid, &mut processes)?;
+            round.look_at_process(pid, &mut self.files.processes, &mut processes)?;
             if round.is_running {
                 break;
             }
+        }
+        if round.has_changed {
+            // A child that has gone may be on a list whose owner has not run since.
+            self.files.processes.iter_mut().for_each(|kept| kept.used = None);
         }
         Some(round)
     }
@@ -147,7 +186,7 @@ impl Family {
 impl Round {
     /// Whether nobody runs still, and nobody has run since it was looked at.
     fn stands_still(&self) -> bool {
-        let is_blocked = |stat: &StatFile| stat.state().is_ok_and(|state| state.is_blocked());
+        let is_blocked = |stat: &Arc<StatFile>| stat.state().is_ok_and(|state| state.is_blocked());
         self.looked_at.len() == self.threads
             && self.looked_at.iter().all(is_blocked)
             && self.has_all_clocks()
@@ -159,17 +198,79 @@ impl Round {
     }
 
     /// Looks at its threads until one runs, the first one first. `None`: procfs does not tell.
-    fn look_at_process(&mut self, pid: u32, processes: &mut Vec<u32>) -> Option<()> {
+    fn look_at_process(
+        &mut self,
+        pid: u32,
+        kept: &mut Vec<Kept>,
+        processes: &mut Vec<u32>,
+    ) -> Option<()> {
         self.processes += 1;
+        let still = Still::of(pid);
+        let used = still.as_ref().map(|still| still.used);
         if self.still.len() < REMEMBERED {
-            self.still.extend(Still::of(pid));
+            self.still.extend(still);
         }
-        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
-        let first = tasks.join(pid.to_string());
-        let nr_threads = self.look_at(&first, processes)?;
+        let nr_threads = match self.look_at_kept(pid, used, kept, processes)? {
+            0 => self.look_at_first(pid, used, kept, processes)?,
+            nr_threads => nr_threads,
+        };
         if nr_threads < 2 || self.is_running {
             return Some(());
         }
+        self.look_at_others(pid, processes)
+    }
+
+    /// Looks at the first thread of a process by files that are open. Returns how many it has; 0:
+    /// it has gone, or its files are not open.
+    fn look_at_kept(
+        &mut self,
+        pid: u32,
+        used: Option<u64>,
+        kept: &mut Vec<Kept>,
+        processes: &mut Vec<u32>,
+    ) -> Option<u64> {
+        let Some(place) = kept.iter().position(|kept| kept.pid == pid) else { return Some(0) };
+        let (state, nr_threads) = self.look_by(&kept[place].stat)?;
+        if state == ThreadState::Gone && nr_threads == 0 {
+            // The number may be another's now.
+            kept.swap_remove(place);
+        } else if waits(state) {
+            processes.extend(kept[place].children(used)?);
+        }
+        Some(nr_threads)
+    }
+
+    /// Looks at the first thread of a process, and keeps the files open if it waits. Returns as
+    /// [`look_at`](Self::look_at).
+    fn look_at_first(
+        &mut self,
+        pid: u32,
+        used: Option<u64>,
+        kept: &mut Vec<Kept>,
+        processes: &mut Vec<u32>,
+    ) -> Option<u64> {
+        let task = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
+        let Some(stat) = self.open(&task)? else { return Some(0) };
+        let (state, nr_threads) = self.look_by(&stat)?;
+        if !waits(state) {
+            return Some(nr_threads);
+        }
+        let first = processes.len();
+        let list = self.add_children(&task, processes)?;
+        if let Some(list) = list.filter(|_| self.has_room(kept))
+            && stat.is_within_budget()
+            && let Ok(list) = within_budget(list)
+        {
+            let children = processes[first..].to_vec();
+            kept.push(Kept { pid, stat, list, used, children });
+        }
+        Some(nr_threads)
+    }
+
+    /// Looks at the threads of a process behind its first.
+    fn look_at_others(&mut self, pid: u32, processes: &mut Vec<u32>) -> Option<()> {
+        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+        let first = tasks.join(pid.to_string());
         let listed = match fs::read_dir(&tasks) {
             Ok(listed) => listed,
             Err(error) if is_gone(&error) => {
@@ -197,52 +298,108 @@ impl Round {
     /// Looks at one thread, and returns how many its process has. `None`: procfs does not tell, or
     /// there are too many.
     fn look_at(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<u64> {
-        self.threads += 1;
-        if self.threads > MOST {
-            return None;
-        }
-        let opened = StatFile::open_path(&task.join("stat"));
-        let (stat, found) = match opened.and_then(|stat| Ok((stat.state_and_threads()?, stat))) {
-            Ok((found, stat)) => (stat, found),
-            Err(error) if is_gone(&error) => {
-                self.has_changed = true;
-                return Some(0);
-            }
-            Err(_) => return None,
-        };
-        let (state, nr_threads) = found;
-        self.is_running = !state.is_blocked();
-        if state == ThreadState::Gone {
-            self.has_changed |= nr_threads == 0;
-            self.threads -= 1;
-            return Some(nr_threads);
-        }
-        if self.looked_at.len() == REMEMBERED {
-            self.looked_at.pop();
-        }
-        self.looked_at.push(stat);
-        if !self.is_running {
+        let Some(stat) = self.open(task)? else { return Some(0) };
+        let (state, nr_threads) = self.look_by(&stat)?;
+        if waits(state) {
             self.add_children(task, processes)?;
         }
         Some(nr_threads)
     }
 
-    fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<()> {
-        // As long as most of these lists are, and read without asking how long: nobody knows.
-        let mut children = String::with_capacity(128);
-        let read = fs::File::open(task.join("children"))
-            .and_then(|file| file.take(u64::MAX).read_to_string(&mut children));
-        match read {
-            Ok(_) => {
-                let pids = children.split_whitespace();
-                processes.extend(pids.filter_map(|pid| pid.parse::<u32>().ok()));
+    /// Opens a thread's state. `Some(None)`: it has gone.
+    #[expect(clippy::option_option, reason = "the outer one is for `?`, as everywhere here")]
+    fn open(&mut self, task: &Path) -> Option<Option<Arc<StatFile>>> {
+        match StatFile::open_path(&task.join("stat")) {
+            Ok(stat) => Some(Some(Arc::new(stat))),
+            Err(error) if is_gone(&error) => {
+                self.has_changed = true;
+                Some(None)
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn look_by(&mut self, stat: &Arc<StatFile>) -> Option<(ThreadState, u64)> {
+        self.threads += 1;
+        if self.threads > MOST {
+            return None;
+        }
+        let (state, nr_threads) = stat.state_and_threads().ok()?;
+        self.is_running = !state.is_blocked();
+        if state == ThreadState::Gone {
+            self.has_changed |= nr_threads == 0;
+            self.threads -= 1;
+        } else {
+            if self.looked_at.len() == REMEMBERED {
+                self.looked_at.pop();
+            }
+            self.looked_at.push(Arc::clone(stat));
+        }
+        Some((state, nr_threads))
+    }
+
+    /// Adds a thread's children, and returns their list, unless it has gone.
+    #[expect(clippy::option_option, reason = "the outer one is for `?`, as everywhere here")]
+    fn add_children(&mut self, task: &Path, processes: &mut Vec<u32>) -> Option<Option<File>> {
+        let opened = File::open(task.join("children"));
+        match opened.and_then(|list| Ok((children_in(&list)?, list))) {
+            Ok((children, list)) => {
+                processes.extend(children);
+                Some(Some(list))
             }
             // The kernel was built without it, if the thread is still there.
-            Err(_) if task.exists() => return None,
-            Err(_) => self.has_changed = true,
+            Err(_) if task.exists() => None,
+            Err(_) => {
+                self.has_changed = true;
+                Some(None)
+            }
         }
-        Some(())
     }
+
+    /// Whether the files of one more process may be kept.
+    fn has_room(&mut self, kept: &mut Vec<Kept>) -> bool {
+        if kept.len() >= KEPT && !mem::replace(&mut self.has_tidied, true) {
+            let is_there = |stat: &StatFile| stat.state().is_ok_and(|it| it != ThreadState::Gone);
+            kept.retain(|kept| is_there(&kept.stat));
+        }
+        kept.len() < KEPT
+    }
+}
+
+impl Kept {
+    /// The children of its first thread. `used`: the CPU time that the process had used before
+    /// this; who has not run since they were read has started nobody.
+    fn children(&mut self, used: Option<u64>) -> Option<&[u32]> {
+        if used.is_none() || used != self.used {
+            self.children = children_in(&self.list).ok()?;
+            self.used = used;
+        }
+        Some(&self.children)
+    }
+}
+
+fn waits(state: ThreadState) -> bool {
+    state.is_blocked() && state != ThreadState::Gone
+}
+
+/// Reads a list of children from its beginning.
+fn children_in(list: &File) -> io::Result<Vec<u32>> {
+    // As long as most of these lists are; nobody knows how long one is.
+    let mut text = vec![0; 128];
+    let mut len = 0;
+    loop {
+        match list.read_at(&mut text[len..], len as u64) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if len == text.len() {
+            text.resize(2 * len, 0);
+        }
+    }
+    let text = str::from_utf8(&text[..len]).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -64,7 +64,8 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, no procfs, or descriptors are scarce.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())?.keep()
+        let stat = Self::open_path(format!("/proc/self/task/{tid}/stat").as_ref())?;
+        Ok(Self { file: within_budget(stat.file)? })
     }
 
     /// Opens that of any process's thread by its name, with the same promise, to be read at once.
@@ -75,12 +76,10 @@ impl StatFile {
         Ok(Self { file: File::open(path)? })
     }
 
-    /// The file, to be read now and then.
-    ///
-    /// # Errors
-    /// If the library has as many descriptors as it may have.
-    pub(super) fn keep(self) -> io::Result<Self> {
-        Ok(Self { file: within_budget(self.file)? })
+    /// Whether it may be kept, to be read now and then: the library has not as many descriptors as
+    /// it may have.
+    pub(super) fn is_within_budget(&self) -> bool {
+        within_budget(&self.file).is_ok()
     }
 
     /// What the thread is doing.

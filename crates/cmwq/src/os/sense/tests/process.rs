@@ -50,6 +50,7 @@ fn a_family_that_waited_is_looked_at_again_when_one_of_it_has_run() {
         "read line; computes",
         "sleep 1000 & read line; kill $!; computes",
         "read line; computes & read line",
+        "sleep 1000 & sleep 1000 & sleep 1000 & read line; kill $!; computes & read line",
     ] {
         let mut shell = Shell::new(script);
         let mut family = found_waiting(&shell);
