@@ -1,11 +1,15 @@
-//! Decisions about CPUs: which kind of pool serves which CPUs, and how many of its workers may run.
+//! Decisions about CPUs: which kind of pool serves which CPUs, where its workers belong, and how
+//! many of them may run.
 
+mod belonging;
 mod concurrency;
 mod kind;
 mod pods;
 mod rescan;
 
-pub use concurrency::{concurrency, granted};
+pub use belonging::{Belonging, Cpus, OwnCpus};
+pub(crate) use concurrency::concurrency;
+pub use concurrency::granted;
 pub use kind::PoolKind;
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
 pub use rescan::{RESCAN_EVERY_NS, Rescan};

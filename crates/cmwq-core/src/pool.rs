@@ -155,7 +155,7 @@ impl Effects {
 pub struct PoolConfig {
     /// Its id.
     pub id: PoolId,
-    /// How many workers may run at once: see [`place::concurrency`].
+    /// How many workers may run at once: see [`place::Belonging`].
     pub concurrency: u32,
     /// When a surplus idle worker leaves.
     pub idle_timeout: Nanos,

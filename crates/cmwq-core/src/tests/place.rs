@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use crate::place::{
-    Cpu, PoolKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES, Scope, concurrency, granted, pod_leaders,
-    stand_in,
+    Belonging, Cpu, Cpus, OwnCpus, PoolKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES, Scope,
+    concurrency, granted, pod_leaders, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -29,6 +29,49 @@ fn the_others_do_not_depend_on_cpus() {
         assert_eq!(concurrency(PoolKind::Unbound, cpus, 1), UNMANAGED);
         assert_eq!(concurrency(PoolKind::Bh, cpus, 1), 0, "its context is a guest");
     }
+}
+
+/// Where workers start items, and where they may wake up.
+fn places(kind: PoolKind, has_others: bool, [allowed, managed]: [u32; 2]) -> [Cpus; 2] {
+    let belonging = Belonging::of(kind, has_others, OwnCpus { allowed, managed }, ALL);
+    [belonging.bound, belonging.unbound]
+}
+
+#[test]
+fn workers_belong_on_their_own_cpus_and_on_others_while_these_are_away() {
+    assert_eq!(places(PoolKind::Percpu, false, [1, 1]), [Cpus::Own; 2]);
+    assert_eq!(places(PoolKind::Percpu, false, [1, 0]), [Cpus::Own; 2], "isolated");
+    assert_eq!(places(PoolKind::Percpu, false, [0, 0]), [Cpus::Unbound; 2]);
+    assert_eq!(places(PoolKind::Unbound, false, [2, 0]), [Cpus::Own; 2]);
+    assert_eq!(places(PoolKind::Unbound, false, [0, 0]), [Cpus::Allowed; 2]);
+    assert_eq!(places(PoolKind::Bh, false, [0, 0]), [Cpus::Own; 2], "the system moves it");
+}
+
+#[test]
+fn workers_of_managed_pools_wake_up_wherever_managed_queues_run() {
+    let managed = |own| places(PoolKind::Managed, true, own);
+    assert_eq!(managed([1, 1]), [Cpus::Own, Cpus::Managed]);
+    assert_eq!(managed([1, 0]), [Cpus::Own; 2], "isolated: nobody else's CPU is used");
+    assert_eq!(managed([0, 0]), [Cpus::Unbound, Cpus::Managed]);
+    assert_eq!(places(PoolKind::Managed, false, [4, 3]), [Cpus::Managed; 2], "the only one");
+}
+
+#[test]
+fn what_a_pool_is_follows_from_its_cpus() {
+    let of = |kind, has_others, allowed, managed| {
+        let it = Belonging::of(kind, has_others, OwnCpus { allowed, managed }, 2);
+        (it.concurrency, it.is_disassociated, it.is_apart, it.is_pinned)
+    };
+    assert_eq!(of(PoolKind::Percpu, false, 1, 0), (1, false, false, true));
+    assert_eq!(of(PoolKind::Percpu, false, 0, 0), (UNMANAGED, true, false, false));
+    assert_eq!(of(PoolKind::Managed, true, 1, 1), (1, false, false, true));
+    assert_eq!(of(PoolKind::Managed, true, 1, 0), (1, false, true, true));
+    assert_eq!(of(PoolKind::Managed, true, 0, 0), (1, true, true, false));
+    assert_eq!(of(PoolKind::Managed, false, 4, 3), (2, false, false, false), "what is granted");
+    assert_eq!(of(PoolKind::Managed, false, 4, 1), (1, false, false, true));
+    assert_eq!(of(PoolKind::Unbound, false, 1, 1), (UNMANAGED, false, false, false));
+    assert_eq!(of(PoolKind::Unbound, false, 0, 0), (UNMANAGED, false, false, false));
+    assert_eq!(of(PoolKind::Bh, false, 1, 1), (0, false, false, false));
 }
 
 #[test]

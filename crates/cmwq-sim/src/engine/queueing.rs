@@ -175,12 +175,12 @@ impl Engine<'_> {
             self.create_first(pool);
             return pool;
         }
-        let concurrency = kind.concurrency(&self.machine);
+        let belonging = kind.belonging(&self.machine);
         let has_others = kind.has_others(&self.machine);
-        let pool = self.pools.make(kind, is_high, concurrency, has_others, self.config);
+        let pool = self.pools.make(kind, is_high, belonging.concurrency, has_others, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
-        self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
+        self.pools.set_disassociated(pool, belonging.is_disassociated);
         self.checkers.touch(pool);
         self.create_first(pool);
         pool

@@ -463,10 +463,10 @@ impl Runtime {
             }
             _ => None,
         };
-        let is_to_spare = !spec.is_disassociated && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
         if let Some((pods, index)) = pods {
-            debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
+            let helps = || pool.may_help();
+            debug_assert_eq!(pool.is_spare(), helps(), "the board has those that are not made");
             pods.add(index, pool);
         }
         let found = Found::now(pool);
@@ -501,65 +501,33 @@ impl Runtime {
     fn pool_spec(&self, key: &PoolKey) -> PoolSpec {
         let (machine, now) = (&self.machine, self.placement.now());
         let priority = key.priority;
-        let at = |kind, cpus: CpuSet| PoolSpec {
+        let at = |kind, cpus: &CpuSet| PoolSpec {
             kind,
             nice: priority.nice,
             priority,
-            node: now.node_of(&cpus),
+            node: now.node_of(cpus),
             pod: cpus.clone(),
             is_strict: false,
-            cpus,
-            concurrency: place::concurrency(place::PoolKind::Unbound, 1, u32::MAX),
-            is_disassociated: false,
-            is_apart: false,
+            cpus: cpus.clone(),
         };
         match &key.cpus {
             PoolCpus::Pod { pod, cpus, strict } => {
-                let (node, is_strict) = (now.node_of(pod), *strict);
-                PoolSpec {
-                    pod: pod.clone(),
-                    is_strict,
-                    node,
-                    ..at(PoolKind::Unbound, cpus.clone())
-                }
+                PoolSpec { cpus: cpus.clone(), is_strict: *strict, ..at(PoolKind::Unbound, pod) }
+            }
+            PoolCpus::Slot(_) if key.kind == Kind::Managed && machine.managed_pods.len() == 1 => {
+                // What others are told of it.
+                let cpus = &now.managed;
+                let node = now.node_of(&machine.managed_pods[0].cpus);
+                PoolSpec { node, ..at(PoolKind::Managed, cpus) }
             }
             PoolCpus::Slot(slot) if key.kind == Kind::Managed => {
-                let (pod, is_only) =
-                    (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
-                let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
-                let is_disassociated = cpus.is_empty();
-                let granted = machine.granted_of(&now.allowed);
-                let concurrency =
-                    place::concurrency(place::PoolKind::Managed, cpus.count() as u32, granted);
-                let cpus = if is_disassociated { pod.cpus.clone() } else { cpus };
-                let is_apart = !cpus.intersects(&now.managed);
-                let node = now.node_of(&pod.cpus);
-                PoolSpec {
-                    concurrency,
-                    is_disassociated,
-                    is_apart,
-                    node,
-                    ..at(PoolKind::Managed, cpus)
-                }
-            }
-            PoolCpus::Slot(slot) if key.kind == Kind::Bh => {
-                let cpu = machine.cpus[*slot];
-                let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
-                PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
+                at(PoolKind::Managed, &machine.managed_pods[*slot].cpus)
             }
             PoolCpus::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
-                let is_disassociated = !now.allowed.contains(cpu);
-                let concurrency = place::concurrency(
-                    place::PoolKind::Percpu,
-                    u32::from(!is_disassociated),
-                    u32::MAX,
-                );
-                PoolSpec {
-                    concurrency,
-                    is_disassociated,
-                    ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu))
-                }
+                let is_bh = key.kind == Kind::Bh;
+                let kind = if is_bh { PoolKind::Bh(cpu) } else { PoolKind::Cpu(cpu) };
+                at(kind, &CpuSet::single(cpu))
             }
         }
     }

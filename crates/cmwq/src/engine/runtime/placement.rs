@@ -14,13 +14,13 @@
 //!
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
-use cmwq_core::place;
+use cmwq_core::place::{Belonging, Cpus, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
 use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::wq::Kind;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
@@ -53,6 +53,16 @@ pub(crate) struct CpusInUse {
     known: Arc<Known>,
     /// The pods of queues without attributes of their own.
     usual: Vec<CpuSet>,
+}
+
+/// Where the workers of a pool belong.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// Where they start items.
+    pub(crate) bound: CpuSet,
+    /// Where they may wake up from a wait in one.
+    pub(crate) unbound: CpuSet,
+    pub(crate) belonging: Belonging,
 }
 
 /// See the module header.
@@ -228,6 +238,28 @@ impl CpusInUse {
         Layout { kind, attrs: attrs.clone(), effective, pods }
     }
 
+    /// Where the workers of a pool belong. `has_others`: it is a managed pod beside others.
+    pub(crate) fn place(&self, machine: &Machine, spec: &PoolSpec, has_others: bool) -> Placed {
+        let all = match spec.kind {
+            PoolKind::Managed if !has_others => machine.cpus.iter().copied().collect(),
+            _ => spec.cpus.clone(),
+        };
+        let own = all.and(&self.allowed);
+        let nr_own =
+            OwnCpus { allowed: own.count() as u32, managed: own.and(&self.managed).count() as u32 };
+        let granted = machine.granted_of(&self.allowed);
+        let belonging = Belonging::of(spec.kind.in_core(), has_others, nr_own, granted);
+        let own = if own.is_empty() { all } else { own };
+        let which = |cpus| match cpus {
+            Cpus::Own => own.clone(),
+            Cpus::Unbound => self.unbound.clone(),
+            Cpus::Managed => self.managed.clone(),
+            Cpus::Allowed => self.allowed.clone(),
+        };
+        let (bound, unbound) = (which(belonging.bound), which(belonging.unbound));
+        Placed { bound, unbound, belonging }
+    }
+
     /// The NUMA node that holds all of `cpus`, if one does.
     pub(crate) fn node_of(&self, cpus: &CpuSet) -> Option<u32> {
         self.known.topology.node_of(cpus)
@@ -400,25 +432,12 @@ impl Runtime {
 
     /// KERNEL: `workqueue_offline_cpu`, `workqueue_online_cpu` — same for per-CPU pools.
     fn move_pool(&self, pool: &'static Pool, in_use: &CpusInUse) {
-        let own = pool.own_cpus().and(match (&pool.kind, pool.pods) {
-            (PoolKind::Managed, None) => &in_use.managed,
-            _ => &in_use.allowed,
-        });
-        let is_disassociated = own.is_empty();
         match pool.kind {
             // The system moves a BH context when its CPU goes.
-            PoolKind::Bh(_) if is_disassociated => return,
-            PoolKind::Bh(cpu) => return self.bh.bring_back(cpu),
-            PoolKind::Unbound => return pool.restore(&in_use.allowed),
-            PoolKind::Cpu(_) => {}
-            PoolKind::Managed => pool.keep_apart(!own.intersects(&in_use.managed)),
+            PoolKind::Bh(cpu) if in_use.allowed.contains(cpu) => self.bh.bring_back(cpu),
+            PoolKind::Bh(_) => {}
+            _ => pool.follow(in_use),
         }
-        let granted = self.machine.granted_of(&in_use.allowed);
-        let concurrency = place::concurrency(pool.kind.in_core(), own.count() as u32, granted);
-        let cpus = if is_disassociated { &in_use.unbound } else { &own };
-        let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&in_use.managed);
-        let unbound = if may_unbind { &in_use.managed } else { cpus };
-        pool.move_to(cpus, unbound, concurrency, is_disassociated);
     }
 
     /// The pools of an unbound or ordered queue as things stand.

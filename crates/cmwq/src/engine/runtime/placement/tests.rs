@@ -1,5 +1,6 @@
 //! Layouts on made-up machines: which CPUs share workers, and how limits are split.
 
+mod belonging;
 mod coming;
 
 use std::collections::HashSet;
