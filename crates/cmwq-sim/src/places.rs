@@ -16,7 +16,7 @@ mod pool;
 mod queue;
 
 pub(crate) use pool::Pool;
-pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue};
+pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue, kind_of, pool_of};
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

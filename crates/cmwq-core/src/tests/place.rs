@@ -2,9 +2,11 @@
 
 use std::vec::Vec;
 
+use crate::limit::Limits;
+use crate::place::usable::{self, Usable};
 use crate::place::{
-    Belonging, Cpu, Cpus, OwnCpus, PoolKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES, Scope,
-    concurrency, granted, pod_leaders, stand_in,
+    Belonging, Cpu, Cpus, OwnCpus, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES,
+    Scope, StandIn, concurrency, granted, pod_leaders, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -161,4 +163,68 @@ fn cpus_are_looked_at_once_a_second() {
     assert!(!rescan.is_due(due - 1) && rescan.is_due(due));
     assert_eq!(rescan.at(7), due, "who is displaced waits");
     assert_eq!(rescan.at(due + 1), due + 1);
+}
+
+const QUEUES: [QueueKind; 5] =
+    [QueueKind::Percpu, QueueKind::Bh, QueueKind::Unbound, QueueKind::Managed, QueueKind::Ordered];
+
+#[test]
+fn a_quota_leads_queues_without_a_scope_to_one_pod() {
+    let one = |names_scope, granted| QUEUES.map(|kind| kind.leads_to_one(names_scope, granted, 4));
+    assert_eq!(one(false, 4), [false, false, false, false, true]);
+    assert_eq!(one(false, 3), [false, false, true, true, true]);
+    assert_eq!(one(true, 3), [false, false, false, false, true]);
+}
+
+#[test]
+fn whoever_names_a_cpu_means_it() {
+    use StandIn::{Managed, Own, Present};
+    assert_eq!(QUEUES.map(|kind| kind.stand_in(true)), [Own, Own, Own, Present, Own]);
+    assert_eq!(QUEUES.map(|kind| kind.stand_in(false)), [Present, Present, Own, Managed, Own]);
+}
+
+#[test]
+fn what_leaves_no_cpu_is_not_heeded() {
+    // Whether each was asked for, and whether it is isolated.
+    let used = |cpus: &[(bool, bool)]| -> Vec<bool> {
+        let of = |&(is_requested, is_isolated)| usable::Cpu { is_requested, is_isolated };
+        let usable = Usable::of(cpus.iter().map(of));
+        cpus.iter().map(|cpu| usable.has(of(cpu))).collect()
+    };
+    assert_eq!(used(&[(true, false), (true, true)]), [true, false]);
+    assert_eq!(used(&[(true, true), (false, false)]), [true, false], "nothing else was asked for");
+    assert_eq!(used(&[(false, true), (false, false)]), [false, true], "what was asked for is away");
+    assert_eq!(used(&[(true, true), (true, true)]), [true, true]);
+    assert_eq!(used(&[]), []);
+}
+
+#[test]
+fn limits_follow_from_the_kind() {
+    let limits = |kind, asked, total| {
+        let limits = Limits::of(kind, asked, total);
+        (limits.max_active(), limits.total(), limits.is_split())
+    };
+    let with = |asked, total| QUEUES.map(|kind| limits(kind, asked, total));
+    const NONE: u32 = i32::MAX as u32;
+    let of_others = [(NONE, None, false), (1, None, false)];
+    let [bh, ordered] = of_others;
+    let all =
+        |percpu, shared: u32| [percpu, bh, (shared, None, true), (shared, None, true), ordered];
+    assert_eq!(with(0, None), all((1024, None, false), 1024), "the default");
+    assert_eq!(with(5000, None), all((2048, None, false), 2048));
+    assert_eq!(with(16, Some(3)), all((16, Some(3), false), 3), "the lower one");
+    assert_eq!(with(2, Some(0)), all((2, Some(1), false), 1));
+}
+
+#[test]
+fn limits_of_bh_and_ordered_queues_stay() {
+    for kind in QUEUES {
+        let mut limits = Limits::of(kind, 0, None);
+        let before = limits.max_active();
+        limits.set_max_active(0);
+        assert_eq!(limits.max_active(), if kind.has_limit() { 1 } else { before });
+        assert!(limits.min_active() <= limits.max_active());
+        limits.set_max_active(4000);
+        assert_eq!(limits.max_active(), if kind.has_limit() { 2048 } else { before });
+    }
 }

@@ -12,7 +12,7 @@ use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
-use crate::places::{Kind, Queue};
+use crate::places::{Kind, Queue, pool_of};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -35,7 +35,7 @@ impl Engine<'_> {
         if self.machine.domains().cpus(pod).len() > 1 {
             return None;
         }
-        let home = self.pool(kind.pool_kind(here, scope, &self.machine), is_high);
+        let home = self.pool(pool_of(kind, here, scope, &self.machine), is_high);
         self.pools.set_caller_computes(home, true);
         self.arm_sentinels(here);
         self.turn = self.turn.wrapping_add(1);
@@ -58,7 +58,7 @@ impl Engine<'_> {
     /// that computes there marks the pod again with its next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
-        if let Some(pool) = self.pools.find(kind.pool_kind(cpu, scope, &self.machine), is_high)
+        if let Some(pool) = self.pools.find(pool_of(kind, cpu, scope, &self.machine), is_high)
             && self.pools.list[pool].caller_computes
         {
             self.pools.set_caller_computes(pool, false);

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey, place};
+use cmwq_core::place::{self, StandIn};
+use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -245,9 +246,9 @@ impl Machine {
     ) -> Self {
         let cpus: Vec<u32> = possible.iter().collect();
         let known = Known::of_pods(&pods);
-        let granted = place::granted(allowed.count() as u32, quota) as usize;
-        if pods.is_empty() || granted < allowed.count() {
-            // A quota is for all CPUs together, so one pod has to manage them all.
+        let nr_cpus = allowed.count() as u32;
+        let granted = place::granted(nr_cpus, quota);
+        if pods.is_empty() || Kind::Managed.leads_to_one(false, granted, nr_cpus) {
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
             managed_pods = vec![Pod { cpus: possible.clone(), node: None }];
         }
@@ -378,17 +379,13 @@ impl Runtime {
             Some(cpu) => self.machine.index_of(cpu).unwrap_or_else(|| self.here_instead_of(cpu)),
         };
         match kind {
-            Kind::Unbound => index,
-            // A caller that names a CPU means that CPU's pool, also if the CPU has gone.
-            Kind::Percpu | Kind::Bh if cpu.is_some() => index,
-            Kind::Percpu | Kind::Bh => self.placement.stand_in(index),
-            // A managed pod whose CPU has gone is not used; an isolated CPU only by callers that
-            // name it.
-            Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
-                Some(_) => self.placement.stand_in(index),
-                None => self.placement.managed_stand_in(index),
+            Kind::Ordered => 0,
+            Kind::Managed if self.machine.managed_pods.len() == 1 => 0,
+            _ => match kind.stand_in(cpu.is_some()) {
+                StandIn::Own => index,
+                StandIn::Present => self.placement.stand_in(index),
+                StandIn::Managed => self.placement.managed_stand_in(index),
             },
-            Kind::Managed | Kind::Ordered => 0,
         }
     }
 

@@ -14,7 +14,8 @@
 //!
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
-use cmwq_core::place::{Belonging, Cpus, OwnCpus};
+use cmwq_core::place::usable::Usable;
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
@@ -115,8 +116,8 @@ impl Placement {
         let requested = params.unbound_cpus.clone().filter(|cpus| leaves_some(cpus, machine));
         let mut now = CpusInUse {
             allowed: machine.allowed.clone(),
-            unbound: unbound_of(&machine.allowed, requested.as_ref(), &machine.known.isolated),
-            managed: unbound_of(&machine.allowed, None, &machine.known.isolated),
+            unbound: usable(&machine.allowed, requested.as_ref(), &machine.known.isolated),
+            managed: usable(&machine.allowed, None, &machine.known.isolated),
             requested,
             scope: params.default_affinity_scope,
             known: Arc::new(machine.known.clone()),
@@ -220,13 +221,11 @@ impl CpusInUse {
 
     /// The pools of an unbound or ordered queue.
     fn layout(&self, machine: &Machine, shard_size: u32, kind: Kind, attrs: &Attrs) -> Layout {
-        let effective = match &attrs.cpumask {
-            Some(mask) if mask.intersects(&self.unbound) => mask.and(&self.unbound),
-            _ => self.unbound.clone(),
-        };
-        let has_quota = (machine.granted_of(&self.allowed) as usize) < self.allowed.count();
+        let effective = usable(&self.unbound, attrs.cpumask.as_ref(), &CpuSet::new());
+        let (granted, nr_cpus) = (machine.granted_of(&self.allowed), self.allowed.count() as u32);
+        let names_scope = attrs.affinity_scope.is_some();
         let scope = attrs.affinity_scope.unwrap_or(self.scope);
-        let pods = if kind == Kind::Ordered || (has_quota && attrs.affinity_scope.is_none()) {
+        let pods = if kind.leads_to_one(names_scope, granted, nr_cpus) {
             vec![(effective.clone(), effective.clone())]
         } else {
             let topology = self.known.topology.within(&self.allowed);
@@ -281,12 +280,14 @@ fn leaves_some(cpus: &CpuSet, machine: &Machine) -> bool {
     leaves
 }
 
-/// KERNEL: `wq_unbound_cpumask` — same; falls back to all if nothing is left.
-fn unbound_of(allowed: &CpuSet, requested: Option<&CpuSet>, isolated: &CpuSet) -> CpuSet {
-    let wanted = requested.map_or_else(|| allowed.clone(), |requested| allowed.and(requested));
-    let wanted = if wanted.is_empty() { allowed.clone() } else { wanted };
-    let housekeeping = wanted.and_not(isolated);
-    if housekeeping.is_empty() { wanted } else { housekeeping }
+/// The part of `allowed` to use.
+fn usable(allowed: &CpuSet, requested: Option<&CpuSet>, isolated: &CpuSet) -> CpuSet {
+    let known = |cpu| place::usable::Cpu {
+        is_requested: requested.is_none_or(|requested| requested.contains(cpu)),
+        is_isolated: isolated.contains(cpu),
+    };
+    let usable = Usable::of(allowed.iter().map(known));
+    allowed.iter().filter(|&cpu| usable.has(known(cpu))).collect()
 }
 
 impl Runtime {
@@ -346,7 +347,7 @@ impl Runtime {
         if !cpus.and_not(in_use.isolated()).intersects(&in_use.allowed) {
             return Err(Error::invalid(format!(
                 "none of the CPUs {cpus} can be used for unbound work here, only {}",
-                unbound_of(&in_use.allowed, None, in_use.isolated())
+                usable(&in_use.allowed, None, in_use.isolated())
             )));
         }
         in_use.requested = Some(cpus.clone());
@@ -356,9 +357,8 @@ impl Runtime {
 
     /// Has all pools and queues follow `in_use`. Under `changing`.
     fn apply(&'static self, mut in_use: CpusInUse) {
-        in_use.unbound =
-            unbound_of(&in_use.allowed, in_use.requested.as_ref(), &in_use.known.isolated);
-        in_use.managed = unbound_of(&in_use.allowed, None, &in_use.known.isolated);
+        in_use.unbound = usable(&in_use.allowed, in_use.requested.as_ref(), &in_use.known.isolated);
+        in_use.managed = usable(&in_use.allowed, None, &in_use.known.isolated);
         in_use.usual = in_use.usual_pods(&self.machine, self.placement.shard_size);
         let in_use = Arc::new(in_use);
         let (pools, wqs) = {

@@ -3,13 +3,14 @@
 use super::*;
 
 /// Where the workers of a pool belong, and what follows for it.
-type Belonging = (CpuSet, CpuSet, Option<u32>, bool, bool, Option<CpuSet>, u32);
+type Belonging = (CpuSet, CpuSet, Option<u32>, bool, bool, Option<CpuSet>, (u32, Option<u8>));
 
 fn belonging(pool: &'static Pool) -> Belonging {
     let (bound, unbound, pinned_to) = pool.belonging();
-    let concurrency = pool.lock_only().core.config().concurrency;
+    let config = pool.lock_only().core.config().clone();
+    let runs = (config.concurrency, config.batches);
     let (away, helps) = (pool.is_disassociated(), pool.may_help());
-    (bound, unbound, pinned_to, away, helps, pool.guarded_cpus(), concurrency)
+    (bound, unbound, pinned_to, away, helps, pool.guarded_cpus(), runs)
 }
 
 /// Asks of both where the pool behind this slot belongs after the change.
@@ -48,17 +49,20 @@ fn where_a_pool_belongs_does_not_depend_on_when_it_is_made() {
     }
 }
 
-/// One pod for all CPUs, of which only CPU 1 is there at first.
-fn one_pod() -> &'static Runtime {
+/// One pod for all CPUs, of which these are there at first.
+fn one_pod(at_first: &str) -> &'static Runtime {
     let whole = || vec![Pod { cpus: set("0-3"), node: None }];
     let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
     let machine = Machine::new(&set("0-3"), None, whole(), whole());
     let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
-    runtime.allow(&set("1"));
+    runtime.allow(&set(at_first));
     runtime
 }
 
 #[test]
 fn the_only_managed_pod_has_the_cpus_that_come() {
-    check_alike(one_pod, |runtime| runtime.allow(&set("1-3")), (Kind::Managed, 0));
+    for now in ["1-3", "2"] {
+        check_alike(|| one_pod("1"), |runtime| runtime.allow(&set(now)), (Kind::Managed, 0));
+        check_alike(|| one_pod("0-3"), |runtime| runtime.allow(&set(now)), (Kind::Managed, 0));
+    }
 }
