@@ -105,6 +105,14 @@ impl QueueKind {
         matches!(self, Self::Unbound | Self::Ordered)
     }
 
+    /// Whether its items may run elsewhere than where they were queued, if nobody named a CPU: it
+    /// promises neither a place nor an order.
+    #[inline]
+    #[must_use]
+    pub const fn may_leave(self) -> bool {
+        matches!(self, Self::Managed)
+    }
+
     /// Whether `max_active` can be chosen and changed.
     ///
     /// KERNEL: `workqueue_set_max_active` — same.
