@@ -13,6 +13,7 @@
 //! - [`choose`]: which pods to help, to call, to watch; where a queuer's item goes instead
 //! - [`short_items`]: which items are too short
 //! - [`habit`]: which callers compute
+//! - [`queuer`]: whose items may leave their CPU, or be run by who waits for them
 //!
 //! Why: docs/decisions/managed-pool-per-cpu.md
 
@@ -20,6 +21,7 @@ pub mod board;
 pub mod choose;
 pub mod habit;
 pub mod layout;
+pub mod queuer;
 pub mod short_items;
 
 pub use board::{Board, Facts, Set, may_saturate};
@@ -29,4 +31,5 @@ pub use choose::{
 };
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};
+pub use queuer::{Plain, Queuer};
 pub use short_items::{Progress, Visit};

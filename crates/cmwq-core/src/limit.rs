@@ -21,8 +21,9 @@ use alloc::collections::VecDeque;
 use core::fmt;
 use core::ops::DerefMut;
 
-use crate::consts::WQ_DFL_MIN_ACTIVE;
+use crate::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE, WQ_MAX_ACTIVE};
 use crate::ids::PwqRef;
+use crate::place::QueueKind;
 pub use crate::sync::AtomicU64;
 use crate::sync::{Ordering, fenced_load, in_order, seq_cst_fence, without};
 
@@ -229,8 +230,10 @@ const fn turn(max: u32) -> u32 {
 /// Which pwqs of a queue share its `max_active`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// None: each has it by itself. Per-CPU, BH and ordered queues.
+    /// None: each has it by itself. Per-CPU queues.
     Each,
+    /// The same, and it stays as it is. BH and ordered queues.
+    Fixed,
     /// All, split over the nodes. Unbound and managed queues.
     Nodes,
     /// None: each has it by itself. All together have a second limit.
@@ -245,7 +248,52 @@ pub struct Limits {
     min_active: u32,
 }
 
+impl Sharing {
+    /// Of a queue of this kind. `total`: a limit for all CPUs together was asked for.
+    #[inline]
+    const fn of(kind: QueueKind, total: Option<u32>) -> Self {
+        match (kind, total) {
+            (QueueKind::Unbound | QueueKind::Managed, _) => Self::Nodes,
+            (QueueKind::Percpu, Some(total)) => Self::Total(in_range(total)),
+            (QueueKind::Percpu, None) => Self::Each,
+            (QueueKind::Bh | QueueKind::Ordered, _) => Self::Fixed,
+        }
+    }
+}
+
+/// The limit that is taken where `asked` was asked for.
+///
+/// KERNEL: `wq_clamp_max_active` — same, and the driver says if that is another one.
+#[must_use]
+pub const fn in_range(asked: u32) -> u32 {
+    match asked {
+        0 => 1,
+        1..=WQ_MAX_ACTIVE => asked,
+        _ => WQ_MAX_ACTIVE,
+    }
+}
+
 impl Limits {
+    /// Of a new queue. `max_active`: as it was asked for, 0 for the default; `total`: for all CPUs
+    /// together, of queues that have such a limit only if it is asked for. Others have one limit,
+    /// the lower one. Ordered queues run one item at a time, and BH queues have no limit.
+    ///
+    /// KERNEL: `alloc_workqueue` — same, without `total`.
+    #[inline]
+    #[must_use]
+    pub const fn of(kind: QueueKind, max_active: u32, total: Option<u32>) -> Self {
+        let asked = if max_active == 0 { WQ_DFL_ACTIVE } else { in_range(max_active) };
+        let max_active = match (kind, total) {
+            (QueueKind::Ordered, _) => 1,
+            (QueueKind::Bh, _) => i32::MAX.unsigned_abs(),
+            (QueueKind::Unbound | QueueKind::Managed, Some(total)) if in_range(total) < asked => {
+                in_range(total)
+            }
+            _ => asked,
+        };
+        Self::new(Sharing::of(kind, total), max_active)
+    }
+
     /// With the usual `min_active`, of a queue with this `max_active`.
     #[must_use]
     pub const fn new(sharing: Sharing, max_active: u32) -> Self {
@@ -266,10 +314,19 @@ impl Limits {
         self.min_active
     }
 
-    /// KERNEL: `workqueue_set_max_active` — same: the lower limit gives way.
+    /// What all pwqs may run together, beside what each may by itself.
+    #[must_use]
+    pub const fn total(&self) -> Option<u32> {
+        if let Sharing::Total(total) = self.sharing { Some(total) } else { None }
+    }
+
+    /// KERNEL: `workqueue_set_max_active` — same: the lower limit gives way, and a queue that
+    /// [has no limit to be changed](QueueKind::has_limit) keeps what it has.
     pub fn set_max_active(&mut self, max_active: u32) {
-        self.max_active = max_active;
-        self.min_active = self.min_active.min(max_active);
+        if !matches!(self.sharing, Sharing::Fixed) {
+            self.max_active = in_range(max_active);
+            self.min_active = self.min_active.min(self.max_active);
+        }
     }
 
     /// KERNEL: `workqueue_set_min_active` — same.
@@ -280,7 +337,7 @@ impl Limits {
     /// Whether pools have a [`NodeLimit`] in common.
     #[must_use]
     pub const fn are_shared(&self) -> bool {
-        !matches!(self.sharing, Sharing::Each)
+        !matches!(self.sharing, Sharing::Each | Sharing::Fixed)
     }
 
     /// Whether `max_active` is split over nodes.

@@ -1,12 +1,17 @@
-//! Decisions about CPUs: which kind of pool serves which CPUs, and how many of its workers may run.
+//! Decisions about CPUs: which of them may be used, which kind of pool serves which queues and
+//! CPUs, where its workers belong, and how many of them may run.
 
+mod belonging;
 mod concurrency;
 mod kind;
 mod pods;
 mod rescan;
+pub mod usable;
 
-pub use concurrency::{concurrency, granted};
-pub use kind::PoolKind;
+pub use belonging::{Belonging, Cpus, OwnCpus};
+pub(crate) use concurrency::concurrency;
+pub use concurrency::granted;
+pub use kind::{PoolKind, QueueKind, StandIn};
 pub use pods::{Cpu, SHARD_CORES, Scope, pod_leaders};
 pub use rescan::{RESCAN_EVERY_NS, Rescan};
 

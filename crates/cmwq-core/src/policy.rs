@@ -3,7 +3,7 @@
 //!
 //! They differ from the kernel's in one generalisation: where Linux compares `nr_running` with 1
 //! (per-CPU pools) or ignores it (unbound and disassociated pools), a pool here has a
-//! *concurrency* ([`place::concurrency`](crate::place::concurrency)). With 1 and [`UNMANAGED`] they
+//! *concurrency* ([`Belonging`](crate::place::Belonging)). With 1 and [`UNMANAGED`] they
 //! are exactly the kernel's.
 //!
 //! Why: docs/decisions/concurrency-is-a-number.md

@@ -155,7 +155,7 @@ impl Effects {
 pub struct PoolConfig {
     /// Its id.
     pub id: PoolId,
-    /// How many workers may run at once: see [`place::concurrency`].
+    /// How many workers may run at once: see [`place::Belonging`].
     pub concurrency: u32,
     /// When a surplus idle worker leaves.
     pub idle_timeout: Nanos,
@@ -172,8 +172,8 @@ pub struct PoolConfig {
     /// [`PoolState::is_unbound`]. Only where it learns.
     pub unbinds: bool,
     /// Workers may take several items along (see [`Claim::more`](crate::Claim)) after so many
-    /// claims in a row without a batch that was called back. Only in pools where one worker may run
-    /// at a time.
+    /// claims in a row without a batch that was called back. Only while one worker may run at a
+    /// time.
     pub batches: Option<u8>,
     /// Queueing may be a push into the inbox alone:
     /// [`help::may_saturate`](crate::help::may_saturate).
@@ -186,7 +186,7 @@ pub struct PoolConfig {
 impl PoolConfig {
     /// As [`new`](Self::new), with what a pool of this kind does: managed pools learn how their
     /// items wait, and their workers need not come back to their CPUs if there are other pools
-    /// (`has_others`); batches are made where one worker may run at a time.
+    /// (`has_others`); batches are made while one worker may run at a time.
     #[must_use]
     pub const fn of_kind(
         id: PoolId,
@@ -195,15 +195,12 @@ impl PoolConfig {
         has_others: bool,
     ) -> Self {
         let bh = matches!(kind, place::PoolKind::Bh);
-        let is_percpu = matches!(kind, place::PoolKind::Percpu);
         let is_managed = matches!(kind, place::PoolKind::Managed);
-        // A per-CPU pool whose CPU has gone has another concurrency only until the CPU is back.
-        let has_one = is_percpu || (concurrency == 1 && !bh);
         Self {
             bh,
             learns_waits: is_managed,
             unbinds: is_managed && has_others,
-            batches: if has_one { Some(CALM_CLAIMS) } else { None },
+            batches: Some(CALM_CLAIMS),
             ..Self::new(id, concurrency)
         }
     }

@@ -3,7 +3,7 @@
 //! Everything is counted and ends, so the space of states closes: each client and each item has a
 //! short program, and faults have a budget.
 
-use cmwq_core::place::{PoolKind, concurrency};
+use cmwq_core::place::{Belonging, OwnCpus, PoolKind};
 
 /// An item, by its number in [`Scope::items`].
 pub type Item = u8;
@@ -90,7 +90,8 @@ impl PoolSpec {
     #[must_use]
     pub const fn concurrency(&self, is_online: bool) -> u32 {
         let cpus = if is_online { self.cpus } else { 0 };
-        concurrency(self.kind, cpus, u32::MAX)
+        let own = OwnCpus { allowed: cpus, managed: cpus };
+        Belonging::of(self.kind, true, own, u32::MAX).concurrency
     }
 }
 

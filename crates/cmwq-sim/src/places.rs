@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use cmwq_core::help::{self, Set};
-use cmwq_core::{PoolConfig, PoolId, place};
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus};
+use cmwq_core::{PoolConfig, PoolId};
 
 use crate::board::Board;
 use crate::config::{Config, Sabotage};
@@ -15,7 +16,7 @@ mod pool;
 mod queue;
 
 pub(crate) use pool::Pool;
-pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue};
+pub(crate) use queue::{Kind, Life, Link, NodeLimit, Queue, kind_of, pool_of};
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,9 +76,20 @@ impl PoolKind {
         }
     }
 
-    /// How many of its workers may run at once as things are.
-    pub(crate) fn concurrency(self, machine: &Machine) -> u32 {
-        place::concurrency(self.in_core(), self.nr_online(machine), u32::MAX)
+    /// Where its workers belong as things are, and how many of them may run at once. The machine
+    /// itself sends a thread anywhere whose CPUs are all offline, and brings it back.
+    pub(crate) fn belonging(self, machine: &Machine) -> Belonging {
+        let online = self.nr_online(machine);
+        let own = OwnCpus { allowed: online, managed: online };
+        Belonging::of(self.in_core(), self.has_others(machine), own, u32::MAX)
+    }
+
+    /// The CPUs that the core calls so. No CPU is kept free.
+    pub(crate) const fn which(self, cpus: Cpus) -> Place {
+        match cpus {
+            Cpus::Own => self.place(),
+            Cpus::Unbound | Cpus::Managed | Cpus::Allowed => Place::Domain(WHOLE),
+        }
     }
 
     /// Whether it is a managed pod beside others, which have other CPUs.
@@ -91,7 +103,7 @@ impl PoolKind {
         match self {
             // By the context of its CPU.
             Self::Bh(_) => 1,
-            _ => self.concurrency(machine),
+            _ => self.belonging(machine).concurrency,
         }
     }
 }

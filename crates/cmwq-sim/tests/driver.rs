@@ -406,3 +406,21 @@ fn the_tick_finds_that_items_are_not_short_any_more() {
     assert!(helped[..16].iter().all(|(work, _)| *work < 40), "{helped:?}");
     assert_eq!(helped[16..], [(41, 250 * US), (43, 250 * US + 10 * MS)]);
 }
+
+/// KERNEL: `wq_clamp_max_active`: a limit that is changed to 0 is 1.
+#[test]
+fn a_limit_is_never_nothing() {
+    let config = Config { keep_events: true, ..Config::exact(1) };
+    let plan = Plan {
+        queues: vec![QueueSpec { name: "q".into(), ..QueueSpec::default() }],
+        items: vec![Item { ops: [Op::Burn(MS)].into(), ..Item::default() }],
+        calls: vec![
+            Call { at: 0, op: Op::SetMaxActive { queue: 0, max_active: 0 } },
+            Call { at: 0, op: Op::Queue { item: 0, cpu: Some(0) } },
+        ],
+        ..Plan::default()
+    };
+    let outcome = simulate(&plan, &config);
+    let is_end = |event: &&Event| matches!(event.what, What::Finished(..));
+    assert_eq!(outcome.events.iter().find(is_end).map(|event| event.t), Some(MS));
+}

@@ -16,9 +16,8 @@ use crate::policy::UNMANAGED;
 ///   [`Kick::Watch`](crate::Kick::Watch), which wakes the context.
 ///
 /// KERNEL: `unbind_workers`, `rebind_workers` — same for per-CPU pools. Managed pools have no twin.
-#[inline]
 #[must_use]
-pub const fn concurrency(kind: PoolKind, cpus: u32, granted: u32) -> u32 {
+pub(crate) const fn concurrency(kind: PoolKind, cpus: u32, granted: u32) -> u32 {
     match kind {
         PoolKind::Percpu if cpus > 0 => 1,
         PoolKind::Percpu | PoolKind::Unbound => UNMANAGED,

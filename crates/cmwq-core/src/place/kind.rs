@@ -1,4 +1,4 @@
-//! Kinds of pools.
+//! Kinds of pools and of queues, and which queues lead where.
 
 /// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,5 +30,94 @@ impl PoolKind {
     #[must_use]
     pub const fn closes(self, is_usual: bool) -> bool {
         matches!(self, Self::Unbound) && !is_usual
+    }
+}
+
+/// What a queue promises about its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// They run on the CPU for which they are queued.
+    Percpu,
+    /// The same, as bottom halves.
+    Bh,
+    /// They start at once, on the CPUs of a pod.
+    Unbound,
+    /// One running item for each CPU, wherever one is idle.
+    Managed,
+    /// One at a time, in order.
+    Ordered,
+}
+
+/// Which CPU an item is queued for, in place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// None: its own pool or pod serves it, even if the CPU has gone.
+    Own,
+    /// One that the process has, if it has not that one: see [`stand_in`](super::stand_in).
+    Present,
+    /// One that managed queues use unasked, if they do not use that one.
+    Managed,
+}
+
+impl QueueKind {
+    /// The kind of pools that it leads to.
+    #[must_use]
+    pub const fn pool(self) -> PoolKind {
+        match self {
+            Self::Percpu => PoolKind::Percpu,
+            Self::Bh => PoolKind::Bh,
+            Self::Managed => PoolKind::Managed,
+            Self::Unbound | Self::Ordered => PoolKind::Unbound,
+        }
+    }
+
+    /// Whether one pool serves its items of all CPUs. `names_scope`: it was told which CPUs form a
+    /// pod; `granted`, `cpus`: how many of the process's CPUs its quota keeps busy, and how many
+    /// there are. A quota is for all CPUs together, so one pod has to manage them.
+    #[must_use]
+    pub const fn leads_to_one(self, names_scope: bool, granted: u32, cpus: u32) -> bool {
+        match self {
+            Self::Percpu | Self::Bh => false,
+            Self::Unbound | Self::Managed => !names_scope && granted < cpus,
+            Self::Ordered => true,
+        }
+    }
+
+    /// Which CPU's pool has an item that is queued for a CPU (`names_cpu`), or by a caller on it.
+    ///
+    /// KERNEL: a per-CPU pool whose CPU has gone serves on — same, for callers that name the CPU. A
+    /// managed pod whose CPU has gone is not used, and one of an isolated CPU only by callers that
+    /// name it.
+    #[inline]
+    #[must_use]
+    pub const fn stand_in(self, names_cpu: bool) -> StandIn {
+        match (self, names_cpu) {
+            (Self::Unbound | Self::Ordered, _) | (Self::Percpu | Self::Bh, true) => StandIn::Own,
+            (Self::Percpu | Self::Bh, false) | (Self::Managed, true) => StandIn::Present,
+            (Self::Managed, false) => StandIn::Managed,
+        }
+    }
+
+    /// Whether it can be led to other pools, by other attributes.
+    #[inline]
+    #[must_use]
+    pub const fn is_replaceable(self) -> bool {
+        matches!(self, Self::Unbound | Self::Ordered)
+    }
+
+    /// Whether its items may run elsewhere than where they were queued, if nobody named a CPU: it
+    /// promises neither a place nor an order.
+    #[inline]
+    #[must_use]
+    pub const fn may_leave(self) -> bool {
+        matches!(self, Self::Managed)
+    }
+
+    /// Whether `max_active` can be chosen and changed.
+    ///
+    /// KERNEL: `workqueue_set_max_active` — same.
+    #[must_use]
+    pub const fn has_limit(self) -> bool {
+        !matches!(self, Self::Ordered | Self::Bh)
     }
 }

@@ -4,4 +4,5 @@ mod boards;
 mod choose;
 mod habit;
 mod layout;
+mod queuer;
 mod short_items;

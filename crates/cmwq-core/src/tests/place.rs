@@ -2,9 +2,11 @@
 
 use std::vec::Vec;
 
+use crate::limit::Limits;
+use crate::place::usable::{self, Usable};
 use crate::place::{
-    Cpu, PoolKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES, Scope, concurrency, granted, pod_leaders,
-    stand_in,
+    Belonging, Cpu, Cpus, OwnCpus, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES,
+    Scope, StandIn, concurrency, granted, pod_leaders, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -29,6 +31,49 @@ fn the_others_do_not_depend_on_cpus() {
         assert_eq!(concurrency(PoolKind::Unbound, cpus, 1), UNMANAGED);
         assert_eq!(concurrency(PoolKind::Bh, cpus, 1), 0, "its context is a guest");
     }
+}
+
+/// Where workers start items, and where they may wake up.
+fn places(kind: PoolKind, has_others: bool, [allowed, managed]: [u32; 2]) -> [Cpus; 2] {
+    let belonging = Belonging::of(kind, has_others, OwnCpus { allowed, managed }, ALL);
+    [belonging.bound, belonging.unbound]
+}
+
+#[test]
+fn workers_belong_on_their_own_cpus_and_on_others_while_these_are_away() {
+    assert_eq!(places(PoolKind::Percpu, false, [1, 1]), [Cpus::Own; 2]);
+    assert_eq!(places(PoolKind::Percpu, false, [1, 0]), [Cpus::Own; 2], "isolated");
+    assert_eq!(places(PoolKind::Percpu, false, [0, 0]), [Cpus::Unbound; 2]);
+    assert_eq!(places(PoolKind::Unbound, false, [2, 0]), [Cpus::Own; 2]);
+    assert_eq!(places(PoolKind::Unbound, false, [0, 0]), [Cpus::Allowed; 2]);
+    assert_eq!(places(PoolKind::Bh, false, [0, 0]), [Cpus::Own; 2], "the system moves it");
+}
+
+#[test]
+fn workers_of_managed_pools_wake_up_wherever_managed_queues_run() {
+    let managed = |own| places(PoolKind::Managed, true, own);
+    assert_eq!(managed([1, 1]), [Cpus::Own, Cpus::Managed]);
+    assert_eq!(managed([1, 0]), [Cpus::Own; 2], "isolated: nobody else's CPU is used");
+    assert_eq!(managed([0, 0]), [Cpus::Unbound, Cpus::Managed]);
+    assert_eq!(places(PoolKind::Managed, false, [4, 3]), [Cpus::Managed; 2], "the only one");
+}
+
+#[test]
+fn what_a_pool_is_follows_from_its_cpus() {
+    let of = |kind, has_others, allowed, managed| {
+        let it = Belonging::of(kind, has_others, OwnCpus { allowed, managed }, 2);
+        (it.concurrency, it.is_disassociated, it.is_apart, it.is_pinned)
+    };
+    assert_eq!(of(PoolKind::Percpu, false, 1, 0), (1, false, false, true));
+    assert_eq!(of(PoolKind::Percpu, false, 0, 0), (UNMANAGED, true, false, false));
+    assert_eq!(of(PoolKind::Managed, true, 1, 1), (1, false, false, true));
+    assert_eq!(of(PoolKind::Managed, true, 1, 0), (1, false, true, true));
+    assert_eq!(of(PoolKind::Managed, true, 0, 0), (1, true, true, false));
+    assert_eq!(of(PoolKind::Managed, false, 4, 3), (2, false, false, false), "what is granted");
+    assert_eq!(of(PoolKind::Managed, false, 4, 1), (1, false, false, true));
+    assert_eq!(of(PoolKind::Unbound, false, 1, 1), (UNMANAGED, false, false, false));
+    assert_eq!(of(PoolKind::Unbound, false, 0, 0), (UNMANAGED, false, false, false));
+    assert_eq!(of(PoolKind::Bh, false, 1, 1), (0, false, false, false));
 }
 
 #[test]
@@ -118,4 +163,68 @@ fn cpus_are_looked_at_once_a_second() {
     assert!(!rescan.is_due(due - 1) && rescan.is_due(due));
     assert_eq!(rescan.at(7), due, "who is displaced waits");
     assert_eq!(rescan.at(due + 1), due + 1);
+}
+
+const QUEUES: [QueueKind; 5] =
+    [QueueKind::Percpu, QueueKind::Bh, QueueKind::Unbound, QueueKind::Managed, QueueKind::Ordered];
+
+#[test]
+fn a_quota_leads_queues_without_a_scope_to_one_pod() {
+    let one = |names_scope, granted| QUEUES.map(|kind| kind.leads_to_one(names_scope, granted, 4));
+    assert_eq!(one(false, 4), [false, false, false, false, true]);
+    assert_eq!(one(false, 3), [false, false, true, true, true]);
+    assert_eq!(one(true, 3), [false, false, false, false, true]);
+}
+
+#[test]
+fn whoever_names_a_cpu_means_it() {
+    use StandIn::{Managed, Own, Present};
+    assert_eq!(QUEUES.map(|kind| kind.stand_in(true)), [Own, Own, Own, Present, Own]);
+    assert_eq!(QUEUES.map(|kind| kind.stand_in(false)), [Present, Present, Own, Managed, Own]);
+}
+
+#[test]
+fn what_leaves_no_cpu_is_not_heeded() {
+    // Whether each was asked for, and whether it is isolated.
+    let used = |cpus: &[(bool, bool)]| -> Vec<bool> {
+        let of = |&(is_requested, is_isolated)| usable::Cpu { is_requested, is_isolated };
+        let usable = Usable::of(cpus.iter().map(of));
+        cpus.iter().map(|cpu| usable.has(of(cpu))).collect()
+    };
+    assert_eq!(used(&[(true, false), (true, true)]), [true, false]);
+    assert_eq!(used(&[(true, true), (false, false)]), [true, false], "nothing else was asked for");
+    assert_eq!(used(&[(false, true), (false, false)]), [false, true], "what was asked for is away");
+    assert_eq!(used(&[(true, true), (true, true)]), [true, true]);
+    assert_eq!(used(&[]), []);
+}
+
+#[test]
+fn limits_follow_from_the_kind() {
+    let limits = |kind, asked, total| {
+        let limits = Limits::of(kind, asked, total);
+        (limits.max_active(), limits.total(), limits.is_split())
+    };
+    let with = |asked, total| QUEUES.map(|kind| limits(kind, asked, total));
+    const NONE: u32 = i32::MAX as u32;
+    let of_others = [(NONE, None, false), (1, None, false)];
+    let [bh, ordered] = of_others;
+    let all =
+        |percpu, shared: u32| [percpu, bh, (shared, None, true), (shared, None, true), ordered];
+    assert_eq!(with(0, None), all((1024, None, false), 1024), "the default");
+    assert_eq!(with(5000, None), all((2048, None, false), 2048));
+    assert_eq!(with(16, Some(3)), all((16, Some(3), false), 3), "the lower one");
+    assert_eq!(with(2, Some(0)), all((2, Some(1), false), 1));
+}
+
+#[test]
+fn limits_of_bh_and_ordered_queues_stay() {
+    for kind in QUEUES {
+        let mut limits = Limits::of(kind, 0, None);
+        let before = limits.max_active();
+        limits.set_max_active(0);
+        assert_eq!(limits.max_active(), if kind.has_limit() { 1 } else { before });
+        assert!(limits.min_active() <= limits.max_active());
+        limits.set_max_active(4000);
+        assert_eq!(limits.max_active(), if kind.has_limit() { 2048 } else { before });
+    }
 }

@@ -9,7 +9,7 @@ use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
 use crate::grown::grown;
-use crate::places::{Kind, PoolKind};
+use crate::places::{Kind, PoolKind, kind_of};
 use crate::plan::{Plan, QueueId};
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(plan: &Plan) -> Self {
         let limit = |max_active| if max_active == 0 { WQ_DFL_ACTIVE } else { max_active };
-        let is_ordered = |queue| Kind::of(queue) == Kind::Ordered;
+        let is_ordered = |queue| kind_of(queue) == Kind::Ordered;
         let max_active: Vec<_> = plan.queues.iter().map(|queue| limit(queue.max_active)).collect();
         Self {
             is_ordered: plan.queues.iter().map(is_ordered).collect(),

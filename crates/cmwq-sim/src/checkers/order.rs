@@ -7,7 +7,7 @@
 use super::{Checker, World};
 use crate::by_pool::ByPool;
 use crate::event::{Event, PoolNo, What};
-use crate::places::Kind;
+use crate::places::{Kind, kind_of};
 use crate::plan::{Plan, QueueId};
 
 /// In 8 bytes: the number of an item's queueing (0: none), whether it was running when it was
@@ -51,7 +51,7 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(plan: &Plan) -> Self {
-        let is_ordered = plan.queues.iter().map(|queue| Kind::of(queue) == Kind::Ordered);
+        let is_ordered = plan.queues.iter().map(|queue| kind_of(queue) == Kind::Ordered);
         Self {
             is_ordered: is_ordered.collect(),
             nr_running: vec![0; plan.queues.len()],

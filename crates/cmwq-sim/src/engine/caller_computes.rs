@@ -6,13 +6,13 @@
 //! is marked with `caller_computes` until its CPU is idle. The CPU's sentinel reports that, as late
 //! as it reports a blocked worker.
 
-use cmwq_core::help::{Instead, instead_of};
+use cmwq_core::help::{Instead, Queuer, instead_of};
 
 use super::{Due, Engine};
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
-use crate::places::{Kind, Queue};
+use crate::places::{Queue, pool_of};
 use crate::plan::{ItemId, QueueId};
 
 impl Engine<'_> {
@@ -22,20 +22,22 @@ impl Engine<'_> {
             return false;
         }
         let queue = self.plan.items[item].queue;
-        let may_leave = self.config.has_long_items && self.queues[queue].kind == Kind::Managed;
-        let other = if may_leave && cpu.is_none() { self.other_cpu(queue, here) } else { None };
+        let Queue { kind, scope, .. } = self.queues[queue];
+        let queuer = Queuer { is_worker: false, names_cpu: cpu.is_some() };
+        // A pod of several CPUs is not marked. Sentinels always tell.
+        let domains = self.machine.domains();
+        let has_others = domains.cpus(domains.pod(scope, here)).len() == 1;
+        let lets_go = self.config.has_long_items && queuer.lets_go(kind, has_others, true);
+        let other = if lets_go { self.other_cpu(queue, here) } else { None };
         self.queue(item, cpu.or(other), here)
     }
 
     /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:
-    /// there is none, or `here` shares its pod with other CPUs.
+    /// there is none.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
-        if self.machine.domains().cpus(pod).len() > 1 {
-            return None;
-        }
-        let home = self.pool(kind.pool_kind(here, scope, &self.machine), is_high);
+        let home = self.pool(pool_of(kind, here, scope, &self.machine), is_high);
         self.pools.set_caller_computes(home, true);
         self.arm_sentinels(here);
         self.turn = self.turn.wrapping_add(1);
@@ -58,7 +60,7 @@ impl Engine<'_> {
     /// that computes there marks the pod again with its next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
         let Queue { kind, is_high, scope, .. } = self.queues[queue];
-        if let Some(pool) = self.pools.find(kind.pool_kind(cpu, scope, &self.machine), is_high)
+        if let Some(pool) = self.pools.find(pool_of(kind, cpu, scope, &self.machine), is_high)
             && self.pools.list[pool].caller_computes
         {
             self.pools.set_caller_computes(pool, false);

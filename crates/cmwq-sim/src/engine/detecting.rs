@@ -15,7 +15,7 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
-use crate::machine::{Place, State, Tid, WHOLE};
+use crate::machine::{State, Tid};
 use crate::plan::ItemId;
 
 /// A report about a worker's run.
@@ -168,7 +168,8 @@ impl Engine<'_> {
         let pool = &self.pools.list[report.pool];
         let Some(tid) = pool.thread(report.id) else { return };
         if is_unbound {
-            self.machine.set_place(tid, Place::Domain(WHOLE));
+            let belonging = pool.kind.belonging(&self.machine);
+            self.machine.set_place(tid, pool.kind.which(belonging.unbound));
         } else if pool.read().config().unbinds
             && pool.read().is_blocked(report.id, report.seq)
             && self.machine.threads[tid].place == pool.kind.place()

@@ -118,8 +118,8 @@ impl Engine<'_> {
 
     fn cpus_of_pool_changed(&mut self, pool: PoolNo, silently: bool) {
         let kind = self.pools.list[pool].kind;
-        let concurrency = kind.concurrency(&self.machine);
-        self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
+        let belonging = kind.belonging(&self.machine);
+        self.pools.set_disassociated(pool, belonging.is_disassociated);
         let expected = kind.expected(&self.machine);
         if self.gauges[pool].concurrency == expected {
             return;
@@ -129,7 +129,7 @@ impl Engine<'_> {
         if silently {
             return;
         }
-        let kick = self.pools.list[pool].lock().set_concurrency(concurrency);
+        let kick = self.pools.list[pool].lock().set_concurrency(belonging.concurrency);
         self.kick(pool, kick);
     }
 

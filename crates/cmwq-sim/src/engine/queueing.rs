@@ -1,6 +1,7 @@
 //! Queueing, cancelling, limits, and acting on what the core says.
 
-use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord, place};
+use cmwq_core::place::{self, StandIn};
+use cmwq_core::{Creator, Effects, Enqueued, Grab, Kick, PwqId, PwqRef, WorkWord};
 
 use super::Engine;
 use crate::checkers::Gauge;
@@ -153,7 +154,8 @@ impl Engine<'_> {
     /// `cpu`, or its stand-in, if the CPU's pod has no CPU any more.
     fn stand_in(&self, queue: QueueId, cpu: u32) -> u32 {
         let (it, domains) = (&self.queues[queue], self.machine.domains());
-        if it.kind != Kind::Managed || domains.nr_online(domains.pod(it.scope, cpu)) > 0 {
+        let is_own = it.kind.stand_in(true) == StandIn::Own;
+        if is_own || domains.nr_online(domains.pod(it.scope, cpu)) > 0 {
             return cpu;
         }
         let nth = place::stand_in(cpu as usize, self.machine.nr_online() as usize);
@@ -175,12 +177,12 @@ impl Engine<'_> {
             self.create_first(pool);
             return pool;
         }
-        let concurrency = kind.concurrency(&self.machine);
+        let belonging = kind.belonging(&self.machine);
         let has_others = kind.has_others(&self.machine);
-        let pool = self.pools.make(kind, is_high, concurrency, has_others, self.config);
+        let pool = self.pools.make(kind, is_high, belonging.concurrency, has_others, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
-        self.pools.set_disassociated(pool, kind.nr_online(&self.machine) == 0);
+        self.pools.set_disassociated(pool, belonging.is_disassociated);
         self.checkers.touch(pool);
         self.create_first(pool);
         pool
@@ -337,8 +339,10 @@ impl Engine<'_> {
         if self.queues[queue].life != Life::Open {
             return;
         }
-        self.queues[queue].limits.set_max_active(max_active);
-        self.note(What::MaxActiveSet(queue, max_active));
+        let limits = &mut self.queues[queue].limits;
+        limits.set_max_active(max_active);
+        let taken = limits.max_active();
+        self.note(What::MaxActiveSet(queue, taken));
         self.split_limit(queue, false);
     }
 

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cmwq_core::limit::{Count, Line};
+pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PwqConfig, PwqId, Sharing, WqKey, consts,
+    FlushState, Limits, NodeMemory, NodeSlots, PwqConfig, PwqId, Sharing, WqKey, place,
 };
 
 use super::PoolKind;
@@ -17,52 +18,29 @@ use crate::machine::{Machine, WHOLE};
 use crate::scenario::{Flag, QueueSpec};
 use crate::topology::Scope;
 
-/// What kind of pools a queue leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Percpu,
-    Unbound,
-    Managed,
-    Ordered,
-    Bh,
+/// The kind that these flags ask for.
+pub(crate) const fn kind_of(spec: &QueueSpec) -> Kind {
+    if spec.flags.has(Flag::Bh) {
+        Kind::Bh
+    } else if spec.flags.has(Flag::Ordered) {
+        Kind::Ordered
+    } else if spec.flags.has(Flag::Managed) {
+        Kind::Managed
+    } else if spec.flags.has(Flag::Unbound) {
+        Kind::Unbound
+    } else {
+        Kind::Percpu
+    }
 }
 
-impl Kind {
-    pub(crate) const fn of(spec: &QueueSpec) -> Self {
-        if spec.flags.has(Flag::Bh) {
-            Self::Bh
-        } else if spec.flags.has(Flag::Ordered) {
-            Self::Ordered
-        } else if spec.flags.has(Flag::Managed) {
-            Self::Managed
-        } else if spec.flags.has(Flag::Unbound) {
-            Self::Unbound
-        } else {
-            Self::Percpu
-        }
-    }
-
-    const fn sharing(self) -> Sharing {
-        match self {
-            Self::Unbound | Self::Managed => Sharing::Nodes,
-            Self::Percpu | Self::Ordered | Self::Bh => Sharing::Each,
-        }
-    }
-
-    /// Whether queues of this kind can have other attributes.
-    pub(crate) const fn is_replaceable(self) -> bool {
-        matches!(self, Self::Unbound | Self::Ordered)
-    }
-
-    /// The pool that serves callers on `cpu`.
-    pub(crate) fn pool_kind(self, cpu: u32, scope: Scope, machine: &Machine) -> PoolKind {
-        match self {
-            Self::Percpu => PoolKind::Cpu(cpu),
-            Self::Bh => PoolKind::Bh(cpu),
-            Self::Unbound => PoolKind::Unbound(machine.domains().pod(scope, cpu)),
-            Self::Managed => PoolKind::Managed(machine.domains().pod(scope, cpu)),
-            Self::Ordered => PoolKind::Ordered,
-        }
+/// The pool that serves callers on `cpu`. There are no quotas.
+pub(crate) fn pool_of(kind: Kind, cpu: u32, scope: Scope, machine: &Machine) -> PoolKind {
+    match kind.pool() {
+        place::PoolKind::Percpu => PoolKind::Cpu(cpu),
+        place::PoolKind::Bh => PoolKind::Bh(cpu),
+        place::PoolKind::Managed => PoolKind::Managed(machine.domains().pod(scope, cpu)),
+        place::PoolKind::Unbound if kind.leads_to_one(true, u32::MAX, 0) => PoolKind::Ordered,
+        place::PoolKind::Unbound => PoolKind::Unbound(machine.domains().pod(scope, cpu)),
     }
 }
 
@@ -138,13 +116,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(number: usize, spec: &QueueSpec, config: &Config) -> Self {
-        let kind = Kind::of(spec);
-        let asked = if spec.max_active == 0 { consts::WQ_DFL_ACTIVE } else { spec.max_active };
-        let max_active = match kind {
-            Kind::Bh => u32::MAX,
-            Kind::Ordered if config.sabotage == Some(Sabotage::UnorderOrdered) => 2,
-            Kind::Ordered => 1,
-            _ => asked,
+        let kind = kind_of(spec);
+        let is_unordered =
+            kind == Kind::Ordered && config.sabotage == Some(Sabotage::UnorderOrdered);
+        let limits = match is_unordered {
+            true => Limits::new(Sharing::Fixed, 2),
+            false => Limits::of(kind, spec.max_active, None),
         };
         Self {
             life: Life::Open,
@@ -155,7 +132,7 @@ impl Queue {
             scope: spec.scope.unwrap_or(config.scope),
             is_intensive: spec.flags.has(Flag::CpuIntensive),
             has_rescuer: spec.flags.has(Flag::MemReclaim),
-            limits: Limits::new(kind.sharing(), max_active),
+            limits,
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
@@ -207,7 +184,7 @@ impl Queue {
 
     /// The kind of pool that serves callers on `cpu`.
     pub(crate) fn pool_kind(&self, cpu: u32, machine: &Machine) -> PoolKind {
-        match self.kind.pool_kind(cpu, self.scope, machine) {
+        match pool_of(self.kind, cpu, self.scope, machine) {
             PoolKind::Unbound(domain) if self.nice != 0 => {
                 PoolKind::Own { domain, nice: self.nice }
             }

@@ -1,6 +1,6 @@
 //! How a queue is made.
 
-use cmwq_core::consts;
+use cmwq_core::{consts, limit};
 
 use crate::api::workqueue::{Workqueue, check_attrs};
 use crate::engine::account::Account;
@@ -386,29 +386,23 @@ impl Builder {
                 "workqueue '{name}': an ordered queue runs one item at a time; leave max_active out"
             )));
         }
-        let max_active = max_active_or_default(name, self.max_active);
-        let total = self.total.map(|total| clamp_max_active(name, total));
+        if self.max_active != 0 {
+            tell_max_active(name, self.max_active);
+        }
+        if let Some(total) = self.total {
+            tell_max_active(name, total);
+        }
         Ok(Spec {
             kind,
             highpri: self.highpri,
             cpu_intensive: self.cpu_intensive,
             freezable: self.freezable,
             mem_reclaim: self.mem_reclaim,
-            // A power-efficient queue that is unbound has one limit, the lower one.
-            max_active: if kind == Kind::Percpu {
-                max_active
-            } else {
-                total.unwrap_or(max_active).min(max_active)
-            },
-            total: total.filter(|_| kind == Kind::Percpu),
+            max_active: self.max_active,
+            total: self.total,
             legacy: self.legacy,
         })
     }
-}
-
-/// KERNEL: `alloc_workqueue`'s reading of it — same: 0 is the default.
-fn max_active_or_default(name: &str, asked: u32) -> u32 {
-    if asked == 0 { consts::WQ_DFL_ACTIVE } else { clamp_max_active(name, asked) }
 }
 
 impl Builder {
@@ -433,21 +427,19 @@ impl Builder {
                 "workqueue '{name}': a bh queue has no limit; leave max_active out"
             )));
         }
-        let (highpri, max_active) = (self.highpri, i32::MAX.unsigned_abs());
-        Ok(Spec { highpri, max_active, ..Spec::of(Kind::Bh) })
+        Ok(Spec { highpri: self.highpri, ..Spec::of(Kind::Bh) })
     }
 }
 
-/// KERNEL: `wq_clamp_max_active` — same.
-pub(crate) fn clamp_max_active(name: &str, asked: u32) -> u32 {
-    let taken = asked.clamp(1, consts::WQ_MAX_ACTIVE);
+/// Says if another limit than this is taken. KERNEL: `wq_clamp_max_active` — same.
+pub(crate) fn tell_max_active(name: &str, asked: u32) {
+    let taken = limit::in_range(asked);
     if taken != asked {
         notice::always(format!(
             "max_active {asked} of workqueue '{name}' is out of range, {taken} taken (1 to {})",
             consts::WQ_MAX_ACTIVE
         ));
     }
-    taken
 }
 
 /// KERNEL: names are truncated to 31 bytes with one warning — same.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::api::builder::{Builder, clamp_max_active};
+use crate::api::builder::{Builder, tell_max_active};
 use crate::api::closure::{self, JoinHandle, Owned, Owner};
 use crate::api::rcu::RcuWork;
 use crate::api::work::{DelayedWork, Work};
@@ -393,7 +393,7 @@ impl Workqueue {
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: &Attrs) -> Result<(), Error> {
         let wq = &self.handle;
-        if !matches!(wq.spec.kind, Kind::Unbound | Kind::Ordered) {
+        if !wq.spec.kind.is_replaceable() {
             return Err(Error::invalid(format!(
                 "workqueue '{}': attributes can be changed of unbound and ordered queues only",
                 wq.name
@@ -481,7 +481,8 @@ impl Workqueue {
                 self.name()
             )));
         }
-        self.handle.set_max_active(clamp_max_active(self.name(), max_active));
+        tell_max_active(self.name(), max_active);
+        self.handle.set_max_active(max_active);
         Ok(())
     }
 

@@ -17,10 +17,11 @@
 
 use std::cell::Cell;
 
-use cmwq_core::help::Habit;
+use cmwq_core::help::{self, Habit};
 
 use crate::engine::current;
 use crate::engine::pool::Pool;
+use crate::engine::wq::Kind;
 use crate::os::sense;
 
 /// What is known of the calling thread.
@@ -38,10 +39,12 @@ crate::os::sync::thread_local! {
     };
 }
 
-/// The calling thread queues a long item, which usually goes to the pool `usual`. Returns the CPU
-/// whose pool is to have it instead.
-pub(crate) fn other_cpu(usual: &'static Pool) -> Option<u32> {
-    if current::is_worker() || usual.pods.is_none() || !usual.runtime.detect.has_sentinel() {
+/// The calling thread queues a long item for no CPU, on a queue of this kind; it usually goes to
+/// the pool `usual`. Returns the CPU whose pool is to have it instead.
+pub(crate) fn other_cpu(kind: Kind, usual: &'static Pool) -> Option<u32> {
+    let queuer = help::Queuer { is_worker: current::is_worker(), names_cpu: false };
+    let is_told = usual.runtime.detect.has_sentinel();
+    if !queuer.lets_go(kind, usual.pods.is_some(), is_told) {
         return None;
     }
     let turn = QUEUER.try_with(|queuer| queuer.queues(usual)).ok().flatten()?;

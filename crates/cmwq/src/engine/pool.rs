@@ -13,6 +13,7 @@ use std::mem;
 use cmwq_core::detect::alarms::{self, AfterFalse};
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{self, Progress, may_saturate};
+use cmwq_core::place::Belonging;
 use cmwq_core::{
     Claim, Creator, Effects, Inbox, Kick, MaydayTimer, Nanos, PoolConfig, PoolId, PoolState,
     PwqRef, Reading, WorkerId, place,
@@ -88,11 +89,6 @@ pub(crate) struct PoolSpec {
     pub(crate) is_strict: bool,
     /// The NUMA node of the pod, if one holds all of it.
     pub(crate) node: Option<u32>,
-    pub(crate) concurrency: u32,
-    /// Its CPU was away when it was made.
-    pub(crate) is_disassociated: bool,
-    /// Its CPU was isolated when it was made.
-    pub(crate) is_apart: bool,
 }
 
 /// Lock: L.
@@ -197,18 +193,24 @@ impl Pool {
         pods: Option<(&'static Pods, usize)>,
         runtime: &'static Runtime,
     ) -> Box<Self> {
-        let mut config =
-            PoolConfig::of_kind(id, spec.kind.in_core(), spec.concurrency, pods.is_some());
+        let placed = runtime.placement.now().place(&runtime.machine, &spec, pods.is_some());
+        let Belonging { concurrency, is_disassociated, is_apart, .. } = placed.belonging;
+        let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), concurrency, pods.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
         let has_tick = !config.bh && runtime.detect != Detect::Inline;
         config.may_saturate = may_saturate(pods.is_some(), has_tick);
-        let (is_disassociated, is_apart) = (spec.is_disassociated, spec.is_apart);
         let may_stray = attach::may_stray(&spec);
-        let attachment = Attachment::new(&spec, runtime);
-        let is_for_one = spec.kind != PoolKind::Unbound && spec.cpus.count() == 1;
-        let lone_cpu = spec.cpus.first().filter(|_| is_for_one);
-        let mirror = runtime.inspect.pool(id.0, &spec.recorded(may_stray));
+        let attachment = Attachment::new(&spec, placed, runtime);
+        let lone_cpu = match spec.kind {
+            PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
+            // The only managed pod may get more CPUs.
+            PoolKind::Managed if pods.is_some() => {
+                spec.cpus.first().filter(|_| spec.cpus.count() == 1)
+            }
+            PoolKind::Managed | PoolKind::Unbound => None,
+        };
+        let mirror = runtime.inspect.pool(id.0, &spec.recorded(may_stray, concurrency));
         Box::new(Self {
             id,
             kind: spec.kind.clone(),
@@ -408,22 +410,14 @@ impl Pool {
         if let Some(cpu) = self.lone_cpu {
             return self.runtime.sentinels.arm(cpu);
         }
-        for cpu in self.read(|core, locked| self.cpus_in_use(core, locked)).iter() {
+        let (mut cpus, has_process) = self.read(cpus_in_use);
+        if has_process && let Some(all) = self.guarded_cpus() {
+            // Where the process is nobody knows.
+            cpus = cpus.or(&all);
+        }
+        for cpu in cpus.iter() {
             self.runtime.sentinels.arm(cpu);
         }
-    }
-
-    fn cpus_in_use(&self, core: Reading<'_>, locked: &Locked) -> CpuSet {
-        let mut cpus = CpuSet::new();
-        for view in core.workers().filter(|view| view.running) {
-            if view.stands_for_process {
-                // Where the process is nobody knows.
-                cpus = cpus.or(&self.spec().cpus);
-            } else if let Some(thread) = locked.thread(view.id) {
-                cpus.insert(thread.cpu());
-            }
-        }
-        cpus
     }
 
     /// A sentinel ran although no worker was blocked.
@@ -684,6 +678,20 @@ impl Locked {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
     }
+}
+
+/// The CPUs on which running workers entered their functions; and whether one of them stands for a
+/// process.
+fn cpus_in_use(core: Reading<'_>, locked: &Locked) -> (CpuSet, bool) {
+    let (mut cpus, mut has_process) = (CpuSet::new(), false);
+    for view in core.workers().filter(|view| view.running) {
+        if view.stands_for_process {
+            has_process = true;
+        } else if let Some(thread) = locked.thread(view.id) {
+            cpus.insert(thread.cpu());
+        }
+    }
+    (cpus, has_process)
 }
 
 impl Guarded for Pool {

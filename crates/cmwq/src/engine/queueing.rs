@@ -35,7 +35,10 @@ impl Wq {
     /// for each item, since items take turns.
     #[inline]
     fn choose(&self, cpu: Option<u32>) -> Option<u32> {
-        if self.has_choice(cpu) { caller_computes::other_cpu(self.link(None).pool) } else { cpu }
+        if !self.has_choice(cpu) {
+            return cpu;
+        }
+        caller_computes::other_cpu(self.spec.kind, self.link(None).pool)
     }
 
     /// Queues an item.

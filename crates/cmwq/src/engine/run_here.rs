@@ -9,6 +9,7 @@
 
 use std::ptr::NonNull;
 
+use cmwq_core::help::{Plain, Queuer};
 use cmwq_core::{Claim, Offered, WorkItem, WorkerId};
 
 use crate::engine::attrs::Priority;
@@ -16,7 +17,7 @@ use crate::engine::current::{self, ThreadRun};
 use crate::engine::invoke;
 use crate::engine::pool::Pool;
 use crate::engine::wq::link::Link;
-use crate::engine::wq::{Kind, Queueing, Wq};
+use crate::engine::wq::{Queueing, Wq};
 use crate::os::generation;
 use crate::record::trace;
 
@@ -40,14 +41,15 @@ impl Ran {
 }
 
 impl Wq {
-    /// Whether an item of this queue may run on the thread that waits for it: its queue promises no
-    /// place, order or attributes, and the thread is no worker, which could be replaced while it
-    /// waits.
-    fn may_run_here(&self) -> bool {
-        self.spec.kind == Kind::Managed
-            && !self.spec.cpu_intensive
-            && !self.spec.mem_reclaim
-            && !current::is_worker_or_bh()
+    /// Whether an item of this queue, in that pool, may run on the calling thread.
+    fn may_run_here(&self, pool: &Pool) -> bool {
+        let plain = Plain {
+            is_intensive: self.spec.cpu_intensive,
+            has_rescuer: self.spec.mem_reclaim,
+            has_priority: pool.spec().priority != Priority::nice(0),
+        };
+        let queuer = Queuer { is_worker: current::is_worker_or_bh(), names_cpu: false };
+        queuer.may_run_it(self.spec.kind, plain)
     }
 
     /// Runs an item on the calling thread, or queues it.
@@ -56,9 +58,9 @@ impl Wq {
     /// As for [`queue_item`](Self::queue_item), of a fresh item.
     pub(crate) unsafe fn run_or_queue(&self, item: NonNull<WorkItem>) -> Ran {
         // Of a queue that lets nothing in no link may be made.
-        if self.may_run_here() && self.lets_in() {
+        if self.spec.kind.may_leave() && self.lets_in() {
             let link = self.link(None);
-            if link.pool.spec().priority == Priority::nice(0) {
+            if self.may_run_here(link.pool) {
                 // SAFETY: passed on to the caller.
                 return unsafe { self.offer(link, item) };
             }

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey, place};
+use cmwq_core::place::{self, StandIn};
+use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -245,9 +246,9 @@ impl Machine {
     ) -> Self {
         let cpus: Vec<u32> = possible.iter().collect();
         let known = Known::of_pods(&pods);
-        let granted = place::granted(allowed.count() as u32, quota) as usize;
-        if pods.is_empty() || granted < allowed.count() {
-            // A quota is for all CPUs together, so one pod has to manage them all.
+        let nr_cpus = allowed.count() as u32;
+        let granted = place::granted(nr_cpus, quota);
+        if pods.is_empty() || Kind::Managed.leads_to_one(false, granted, nr_cpus) {
             pods = vec![Pod { cpus: allowed.clone(), node: None }];
             managed_pods = vec![Pod { cpus: possible.clone(), node: None }];
         }
@@ -378,17 +379,13 @@ impl Runtime {
             Some(cpu) => self.machine.index_of(cpu).unwrap_or_else(|| self.here_instead_of(cpu)),
         };
         match kind {
-            Kind::Unbound => index,
-            // A caller that names a CPU means that CPU's pool, also if the CPU has gone.
-            Kind::Percpu | Kind::Bh if cpu.is_some() => index,
-            Kind::Percpu | Kind::Bh => self.placement.stand_in(index),
-            // A managed pod whose CPU has gone is not used; an isolated CPU only by callers that
-            // name it.
-            Kind::Managed if self.machine.managed_pods.len() > 1 => match cpu {
-                Some(_) => self.placement.stand_in(index),
-                None => self.placement.managed_stand_in(index),
+            Kind::Ordered => 0,
+            Kind::Managed if self.machine.managed_pods.len() == 1 => 0,
+            _ => match kind.stand_in(cpu.is_some()) {
+                StandIn::Own => index,
+                StandIn::Present => self.placement.stand_in(index),
+                StandIn::Managed => self.placement.managed_stand_in(index),
             },
-            Kind::Managed | Kind::Ordered => 0,
         }
     }
 
@@ -463,10 +460,10 @@ impl Runtime {
             }
             _ => None,
         };
-        let is_to_spare = !spec.is_disassociated && !spec.is_apart;
         let pool = self.pools.push(|id| Pool::new(id, spec, pods, self));
         if let Some((pods, index)) = pods {
-            debug_assert_eq!(pool.is_spare(), is_to_spare, "the board has those that are not made");
+            let helps = || pool.may_help();
+            debug_assert_eq!(pool.is_spare(), helps(), "the board has those that are not made");
             pods.add(index, pool);
         }
         let found = Found::now(pool);
@@ -501,65 +498,33 @@ impl Runtime {
     fn pool_spec(&self, key: &PoolKey) -> PoolSpec {
         let (machine, now) = (&self.machine, self.placement.now());
         let priority = key.priority;
-        let at = |kind, cpus: CpuSet| PoolSpec {
+        let at = |kind, cpus: &CpuSet| PoolSpec {
             kind,
             nice: priority.nice,
             priority,
-            node: now.node_of(&cpus),
+            node: now.node_of(cpus),
             pod: cpus.clone(),
             is_strict: false,
-            cpus,
-            concurrency: place::concurrency(place::PoolKind::Unbound, 1, u32::MAX),
-            is_disassociated: false,
-            is_apart: false,
+            cpus: cpus.clone(),
         };
         match &key.cpus {
             PoolCpus::Pod { pod, cpus, strict } => {
-                let (node, is_strict) = (now.node_of(pod), *strict);
-                PoolSpec {
-                    pod: pod.clone(),
-                    is_strict,
-                    node,
-                    ..at(PoolKind::Unbound, cpus.clone())
-                }
+                PoolSpec { cpus: cpus.clone(), is_strict: *strict, ..at(PoolKind::Unbound, pod) }
+            }
+            PoolCpus::Slot(_) if key.kind == Kind::Managed && machine.managed_pods.len() == 1 => {
+                // What others are told of it.
+                let cpus = &now.managed;
+                let node = now.node_of(&machine.managed_pods[0].cpus);
+                PoolSpec { node, ..at(PoolKind::Managed, cpus) }
             }
             PoolCpus::Slot(slot) if key.kind == Kind::Managed => {
-                let (pod, is_only) =
-                    (&machine.managed_pods[*slot], machine.managed_pods.len() == 1);
-                let cpus = pod.cpus.and(if is_only { &now.managed } else { &now.allowed });
-                let is_disassociated = cpus.is_empty();
-                let granted = machine.granted_of(&now.allowed);
-                let concurrency =
-                    place::concurrency(place::PoolKind::Managed, cpus.count() as u32, granted);
-                let cpus = if is_disassociated { pod.cpus.clone() } else { cpus };
-                let is_apart = !cpus.intersects(&now.managed);
-                let node = now.node_of(&pod.cpus);
-                PoolSpec {
-                    concurrency,
-                    is_disassociated,
-                    is_apart,
-                    node,
-                    ..at(PoolKind::Managed, cpus)
-                }
-            }
-            PoolCpus::Slot(slot) if key.kind == Kind::Bh => {
-                let cpu = machine.cpus[*slot];
-                let concurrency = place::concurrency(place::PoolKind::Bh, 1, u32::MAX);
-                PoolSpec { concurrency, ..at(PoolKind::Bh(cpu), CpuSet::single(cpu)) }
+                at(PoolKind::Managed, &machine.managed_pods[*slot].cpus)
             }
             PoolCpus::Slot(slot) => {
                 let cpu = machine.cpus[*slot];
-                let is_disassociated = !now.allowed.contains(cpu);
-                let concurrency = place::concurrency(
-                    place::PoolKind::Percpu,
-                    u32::from(!is_disassociated),
-                    u32::MAX,
-                );
-                PoolSpec {
-                    concurrency,
-                    is_disassociated,
-                    ..at(PoolKind::Cpu(cpu), CpuSet::single(cpu))
-                }
+                let is_bh = key.kind == Kind::Bh;
+                let kind = if is_bh { PoolKind::Bh(cpu) } else { PoolKind::Cpu(cpu) };
+                at(kind, &CpuSet::single(cpu))
             }
         }
     }

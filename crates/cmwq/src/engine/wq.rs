@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Sharing, WqKey, consts};
+pub(crate) use cmwq_core::place::QueueKind as Kind;
+use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, WqKey};
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
@@ -31,18 +32,6 @@ use link::{Link, Slot};
 use links::{Links, default_attrs};
 use rescuer::Rescuer;
 
-/// The kind of pools that a queue uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Percpu,
-    /// Per-CPU, run by the CPU's BH context.
-    Bh,
-    Unbound,
-    Managed,
-    /// Unbound, one pool, one item at a time, in order.
-    Ordered,
-}
-
 /// What a queue was asked to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
@@ -54,15 +43,15 @@ pub(crate) struct Spec {
     pub(crate) mem_reclaim: bool,
     /// Its items may wait for queues without one.
     pub(crate) legacy: bool,
+    /// As it was asked for; 0: the default.
     pub(crate) max_active: u32,
-    /// Of a per-CPU queue, for all CPUs together.
+    /// The same, for all CPUs together.
     pub(crate) total: Option<u32>,
 }
 
 impl Spec {
     /// A queue of this kind without other flags.
     pub(crate) const fn of(kind: Kind) -> Self {
-        let max_active = consts::WQ_DFL_ACTIVE;
         Self {
             kind,
             highpri: false,
@@ -70,22 +59,14 @@ impl Spec {
             freezable: false,
             mem_reclaim: false,
             legacy: false,
-            max_active,
+            max_active: 0,
             total: None,
         }
     }
 
-    /// The queue's limits. `total` is for all pwqs together, of kinds whose pwqs share no limit
-    /// otherwise.
+    /// The queue's limits at first.
     pub(crate) const fn limits(&self) -> Limits {
-        let Self { max_active, .. } = *self;
-        match (self.kind, self.total) {
-            (Kind::Unbound | Kind::Managed, _) => Limits::new(Sharing::Nodes, max_active),
-            (Kind::Ordered, None) => Limits::new(Sharing::Each, 1),
-            (Kind::Ordered, Some(total)) => Limits::new(Sharing::Total(total), 1),
-            (_, None) => Limits::new(Sharing::Each, max_active),
-            (_, Some(total)) => Limits::new(Sharing::Total(total), max_active),
-        }
+        Limits::of(self.kind, self.max_active, self.total)
     }
 
     pub(crate) const fn default_priority(&self) -> Priority {
@@ -203,7 +184,7 @@ impl Wq {
 
     /// A worker has measured one of the queue's items.
     pub(crate) fn set_has_long_items(&self, are_long: bool) {
-        let are_long = are_long && self.spec.kind == Kind::Managed;
+        let are_long = are_long && self.spec.kind.may_leave();
         // ORDERING: no pairing: a hint.
         if self.has_long_items.load(Ordering::Relaxed) != are_long {
             self.has_long_items.store(are_long, Ordering::Relaxed);

@@ -7,11 +7,13 @@
 //!
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 
+use cmwq_core::place::Belonging;
 use cmwq_core::{Kick, PwqConfig, PwqId};
 
 use super::{Locked, Pool, PoolKind, PoolSpec};
 use crate::engine::attrs::Sched;
 use crate::engine::runtime::Runtime;
+use crate::engine::runtime::placement::{CpusInUse, Placed};
 use crate::engine::thread::Thread;
 use crate::os::notice::{self, Notice};
 use crate::os::sense;
@@ -33,6 +35,8 @@ pub(super) struct Attachment {
 /// Where a pool's workers may be.
 #[derive(Debug)]
 struct Where {
+    /// Where they belong, within their reach or not.
+    home: CpuSet,
     /// When they start an item.
     bound: CpuSet,
     /// When they wake up from a wait in one.
@@ -40,27 +44,25 @@ struct Where {
 }
 
 impl Attachment {
-    /// Where the workers of a new pool belong.
-    pub(super) fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
-        let bound = Where::new(spec, runtime);
-        let is_bound = spec.kind != PoolKind::Unbound && !spec.is_disassociated;
-        let pinned_to = AtomicU32::new(if is_bound { only(&bound.bound) } else { NOWHERE });
-        Self { cpus: Mutex::new(bound), pinned_to }
+    /// Of a new pool.
+    pub(super) fn new(spec: &PoolSpec, placed: Placed, runtime: &Runtime) -> Self {
+        let is_pinned = placed.belonging.is_pinned;
+        let cpus = Where::new(spec, placed, runtime);
+        let pinned_to = AtomicU32::new(cpus.pinned_to(is_pinned));
+        Self { cpus: Mutex::new(cpus), pinned_to }
     }
 }
 
 impl Where {
-    fn new(spec: &PoolSpec, runtime: &Runtime) -> Self {
-        let cpus =
-            if spec.is_disassociated { &runtime.placement.now().unbound } else { &spec.cpus };
-        let cpus = within_reach(spec, runtime, cpus);
-        let unbound = match spec.kind {
-            PoolKind::Managed if !spec.is_apart => {
-                within_reach(spec, runtime, &runtime.placement.now().managed)
-            }
-            _ => cpus.clone(),
-        };
-        Self { bound: cpus, unbound }
+    fn new(spec: &PoolSpec, placed: Placed, runtime: &Runtime) -> Self {
+        let Placed { bound: home, unbound, .. } = placed;
+        let [bound, unbound] = [&home, &unbound].map(|cpus| within_reach(spec, runtime, cpus));
+        Self { home, bound, unbound }
+    }
+
+    fn pinned_to(&self, is_pinned: bool) -> u32 {
+        let is_one = is_pinned && self.bound.count() == 1;
+        self.bound.first().filter(|_| is_one).unwrap_or(NOWHERE)
     }
 }
 
@@ -82,10 +84,6 @@ impl Where {
     fn of(&self, thread: &Thread) -> &CpuSet {
         if thread.is_unbound() { &self.unbound } else { &self.bound }
     }
-}
-
-fn only(cpus: &CpuSet) -> u32 {
-    cpus.first().filter(|_| cpus.count() == 1).unwrap_or(NOWHERE)
 }
 
 impl Pool {
@@ -118,6 +116,14 @@ impl Pool {
     /// The CPUs to which its workers belong now.
     pub(crate) fn whereabouts(&self) -> CpuSet {
         lock(&self.attachment.cpus).bound.clone()
+    }
+
+    /// Where its workers belong, where they may wake up, and the CPU that they are pinned to.
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+    pub(crate) fn belonging(&self) -> (CpuSet, CpuSet, Option<u32>) {
+        let here = lock(&self.attachment.cpus);
+        let pinned_to = self.attachment.pinned_to.load(Ordering::Relaxed);
+        (here.bound.clone(), here.unbound.clone(), Some(pinned_to).filter(|cpu| *cpu != NOWHERE))
     }
 
     /// The calling thread, a worker, ends.
@@ -171,26 +177,26 @@ impl Pool {
         }
     }
 
-    /// From now on its workers belong on `cpus`. `is_disassociated`: because its own CPU has gone.
+    /// Where its workers belong as the CPUs are.
+    pub(crate) fn placed(&self, in_use: &CpusInUse) -> Placed {
+        in_use.place(&self.runtime.machine, &self.spec(), self.pods.is_some())
+    }
+
+    /// From now on its workers belong where these CPUs want them. The system lets a thread whose
+    /// last CPU leaves go anywhere, and does not bring it back.
     ///
     /// KERNEL: `unbind_worker`, `rebind_workers` — same order: a pool gives up its concurrency
     /// management before its workers move away, and takes it up when they are back. Queued items
     /// stay.
-    pub(crate) fn move_to(
-        &'static self,
-        cpus: &CpuSet,
-        unbound: &CpuSet,
-        concurrency: u32,
-        is_disassociated: bool,
-    ) {
-        if is_disassociated {
-            self.manage(concurrency, is_disassociated);
+    pub(crate) fn follow(&'static self, in_use: &CpusInUse) {
+        // Only an unbound pool may become another one meanwhile, and that keeps its concurrency.
+        let belonging = self.placed(in_use).belonging;
+        if belonging.is_disassociated {
+            self.manage(belonging);
         }
         let mut here = lock(&self.attachment.cpus);
-        let spec = self.spec();
-        here.bound = within_reach(&spec, self.runtime, cpus);
-        here.unbound = within_reach(&spec, self.runtime, unbound);
-        let pinned_to = if is_disassociated { NOWHERE } else { only(&here.bound) };
+        *here = Where::new(&self.spec(), self.placed(in_use), self.runtime);
+        let pinned_to = here.pinned_to(belonging.is_pinned);
         self.attachment.pinned_to.store(pinned_to, Ordering::Relaxed);
         for thread in self.threads() {
             let Some(tid) = thread.comm.tid() else { continue };
@@ -199,40 +205,18 @@ impl Pool {
             let _ = sense::sched::pin(tid, here.of(&thread));
         }
         drop(here);
-        if !is_disassociated {
-            self.manage(concurrency, is_disassociated);
+        if !belonging.is_disassociated {
+            self.manage(belonging);
         }
     }
 
-    /// Pins the workers of an unbound pool to its CPUs again: the system lets a thread whose last
-    /// CPU leaves go anywhere, and does not bring it back. Not to a CPU that the process has lost,
-    /// which it may have been forbidden to use.
-    ///
-    /// KERNEL: `restore_unbound_workers_cpumask` — same.
-    pub(crate) fn restore(&self, allowed: &CpuSet) {
-        let mut here = lock(&self.attachment.cpus);
-        let spec = self.spec();
-        let left = spec.cpus.and(allowed);
-        let cpus = if left.is_empty() { allowed } else { &left };
-        here.bound = within_reach(&spec, self.runtime, cpus);
-        here.unbound = here.bound.clone();
-        for tid in self.threads().iter().filter_map(|thread| thread.comm.tid()) {
-            // Refused while none of the CPUs is online.
-            let _ = sense::sched::pin(tid, &here.bound);
-        }
-    }
-
-    fn manage(&'static self, concurrency: u32, is_disassociated: bool) {
+    fn manage(&'static self, belonging: Belonging) {
         let mut guard = self.lock();
-        guard.is_disassociated = is_disassociated;
-        let kick = guard.core.set_concurrency(concurrency);
+        guard.is_disassociated = belonging.is_disassociated;
+        guard.is_apart = belonging.is_apart;
+        let kick = guard.core.set_concurrency(belonging.concurrency);
         guard.record_cpus();
         self.unlock(guard, kick);
-    }
-
-    /// Records whether its CPU is isolated. To be followed by [`move_to`](Self::move_to).
-    pub(crate) fn keep_apart(&self, is_apart: bool) {
-        self.lock_only().is_apart = is_apart;
     }
 
     /// Whether its workers may help other pods. Caller holds no core lock.
@@ -252,7 +236,7 @@ impl Pool {
         }
         match self.kind {
             PoolKind::Cpu(cpu) => Some(CpuSet::single(cpu)),
-            PoolKind::Managed => Some(self.spec().cpus.clone()),
+            PoolKind::Managed => Some(lock(&self.attachment.cpus).home.clone()),
             PoolKind::Unbound | PoolKind::Bh(_) => None,
         }
     }
@@ -318,11 +302,13 @@ impl Pool {
         if !guard.core.renew() {
             return false;
         }
-        *here = Where::new(&spec, self.runtime);
+        let placed = self.runtime.placement.now().place(&self.runtime.machine, &spec, false);
+        let concurrency = placed.belonging.concurrency;
+        *here = Where::new(&spec, placed, self.runtime);
         let may_stray = may_stray(&spec);
         // ORDERING: no pairing: workers are created later, under the lock.
         self.may_stray.store(may_stray, Ordering::Relaxed);
-        guard.mirror.renew(self.id.0, &spec.recorded(may_stray));
+        guard.mirror.renew(self.id.0, &spec.recorded(may_stray, concurrency));
         *lock_plain(&self.spec) = Arc::new(spec);
         true
     }

@@ -11,7 +11,7 @@ use crate::record::{self, PoolValues};
 
 impl PoolSpec {
     /// `may_stray`: the scheduler may move the pool's workers out of its pod.
-    pub(crate) fn recorded(&self, may_stray: bool) -> PoolValues<'_> {
+    pub(crate) fn recorded(&self, may_stray: bool, concurrency: u32) -> PoolValues<'_> {
         let (kind, cpu) = match self.kind {
             PoolKind::Cpu(cpu) => (record::PoolKind::Cpu, Some(cpu)),
             PoolKind::Bh(cpu) => (record::PoolKind::Bh, Some(cpu)),
@@ -26,7 +26,7 @@ impl PoolSpec {
             cpus: &self.cpus,
             pod: &self.pod,
             node: self.node,
-            concurrency: self.concurrency,
+            concurrency,
             is_strict: self.is_strict,
             may_stray,
         }

@@ -14,13 +14,14 @@
 //!
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
-use cmwq_core::place;
+use cmwq_core::place::usable::Usable;
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
 use crate::engine::attrs::Attrs;
 use crate::engine::params::Params;
-use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::pool::{Pool, PoolKind, PoolSpec};
 use crate::engine::wq::Kind;
 use crate::os::error::Error;
 use crate::os::notice::{self, Notice};
@@ -53,6 +54,16 @@ pub(crate) struct CpusInUse {
     known: Arc<Known>,
     /// The pods of queues without attributes of their own.
     usual: Vec<CpuSet>,
+}
+
+/// Where the workers of a pool belong.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// Where they start items.
+    pub(crate) bound: CpuSet,
+    /// Where they may wake up from a wait in one.
+    pub(crate) unbound: CpuSet,
+    pub(crate) belonging: Belonging,
 }
 
 /// See the module header.
@@ -105,8 +116,8 @@ impl Placement {
         let requested = params.unbound_cpus.clone().filter(|cpus| leaves_some(cpus, machine));
         let mut now = CpusInUse {
             allowed: machine.allowed.clone(),
-            unbound: unbound_of(&machine.allowed, requested.as_ref(), &machine.known.isolated),
-            managed: unbound_of(&machine.allowed, None, &machine.known.isolated),
+            unbound: usable(&machine.allowed, requested.as_ref(), &machine.known.isolated),
+            managed: usable(&machine.allowed, None, &machine.known.isolated),
             requested,
             scope: params.default_affinity_scope,
             known: Arc::new(machine.known.clone()),
@@ -210,13 +221,11 @@ impl CpusInUse {
 
     /// The pools of an unbound or ordered queue.
     fn layout(&self, machine: &Machine, shard_size: u32, kind: Kind, attrs: &Attrs) -> Layout {
-        let effective = match &attrs.cpumask {
-            Some(mask) if mask.intersects(&self.unbound) => mask.and(&self.unbound),
-            _ => self.unbound.clone(),
-        };
-        let has_quota = (machine.granted_of(&self.allowed) as usize) < self.allowed.count();
+        let effective = usable(&self.unbound, attrs.cpumask.as_ref(), &CpuSet::new());
+        let (granted, nr_cpus) = (machine.granted_of(&self.allowed), self.allowed.count() as u32);
+        let names_scope = attrs.affinity_scope.is_some();
         let scope = attrs.affinity_scope.unwrap_or(self.scope);
-        let pods = if kind == Kind::Ordered || (has_quota && attrs.affinity_scope.is_none()) {
+        let pods = if kind.leads_to_one(names_scope, granted, nr_cpus) {
             vec![(effective.clone(), effective.clone())]
         } else {
             let topology = self.known.topology.within(&self.allowed);
@@ -226,6 +235,28 @@ impl CpusInUse {
             pods.map(|(usable, pod)| (pod, usable)).collect()
         };
         Layout { kind, attrs: attrs.clone(), effective, pods }
+    }
+
+    /// Where the workers of a pool belong. `has_others`: it is a managed pod beside others.
+    pub(crate) fn place(&self, machine: &Machine, spec: &PoolSpec, has_others: bool) -> Placed {
+        let all = match spec.kind {
+            PoolKind::Managed if !has_others => machine.cpus.iter().copied().collect(),
+            _ => spec.cpus.clone(),
+        };
+        let own = all.and(&self.allowed);
+        let nr_own =
+            OwnCpus { allowed: own.count() as u32, managed: own.and(&self.managed).count() as u32 };
+        let granted = machine.granted_of(&self.allowed);
+        let belonging = Belonging::of(spec.kind.in_core(), has_others, nr_own, granted);
+        let own = if own.is_empty() { all } else { own };
+        let which = |cpus| match cpus {
+            Cpus::Own => own.clone(),
+            Cpus::Unbound => self.unbound.clone(),
+            Cpus::Managed => self.managed.clone(),
+            Cpus::Allowed => self.allowed.clone(),
+        };
+        let (bound, unbound) = (which(belonging.bound), which(belonging.unbound));
+        Placed { bound, unbound, belonging }
     }
 
     /// The NUMA node that holds all of `cpus`, if one does.
@@ -249,12 +280,14 @@ fn leaves_some(cpus: &CpuSet, machine: &Machine) -> bool {
     leaves
 }
 
-/// KERNEL: `wq_unbound_cpumask` — same; falls back to all if nothing is left.
-fn unbound_of(allowed: &CpuSet, requested: Option<&CpuSet>, isolated: &CpuSet) -> CpuSet {
-    let wanted = requested.map_or_else(|| allowed.clone(), |requested| allowed.and(requested));
-    let wanted = if wanted.is_empty() { allowed.clone() } else { wanted };
-    let housekeeping = wanted.and_not(isolated);
-    if housekeeping.is_empty() { wanted } else { housekeeping }
+/// The part of `allowed` to use.
+fn usable(allowed: &CpuSet, requested: Option<&CpuSet>, isolated: &CpuSet) -> CpuSet {
+    let known = |cpu| place::usable::Cpu {
+        is_requested: requested.is_none_or(|requested| requested.contains(cpu)),
+        is_isolated: isolated.contains(cpu),
+    };
+    let usable = Usable::of(allowed.iter().map(known));
+    allowed.iter().filter(|&cpu| usable.has(known(cpu))).collect()
 }
 
 impl Runtime {
@@ -314,7 +347,7 @@ impl Runtime {
         if !cpus.and_not(in_use.isolated()).intersects(&in_use.allowed) {
             return Err(Error::invalid(format!(
                 "none of the CPUs {cpus} can be used for unbound work here, only {}",
-                unbound_of(&in_use.allowed, None, in_use.isolated())
+                usable(&in_use.allowed, None, in_use.isolated())
             )));
         }
         in_use.requested = Some(cpus.clone());
@@ -324,9 +357,8 @@ impl Runtime {
 
     /// Has all pools and queues follow `in_use`. Under `changing`.
     fn apply(&'static self, mut in_use: CpusInUse) {
-        in_use.unbound =
-            unbound_of(&in_use.allowed, in_use.requested.as_ref(), &in_use.known.isolated);
-        in_use.managed = unbound_of(&in_use.allowed, None, &in_use.known.isolated);
+        in_use.unbound = usable(&in_use.allowed, in_use.requested.as_ref(), &in_use.known.isolated);
+        in_use.managed = usable(&in_use.allowed, None, &in_use.known.isolated);
         in_use.usual = in_use.usual_pods(&self.machine, self.placement.shard_size);
         let in_use = Arc::new(in_use);
         let (pools, wqs) = {
@@ -400,25 +432,12 @@ impl Runtime {
 
     /// KERNEL: `workqueue_offline_cpu`, `workqueue_online_cpu` — same for per-CPU pools.
     fn move_pool(&self, pool: &'static Pool, in_use: &CpusInUse) {
-        let own = pool.own_cpus().and(match (&pool.kind, pool.pods) {
-            (PoolKind::Managed, None) => &in_use.managed,
-            _ => &in_use.allowed,
-        });
-        let is_disassociated = own.is_empty();
         match pool.kind {
             // The system moves a BH context when its CPU goes.
-            PoolKind::Bh(_) if is_disassociated => return,
-            PoolKind::Bh(cpu) => return self.bh.bring_back(cpu),
-            PoolKind::Unbound => return pool.restore(&in_use.allowed),
-            PoolKind::Cpu(_) => {}
-            PoolKind::Managed => pool.keep_apart(!own.intersects(&in_use.managed)),
+            PoolKind::Bh(cpu) if in_use.allowed.contains(cpu) => self.bh.bring_back(cpu),
+            PoolKind::Bh(_) => {}
+            _ => pool.follow(in_use),
         }
-        let granted = self.machine.granted_of(&in_use.allowed);
-        let concurrency = place::concurrency(pool.kind.in_core(), own.count() as u32, granted);
-        let cpus = if is_disassociated { &in_use.unbound } else { &own };
-        let may_unbind = matches!(pool.kind, PoolKind::Managed) && cpus.intersects(&in_use.managed);
-        let unbound = if may_unbind { &in_use.managed } else { cpus };
-        pool.move_to(cpus, unbound, concurrency, is_disassociated);
     }
 
     /// The pools of an unbound or ordered queue as things stand.

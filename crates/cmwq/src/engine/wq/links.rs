@@ -76,7 +76,7 @@ impl Wq {
     /// Whether the queue's links can be replaced.
     #[inline]
     pub(crate) fn is_replaceable(&self) -> bool {
-        matches!(self.spec.kind, Kind::Unbound | Kind::Ordered)
+        self.spec.kind.is_replaceable()
     }
 
     /// Whether this link was replaced, so that the slot has to be read again. `pool`: the link's,

@@ -2,7 +2,7 @@
 
 use cmwq_core::PwqRef;
 
-use super::{Kind, Wq};
+use super::Wq;
 use crate::engine::pool::{Holder, Pool, Todo};
 use crate::os::sync::{Ordering, lock};
 
@@ -74,6 +74,6 @@ impl Wq {
 
     /// Whether the limit can be changed: not for ordered and BH queues.
     pub(crate) fn has_limit(&self) -> bool {
-        !matches!(self.spec.kind, Kind::Ordered | Kind::Bh)
+        self.spec.kind.has_limit()
     }
 }

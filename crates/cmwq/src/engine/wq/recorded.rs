@@ -13,7 +13,7 @@ impl Spec {
             Kind::Managed => record::QueueKind::Managed,
             Kind::Ordered => record::QueueKind::Ordered,
         };
-        QueueValues { kind, flags: flags_word(self), total: self.total }
+        QueueValues { kind, flags: flags_word(self), total: self.limits().total() }
     }
 }
 

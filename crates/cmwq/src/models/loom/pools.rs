@@ -37,9 +37,6 @@ fn pool() -> &'static Pool {
         is_strict: false,
         cpus,
         node: None,
-        concurrency: 1,
-        is_disassociated: false,
-        is_apart: false,
     };
     Box::leak(Pool::new(PoolId(0), spec, None, runtime))
 }

@@ -10,13 +10,12 @@ use crate::os::topo::{self, CpuSet};
 /// KERNEL: `wq_sysfs_is_visible` and the groups of attributes — same; a managed queue, which the
 /// kernel does not have, has of the unbound ones only its nice level, fixed when it was made.
 pub(super) fn mode(kind: Kind, attribute: Attribute) -> Option<Mode> {
-    let is_unbound = matches!(kind, Kind::Unbound | Kind::Ordered);
     match attribute {
         Attribute::PerCpu => Some(Mode::ReadOnly),
-        Attribute::MaxActive if matches!(kind, Kind::Ordered | Kind::Bh) => Some(Mode::ReadOnly),
+        Attribute::MaxActive if !kind.has_limit() => Some(Mode::ReadOnly),
         Attribute::MaxActive => Some(Mode::ReadWrite),
         Attribute::Nice if kind == Kind::Managed => Some(Mode::ReadOnly),
-        _ if is_unbound => Some(Mode::ReadWrite),
+        _ if kind.is_replaceable() => Some(Mode::ReadWrite),
         _ => None,
     }
 }
@@ -80,7 +79,7 @@ pub(super) fn store(wq: &Wq, attribute: Attribute, value: &str) -> Result<(), At
             let limit = u32::try_from(number()?).ok().filter(|limit| *limit > 0);
             let limit =
                 limit.ok_or_else(|| AttributeError::invalid("max_active takes 1 to 2048"))?;
-            wq.set_max_active(limit.min(cmwq_core::consts::WQ_MAX_ACTIVE));
+            wq.set_max_active(limit);
         }
         Attribute::Nice => {
             let nice = number()?;

@@ -1,5 +1,6 @@
 //! Layouts on made-up machines: which CPUs share workers, and how limits are split.
 
+mod belonging;
 mod coming;
 
 use std::collections::HashSet;
@@ -123,7 +124,7 @@ fn cpus_that_leave_are_stood_for_by_others() {
 #[test]
 fn isolated_cpus_are_left_out_unless_nothing_is_left() {
     let of = |allowed, requested: Option<&str>, isolated| {
-        unbound_of(&set(allowed), requested.map(set).as_ref(), &set(isolated)).to_string()
+        usable(&set(allowed), requested.map(set).as_ref(), &set(isolated)).to_string()
     };
     assert_eq!(of("0-7", None, "2-3"), "0-1,4-7");
     assert_eq!(of("0-7", Some("2-5"), "2-3"), "4-5");
