@@ -65,7 +65,7 @@ mod tests;
 
 pub use barrier::{FlushTarget, Passed};
 pub use batch::{BATCH_MAX, Batch};
-pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
+pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhNext, BhRound, BhVisit};
 pub use cancel::Grab;
 pub use closed::Closed;
 pub use counts::PwqCounts;

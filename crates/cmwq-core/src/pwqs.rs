@@ -79,8 +79,8 @@ impl Pwqs {
         self.retired().any(|other| other == at)
     }
 
-    /// Whether the next pwq has to wait for others: it is to be [plugged](crate::PoolState::plug_pwq)
-    /// before a slot leads to it.
+    /// Whether the next pwq has to wait for others: it is to be
+    /// [plugged](crate::PoolState::plug_pwq) before a slot leads to it.
     #[must_use]
     pub fn begins_plugged(&self, is_ordered: bool) -> bool {
         is_ordered && !self.all.is_empty()
