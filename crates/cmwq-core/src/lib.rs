@@ -50,6 +50,7 @@ pub mod place;
 pub mod policy;
 pub mod pool;
 mod pwq;
+mod pwqs;
 mod slab;
 mod sync;
 mod watchdog;
@@ -64,7 +65,7 @@ mod tests;
 
 pub use barrier::{FlushTarget, Passed};
 pub use batch::{BATCH_MAX, Batch};
-pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhVisit};
+pub use bh::{BH_VISIT_ITEMS, BH_VISIT_NS, BhNext, BhRound, BhVisit};
 pub use cancel::Grab;
 pub use closed::Closed;
 pub use counts::PwqCounts;
@@ -83,6 +84,7 @@ pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]
 pub use pool::{Rule, value};
 pub use pwq::{PwqConfig, PwqLoad, PwqStats, PwqWaiting};
+pub use pwqs::{Pwqs, Stays};
 pub use sync::ORDERING_SITES;
 pub use watchdog::{Looked, PanicPolicy, WATCHDOG_THRESH_NS, Watchdog};
 pub use word::WorkWord;

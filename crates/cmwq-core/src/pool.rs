@@ -35,6 +35,7 @@ use crate::list::List;
 use crate::place;
 use crate::policy;
 use crate::pwq::{Pwq, PwqConfig, PwqStats};
+use crate::pwqs::Stays;
 use crate::slab::Slab;
 use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
@@ -424,24 +425,27 @@ impl PoolState {
         p.counts = p.counts.shown(at, p.nr_active);
     }
 
-    /// Removes a pwq if nothing of it is in flight; returns its final counters. `None` also while a
-    /// slot of the node is on its way to it, see [`grant`](Self::grant): the slot must not be lost;
-    /// and while its rescuer visits.
-    #[must_use]
-    pub fn remove_pwq(&mut self, pwq: PwqId) -> Option<PwqStats> {
+    /// Removes a pwq if nothing of it is in flight, and returns its final counters.
+    ///
+    /// # Errors
+    /// Why it has to stay.
+    pub fn remove_pwq(&mut self, pwq: PwqId) -> Result<PwqStats, Stays> {
         self.assert_caught_up();
-        let p = self.pwqs.get(pwq.0)?;
-        let is_visited = p.rescue.as_ref().is_some_and(RescueState::is_visited);
-        if !p.is_idle() || (is_visited && self.keeps(Rule::VisitedStays)) {
-            return None;
+        let p = self.pwqs.get(pwq.0).ok_or(Stays::InUse)?;
+        if p.rescue.as_ref().is_some_and(RescueState::is_visited) && self.keeps(Rule::VisitedStays)
+        {
+            return Err(Stays::Visited);
+        }
+        if !p.is_idle() {
+            return Err(Stays::InUse);
         }
         let in_line = p.node.as_ref().filter(|_| p.node_waiting);
         let may_leave = self.keeps(Rule::WaitersLeaveTheLine);
         if may_leave && in_line.is_some_and(|node| !node.leave(self.pwq_ref(pwq))) {
-            return None;
+            return Err(Stays::AwaitsSlot);
         }
         self.remove_rescuer(pwq);
-        self.pwqs.remove(pwq.0).map(|p| p.stats())
+        self.pwqs.remove(pwq.0).map(|p| p.stats()).ok_or(Stays::InUse)
     }
 
     /// Counters of a pwq.

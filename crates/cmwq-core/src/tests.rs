@@ -34,6 +34,7 @@ mod periodic;
 mod place;
 mod policy;
 mod processes;
+mod pwqs;
 mod reading;
 mod reentrance;
 mod replace;

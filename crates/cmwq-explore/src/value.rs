@@ -8,8 +8,8 @@
 
 use std::fmt::Write as _;
 
-use cmwq_core::PwqRef;
 use cmwq_core::value::{Listed, PoolValue, PwqValue, WorkerValue};
+use cmwq_core::{PwqRef, Pwqs};
 
 use crate::ledger::Ticket;
 use crate::scope::Scope;
@@ -71,6 +71,14 @@ impl Value {
         self.bytes.push(all.len() as u8);
         for &at in all {
             self.at(at);
+        }
+    }
+
+    fn pwqs(&mut self, pwqs: &Pwqs) {
+        self.bytes.push(pwqs.iter().len() as u8);
+        for at in pwqs.iter() {
+            self.at(at);
+            self.bytes.push(u8::from(pwqs.is_retired(at)));
         }
     }
 
@@ -301,8 +309,7 @@ impl Value {
         self.bytes.push(queue.countdown as u8);
         let slots: Vec<_> = queue.slots.iter().map(|&link| queue.made[link]).collect();
         self.refs(&slots);
-        self.refs(&queue.links);
-        self.refs(&queue.retired);
+        self.pwqs(&queue.pwqs);
         self.refs(&queue.called);
         if queue.books.work_color() != 0 || queue.books.first().is_some() {
             self.debug(&queue.books);

@@ -22,7 +22,7 @@ use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolKind;
 use cmwq_core::{
     Closed, Effects, FlushState, Inbox, Kick, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId,
-    PoolState, PwqConfig, PwqId, PwqRef, Rule, WorkerId, WqKey,
+    PoolState, PwqConfig, PwqId, PwqRef, Pwqs, Rule, WorkerId, WqKey,
 };
 
 use crate::ledger::Ledger;
@@ -102,9 +102,7 @@ pub(crate) struct Queue {
     pub(crate) slots: Vec<usize>,
     /// All links there ever were, by number.
     pub(crate) made: Vec<PwqRef>,
-    /// The pwqs, oldest first, retired ones included.
-    pub(crate) links: Vec<PwqRef>,
-    pub(crate) retired: Vec<PwqRef>,
+    pub(crate) pwqs: Pwqs,
     pub(crate) books: FlushState<u8>,
     /// Pwqs that will report, and one for the starter.
     pub(crate) countdown: u32,
@@ -237,11 +235,11 @@ impl<'s> World<'s> {
         // As for a queue that wants workers of another kind.
         let _is_renewed = p.core.renew();
         let pwq = p.core.add_pwq(config);
-        if spec.kind == Kind::Ordered && !q.links.is_empty() {
+        if q.pwqs.begins_plugged(spec.kind == Kind::Ordered) {
             p.core.plug_pwq(pwq);
         }
         let at = PwqRef { pool: PoolId(u32::from(pool)), pwq };
-        q.links.push(at);
+        q.pwqs.add(at);
         q.made.push(at);
         q.made.len() - 1
     }
@@ -372,8 +370,7 @@ impl Queue {
             closed: Closed::NOT,
             slots: Vec::new(),
             made: Vec::new(),
-            links: Vec::new(),
-            retired: Vec::new(),
+            pwqs: Pwqs::new(),
             books: FlushState::new(),
             countdown: 0,
             lock: None,

@@ -244,6 +244,8 @@ named! {
         NeverPlug = "never-plug",
         /// It never does.
         StayPlugged = "stay-plugged",
+        /// A rescuer leaves a replaced pwq behind that has drained while it was there.
+        LeaveDrained = "leave-drained",
         /// A pool never says that pushing into its inbox is not enough any more.
         StaySaturated = "stay-saturated",
     }

@@ -479,7 +479,7 @@ impl<'a> Engine<'a> {
             more: 0,
             is_behind_item: false,
             visit: None,
-            helping_visit: help::Visit::begin(self.now),
+            helping_visit: help::Visit::begin(self.now, false),
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,

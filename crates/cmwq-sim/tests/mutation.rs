@@ -192,6 +192,10 @@ fn every_mistake_is_noticed_by_the_whole_set() {
             // Items of these runs are short. See `who_is_never_taken_for_a_hog_is_noticed`.
             continue;
         }
+        if sabotage == Sabotage::LeaveDrained {
+            // See `rescue`: few queues move while their rescuers run something.
+            continue;
+        }
         let faults = if sabotage == Sabotage::NeverRescue { outage } else { FaultSet::NONE };
         let options =
             Options { faults, hotplug: true, sabotage: Some(sabotage), ..Options::default() };

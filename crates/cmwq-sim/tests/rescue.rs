@@ -127,6 +127,23 @@ fn a_rescuer_that_is_never_called_is_noticed() {
     assert_eq!((violation.checker, violation.at < 200 * MS), ("rescue", true), "{violation}");
 }
 
+/// The queue moves to another pool while its rescuer runs its item. Nobody can remove the old pwq
+/// meanwhile, so that is left to the rescuer.
+#[test]
+fn a_rescuer_that_leaves_a_replaced_pwq_behind_is_noticed() {
+    let mut plan = plan(
+        vec![queue("q", &[Flag::Unbound, Flag::MemReclaim])],
+        &[(0, 0, 0, &[Op::Burn(2 * MS)])],
+    );
+    let op = Op::SetAttrs { queue: 0, nice: 5, scope: Scope::Cache };
+    plan.calls.push(Call { at: 11 * MS, op });
+    let run = |sabotage| simulate(&plan, &Config { sabotage, ..outage(1, 0) });
+    let honest = run(None);
+    assert_eq!((honest.violation, honest.stats.pools), (None, 2));
+    let violation = run(Some(Sabotage::LeaveDrained)).violation.expect("a complaint");
+    assert_eq!(violation.checker, "core", "{violation}");
+}
+
 /// Random plans in which all queues have rescuers, and no thread can ever be had: everything is
 /// done all the same.
 #[test]

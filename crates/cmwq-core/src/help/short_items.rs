@@ -20,25 +20,51 @@ const OLD_NS: Nanos = 10_000_000;
 /// it: 1 ms.
 const STILL_NS: Nanos = 1_000_000;
 
-/// A guest's count of what it has run.
+/// A worker's visit to another pod's pool, from its coming to its going.
 #[derive(Clone, Debug)]
 pub struct Visit {
     since: Nanos,
     items: u32,
     /// Whether the last [`ITEMS`] items were short.
     was_short: Option<bool>,
+    /// The tick looks at the pool. Only the tick can find later that its items are worth helping.
+    has_tick: bool,
+    /// The worker's own pool wants it back.
+    is_wanted: bool,
 }
 
 impl Visit {
-    /// The guest comes.
+    /// The guest comes. `has_tick`: the tick looks at the pool whose items it runs.
     #[must_use]
-    pub const fn begin(now: Nanos) -> Self {
-        Self { since: now, items: 0, was_short: None }
+    pub const fn begin(now: Nanos, has_tick: bool) -> Self {
+        Self { since: now, items: 0, was_short: None, has_tick, is_wanted: false }
     }
 
-    /// Another item was run.
+    /// Another item was run. `is_wanted`: whether the worker's own pool
+    /// [wants it back](crate::PoolState::wants_back). Whether the visit is over. `may_leave`:
+    /// whether no items are scheduled that only this guest can run
+    /// ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
     #[inline]
-    pub fn count(&mut self, now: impl FnOnce() -> Nanos) {
+    #[must_use]
+    pub fn is_over(
+        &mut self,
+        is_wanted: bool,
+        now: impl FnOnce() -> Nanos,
+        may_leave: impl FnOnce() -> bool,
+    ) -> bool {
+        self.is_wanted = is_wanted;
+        self.count(now);
+        (self.is_wanted || self.is_short() && self.has_tick) && may_leave()
+    }
+
+    /// The guest goes. Whether the pool's items are found short. `work_waits`: in that pool.
+    #[must_use]
+    pub fn finds_short(&self, now: Nanos, work_waits: bool) -> bool {
+        !self.is_wanted && self.has_tick && self.was_short(now, work_waits)
+    }
+
+    #[inline]
+    fn count(&mut self, now: impl FnOnce() -> Nanos) {
         self.items += 1;
         if self.items == ITEMS {
             let now = now();
@@ -49,15 +75,13 @@ impl Visit {
 
     /// Whether the items that were measured last were short.
     #[inline]
-    #[must_use]
-    pub fn is_short(&self) -> bool {
+    fn is_short(&self) -> bool {
         self.was_short == Some(true)
     }
 
     /// Whether the items of the whole visit were short, if it ends now. A visit without any item
     /// counts as short if none `waits`: the items were gone before a guest could come.
-    #[must_use]
-    pub fn was_short(&self, now: Nanos, waits: bool) -> bool {
+    fn was_short(&self, now: Nanos, waits: bool) -> bool {
         match self.items {
             0 => self.was_short.unwrap_or(!waits),
             items => are_short(now.saturating_sub(self.since), items.into()),
@@ -102,6 +126,43 @@ fn are_short(took: Nanos, items: u64) -> bool {
 const WORTH_MOVING_NS: Nanos = 10_000;
 /// Items that take longer than this and less than [`WORTH_MOVING_NS`] change nothing.
 const NOT_WORTH_MOVING_NS: Nanos = 5_000;
+
+/// A worker measures one item per so many sleeps: two reads of its CPU clock take a tenth of the
+/// time of a sleep. An item that sleeps needs no CPU, so who never sleeps need not be measured.
+const SLEEPS_PER_SAMPLE: u32 = 8;
+
+/// When a worker of a managed pool measures its next item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampling {
+    sleeps: u32,
+    is_due: bool,
+}
+
+impl Sampling {
+    /// The worker has slept.
+    #[inline]
+    pub const fn slept(&mut self) {
+        self.sleeps = self.sleeps.wrapping_add(1);
+        if self.sleeps % SLEEPS_PER_SAMPLE == 1 {
+            self.is_due = true;
+        }
+    }
+
+    /// Whether the CPU time of the item that begins is to be measured.
+    #[inline]
+    #[must_use]
+    pub const fn is_due(self) -> bool {
+        self.is_due
+    }
+
+    /// A measured item has used the CPU for `took`. Returns whether items of its queue are
+    /// [worth moving](is_worth_moving); `None`: as before.
+    #[must_use]
+    pub const fn measured(&mut self, took: Nanos) -> Option<bool> {
+        self.is_due = false;
+        is_worth_moving(took)
+    }
+}
 
 /// Whether items, one of which has used the CPU for `took`, are worth running on another CPU than
 /// their queuer's. `None`: as before.

@@ -30,6 +30,24 @@ impl PoolState {
             .is_some_and(|p| p.wq == wq && !(p.retired && self.keeps(Rule::RetiredRefuses)))
     }
 
+    /// Whether the way to a pwq of `wq` that a thread has read leads to another one by now, so that
+    /// the thread has to read again. `leads_here`: whether the slot still has that way.
+    ///
+    /// An ordered queue looks at its slot, too. The id of a removed pwq may belong to a new pwq of
+    /// the same queue that the slot does not lead to yet: an item that used the old way would run
+    /// after items that are queued later.
+    #[inline]
+    #[must_use]
+    pub fn is_replaced(
+        &self,
+        pwq: PwqId,
+        wq: WqKey,
+        is_ordered: bool,
+        leads_here: impl FnOnce() -> bool,
+    ) -> bool {
+        !self.accepts(pwq, wq) || is_ordered && !leads_here()
+    }
+
     /// Lets a pwq work off its items. `true`: it has none, so it can be [removed](Self::remove_pwq)
     /// at once; otherwise [`Effects::retired`](super::Effects::retired) says when.
     #[must_use]
@@ -44,13 +62,6 @@ impl PoolState {
     #[must_use]
     pub fn has_drained(&self, pwq: PwqId) -> bool {
         self.pwqs.get(pwq.0).is_some_and(|p| p.retired && p.is_idle())
-    }
-
-    /// Whether the rescuer visits, and so keeps the pwq from being [removed](Self::remove_pwq).
-    #[must_use]
-    pub fn is_visited(&self, pwq: PwqId) -> bool {
-        let rescue = self.pwqs.get(pwq.0).and_then(|p| p.rescue.as_ref());
-        rescue.is_some_and(super::RescueState::is_visited)
     }
 
     /// Keeps a pwq from starting anything until [`unplug_pwq`](Self::unplug_pwq): everything queued

@@ -1,7 +1,9 @@
 //! BH pools: no workers, a concurrency of 0, and a guest that serves them.
 
 use super::support::{Fixture, work};
-use crate::{BhVisit, Create, Creator, FlushTarget, Kick, PoolConfig, PoolId, PwqId};
+use crate::{
+    BhNext, BhRound, BhVisit, Create, Creator, FlushTarget, Kick, PoolConfig, PoolId, PwqId,
+};
 
 fn bh() -> (Fixture, PwqId) {
     let mut config = PoolConfig::new(PoolId(7), 0);
@@ -84,10 +86,28 @@ fn a_cancelled_item_keeps_the_mark() {
 #[test]
 fn a_visit_is_over_after_ten_items_or_two_milliseconds() {
     let mut visit = BhVisit::begin(5);
-    let over = [(); 10].map(|()| visit.is_over(|| 5));
-    assert_eq!(over.iter().filter(|is_over| **is_over).count(), 1);
-    assert!(over[9] && visit.is_over(|| 5), "something was scheduled, and is done");
+    let nobody_asks = || -> bool { unreachable!("it is not over") };
+    assert!((0..9).all(|_| !visit.is_over(|| 5, nobody_asks)));
+    assert!(!visit.is_over(|| 5, || false), "something is scheduled");
+    assert!(visit.is_over(|| 5, || true), "and is done");
     let mut visit = BhVisit::begin(5);
-    assert!(!visit.is_over(|| 2_000_004));
-    assert!(visit.is_over(|| 2_000_005));
+    assert!(!visit.is_over(|| 2_000_004, nobody_asks));
+    assert!(visit.is_over(|| 2_000_005, || true));
+}
+
+#[test]
+fn a_round_looks_at_each_pool_once_that_of_high_priority_first() {
+    let mut round = BhRound::begin();
+    let look = |is_high| BhNext::Look(BhRound::place(is_high));
+    assert_eq!((round.next(), round.next()), (look(true), look(false)));
+    assert_eq!(round.next(), BhNext::Sleep);
+    // Whether the last pool had work or the first one, high priority is next.
+    for busy in [true, false] {
+        for place in [true, false] {
+            assert_eq!(round.next(), look(place));
+            assert_eq!(round.leaves(place == busy), place == busy, "watched while work waits");
+        }
+        assert_eq!(round.next(), BhNext::Again);
+    }
+    assert_eq!([(); 3].map(|()| round.next()), [look(true), look(false), BhNext::Sleep]);
 }

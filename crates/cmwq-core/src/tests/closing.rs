@@ -11,7 +11,7 @@ fn a_queue_that_comes_back_before_the_last_worker_has_looked_finds_a_standby() {
     let item = f.queue_new(pwq);
     let _ = f.runs(w[1], item);
     let _ = f.finish(w[1]);
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     f.close_and_dismiss(&[]);
     let pwq = f.pwq(10);
     // `first` waits for `second`.
@@ -32,7 +32,7 @@ fn the_standby_of_a_closed_pool_leaves_with_the_last_worker() {
     let _ = f.runs(w[2], item);
     let _ = f.finish(w[2]);
     assert!(!f.close_if_unused(), "a queue leads here");
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     f.close_and_dismiss(&[w[0]]);
     assert!(f.is_unused() && f.is_closed());
     assert!(!f.sleeps(w[2]));
@@ -56,7 +56,7 @@ fn a_pool_that_is_closed_for_ever_stays_closed() {
     f.close();
     let pwq = f.pwq(10);
     assert!(f.is_closed() && !f.is_unused());
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_pool_is_renewed_when_nothing_is_left_in_it() {
     let _ = f.runs(w[1], item);
     let _ = f.finish(w[1]);
     assert!(!f.close_if_unused() && !f.renew(), "a queue leads here");
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     assert!(f.close_if_unused() && !f.renew(), "its worker is at work");
     assert!(!f.sleeps(w[1]));
     assert!(!f.renew(), "they are idle");

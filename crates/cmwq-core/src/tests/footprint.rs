@@ -22,7 +22,7 @@ fn each_pwq_and_worker_counts() {
     // A record has a counter for each of 16 colours.
     assert!(nine.pwqs > 9 * 16 * size_of::<u32>());
     let gone = pwqs.pop().expect("nine");
-    assert!(pool.remove_pwq(gone).is_some());
+    assert!(pool.remove_pwq(gone).is_ok());
     assert_eq!(pool.footprint().nr_pwqs, 8);
     let _ = pool.worker_new();
     assert!(pool.footprint().workers > 0);

@@ -2,7 +2,9 @@
 
 use super::support::{Fixture, count_other, pwq_config, work};
 use crate::policy::UNMANAGED;
-use crate::{Create, Creator, Effects, Enqueued, Kick, PoolConfig, PoolId, PwqId, PwqRef, WqKey};
+use crate::{
+    Create, Creator, Effects, Enqueued, Kick, PoolConfig, PoolId, PwqId, PwqRef, Stays, WqKey,
+};
 
 #[test]
 fn an_item_goes_from_idle_to_queued_to_running_to_idle() {
@@ -227,13 +229,14 @@ fn queueing_in_one_step_does_all_or_nothing() {
 fn a_pwq_is_removed_only_when_nothing_is_in_flight() {
     let (mut f, pwq, [_, b]) = Fixture::per_cpu();
     let item = f.queue_new(pwq);
-    assert_eq!(f.remove_pwq(pwq), None, "queued");
+    assert_eq!(f.remove_pwq(pwq), Err(Stays::InUse), "queued");
     let _ = f.runs(b, item);
-    assert_eq!(f.remove_pwq(pwq), None, "running");
+    assert_eq!(f.remove_pwq(pwq), Err(Stays::InUse), "running");
     let _ = f.finish(b);
     let stats = f.remove_pwq(pwq).expect("idle");
     assert_eq!((stats.started, stats.completed), (1, 1));
-    assert_eq!((f.remove_pwq(pwq), f.pwq_stats(pwq), f.pwq_load(pwq)), (None, None, None));
+    assert_eq!(f.remove_pwq(pwq), Err(Stays::InUse), "gone");
+    assert_eq!((f.pwq_stats(pwq), f.pwq_load(pwq)), (None, None));
     assert_eq!(f.pwq(5), pwq, "its place is used again");
     assert_eq!(f.pwq_wq(PwqId(99)), None);
 }

@@ -13,7 +13,7 @@ use crate::limit::{Count, Line, part};
 use crate::policy::UNMANAGED;
 use crate::{
     Effects, Grab, Kick, Limits, NodeLimit, NodeMemory, NodeSlots, PoolConfig, PoolId, PoolState,
-    PwqId, PwqRef, Sharing,
+    PwqId, PwqRef, Sharing, Stays,
 };
 
 const fn at(pool: u32, pwq: u32) -> PwqRef {
@@ -423,7 +423,7 @@ fn a_removed_pwq_leaves_the_line() {
     let mut p = Pools::new(3, 1);
     let [a, b, c] = [0, 1, 2].map(|pool| p.queue(pool));
     let _ = p.cancel(b);
-    assert!(p.pools[1].f.remove_pwq(p.pwqs[1]).is_some());
+    assert!(p.pools[1].f.remove_pwq(p.pwqs[1]).is_ok());
     p.finish(a);
     assert_eq!(p.running(), [c]);
     p.finish(c);
@@ -439,10 +439,10 @@ fn a_pwq_cannot_be_removed_while_a_slot_is_on_its_way() {
     let pwq = p.pwqs[1];
     assert_eq!(effects.grant, Some(at(1, pwq.0)));
     let _ = p.cancel(b);
-    assert_eq!(p.pools[1].f.remove_pwq(pwq), None);
+    assert_eq!(p.pools[1].f.remove_pwq(pwq), Err(Stays::AwaitsSlot));
     p.grant(effects.grant);
     assert_eq!(p.node.nr(), 0, "the slot went there and came back");
-    assert!(p.pools[1].f.remove_pwq(pwq).is_some());
+    assert!(p.pools[1].f.remove_pwq(pwq).is_ok());
 }
 
 #[test]
@@ -469,9 +469,9 @@ fn a_limit_that_keeps_no_line_keeps_the_pwq() {
         pool.try_grab(item)
     };
     assert!(matches!(grab, Grab::Taken(_)));
-    assert_eq!(pool.remove_pwq(pwq), None);
+    assert_eq!(pool.remove_pwq(pwq), Err(Stays::AwaitsSlot));
     assert_eq!(pool.grant(pwq), Effects::NONE);
-    assert!(pool.remove_pwq(pwq).is_some());
+    assert!(pool.remove_pwq(pwq).is_ok());
     // SAFETY: it is on no list.
     unsafe { free_item(item) };
 }

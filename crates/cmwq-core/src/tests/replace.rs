@@ -18,7 +18,7 @@ fn a_retired_pwq_says_when_it_has_drained() {
     c.finish(running, |effects| assert_eq!(effects.retired, None));
     assert!(c.is_running(parked), "what was queued before still runs");
     c.finish(parked, |effects| assert_eq!(effects.retired, Some(WqKey(1))));
-    assert!(c.f.remove_pwq(pwq).is_some());
+    assert!(c.f.remove_pwq(pwq).is_ok());
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn an_idle_pwq_can_be_removed_when_it_is_retired() {
     let (mut f, pwq, _) = Fixture::per_cpu();
     assert!(f.accepts(pwq, WqKey(1)));
     assert!(f.retire_pwq(pwq));
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     assert!(!f.accepts(pwq, WqKey(1)), "it does not exist");
     assert_eq!(f.nr_pwqs(), 0);
 }

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::support::{Fixture, ItemPtr, pwq_config, work};
 use crate::consts::{MAYDAY_INITIAL_TIMEOUT_NS, MAYDAY_INTERVAL_NS};
 use crate::{
-    Create, Creator, FlushTarget, Kick, MaydayTimer, PwqConfig, PwqId, Rescue, RescueVisit,
+    Create, Creator, FlushTarget, Kick, MaydayTimer, PwqConfig, PwqId, Rescue, RescueVisit, Stays,
     WorkerId, WqKey, consts, policy,
 };
 
@@ -408,7 +408,7 @@ fn a_call_for_a_pwq_that_is_gone_is_void() {
     }
     assert!(matches!(f.rescue(&mut visit, true), Rescue::CallAgain));
     let _ = f.cancel(items[17]);
-    assert_eq!(f.remove_pwq(pwq), None, "the rescuer is still there");
+    assert_eq!(f.remove_pwq(pwq), Err(Stays::Visited));
     let _ = f.rescue_end(visit);
     assert_eq!(f.remove_pwq(pwq).expect("idle").rescued, 17);
     f.check();

@@ -30,7 +30,7 @@ fn item_that_waits(f: &mut Fixture, id: WorkerId, computed: u64) -> bool {
     f.item_waited(waited(computed));
     assert!(!f.is_unbound(id, seq), "the run is over");
     assert!(!f.sleeps(id));
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     is_unbound
 }
 

@@ -55,7 +55,7 @@ fn goes_on(f: &mut Fixture, w: &[WorkerId]) -> bool {
         let _ = f.finish(w[1]);
     }
     assert!(!f.sleeps(w[1]));
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
     goes_on
 }
 
@@ -98,7 +98,7 @@ fn a_barrier_is_not_expected_to_wait() {
     assert!(claim.item == barrier.as_ptr() && !claim.is_to_wait);
     let _ = f.finish(w[3]);
     assert!(!f.sleeps(w[3]));
-    assert!(f.remove_pwq(pwq).is_some());
+    assert!(f.remove_pwq(pwq).is_ok());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_guests_item_is_expected_to_wait_by_either_pool_and_a_barrier_by_none() {
         let _ = f.guest_leave(guest);
         let _ = f.finish(w[3]);
         assert!(!f.sleeps(w[3]));
-        assert!(f.remove_pwq(pwq).is_some());
+        assert!(f.remove_pwq(pwq).is_ok());
     }
 }
 

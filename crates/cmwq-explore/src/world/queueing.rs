@@ -211,7 +211,7 @@ impl World<'_> {
     }
 
     fn assert_not_retired(&self, queue: u8, at: PwqRef) {
-        let is_retired = self.queues[usize::from(queue)].retired.contains(&at);
+        let is_retired = self.queues[usize::from(queue)].pwqs.is_retired(at);
         assert!(!is_retired, "an item goes to {at:?}, which was replaced");
     }
 
@@ -229,9 +229,8 @@ impl World<'_> {
         let at = q.made[link];
         let core: &PoolState = &self.pools[at.pool.0 as usize].core;
         let leads_here = q.slots.first() == Some(&link);
-        kind != Kind::PerCpu
-            && (!core.accepts(at.pwq, WqKey(u32::from(queue)))
-                || kind == Kind::Ordered && !leads_here)
+        let (wq, is_ordered) = (WqKey(u32::from(queue)), kind == Kind::Ordered);
+        kind != Kind::PerCpu && core.is_replaced(at.pwq, wq, is_ordered, || leads_here)
     }
 
     // ---- timers

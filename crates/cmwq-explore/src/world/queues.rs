@@ -1,6 +1,6 @@
 //! What is done with a whole queue: flushing, attributes, limits, destroying; and CPUs.
 
-use cmwq_core::{Closed, FlushState, PwqRef, Start};
+use cmwq_core::{Closed, FlushState, PoolId, PwqRef, Pwqs, Start, Stays};
 
 use super::{At, Micro, Pool, Progress, Tid, Todo, Who, World};
 use crate::scope::{Kind, Op};
@@ -60,7 +60,7 @@ impl World<'_> {
             return Some(true);
         }
         let q = &mut self.queues[usize::from(queue)];
-        if q.links.is_empty() {
+        if q.pwqs.is_empty() {
             return Some(true);
         }
         let mut books = std::mem::replace(&mut q.books, FlushState::new());
@@ -82,7 +82,7 @@ impl World<'_> {
             assert_eq!(q.countdown, 0, "a flush was started before the end of the last one");
             q.countdown = 1;
         }
-        for at in &q.links {
+        for at in q.pwqs.iter() {
             let pool = &mut self.pools[at.pool.0 as usize];
             if pool.has_inbox {
                 pool.core.call_back();
@@ -146,17 +146,21 @@ impl World<'_> {
     /// Publishes the new links.
     fn relink(&mut self, tid: Tid, queue: u8, pool: u8) -> Progress {
         let q = &self.queues[usize::from(queue)];
-        let is_there = |link: &usize| q.made[*link].pool.0 == u32::from(pool);
-        if !q.is_alive || q.links.is_empty() || q.slots.iter().all(is_there) {
+        let wanted = Some(PoolId(u32::from(pool)));
+        let moves = |slot: &usize| Pwqs::moves(q.made[q.slots[*slot]].pool, wanted);
+        let slots: Vec<_> = (0..q.slots.len()).filter(moves).collect();
+        if !q.is_alive || q.pwqs.is_empty() || slots.is_empty() {
             return self.done(tid);
         }
-        let before: Vec<_> = q.links.iter().copied().filter(|at| !q.retired.contains(at)).collect();
-        for slot in 0..q.slots.len() {
+        for slot in slots {
             let link = self.lead(queue, pool);
             self.queues[usize::from(queue)].slots[slot] = link;
         }
-        self.queues[usize::from(queue)].lock = Some(tid);
-        self.thread(tid).retire = before;
+        let q = &mut self.queues[usize::from(queue)];
+        let is_led = |at| q.slots.iter().any(|&link| q.made[link] == at);
+        let replaced = q.pwqs.replaced(is_led);
+        q.lock = Some(tid);
+        self.thread(tid).retire = replaced;
         self.goes_on(tid, RETIRE)
     }
 
@@ -164,13 +168,14 @@ impl World<'_> {
         if let Some(at) = self.thread(tid).remove {
             return self.remove(tid, queue, at);
         }
-        let Some(at) = self.thread(tid).retire.pop() else {
+        if self.thread(tid).retire.is_empty() {
             return self.goes_on(tid, UNPLUG);
-        };
+        }
+        let at = self.thread(tid).retire.remove(0);
         let pool = at.pool.0 as u8;
         let is_idle = self.pools[usize::from(pool)].core.retire_pwq(at.pwq);
         self.unlock(tid, pool, cmwq_core::Kick::None);
-        self.queues[usize::from(queue)].retired.push(at);
+        self.queues[usize::from(queue)].pwqs.retire(at);
         self.thread(tid).remove = is_idle.then_some(at);
         Progress::Moved
     }
@@ -194,19 +199,19 @@ impl World<'_> {
     /// `None`: a slot is on its way to it. `Some(false)`: its rescuer visits.
     fn try_remove(&mut self, queue: u8, at: PwqRef) -> Option<bool> {
         let core = &mut self.pools[at.pool.0 as usize].core;
-        if core.remove_pwq(at.pwq).is_none() {
-            return core.is_visited(at.pwq).then_some(false);
+        match core.remove_pwq(at.pwq) {
+            Ok(_) => {
+                self.queues[usize::from(queue)].pwqs.remove(at);
+                Some(true)
+            }
+            Err(Stays::Visited) => Some(false),
+            Err(Stays::AwaitsSlot | Stays::InUse) => None,
         }
-        let q = &mut self.queues[usize::from(queue)];
-        q.links.retain(|other| *other != at);
-        q.retired.retain(|other| *other != at);
-        Some(true)
     }
 
     fn unplug_oldest(&mut self, tid: Tid, queue: u8) {
         let is_ordered = self.scope.queues[usize::from(queue)].kind == Kind::Ordered;
-        let oldest = self.queues[usize::from(queue)].links.first().copied();
-        if let Some(at) = oldest.filter(|_| is_ordered) {
+        if let Some(at) = self.queues[usize::from(queue)].pwqs.to_unplug(is_ordered) {
             let kick = self.pools[at.pool.0 as usize].core.unplug_pwq(at.pwq);
             self.unlock(tid, at.pool.0 as u8, kick);
         }
@@ -224,9 +229,8 @@ impl World<'_> {
         if !self.may_lock(tid, queue) {
             return Progress::Blocked;
         }
-        for at in self.queues[usize::from(queue)].retired.clone() {
-            let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
-            if load.is_some_and(|load| !load.2) {
+        for at in self.queues[usize::from(queue)].pwqs.retired().collect::<Vec<_>>() {
+            if self.pools[at.pool.0 as usize].core.has_drained(at.pwq) {
                 match self.try_remove(queue, at) {
                     None => return Progress::Blocked,
                     Some(true) => self.thread(tid).unused.push(at.pool.0 as u8),
@@ -261,7 +265,6 @@ impl World<'_> {
                 }
                 let q = &mut self.queues[usize::from(queue)];
                 q.lock = Some(tid);
-                q.retired.clear();
                 self.goes_on(tid, LEAVE)
             }
             LEAVE => self.leave_pools(tid, queue),
@@ -270,7 +273,7 @@ impl World<'_> {
     }
 
     fn is_busy(&self, queue: u8) -> bool {
-        self.queues[usize::from(queue)].links.iter().any(|at| {
+        self.queues[usize::from(queue)].pwqs.iter().any(|at| {
             let load = self.pools[at.pool.0 as usize].core.pwq_load(at.pwq);
             load.is_some_and(|load| load.2)
         })
@@ -313,7 +316,7 @@ impl World<'_> {
     }
 
     fn leave_pools(&mut self, tid: Tid, queue: u8) -> Progress {
-        let Some(at) = self.queues[usize::from(queue)].links.first().copied() else {
+        let Some(at) = self.queues[usize::from(queue)].pwqs.iter().next() else {
             let q = &mut self.queues[usize::from(queue)];
             (q.lock, q.is_alive) = (None, false);
             return self.done(tid);
@@ -321,7 +324,7 @@ impl World<'_> {
         if self.try_remove(queue, at).is_none() {
             return Progress::Blocked;
         }
-        self.queues[usize::from(queue)].links.retain(|other| *other != at);
+        self.queues[usize::from(queue)].pwqs.remove(at);
         self.thread(tid).todo.push(Todo::CloseIfUnused(at.pool.0 as u8));
         Progress::Moved
     }
@@ -343,7 +346,7 @@ impl World<'_> {
             }
         }
         q.max_active = max_active;
-        for at in q.links.clone() {
+        for at in q.pwqs.iter().collect::<Vec<_>>() {
             let core = &mut self.pools[at.pool.0 as usize].core;
             let kick = core.set_max_active(at.pwq, max_active);
             self.unlock(tid, at.pool.0 as u8, kick);

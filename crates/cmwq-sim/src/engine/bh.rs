@@ -1,7 +1,7 @@
 //! BH contexts: one thread per CPU, which serves that CPU's BH pools as a guest, high priority
 //! first.
 
-use cmwq_core::{BhVisit, WorkerId};
+use cmwq_core::{BhNext, BhRound, BhVisit, WorkerId};
 
 use super::working::Turn;
 use super::{Engine, Mode, Role};
@@ -14,13 +14,10 @@ use crate::places::PoolKind;
 pub(super) struct Context {
     cpu: u32,
     tid: Tid,
-    /// Of high priority, and normal.
-    pub(super) pools: [Option<PoolNo>; 2],
-    /// Which of them it looks at next.
-    at: usize,
+    /// By their [place](BhRound::place).
+    pub(super) pools: [Option<PoolNo>; BhRound::NR_POOLS],
+    round: BhRound,
     visit: Option<BhVisit>,
-    /// A visit has left work behind.
-    is_left: bool,
 }
 
 impl Engine<'_> {
@@ -29,8 +26,8 @@ impl Engine<'_> {
         let PoolKind::Bh(cpu) = self.pools.list[pool].kind else { return };
         let known = self.contexts.iter().position(|context| context.cpu == cpu);
         let index = known.unwrap_or_else(|| self.make_context(cpu));
-        let class = usize::from(!self.pools.list[pool].is_high);
-        self.contexts[index].pools[class] = Some(pool);
+        let place = BhRound::place(self.pools.list[pool].is_high);
+        self.contexts[index].pools[place] = Some(pool);
         self.pools.list[pool].context = Some(index);
         self.count_also(self.contexts[index].tid, pool);
     }
@@ -40,8 +37,8 @@ impl Engine<'_> {
         self.spawn_thread(PoolNo::MAX, WorkerId(0), Mode::Serve(self.contexts.len()));
         self.threads[tid].role = Role::BhContext(self.contexts.len());
         self.threads[tid].is_parked = true;
-        let (pools, at, visit, is_left) = ([None; 2], 0, None, false);
-        self.contexts.push(Context { cpu, tid, pools, at, visit, is_left });
+        let (pools, round, visit) = (Default::default(), BhRound::begin(), None);
+        self.contexts.push(Context { cpu, tid, pools, round, visit });
         self.contexts.len() - 1
     }
 
@@ -71,37 +68,41 @@ impl Engine<'_> {
     /// Begins a visit to the next pool that has work; after a round that left nothing it sleeps.
     fn look_for_bh(&mut self, tid: Tid, index: usize) -> Turn {
         let context = &mut self.contexts[index];
-        let Some(&pool) = context.pools.get(context.at) else {
-            context.at = 0;
-            let has_token = std::mem::take(&mut self.threads[tid].token);
-            if std::mem::take(&mut context.is_left) || has_token {
-                return Turn::Again;
+        let next = context.round.next();
+        if let BhNext::Look(place) = next {
+            match context.pools[place] {
+                Some(pool) if self.pools.list[pool].lock().work_waits() => {
+                    context.visit = Some(BhVisit::begin(self.now));
+                    let id = self.pools.list[pool].lock_in_turn().guest_enter();
+                    (self.threads[tid].home, self.threads[tid].id) = (pool, id);
+                }
+                // No work, or it was taken back.
+                Some(pool) => self.leave_bh_pool(pool, index),
+                None => {}
             }
-            self.threads[tid].is_parked = true;
-            return Turn::Off;
-        };
-        match pool {
-            Some(pool) if self.pools.list[pool].lock().work_waits() => {
-                context.visit = Some(BhVisit::begin(self.now));
-                let id = self.pools.list[pool].lock_in_turn().guest_enter();
-                (self.threads[tid].home, self.threads[tid].id) = (pool, id);
-            }
-            Some(pool) => {
-                // No work, or it was taken back. From here on queueing raises the context again.
-                context.at += 1;
-                self.pools.list[pool].is_watched = false;
-                self.check_pool(pool);
-            }
-            None => context.at += 1,
+            return Turn::Again;
         }
-        Turn::Again
+        let has_token = std::mem::take(&mut self.threads[tid].token);
+        if next == BhNext::Again || has_token {
+            return Turn::Again;
+        }
+        self.threads[tid].is_parked = true;
+        Turn::Off
+    }
+
+    fn leave_bh_pool(&mut self, pool: PoolNo, index: usize) {
+        let work_waits = self.pools.list[pool].read().work_waits();
+        // Items that came by the inbox meanwhile raise the context again.
+        self.pools.list[pool].is_watched = self.contexts[index].round.leaves(work_waits);
+        self.check_pool(pool);
     }
 
     /// A context has run an item: its visit may be over.
     pub(super) fn bh_item_done(&mut self, tid: Tid, index: usize) -> Turn {
         let (pool, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
         let Some(visit) = &mut self.contexts[index].visit else { return Turn::Again };
-        if visit.is_over(|| now) && self.pools.list[pool].lock_in_turn().guest_may_leave(id) {
+        let core = self.pools.list[pool].lock_in_turn();
+        if visit.is_over(|| now, || core.guest_may_leave(id)) {
             return self.end_bh_visit(tid, index);
         }
         Turn::Again
@@ -111,13 +112,8 @@ impl Engine<'_> {
         let (pool, id) = (self.threads[tid].home, self.threads[tid].id);
         // The kick is for the context, which looks by itself.
         let _ = self.pools.list[pool].lock_in_turn().guest_leave(id);
-        let is_left = self.pools.list[pool].read().work_waits();
-        self.pools.list[pool].is_watched = is_left;
-        // Items that came by the inbox meanwhile raise the context again.
-        self.check_pool(pool);
-        let context = &mut self.contexts[index];
-        (context.visit, context.at) = (None, context.at + 1);
-        context.is_left |= is_left;
+        self.contexts[index].visit = None;
+        self.leave_bh_pool(pool, index);
         Turn::Again
     }
 }

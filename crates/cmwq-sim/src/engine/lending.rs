@@ -203,7 +203,7 @@ impl Engine<'_> {
         };
         self.threads[tid].seq = seq;
         let guest = self.pools.list[host].lock().guest_enter();
-        self.threads[tid].helping_visit = help::Visit::begin(self.now);
+        self.threads[tid].helping_visit = help::Visit::begin(self.now, self.ticking.is_some());
         self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
@@ -216,7 +216,7 @@ impl Engine<'_> {
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
         }
-        self.go_home(tid, visit, false);
+        self.go_home(tid, visit);
         Turn::Again
     }
 
@@ -229,17 +229,16 @@ impl Engine<'_> {
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         let now = self.now;
-        self.threads[tid].helping_visit.count(|| now);
-        let is_short = self.threads[tid].helping_visit.is_short() && self.may_find_short();
-        if (is_wanted || is_short) && self.pools.list[visit.host].lock().guest_may_leave(visit.id) {
-            self.go_home(tid, visit, is_wanted);
+        let core = self.pools.list[visit.host].lock();
+        let length = &mut self.threads[tid].helping_visit;
+        if length.is_over(is_wanted, || now, || core.guest_may_leave(visit.id)) {
+            self.go_home(tid, visit);
         }
     }
 
-    fn go_home(&mut self, tid: Tid, visit: Visit, is_wanted: bool) {
+    fn go_home(&mut self, tid: Tid, visit: Visit) {
         let work_waits = self.pools.list[visit.host].lock().work_waits();
-        let was_short = || self.threads[tid].helping_visit.was_short(self.now, work_waits);
-        let is_short = !is_wanted && self.may_find_short() && was_short();
+        let is_short = self.threads[tid].helping_visit.finds_short(self.now, work_waits);
         if is_short {
             self.set_short(visit.host, true);
         }

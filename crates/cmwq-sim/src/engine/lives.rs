@@ -1,11 +1,10 @@
 //! Queues come and go, and change their attributes; and the owners that do that.
 //!
 //! As the runtime's `wq::links`: a change leads the queue to its new pools first, then retires the
-//! pwqs of the old ones, and removes each when it has drained. An ordered queue's new pwq is
-//! plugged until all older ones have gone. A pwq that cannot be removed yet, because a slot of the
-//! node is on its way to it or the rescuer visits, is tried again.
+//! pwqs of the old ones, and removes each when it has drained. A pwq that cannot be removed yet is
+//! tried again, unless the rescuer visits, which will remove it.
 
-use cmwq_core::Closed;
+use cmwq_core::{Closed, PoolId, PwqRef, Pwqs, Stays};
 
 use super::{Due, Engine, Waiter};
 use crate::Nanos;
@@ -13,7 +12,7 @@ use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::Place;
-use crate::places::{Kind, Life, Link, PoolKind};
+use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{ItemId, Op, QueueId};
 use crate::topology::Scope;
 
@@ -66,15 +65,19 @@ impl Engine<'_> {
         }
         (it.nice, it.scope) = (nice, scope);
         self.note(What::AttrsSet(queue));
-        let links = self.queues[queue].links.iter().filter(|link| !link.is_retired);
-        let replaced = links.copied().filter(|link| !self.still_leads(queue, link));
-        let replaced: Vec<_> = replaced.collect();
-        // The new links are there before the old pwqs are retired.
-        for link in &replaced {
-            self.link(queue, self.first_cpu(link.pool));
+        let mut is_led = Vec::new();
+        for now in self.queues[queue].pwqs.in_use().collect::<Vec<_>>() {
+            let cpu = self.first_cpu(now.pool.0 as usize);
+            let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
+            let wanted = self.pool(wanted, self.queues[queue].is_high);
+            if Pwqs::moves(now.pool, Some(PoolId(wanted as u32))) {
+                is_led.push(self.link(queue, cpu).at());
+            } else {
+                is_led.push(now);
+            }
         }
-        for link in replaced {
-            self.retire(queue, link);
+        for at in self.queues[queue].pwqs.replaced(|at| is_led.contains(&at)) {
+            self.retire(queue, at);
         }
         self.unplug_oldest(queue);
     }
@@ -86,59 +89,61 @@ impl Engine<'_> {
         }
     }
 
-    fn still_leads(&self, queue: QueueId, link: &Link) -> bool {
-        let cpu = self.first_cpu(link.pool);
-        self.queues[queue].pool_kind(cpu, &self.machine) == self.pools.list[link.pool].kind
-    }
-
-    fn retire(&mut self, queue: QueueId, link: Link) {
-        self.queues[queue].retire_link(link);
-        let is_idle = self.pools.list[link.pool].lock().retire_pwq(link.pwq);
-        self.check_pool(link.pool);
-        if is_idle && !self.remove(queue, link) {
-            self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
+    fn retire(&mut self, queue: QueueId, at: PwqRef) {
+        let pool = at.pool.0 as usize;
+        self.queues[queue].retire_link(at);
+        let is_idle = self.pools.list[pool].lock().retire_pwq(at.pwq);
+        self.check_pool(pool);
+        if is_idle {
+            self.remove_retired(queue, at);
         }
     }
 
     /// Retired pwqs of the queue may have drained.
     pub(super) fn release(&mut self, queue: QueueId) {
-        let retired = self.queues[queue].links.iter().filter(|link| link.is_retired);
-        for link in retired.copied().collect::<Vec<_>>() {
-            let has_drained = self.pools.list[link.pool].lock().has_drained(link.pwq);
-            self.check_pool(link.pool);
-            if has_drained && !self.remove(queue, link) {
-                self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
+        for at in self.queues[queue].pwqs.retired().collect::<Vec<_>>() {
+            let pool = at.pool.0 as usize;
+            let has_drained = self.pools.list[pool].lock().has_drained(at.pwq);
+            self.check_pool(pool);
+            if has_drained {
+                self.remove_retired(queue, at);
             }
         }
         self.unplug_oldest(queue);
     }
 
+    fn remove_retired(&mut self, queue: QueueId, at: PwqRef) {
+        match self.remove(queue, at) {
+            Ok(()) | Err(Stays::Visited) => {}
+            Err(Stays::AwaitsSlot | Stays::InUse) => {
+                self.agenda.add(self.now + REST, Rank::Wake, Due::Release(queue));
+            }
+        }
+    }
+
     /// The oldest pwq of an ordered queue may start items.
     fn unplug_oldest(&mut self, queue: QueueId) {
         let it = &self.queues[queue];
-        let oldest = it.links.first().filter(|_| it.kind == Kind::Ordered).copied();
-        if let Some(Link { pool, pwq, .. }) = oldest
+        if let Some(at) = it.pwqs.to_unplug(it.kind == Kind::Ordered)
             && self.config.sabotage != Some(Sabotage::StayPlugged)
         {
-            let kick = self.pools.list[pool].lock().unplug_pwq(pwq);
+            let pool = at.pool.0 as usize;
+            let kick = self.pools.list[pool].lock().unplug_pwq(at.pwq);
             self.kick(pool, kick);
         }
     }
 
     /// Removes a pwq that has nothing in flight, and closes its pool if it was the last one there.
-    /// `false`: the pwq has to stay for now, and this is to be tried again.
-    fn remove(&mut self, queue: QueueId, link: Link) -> bool {
-        let pool = link.pool;
-        let removed = self.pools.list[pool].lock().remove_pwq(link.pwq);
+    fn remove(&mut self, queue: QueueId, at: PwqRef) -> Result<(), Stays> {
+        let pool = at.pool.0 as usize;
+        let removed = self.pools.list[pool].lock().remove_pwq(at.pwq);
         self.check_pool(pool);
-        if removed.is_none() {
-            return false;
-        }
+        removed?;
         self.pools.list[pool].nr_listed -= 1;
-        self.queues[queue].remove_link(pool, link.pwq);
+        self.queues[queue].remove_link(at);
         self.note_link(queue, pool, false);
         self.close_if_unused(pool);
-        true
+        Ok(())
     }
 
     pub(super) fn note_link(&mut self, queue: QueueId, pool: PoolNo, is_made: bool) {
@@ -185,10 +190,11 @@ impl Engine<'_> {
         if is_early && self.is_busy(queue) {
             self.note(What::QueueGone(queue));
         }
-        for link in self.queues[queue].links.clone() {
-            self.remove(queue, link);
+        for at in self.queues[queue].pwqs.iter().collect::<Vec<_>>() {
+            // One that stays for now is tried again below.
+            let _ = self.remove(queue, at);
         }
-        if !self.queues[queue].links.is_empty() {
+        if !self.queues[queue].pwqs.is_empty() {
             return self.agenda.add(self.now + REST, Rank::Wake, Due::Drop(queue));
         }
         self.forget_calls(queue);

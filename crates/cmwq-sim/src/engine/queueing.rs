@@ -192,10 +192,11 @@ impl Engine<'_> {
     fn make_link(&mut self, queue: QueueId, pool: PoolNo) -> Link {
         let kind = self.pools.list[pool].kind;
         let limits = self.queues[queue].limits;
+        let is_plugged =
+            self.queues[queue].pwqs.begins_plugged(self.queues[queue].kind == Kind::Ordered);
         // All pwqs of an ordered queue share one limit.
         let known = self.queues[queue].links.first().map(|link| link.group);
-        let is_second = known.filter(|_| self.queues[queue].kind == Kind::Ordered);
-        let (group, slots) = match is_second {
+        let (group, slots) = match known.filter(|_| is_plugged) {
             _ if limits.are_shared() => {
                 let node = self.queues[queue].node_of(kind, &self.machine);
                 self.shared_limit(queue, node)
@@ -208,11 +209,11 @@ impl Engine<'_> {
         let config = queue.pwq_config(slots, raised);
         let pwq = self.pools.list[pool].lock_only().add_pwq(config);
         let limit = limits.own(false);
-        queue.add_link(Link { pool, pwq, group, limit, is_retired: false });
+        queue.add_link(Link { pool, pwq, group, limit });
         let link = queue.link(pool).expect("just added");
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
-        if is_second.is_some() && self.config.sabotage != Some(Sabotage::NeverPlug) {
+        if is_plugged && self.config.sabotage != Some(Sabotage::NeverPlug) {
             self.pools.list[pool].lock().plug_pwq(pwq);
         }
         self.check_pool(pool);

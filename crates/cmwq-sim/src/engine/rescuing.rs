@@ -130,7 +130,7 @@ impl Engine<'_> {
         self.kick(pool, kick);
         // A retired pwq may have waited for this visit to end.
         let has_drained = |at: PwqRef| self.pools.list[pool].read().has_drained(at.pwq);
-        if at.is_some_and(has_drained) {
+        if at.is_some_and(has_drained) && self.config.sabotage != Some(Sabotage::LeaveDrained) {
             self.release(queue);
         }
         self.rest(index)

@@ -14,11 +14,6 @@ impl Engine<'_> {
         self.lends(pool) && !it.has_short_items && help::any_helper(board)
     }
 
-    /// Only the tick can find later that items are worth helping.
-    pub(super) const fn may_find_short(&self) -> bool {
-        self.ticking.is_some()
-    }
-
     /// Measures the items again, if they were found short. By the tick.
     pub(super) fn detect_short_items(&mut self, pool: PoolNo) {
         if self.pools.list[pool].has_short_items

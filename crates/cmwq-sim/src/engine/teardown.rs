@@ -75,14 +75,14 @@ impl Engine<'_> {
         for queue in 0..self.queues.len() {
             for index in 0..self.queues[queue].links.len() {
                 let link = self.queues[queue].links[index];
-                if link.is_retired {
+                if self.queues[queue].pwqs.is_retired(link.at()) {
                     let message =
                         format!("queue {queue} keeps a retired pwq at pool {}", link.pool);
                     return self.complain("core", message);
                 }
                 let core = self.pools.list[link.pool].lock();
                 let load = core.pwq_load(link.pwq);
-                if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_none() {
+                if load != Some((0, false, false)) || core.remove_pwq(link.pwq).is_err() {
                     let message = format!("queue {queue} left {load:?} at pool {}", link.pool);
                     return self.complain("core", message);
                 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PwqConfig, PwqId, Sharing, WqKey, place,
+    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, Pwqs, Sharing,
+    WqKey, place,
 };
 
 use super::PoolKind;
@@ -71,8 +72,12 @@ pub(crate) struct Link {
     pub(crate) group: GroupNo,
     /// Its own limit.
     pub(crate) limit: u32,
-    /// Another one has taken its place; it works off what it has.
-    pub(crate) is_retired: bool,
+}
+
+impl Link {
+    pub(crate) const fn at(&self) -> PwqRef {
+        PwqRef { pool: PoolId(self.pool as u32), pwq: self.pwq }
+    }
 }
 
 /// A limit that the pools of a node share, or those that lie in no single node.
@@ -106,8 +111,10 @@ pub(crate) struct Queue {
     is_intensive: bool,
     has_rescuer: bool,
     pub(crate) limits: Limits,
+    pub(crate) pwqs: Pwqs,
+    /// What else is known of each pwq, in the same order.
     pub(crate) links: Vec<Link>,
-    /// Which of `links`.
+    /// Which of `links`, of those that were not replaced.
     by_pool: ByPool<u32>,
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
@@ -133,6 +140,7 @@ impl Queue {
             is_intensive: spec.flags.has(Flag::CpuIntensive),
             has_rescuer: spec.flags.has(Flag::MemReclaim),
             limits,
+            pwqs: Pwqs::new(),
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
@@ -161,24 +169,27 @@ impl Queue {
     pub(crate) fn add_link(&mut self, link: Link) {
         *self.by_pool.entry(link.pool, 0) = self.links.len() as u32;
         self.links.push(link);
+        self.pwqs.add(link.at());
     }
 
     /// Nothing is led this way any more.
-    pub(crate) fn retire_link(&mut self, retired: Link) {
-        let is_it = |link: &&mut Link| link.pool == retired.pool && link.pwq == retired.pwq;
-        self.links.iter_mut().filter(is_it).for_each(|link| link.is_retired = true);
+    pub(crate) fn retire_link(&mut self, at: PwqRef) {
+        self.pwqs.retire(at);
         self.index_links();
     }
 
-    pub(crate) fn remove_link(&mut self, pool: PoolNo, pwq: PwqId) {
-        self.links.retain(|link| link.pool != pool || link.pwq != pwq);
+    pub(crate) fn remove_link(&mut self, at: PwqRef) {
+        self.pwqs.remove(at);
+        self.links.retain(|link| link.at() != at);
         self.index_links();
     }
 
     fn index_links(&mut self) {
         self.by_pool = ByPool::default();
-        for (index, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_retired) {
-            *self.by_pool.entry(link.pool, 0) = index as u32;
+        for (index, link) in self.links.iter().enumerate() {
+            if !self.pwqs.is_retired(link.at()) {
+                *self.by_pool.entry(link.pool, 0) = index as u32;
+            }
         }
     }
 

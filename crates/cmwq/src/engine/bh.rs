@@ -18,7 +18,7 @@
 
 use std::io;
 
-use cmwq_core::Retry;
+use cmwq_core::{BhRound, Retry};
 
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
@@ -48,8 +48,8 @@ pub(crate) struct BhContext {
     /// A token says that one of the pools has work. A token that comes before the thread exists
     /// stays.
     pub(crate) parker: Parker,
-    /// The CPU's pools: of high priority, and normal.
-    pub(crate) pools: [Published<&'static Pool>; 2],
+    /// The CPU's pools, by their [place](BhRound::place).
+    pub(crate) pools: [Published<&'static Pool>; BhRound::NR_POOLS],
     /// Its CPU has returned, and the thread is to move back to it, since the system does not do
     /// that.
     pub(crate) is_astray: AtomicBool,
@@ -95,7 +95,7 @@ impl BhContexts {
         let PoolKind::Bh(cpu) = pool.kind else { return };
         let Some(context) = self.cpus.get(cpu as usize) else { return };
         let mut threads = lock(&self.threads);
-        context.pools[usize::from(pool.spec().nice >= 0)].publish(Box::new(pool));
+        context.pools[BhRound::place(pool.spec().nice < 0)].publish(Box::new(pool));
         if threads[cpu as usize] == State::Off {
             // ORDERING: no pairing of its own: see `raise`.
             let is_late = self.is_leaving.load(Ordering::Relaxed);

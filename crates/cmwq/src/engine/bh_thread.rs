@@ -1,6 +1,6 @@
 //! The thread of a BH context: runs the items of its CPU's BH pools.
 
-use cmwq_core::{BhVisit, Claim, Kick};
+use cmwq_core::{BhNext, BhRound, BhVisit, Claim, Kick};
 
 use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
 use crate::engine::current::{self, ThreadRun};
@@ -11,7 +11,6 @@ use crate::engine::thread_hooks;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
 use crate::os::park;
-use crate::os::published::Published;
 use crate::os::sense;
 use crate::os::sync::Ordering;
 use crate::os::topo::CpuSet;
@@ -76,21 +75,32 @@ impl BhContext {
         }
     }
 
-    /// Serves each pool once. `true`: work is left, because the limits of one turn were reached.
+    /// A round through the pools. `true`: another one has to follow.
     fn serve(&self, thread: &BhThread) -> bool {
-        let mut is_left = false;
-        for pool in self.pools.iter().filter_map(Published::get) {
-            is_left |= visit(pool, self, thread);
+        let mut round = BhRound::begin();
+        loop {
+            match round.next() {
+                BhNext::Look(place) => {
+                    if let Some(pool) = self.pools[place].get() {
+                        visit(pool, self, thread, &mut round);
+                    }
+                }
+                BhNext::Again => return true,
+                BhNext::Sleep => return false,
+            }
         }
-        is_left
     }
 }
 
-/// Runs items of `pool` in the order of queueing, within the limits of one turn. `true`: items are
-/// left, and no other thread was woken for them.
+/// Runs items of `pool` in the order of queueing, within the limits of one visit.
 ///
 /// KERNEL: `bh_worker` — same.
-fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &BhThread) -> bool {
+fn visit(
+    pool: &'static Pool,
+    context: &BhContext,
+    BhThread { meter, mirror }: &BhThread,
+    round: &mut BhRound,
+) {
     let mut guard = pool.lock();
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();
@@ -114,7 +124,7 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
                 guard.empty_inbox(pool);
             }
             // Only this guest can run its scheduled items: a barrier, or the same item once more.
-            if length.is_over(clock::now) && guard.core.guest_may_leave(guest) {
+            if length.is_over(clock::now, || guard.core.guest_may_leave(guest)) {
                 break;
             }
         }
@@ -123,14 +133,12 @@ fn visit(pool: &'static Pool, context: &BhContext, BhThread { meter, mirror }: &
         // The kick would wake this context; the question below answers the same.
         let _ = guard.core.guest_leave(guest);
     }
-    let is_left = guard.core.work_waits();
-    if !is_left {
+    if !round.leaves(guard.core.work_waits()) {
         // From here on queueing raises the context again; `unlock` finds items that came by the
         // inbox meanwhile.
         guard.unwatch(pool);
     }
     pool.unlock(guard, Kick::None);
-    is_left
 }
 
 /// Calls the function. The item must not be touched afterwards.

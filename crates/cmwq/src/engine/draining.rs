@@ -5,8 +5,6 @@
 //! same queue queues is *chained* and let in. Any other item is refused: it is idle again, and that
 //! is reported once per process.
 
-use std::mem;
-
 use cmwq_core::Closed;
 
 use crate::engine::current;
@@ -63,8 +61,7 @@ impl Wq {
         }
         let mut state = lock(&self.state);
         let was_used = !state.pwqs.is_empty();
-        Self::forget_retired(&mut state);
-        for at in mem::take(&mut state.pwqs) {
+        for at in state.pwqs.take_all() {
             // The rescuer has gone.
             state.count_removed(self.remove_pwq(at).unwrap_or_default());
             self.mirror.publish_retired(&state.removed());

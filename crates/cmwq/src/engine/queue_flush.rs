@@ -1,7 +1,7 @@
 //! Flushes of whole queues: waiting for all items that were queued before. Who takes part:
 //! [README](flushing/README.md).
 
-use cmwq_core::{PwqRef, Start};
+use cmwq_core::{Pwqs, Start};
 
 use crate::engine::current;
 use crate::engine::watchdog::WaitFor;
@@ -61,13 +61,13 @@ impl Wq {
     }
 
     /// Arms the queue's pwqs. KERNEL: `flush_workqueue_prep_pwqs` — same.
-    fn prep_pwqs(&self, pwqs: &[PwqRef], flush: Option<u8>, color: Option<u8>) -> bool {
+    fn prep_pwqs(&self, pwqs: &Pwqs, flush: Option<u8>, color: Option<u8>) -> bool {
         // Without a colour to flush only the colour of new items changes, and another flush may be
         // counting.
         if flush.is_some() {
             self.pwqs_to_flush.restart();
         }
-        for at in pwqs {
+        for at in pwqs.iter() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             let (mut guard, kick) = pool.lock_to_flush();
             if guard.core.flush_prep(at.pwq, flush, color) {

@@ -352,7 +352,7 @@ impl Worker {
     /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
     /// of them.
     fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64, mut waits_first: bool) {
-        let (mut visit, mut is_wanted) = (Visit::begin(clock::now()), false);
+        let (mut visit, mut is_wanted) = (Visit::begin(clock::now(), busy.has_tick), false);
         let mut guard = busy.lock();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
@@ -366,18 +366,14 @@ impl Worker {
                 waits_first = own.core.items_wait_first();
                 self.pool.unlock(own, Kick::None);
             });
-            visit.count(clock::now);
-            // Only the tick can find later that the items are worth helping.
-            let is_short = visit.is_short() && busy.has_tick;
-            if (is_wanted || is_short) && guard.core.guest_may_leave(guest) {
+            if visit.is_over(is_wanted, clock::now, || guard.core.guest_may_leave(guest)) {
                 break;
             }
         }
         self.thread.meter.charge(&mut guard.core);
         self.thread.set_guest(None);
         self.thread.mirror.serve(self.pool.id.0, true);
-        let is_short =
-            !is_wanted && busy.has_tick && visit.was_short(clock::now(), guard.core.work_waits());
+        let is_short = visit.finds_short(clock::now(), guard.core.work_waits());
         if is_short {
             guard.found_short(busy);
         }

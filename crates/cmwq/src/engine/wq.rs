@@ -9,7 +9,7 @@
 use std::fmt;
 
 pub(crate) use cmwq_core::place::QueueKind as Kind;
-use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, WqKey};
+use cmwq_core::{Closed, Limits, PwqLoad, PwqRef, PwqStats, PwqWaiting, Pwqs, Stays, WqKey};
 
 use crate::engine::attrs::Priority;
 use crate::engine::limit::NodeLimits;
@@ -121,8 +121,8 @@ const _: () = assert!(size_of::<Wq>() <= 272);
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) flushes: Option<Box<Flushes>>,
-    /// All pwqs, oldest first, replaced ones that have not drained included.
-    pub(crate) pwqs: Vec<PwqRef>,
+    /// All pwqs, replaced ones that have not drained included.
+    pub(crate) pwqs: Pwqs,
     links: Option<Box<Links>>,
     pub(crate) limits: Limits,
     pub(crate) nodes: NodeLimits,
@@ -151,7 +151,7 @@ impl Wq {
             named_to: AtomicU32::new(0),
             state: Mutex::new(State {
                 flushes: None,
-                pwqs: Vec::new(),
+                pwqs: Pwqs::new(),
                 limits,
                 nodes: NodeLimits::default(),
                 nr_drainers: 0,
@@ -214,7 +214,7 @@ impl Wq {
     pub(crate) fn stats(&self) -> PwqStats {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.pwqs {
+        for link in state.pwqs.iter() {
             if let Some(pool) = self.runtime.pool(link.pool) {
                 sum += pool.stats_of(link.pwq);
             }
@@ -226,7 +226,7 @@ impl Wq {
     pub(crate) fn waiting(&self) -> PwqWaiting {
         let pwqs = lock(&self.state).pwqs.clone();
         let mut sum = PwqWaiting::default();
-        for at in pwqs {
+        for at in pwqs.iter() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
             sum += pool.read(|core, _| core.waiting(at.pwq)).unwrap_or_default();
         }
@@ -237,7 +237,7 @@ impl Wq {
     pub(crate) fn progress(&self) -> u64 {
         let state = lock(&self.state);
         let mut sum = state.removed();
-        for link in &state.pwqs {
+        for link in state.pwqs.iter() {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             sum += pool.read(|core, _| core.stats(link.pwq)).unwrap_or_default();
         }
@@ -251,7 +251,7 @@ impl Wq {
             let pool = self.runtime.pool(at.pool)?;
             pool.read(|core, _| core.load(at.pwq))
         };
-        pwqs.into_iter().filter_map(load).any(is)
+        pwqs.iter().filter_map(load).any(is)
     }
 
     /// Whether anything is queued, running or waited for.
@@ -262,21 +262,16 @@ impl Wq {
 
 impl Wq {
     /// Removes a pwq that has nothing in flight. Returns its final counters. `None`: its rescuer
-    /// visits, and removes the pwq when it leaves; it may need WQ before, or be the caller, so this
-    /// must not wait for it.
+    /// visits, and removes the pwq when it leaves.
     pub(crate) fn remove_pwq(&self, at: PwqRef) -> Option<PwqStats> {
         let Some(pool) = self.runtime.pool(at.pool) else { return Some(PwqStats::default()) };
-        // Refused while a slot of the node is on its way to the pwq. The thread that brings the
-        // slot needs only the pool's lock, so this loop ends.
         let mut rest = Rest::new();
         loop {
-            if let Some(stats) = pool.remove_pwq(at.pwq) {
-                return Some(stats);
+            match pool.remove_pwq(at.pwq) {
+                Ok(stats) => return Some(stats),
+                Err(Stays::Visited) => return None,
+                Err(Stays::AwaitsSlot | Stays::InUse) => rest.rest(),
             }
-            if pool.read(|_, locked| locked.core.is_visited(at.pwq)) {
-                return None;
-            }
-            rest.rest();
         }
     }
 }

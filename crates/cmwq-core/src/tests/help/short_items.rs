@@ -1,5 +1,6 @@
 //! How long a pool's items take.
 
+use crate::help::short_items::Sampling;
 use crate::help::{Progress, Visit};
 use crate::ids::Nanos;
 
@@ -8,28 +9,58 @@ const OLD_NS: Nanos = 10_000_000;
 
 #[test]
 fn a_guest_judges_sixteen_items_together() {
-    let mut visit = Visit::begin(100);
-    for item in 1..=16 {
-        assert!(!visit.is_short(), "after {item} items nobody has looked");
-        visit.count(|| 100 + 16 * 999);
-    }
-    assert!(visit.is_short());
-    (0..15).for_each(|_| visit.count(|| unreachable!("nobody looks now")));
-    assert!(visit.is_short(), "until the next look");
-    visit.count(|| 100 + 16 * 999 + 16 * 1000);
-    assert!(!visit.is_short(), "1 µs for each");
+    let mut visit = Visit::begin(100, true);
+    let nobody_asks = || -> bool { unreachable!("it is not over") };
+    let nobody_looks = || -> Nanos { unreachable!("nobody looks now") };
+    assert!((0..15).all(|_| !visit.is_over(false, nobody_looks, nobody_asks)));
+    assert!(visit.is_over(false, || 100 + 16 * 999, || true));
+    assert!((0..15).all(|_| visit.is_over(false, nobody_looks, || true)), "until the next look");
+    let at = 100 + 16 * 999 + 16 * 1000;
+    assert!(!visit.is_over(false, || at, nobody_asks), "1 µs for each");
+}
+
+#[test]
+fn a_guest_goes_that_is_wanted_back_but_not_from_what_only_it_can_run() {
+    let mut visit = Visit::begin(100, false);
+    assert!(!visit.is_over(false, || 100, || true) && !visit.is_over(true, || 100, || false));
+    assert!(visit.is_over(true, || 100, || true));
+    assert!(!visit.finds_short(100, false), "it goes for another reason");
+}
+
+#[test]
+fn nothing_is_found_short_where_no_tick_would_measure_again() {
+    let mut visit = Visit::begin(100, false);
+    assert!((0..16).all(|_| !visit.is_over(false, || 101, || true)));
+    assert!(!visit.finds_short(101, false));
 }
 
 #[test]
 fn a_short_visit_is_judged_at_its_end() {
-    let mut visit = Visit::begin(100);
-    assert!(visit.was_short(100_000, false), "in vain");
-    assert!(!visit.was_short(100_000, true), "the pool has become able to start them itself");
-    (0..3).for_each(|_| visit.count(|| unreachable!("too few for a look")));
-    assert!(visit.was_short(100 + 3 * 999, true));
-    assert!(!visit.was_short(100 + 3 * 1000, false));
-    (3..16).for_each(|_| visit.count(|| 200_000));
-    assert!(!visit.was_short(900_000, false), "sixteen long ones, and then none");
+    let mut visit = Visit::begin(100, true);
+    assert!(visit.finds_short(100_000, false), "in vain");
+    assert!(!visit.finds_short(100_000, true), "the pool has become able to start them itself");
+    let too_few = || -> Nanos { unreachable!("too few for a look") };
+    assert!((0..3).all(|_| !visit.is_over(false, too_few, || true)));
+    assert!(visit.finds_short(100 + 3 * 999, true));
+    assert!(!visit.finds_short(100 + 3 * 1000, false));
+    assert!((3..16).all(|_| !visit.is_over(false, || 200_000, || true)));
+    assert!(!visit.finds_short(900_000, false), "sixteen long ones, and then none");
+}
+
+#[test]
+fn an_item_is_measured_after_the_first_of_every_eight_sleeps() {
+    let mut sampling = Sampling::default();
+    let mut measured = std::vec::Vec::new();
+    for sleep in 1..=20 {
+        sampling.slept();
+        if sampling.is_due() {
+            measured.push((sleep, sampling.measured(if sleep < 9 { 20_000 } else { 7_000 })));
+        }
+        assert!(!sampling.is_due(), "one item");
+    }
+    assert_eq!(measured, [(1, Some(true)), (9, None), (17, None)]);
+    sampling = Sampling::default();
+    assert!(!sampling.is_due(), "who has not slept is not measured");
 }
 
 #[test]

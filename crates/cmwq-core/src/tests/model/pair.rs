@@ -409,7 +409,7 @@ impl Pair {
         }
         for pwq in core::mem::take(&mut self.pwqs) {
             assert!(!self.f.close_if_unused(), "a queue leads here");
-            assert!(self.f.remove_pwq(pwq).is_some(), "nothing is in flight");
+            assert!(self.f.remove_pwq(pwq).is_ok(), "nothing is in flight");
         }
         assert!(self.f.close_if_unused());
         self.note("closed");

@@ -1,6 +1,6 @@
 //! Counters of pwqs, with the CPU time that was not charged yet.
 
-use cmwq_core::{PoolState, PwqId, PwqStats};
+use cmwq_core::{PoolState, PwqId, PwqStats, Stays};
 
 use super::{Locked, Pool};
 
@@ -21,14 +21,17 @@ impl Pool {
         self.read(|_, locked| count(&locked.core))
     }
 
-    /// Removes a pwq; its final counters. `None`: not now, see `PoolState::remove_pwq`.
-    pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Option<PwqStats> {
+    /// Removes a pwq, and returns its final counters.
+    ///
+    /// # Errors
+    /// Why it has to stay for now.
+    pub(crate) fn remove_pwq(&self, pwq: PwqId) -> Result<PwqStats, Stays> {
         let mut guard = self.lock_only();
         let Locked { core, threads, mirror, .. } = &mut *guard;
         // Otherwise the pending time would be charged to the next pwq with this id.
         threads.iter().flatten().for_each(|thread| thread.forget_pwq(pwq, core));
         let removed = core.remove_pwq(pwq);
-        if removed.is_some() {
+        if removed.is_ok() {
             mirror.remove_pwq(pwq);
         }
         removed

@@ -6,13 +6,11 @@
 //! ordered queues have links that change; their pools are never saturated, so the way into a pool
 //! without its lock (its inbox) never leads to a retired pwq.
 //!
-//! Ordered queues: all but the oldest pwq are plugged. `State::pwqs` is oldest first, and removing
-//! the oldest unplugs the next. Order holds because items of an older pwq were queued earlier, and
-//! those of later pwqs wait for them.
+//! Which slots and pwqs that are is said by [`Pwqs`].
 //!
 //! Why: docs/decisions/pwq-per-cpu.md
 
-use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats};
+use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs};
 
 use super::link::{Link, Slot, Store};
 use super::{Kind, Spec, State, Wq};
@@ -29,8 +27,6 @@ pub(super) struct Links {
     /// `None`: the default ones.
     attrs: Option<Attrs>,
     store: Store,
-    /// Replaced pwqs that have not drained yet; they are in `State::pwqs` too.
-    retired: Vec<PwqRef>,
     /// Counters of pwqs that were removed.
     removed: PwqStats,
 }
@@ -44,7 +40,7 @@ struct After {
 
 impl Links {
     fn new() -> Self {
-        Self { attrs: None, store: Store::new(), retired: Vec::new(), removed: PwqStats::default() }
+        Self { attrs: None, store: Store::new(), removed: PwqStats::default() }
     }
 }
 
@@ -66,10 +62,6 @@ impl State {
     pub(crate) fn count_removed(&mut self, stats: PwqStats) {
         self.links().removed += stats;
     }
-
-    fn is_retired(&self, at: PwqRef) -> bool {
-        self.links.as_ref().is_some_and(|links| links.retired.contains(&at))
-    }
 }
 
 impl Wq {
@@ -81,10 +73,6 @@ impl Wq {
 
     /// Whether this link was replaced, so that the slot has to be read again. `pool`: the link's,
     /// locked.
-    ///
-    /// An ordered queue looks at its slot, too. The id of a removed pwq may belong to a new pwq of
-    /// the same queue that the slot does not lead to yet: an item that used the old link would run
-    /// after items that are queued later.
     #[inline]
     pub(crate) fn is_replaced(&self, link: &Link, pool: &PoolState) -> bool {
         let leads_here = || {
@@ -92,8 +80,7 @@ impl Wq {
             slot.and_then(Slot::get).is_some_and(|now| std::ptr::eq(now, link))
         };
         self.is_replaceable()
-            && (!pool.accepts(link.pwq, self.key)
-                || self.spec.kind == Kind::Ordered && !leads_here())
+            && pool.is_replaced(link.pwq, self.key, self.spec.kind == Kind::Ordered, leads_here)
     }
 
     /// Its attributes.
@@ -164,7 +151,7 @@ impl Wq {
 
     /// A pool that the queue uses already, for when no more pools may be made.
     fn pool_in_use(&self, state: &State) -> Option<Found> {
-        let in_use = state.pwqs.iter().rev().find(|at| !state.is_retired(**at))?;
+        let in_use = state.pwqs.in_use().next_back()?;
         self.runtime.pool(in_use.pool).map(Found::now)
     }
 
@@ -197,9 +184,9 @@ impl Wq {
             rescuer: self.spec.mem_reclaim,
             work_color: state.work_color(),
         };
-        let is_second = self.spec.kind == Kind::Ordered && !state.pwqs.is_empty();
-        let pwq = pool.add_pwq(&found.spec, config, is_second, cpu)?;
-        state.pwqs.push(PwqRef { pool: pool.id, pwq });
+        let is_plugged = state.pwqs.begins_plugged(self.spec.kind == Kind::Ordered);
+        let pwq = pool.add_pwq(&found.spec, config, is_plugged, cpu)?;
+        state.pwqs.add(PwqRef { pool: pool.id, pwq });
         Some(pwq)
     }
 
@@ -254,18 +241,16 @@ impl Wq {
         self.adjust_max_active();
     }
 
-    /// Leads every slot in use to the pool that `layout` names. If that pool cannot be made, the
-    /// slot stays as it is.
+    /// Leads every slot in use to the pool that `layout` names.
     fn relink(&self, state: &mut State, layout: &Layout, after: &mut After) {
         let Some(slots) = self.slots.get() else { return };
-        let led = |slot: &Slot| slot.get().map(|link| (link.pool, link.at()));
         let changes: Vec<_> = slots
             .iter()
             .enumerate()
             .filter_map(|(index, slot)| {
-                let (old, _) = led(slot)?;
+                let now = slot.get()?.pool.id;
                 let found = self.pool_behind(layout, index)?;
-                (!std::ptr::eq(found.pool, old)).then_some(((index, slot), found))
+                Pwqs::moves(now, Some(found.pool.id)).then_some(((index, slot), found))
             })
             .collect();
         if changes.is_empty() {
@@ -274,18 +259,15 @@ impl Wq {
         if self.spec.kind == Kind::Ordered {
             self.runtime.ordered_moves();
         }
-        let pwqs = state.pwqs.clone();
-        let before: Vec<_> = pwqs.into_iter().filter(|at| !state.is_retired(*at)).collect();
         for (slot, mut found) in changes {
             while !self.lead(state, slot, &found) {
                 let Some(again) = self.pool_behind(layout, slot.0) else { break };
                 found = again;
             }
         }
-        for at in before {
-            if !slots.iter().any(|slot| led(slot).is_some_and(|(_, to)| to == at)) {
-                self.retire(state, at, after);
-            }
+        let is_led = |at| slots.iter().any(|slot| slot.get().is_some_and(|link| link.at() == at));
+        for at in state.pwqs.replaced(is_led) {
+            self.retire(state, at, after);
         }
         self.unplug_oldest(state, after);
     }
@@ -297,7 +279,7 @@ impl Wq {
         guard.mirror.retire_pwq(at.pwq);
         after.todos.push((pool, guard.todo(pool, Kick::None, Holder::Other)));
         drop(guard);
-        state.links().retired.push(at);
+        state.pwqs.retire(at);
         if is_idle {
             self.remove_retired(state, at, after);
         }
@@ -307,15 +289,13 @@ impl Wq {
         let Some(stats) = self.remove_pwq(at) else { return };
         state.count_removed(stats);
         self.mirror.publish_retired(&state.removed());
-        state.pwqs.retain(|other| *other != at);
-        state.links().retired.retain(|other| *other != at);
+        state.pwqs.remove(at);
         after.unused.extend(self.runtime.pool(at.pool));
     }
 
     /// The oldest pwq of an ordered queue may start items.
     fn unplug_oldest(&self, state: &State, after: &mut After) {
-        let oldest = state.pwqs.first().filter(|_| self.spec.kind == Kind::Ordered);
-        let Some(at) = oldest else { return };
+        let Some(at) = state.pwqs.to_unplug(self.spec.kind == Kind::Ordered) else { return };
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         let mut guard = pool.lock();
         let kick = guard.core.unplug_pwq(at.pwq);
@@ -327,24 +307,15 @@ impl Wq {
     pub(crate) fn release_retired(&self) {
         let mut after = After::default();
         let mut state = lock(&self.state);
-        let retired = state.links.as_ref().map(|links| links.retired.clone());
-        for at in retired.unwrap_or_default() {
+        for at in state.pwqs.retired().collect::<Vec<_>>() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let load = pool.read(|core, _| core.load(at.pwq));
-            if load.is_some_and(|load| !load.is_in_flight) {
+            if pool.read(|_, locked| locked.core.has_drained(at.pwq)) {
                 self.remove_retired(&mut state, at, &mut after);
             }
         }
         self.unplug_oldest(&state, &mut after);
         drop(state);
         self.act(after);
-    }
-
-    /// The queue is leaving all pools.
-    pub(crate) fn forget_retired(state: &mut State) {
-        if let Some(links) = &mut state.links {
-            links.retired.clear();
-        }
     }
 
     fn act(&self, after: After) {

@@ -1,6 +1,6 @@
 //! How many items of a queue may be in execution: `max_active`, or 0 while the queue is frozen.
 
-use cmwq_core::PwqRef;
+use cmwq_core::{PwqRef, Pwqs};
 
 use super::Wq;
 use crate::engine::pool::{Holder, Pool, Todo};
@@ -61,8 +61,8 @@ impl Wq {
     }
 
     /// Returns what is left to do once WQ is dropped.
-    fn set_each(&self, pwqs: &[PwqRef], max_active: u32) -> Vec<(&'static Pool, Todo)> {
-        let set = |at: &PwqRef| {
+    fn set_each(&self, pwqs: &Pwqs, max_active: u32) -> Vec<(&'static Pool, Todo)> {
+        let set = |at: PwqRef| {
             let pool = self.runtime.pool(at.pool)?;
             let mut guard = pool.lock();
             let kick = guard.core.set_max_active(at.pwq, max_active);

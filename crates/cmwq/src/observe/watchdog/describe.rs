@@ -75,7 +75,7 @@ impl<'a> Describer<'a> {
         let wq = self.runtime.wq(key);
         let pwqs = wq.as_ref().map(|wq| lock(&wq.state).pwqs.clone()).unwrap_or_default();
         let (mut running, mut waiting, mut hint) = (Vec::new(), Vec::new(), None);
-        for link in pwqs {
+        for link in pwqs.iter() {
             let Some(pool) = self.runtime.pool(link.pool) else { continue };
             let held = Held::of(pool);
             hint = hint.or(self.running(&held, |pwq| pwq == link.pwq, &mut running));

@@ -218,7 +218,7 @@ fn pools_do_not_run_out() {
         // The change before this one is over: its pwq goes.
         if let Some((pool, pwq)) = last.replace((pool, pwq)) {
             let pool: &'static Pool = pool;
-            assert!(pool.remove_pwq(pwq).is_some());
+            assert!(pool.remove_pwq(pwq).is_ok());
             pool.close_if_unused();
         }
     }
