@@ -167,7 +167,7 @@ pub struct PoolConfig {
     /// A BH pool: the word of an idle item says that it ran in one.
     pub bh: bool,
     /// The pool learns what its items do before and after their waits, see
-    /// [`PoolState::item_waited`].
+    /// [`PoolState::learn_wait`].
     pub learns_waits: bool,
     /// Workers that block need not come back to the pool's own CPUs, see
     /// [`PoolState::is_unbound`]. Only where it learns.

@@ -45,8 +45,8 @@ pub struct Claim {
     pub seq: u64,
     /// To be acted on after the lock is dropped and before the function is entered.
     pub kick: Kick,
-    /// The pool believes that the item will wait first: if it does not wait at all,
-    /// [`item_did_not_wait`](crate::PoolState::item_did_not_wait) is to be called.
+    /// The pool believes that the item will wait first, and asks for a report when it has ended:
+    /// see [`learn_wait`](crate::PoolState::learn_wait).
     pub is_to_wait: bool,
     /// How many items were taken along. After this item's function each is to be
     /// [begun](crate::Batch::begin), in runs with the next numbers, until the batch is called back.

@@ -3,9 +3,9 @@
 //! Owns all state of a run. One event happens at a time; after it, every CPU that became free takes
 //! its next thread, and when no more events are due at this moment, time moves on. Split by topic
 //! as the real runtime is: `queueing`, `caller_computes`, `working` (the worker's loop),
-//! `creating`, `detecting`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`, `delaying`,
-//! `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes` (that items
-//! stand for).
+//! `creating`, `detecting`, `learning`, `lending`, `short_items`, `rescuing`, `bh`, `waiting`,
+//! `delaying`, `hotplug`, `calling`, `lives` (queues that come and go), `closing`, `processes`
+//! (that items stand for).
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ mod delaying;
 mod detecting;
 mod hotplug;
 mod issuing;
+mod learning;
 mod lending;
 mod lives;
 mod processes;
@@ -51,6 +52,7 @@ use detecting::{Looked, Report, Ticking};
 use hotplug::Storm;
 use issuing::Issuing;
 pub(crate) use issuing::{Issuers, Traffic};
+use learning::Marks;
 use rescuing::Rescuer;
 use waiting::{Flush, Wait, Waiter};
 use watchdog::StallWatchdog;
@@ -128,12 +130,6 @@ pub(crate) struct Run {
     /// Blocked since it was last on a CPU.
     pub(crate) has_slept: bool,
     pub(crate) has_yielded: bool,
-    /// CPU time before its first wait.
-    pub(crate) before: Nanos,
-    /// CPU time since its first wait, once it has waited.
-    pub(crate) computed: Option<Nanos>,
-    /// The pool asks for a report if the item does not wait.
-    pub(crate) is_to_wait: bool,
     /// Begun without the lock, after another item of its batch.
     pub(crate) is_taken_along: bool,
     pub(crate) is_intensive: bool,
@@ -181,6 +177,7 @@ pub(crate) struct Thread {
     role: Role,
     pub(crate) hog: HogWatch,
     looked: Looked,
+    marks: Marks,
     class: Class,
 }
 
@@ -486,6 +483,7 @@ impl<'a> Engine<'a> {
             role: Role::Worker,
             hog: HogWatch::default(),
             looked: Looked::default(),
+            marks: Marks::default(),
             class: Class::None,
         });
     }

@@ -1,5 +1,6 @@
 //! What the conditions of a simulation do to a timeline. Every expected time is worked out by hand.
 
+use cmwq_core::Waited;
 use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
@@ -94,6 +95,44 @@ fn an_announced_wait_needs_no_report() {
         _ => false,
     };
     assert_eq!(outcome.events.iter().find(finished).map(|event| event.t), Some(MS));
+}
+
+/// What managed items that wait for 20 ms each tell their pool, which looks at nobody by itself.
+fn told(wait: Op, is_lost: bool, blocked: Nanos) -> Vec<What> {
+    let config = Config {
+        detect: Detect { blocked, ..Detect::default() },
+        faults: Faults { lost: if is_lost { 1_000_000 } else { 0 }, ..Faults::default() },
+        keep_events: true,
+        ..Config::exact(1)
+    };
+    let ops = [Op::Burn(100 * US), wait, Op::Burn(300 * US)];
+    let call = |item| Call { at: item as Nanos * 30 * MS, op: Op::Queue { item, cpu: Some(0) } };
+    let plan = Plan {
+        queues: vec![QueueSpec {
+            name: "q".into(),
+            flags: Flags::NONE.with(Flag::Managed),
+            ..QueueSpec::default()
+        }],
+        items: vec![Item { ops: ops.into(), ..Item::default() }; 5],
+        calls: (0..5).map(call).collect(),
+        ..Plan::default()
+    };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let is_told = |what: &What| matches!(what, What::ToldWaited(..) | What::ToldNotWaited(_));
+    outcome.events.iter().map(|event| event.what).filter(is_told).collect()
+}
+
+#[test]
+fn pools_learn_only_from_waits_that_were_found() {
+    let waited =
+        |before, after| [What::ToldWaited(0, Waited { before: before * US, after: after * US }); 5];
+    assert_eq!(told(Op::Sleep(20 * MS), true, 0), []);
+    assert_eq!(told(Op::Announced(20 * MS), true, 0), waited(100, 300));
+    assert_eq!(told(Op::Sleep(20 * MS), false, 0), waited(100, 300));
+    // Found when they are back: what they have computed by then counts as before.
+    assert_eq!(told(Op::Sleep(20 * MS), false, 20 * MS + 50 * US), waited(150, 250));
+    assert_eq!(told(Op::Sleep(20 * MS), false, 25 * MS), []);
 }
 
 /// A pool is made with its first worker, which has to create another one before it begins.

@@ -36,6 +36,14 @@ pub struct Waited {
 }
 
 impl Waited {
+    /// By the CPU time of the item's thread: when the last such item had `ended` there, when this
+    /// one was first `found` blocked, and now that it has ended. What ran in between without being
+    /// found blocked counts as before.
+    #[must_use]
+    pub const fn of(ended: Nanos, found: Nanos, now: Nanos) -> Self {
+        Self { before: found.saturating_sub(ended), after: now.saturating_sub(found) }
+    }
+
     /// Whether it costs little to begin such an item while others compute. Nothing is gained with
     /// an item that computes, waits and ends: when it is back it needs no CPU, and keeps no other
     /// item from beginning.
@@ -45,9 +53,20 @@ impl Waited {
 }
 
 impl PoolState {
+    /// An item has ended that was `found` blocked, or whose [`Claim`](crate::Claim) asks for a
+    /// report: then `has_slept` says whether it waited at all.
+    pub fn learn_wait(&mut self, found: Option<Waited>, has_slept: bool) {
+        match found {
+            Some(waited) => self.item_waited(waited),
+            // It may have waited while nobody looked.
+            None if has_slept => {}
+            None => self.item_did_not_wait(),
+        }
+    }
+
     /// An item has ended whose worker was found blocked in it. Only managed pools learn from that
     /// ([`learns_waits`](crate::PoolConfig::learns_waits)).
-    pub fn item_waited(&mut self, waited: Waited) {
+    pub(crate) fn item_waited(&mut self, waited: Waited) {
         if !self.config.learns_waits {
             return;
         }
@@ -58,9 +77,8 @@ impl PoolState {
         self.soon_waits = count(is_soon, self.soon_waits);
     }
 
-    /// An item that never waited has ended. To be reported of items whose [`Claim`](crate::Claim)
-    /// asks for it.
-    pub fn item_did_not_wait(&mut self) {
+    /// An item that never waited has ended, although the pool believed that it would.
+    pub(crate) fn item_did_not_wait(&mut self) {
         self.first_waits = 0;
     }
 
@@ -94,7 +112,7 @@ impl PoolState {
 
     /// Whether workers that have finished an item take another one although enough workers run.
     /// While this holds, each item that this pool's workers begin, here or in another pool, has to
-    /// be [reported](Self::item_did_not_wait) if it does not wait.
+    /// be [reported](Self::learn_wait).
     #[inline]
     #[must_use]
     pub fn items_wait_first(&self) -> bool {

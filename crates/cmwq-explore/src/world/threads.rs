@@ -367,10 +367,10 @@ impl World<'_> {
         }
         self.left.beliefs = left;
         if p.value().first_waits >= MANY_FIRST_WAITS {
-            p.item_did_not_wait();
+            p.learn_wait(None, false);
         } else {
             let soon = Waited { before: WAITS_FIRST_NS, after: Nanos::MAX };
-            (0..MANY_FIRST_WAITS).for_each(|_| p.item_waited(soon));
+            (0..MANY_FIRST_WAITS).for_each(|_| p.learn_wait(Some(soon), true));
         }
         Progress::Moved
     }

@@ -154,6 +154,9 @@ impl Engine<'_> {
             let is_unbound = core.is_unbound(report.id, report.seq);
             let kick = self.replace_blocked(report.pool, kick);
             self.kick(report.pool, kick);
+            if let Some(tid) = self.pools.list[report.pool].thread(report.id) {
+                self.mark_blocked(tid, report.seq);
+            }
             self.unbind(report, is_unbound);
             matches!(kick, Kick::Wake(_))
         } else {

@@ -1,6 +1,6 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
-use cmwq_core::{Claim, Creator, Kick, Next, PoolState, Waited, WorkerId};
+use cmwq_core::{Claim, Creator, Kick, Next, PoolState, WorkerId};
 
 use super::{Engine, Mode, Rest, Role, Run, Waiter};
 use crate::Nanos;
@@ -160,9 +160,6 @@ impl Engine<'_> {
             is_announced: false,
             has_slept: false,
             has_yielded: false,
-            before: 0,
-            computed: None,
-            is_to_wait,
             is_taken_along: false,
             is_intensive: self.queues[queue].is_intensive(),
             is_hog: false,
@@ -170,6 +167,7 @@ impl Engine<'_> {
         };
         self.note(What::Started(run.what, run.site, self.runner(tid)));
         self.threads[tid].mode = Mode::Item(run);
+        self.mark_sleeps(tid, is_to_wait);
         if self.threads[tid].is_worker() {
             self.remember_run(item, tid);
             self.gauges[self.threads[tid].home].executing += 1;
@@ -223,9 +221,6 @@ impl Engine<'_> {
         let left = if let Op::BurnUntil(end) = op { end.saturating_sub(self.now) } else { 0 };
         // Others may have had the CPU meanwhile: then the item uses it some more.
         run.pc += usize::from(left == 0);
-        if let Op::Burn(ns) = op {
-            *run.computed.as_mut().unwrap_or(&mut run.before) += ns;
-        }
         self.threads[tid].mode = Mode::Item(run);
         let here = self.machine.threads[tid].cpu;
         match op {
@@ -291,10 +286,6 @@ impl Engine<'_> {
             run.is_announced = announced;
             run.has_slept = true;
             let (what, stands_for_process) = (run.what, run.stands_for_process);
-            // A process's CPU time says nothing about the item.
-            if !stands_for_process {
-                run.computed = run.computed.or(Some(0));
-            }
             self.note(What::Slept(what, runner));
             if self.is_managed(tid) && !stands_for_process {
                 self.machine.set_movable(tid, true);
@@ -326,7 +317,7 @@ impl Engine<'_> {
         }
         // For a batch the pool learns at its end.
         if !run.is_taken_along {
-            self.learn(tid, &run);
+            self.learn(tid);
         }
         let item = run.what.item;
         self.items[item].running = None;
@@ -343,34 +334,12 @@ impl Engine<'_> {
             return Turn::Again;
         }
         if run.is_taken_along {
-            self.learn(tid, &run);
+            self.learn(tid);
         }
         let id = self.threads[tid].visit.map_or(self.threads[tid].id, |visit| visit.id);
         let turn = self.leave_function(tid, run.site, id);
         self.tell_issuer(item, self.machine.threads[tid].cpu);
         turn
-    }
-
-    /// What the worker's own pool learns from the run.
-    fn learn(&mut self, tid: Tid, run: &Run) {
-        let thread = &self.threads[tid];
-        if !thread.is_worker() {
-            return;
-        }
-        let home = thread.home;
-        let pool = &mut self.pools.list[home];
-        match run.computed {
-            Some(after) => {
-                let waited = Waited { before: run.before, after };
-                pool.lock_only().item_waited(waited);
-                self.note(What::ToldWaited(home, waited));
-            }
-            None if run.is_to_wait => {
-                pool.lock_only().item_did_not_wait();
-                self.note(What::ToldNotWaited(home));
-            }
-            None => {}
-        }
     }
 
     /// Whether it is a worker of a managed pool.

@@ -147,8 +147,7 @@ impl Thread {
         }
         let now = self.senses.get()?.clock?.now_ns()?;
         let ended = self.ended_at.swap(now, Ordering::Relaxed);
-        let (before, after) = (blocked.saturating_sub(ended), now.saturating_sub(blocked));
-        Some(Waited { before, after })
+        Some(Waited::of(ended, blocked, now))
     }
 
     #[inline]

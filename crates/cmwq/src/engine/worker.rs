@@ -208,12 +208,7 @@ impl Worker {
     fn report_wait(&self, sleeps: Option<u64>) {
         let waited = self.thread.take_waited();
         let has_slept = sleeps.is_none_or(|before| sense::own_sleeps() != Some(before));
-        let mut guard = self.pool.lock_only();
-        match waited {
-            Some(waited) => guard.core.item_waited(waited),
-            None if has_slept => {}
-            None => guard.core.item_did_not_wait(),
-        }
+        self.pool.lock_only().core.learn_wait(waited, has_slept);
     }
 
     /// Calls the item's function. The thread shows the queue's name already, and on which CPU it
