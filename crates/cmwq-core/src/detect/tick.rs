@@ -53,9 +53,6 @@ pub struct TickFound {
     pub has_woken: bool,
     /// Workers wait for processes.
     pub has_processes: bool,
-    /// Since the last tick an alarm led to a blocked worker that waits for processes: the sentinels
-    /// do without the tick.
-    pub has_alarms: bool,
 }
 
 /// The interval of the tick, from tick to tick.
@@ -91,20 +88,15 @@ impl Tick {
     /// The tick has looked at all pools that are watched: after how many nanoseconds it comes
     /// again. The interval is halved and not reset, since now and then a tick is only a few
     /// microseconds faster than the sentinel.
-    ///
-    /// Where workers wait for processes a look is dear: there the interval doubles as soon as only
-    /// alarms found somebody.
     #[must_use]
     pub const fn after(&mut self, found: TickFound) -> Nanos {
-        let TickFound { has_woken, has_processes, has_alarms } = found;
-        let has_alarms = has_alarms && has_processes;
+        let TickFound { has_woken, has_processes } = found;
         self.shortest =
             if has_processes { TICK_SHORTEST_FOR_PROCESSES_NS } else { TICK_SHORTEST_NS };
         self.fruitless = if has_woken { 0 } else { self.fruitless.wrapping_add(1) };
-        let is_spared = has_alarms || self.fruitless.is_multiple_of(FRUITLESS_TICKS);
         self.interval = if has_woken {
             max(self.interval / 2, self.shortest)
-        } else if is_spared {
+        } else if self.fruitless.is_multiple_of(FRUITLESS_TICKS) {
             min(self.interval * 2, self.longest)
         } else {
             self.interval

@@ -9,7 +9,7 @@ use crate::detect::{Quiet, Tick, TickRole};
 const US: Nanos = 1_000;
 
 fn after(tick: &mut Tick, looks: &[bool]) -> Vec<Nanos> {
-    let found = |&has_woken| TickFound { has_woken, ..TickFound::default() };
+    let found = |&has_woken| TickFound { has_woken, has_processes: false };
     looks.iter().map(|look| tick.after(found(look)) / US).collect()
 }
 
@@ -53,9 +53,8 @@ fn who_relies_on_it_gets_the_first_interval() {
 fn where_workers_wait_for_processes_it_is_not_shorter_than_a_millisecond() {
     let mut tick = Tick::new(TickRole::Behind);
     assert_eq!(tick.begin(), 250 * US);
-    let mut after = |has_woken, has_processes| {
-        tick.after(TickFound { has_woken, has_processes, has_alarms: false }) / US
-    };
+    let mut after =
+        |has_woken, has_processes| tick.after(TickFound { has_woken, has_processes }) / US;
     assert_eq!(after(false, true), 250, "it begins as everywhere");
     assert_eq!(after(true, true), 1_000);
     assert_eq!([(); 8].map(|()| after(false, true))[7], 2_000);
@@ -63,19 +62,6 @@ fn where_workers_wait_for_processes_it_is_not_shorter_than_a_millisecond() {
     assert_eq!([(); 3].map(|()| after(true, false)), [500, 250, 125]);
     assert_eq!(after(true, true), 1_000);
     assert_eq!(tick.begin(), 1_000 * US);
-}
-
-#[test]
-fn where_alarms_find_the_workers_that_wait_for_processes_it_comes_seldom() {
-    let mut tick = Tick::new(TickRole::Behind);
-    let mut after = |has_woken, has_alarms| {
-        tick.after(TickFound { has_woken, has_processes: true, has_alarms }) / US
-    };
-    assert_eq!([(); 5].map(|()| after(false, true)), [500, 1_000, 2_000, 4_000, 4_000]);
-    assert_eq!([(); 3].map(|()| after(true, true)), [2_000, 1_000, 1_000], "alarms are late");
-    assert_eq!([(); 8].map(|()| after(false, false))[6..], [1_000, 2_000], "and there are none");
-    let found = TickFound { has_alarms: true, ..TickFound::default() };
-    assert_eq!(Tick::new(TickRole::Behind).after(found), 250 * US, "a look at a thread is cheap");
 }
 
 #[test]

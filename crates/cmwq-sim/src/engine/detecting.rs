@@ -252,10 +252,9 @@ impl Engine<'_> {
         let mut found = TickFound::default();
         self.nr_ticks = self.nr_ticks.wrapping_add(1);
         for pool in listed {
-            let TickFound { has_woken, has_processes, has_alarms } = self.tick_pool(pool);
+            let TickFound { has_woken, has_processes } = self.tick_pool(pool);
             found.has_woken |= has_woken;
             found.has_processes |= has_processes;
-            found.has_alarms |= has_alarms;
         }
         let Some(ticking) = &mut self.ticking else { return };
         let pools = &mut self.pools.list;
@@ -342,8 +341,7 @@ impl Engine<'_> {
                 Seen::Running | Seen::Unknown => {}
             }
         }
-        // There are no sentinels here.
-        TickFound { has_woken, has_processes, has_alarms: false }
+        TickFound { has_woken, has_processes }
     }
 
     /// A look at the thread from outside.

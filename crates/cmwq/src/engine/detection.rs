@@ -55,9 +55,6 @@ pub(crate) struct Found {
 /// woken for that one.
 pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
     let found = look(pool, Some(me), false);
-    if found.blocked > 0 && found.has_processes {
-        pool.note_useful_alarm();
-    }
     if alarms::is_false(found.blocked, found.has_to_watch) {
         pool.false_alarm();
     }

@@ -142,8 +142,6 @@ pub(crate) struct Pool {
     last_false_alarm: AtomicU64,
     /// False alarms since a worker was found blocked.
     nr_false_alarms: AtomicU32,
-    /// Since the last tick an alarm led to a blocked worker that waits for processes.
-    had_useful_alarm: AtomicBool,
     /// It is on the service's list of ticking pools.
     is_ticking: AtomicBool,
     /// The managed pods that help each other, and which of them this is.
@@ -238,7 +236,6 @@ impl Pool {
             is_suppressed: AtomicBool::new(false),
             last_false_alarm: AtomicU64::new(0),
             nr_false_alarms: AtomicU32::new(0),
-            had_useful_alarm: AtomicBool::new(false),
             is_ticking: AtomicBool::new(false),
             pods,
             has_short_items: AtomicBool::new(false),
@@ -440,17 +437,6 @@ impl Pool {
     pub(crate) fn alarms_bear_fruit(&self) {
         // ORDERING: no pairing: a hint.
         self.nr_false_alarms.store(0, Ordering::Relaxed);
-    }
-
-    /// An alarm led to a blocked worker that waits for processes.
-    pub(crate) fn note_useful_alarm(&self) {
-        // ORDERING (here and below): no pairing: a hint.
-        self.had_useful_alarm.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether one did since the last call.
-    pub(crate) fn take_useful_alarm(&self) -> bool {
-        self.had_useful_alarm.swap(false, Ordering::Relaxed)
     }
 }
 

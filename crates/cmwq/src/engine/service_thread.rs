@@ -170,7 +170,6 @@ impl Loop {
             let found = self.tick_pool(pool);
             all.has_woken |= found.has_woken;
             all.has_processes |= found.has_processes;
-            all.has_alarms |= found.has_alarms;
         }
         self.service.ticking.drop_quiet();
         if self.runtime.sentinels.is_one_astray() {
@@ -196,11 +195,7 @@ impl Loop {
             self.runtime.call_for_help(pool);
             self.runtime.watch_other_pods(pool, self.nr_ticks);
         }
-        TickFound {
-            has_woken: found.has_woken,
-            has_processes: found.has_processes,
-            has_alarms: pool.take_useful_alarm(),
-        }
+        TickFound { has_woken: found.has_woken, has_processes: found.has_processes }
     }
 
     /// Lets surplus idle workers leave.
