@@ -35,6 +35,8 @@ with_cmwq() { seq "$count" | "$cmwq" run -I'@@' -- sh -c "$2"; }
 TIMEFORMAT='%R %U %S'
 timed() {
     local took
+    # What the one before leaves behind, ending processes above all, is not this one's.
+    sleep 0.3
     took=$({ time "with_$2" "$3" "${!1}" </dev/null >/dev/null 2>"$folder/said"; } 2>&1) || {
         cat "$folder/said" >&2
         exit 1
