@@ -46,6 +46,7 @@ use crate::engine::flushing::{self, Flusher};
 use crate::engine::grab::{self, Target};
 use crate::engine::handle::Handle;
 use crate::engine::invoke;
+use crate::engine::process::watch_forks;
 use crate::engine::runtime::Runtime;
 use crate::engine::wq::Queueing;
 use crate::os::notice;
@@ -448,5 +449,6 @@ pub fn die(text: &str) -> ! {
 /// Says `text` on standard error, as what the library has to say itself.
 #[track_caller]
 pub fn say(text: String) {
+    watch_forks();
     notice::always(text);
 }

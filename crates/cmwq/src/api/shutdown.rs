@@ -30,7 +30,8 @@ use crate::os::thread_group;
 /// a thread for blocking calls that is not one of this library's. With a timeout of zero it closes
 /// everything and fails unless all is done already. A timeout beyond what the clock can show, such
 /// as [`Duration::MAX`], is none. Not part of the timeout is how long the threads take to leave
-/// when their items are done, [hooks](crate::Config::on_thread_stop) included. Items on a
+/// when their items are done, [hooks](crate::Config::on_thread_stop) included, nor how long it
+/// takes until a thread can be had for an item that came in at the last moment. Items on a
 /// [frozen](crate::freeze) queue do not begin: [`thaw`](crate::thaw) first. It may be called more
 /// than once, also at the same time; each call returns when the threads have left.
 ///

@@ -11,7 +11,8 @@
 //!
 //! A thread that was let in before 1 may queue its item at any time, also behind 5. It runs: who
 //! queues then creates the worker that it needs, or has the BH context come back, and tries again
-//! where no thread can be had, which was the service's before.
+//! where no thread can be had, which was the service's before. Only a standby that could not be
+//! made then is made by nobody: a late item that waits for another one must say so (a join).
 //!
 //! Pools and queues stay in memory: an idle item may name a pool, and a handle a queue.
 

@@ -8,6 +8,7 @@ use cmwq_core::WorkFn;
 use super::as_in_c;
 use crate::api::rcu::{self, RcuItem};
 use crate::api::workqueue::Workqueue;
+use crate::engine::process::watch_forks;
 use crate::engine::readers::RcuReadGuard;
 use crate::engine::runtime::Runtime;
 use crate::os::notice;
@@ -62,11 +63,13 @@ pub fn rcu_read_unlock() {
     // What waited for it may be called by its end, and may have sections of its own.
     let section = SECTIONS.with(|sections| sections.borrow_mut().pop());
     if section.is_none() {
+        watch_forks();
         notice::always("rcu_read_unlock without rcu_read_lock by this thread".to_owned());
     }
 }
 
 /// Waits until every section of `rcu_read_lock` that is open now has ended.
 pub fn synchronize_rcu() {
+    watch_forks();
     let _ = rcu::synchronize();
 }

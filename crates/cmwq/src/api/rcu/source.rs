@@ -125,7 +125,13 @@ pub(crate) fn given() -> Option<&'static dyn GracePeriods> {
 
 /// The program's source, if it has one.
 fn source() -> Option<&'static dyn GracePeriods> {
-    *SOURCE.get_or_init(without_a_source)
+    if let Some(source) = SOURCE.get() {
+        return *source;
+    }
+    // Found before the cell is asked to be set, which takes a moment only: a child that is forked
+    // meanwhile would wait for ever.
+    let found = without_a_source();
+    *SOURCE.get_or_init(|| found)
 }
 
 #[cold]

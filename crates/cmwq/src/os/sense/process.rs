@@ -3,7 +3,7 @@
 //! *Owns* some descriptors: of the thread that is most likely to run, so that the usual question
 //! costs one read, and of the first processes, which are looked at again when one of them has run.
 //! While none of the processes has used a CPU since all were found waiting, their clocks tell.
-//! Otherwise all of them are looked at, but who has not run since then has started nobody.
+//! Otherwise all of them are looked at.
 //!
 //! *Does* allocate, other than its neighbours: whoever asks is no sentinel.
 //!
@@ -84,10 +84,9 @@ struct Kept {
     pid: u32,
     /// Of its first thread.
     stat: Arc<StatFile>,
+    /// Of its first thread's children. It is read each time: also who has not run may get children,
+    /// namely orphans.
     list: File,
-    /// The CPU time that it had used before its children were read, and these.
-    used: Option<u64>,
-    children: Vec<u32>,
 }
 
 /// What a look at all found.
@@ -175,10 +174,6 @@ impl Family {
                 break;
             }
         }
-        if round.has_changed {
-            // A child that has gone may be on a list whose owner has not run since.
-            self.files.processes.iter_mut().for_each(|kept| kept.used = None);
-        }
         Some(round)
     }
 }
@@ -205,13 +200,11 @@ impl Round {
         processes: &mut Vec<u32>,
     ) -> Option<()> {
         self.processes += 1;
-        let still = Still::of(pid);
-        let used = still.as_ref().map(|still| still.used);
         if self.still.len() < REMEMBERED {
-            self.still.extend(still);
+            self.still.extend(Still::of(pid));
         }
-        let nr_threads = match self.look_at_kept(pid, used, kept, processes)? {
-            0 => self.look_at_first(pid, used, kept, processes)?,
+        let nr_threads = match self.look_at_kept(pid, kept, processes)? {
+            0 => self.look_at_first(pid, kept, processes)?,
             nr_threads => nr_threads,
         };
         if nr_threads < 2 || self.is_running {
@@ -225,7 +218,6 @@ impl Round {
     fn look_at_kept(
         &mut self,
         pid: u32,
-        used: Option<u64>,
         kept: &mut Vec<Kept>,
         processes: &mut Vec<u32>,
     ) -> Option<u64> {
@@ -235,7 +227,7 @@ impl Round {
             // The number may be another's now.
             kept.swap_remove(place);
         } else if waits(state) {
-            processes.extend(kept[place].children(used)?);
+            processes.extend(children_in(&kept[place].list).ok()?);
         }
         Some(nr_threads)
     }
@@ -245,7 +237,6 @@ impl Round {
     fn look_at_first(
         &mut self,
         pid: u32,
-        used: Option<u64>,
         kept: &mut Vec<Kept>,
         processes: &mut Vec<u32>,
     ) -> Option<u64> {
@@ -255,14 +246,12 @@ impl Round {
         if !waits(state) {
             return Some(nr_threads);
         }
-        let first = processes.len();
         let list = self.add_children(&task, processes)?;
         if let Some(list) = list.filter(|_| self.has_room(kept))
             && stat.is_within_budget()
             && let Ok(list) = within_budget(list)
         {
-            let children = processes[first..].to_vec();
-            kept.push(Kept { pid, stat, list, used, children });
+            kept.push(Kept { pid, stat, list });
         }
         Some(nr_threads)
     }
@@ -363,18 +352,6 @@ impl Round {
             kept.retain(|kept| is_there(&kept.stat));
         }
         kept.len() < KEPT
-    }
-}
-
-impl Kept {
-    /// The children of its first thread. `used`: the CPU time that the process had used before
-    /// this; who has not run since they were read has started nobody.
-    fn children(&mut self, used: Option<u64>) -> Option<&[u32]> {
-        if used.is_none() || used != self.used {
-            self.children = children_in(&self.list).ok()?;
-            self.used = used;
-        }
-        Some(&self.children)
     }
 }
 
