@@ -2,8 +2,10 @@
 //! dismissing them when no queue needs them.
 //!
 //! Lock: attach ([`Pool::attach`]), outside of the pool's lock. The lock protects the CPUs to which
-//! the workers belong now. Under it a thread pins itself and publishes its tid, and is pinned by
-//! others. So each thread ends up where it belongs, and the tid of an ended thread is never used.
+//! the workers belong now. Under it a thread publishes its tid, and is pinned by others, so the tid
+//! of an ended thread is never used. It pins itself outside of the lock, since it may have to wait
+//! for the CPU that it goes to, and asks afterwards whether it belongs there still: so each thread
+//! ends up where it belongs, and nobody waits with it.
 //!
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 
@@ -17,7 +19,7 @@ use crate::engine::runtime::placement::{CpusInUse, Placed};
 use crate::engine::thread::Thread;
 use crate::os::notice::{self, Notice};
 use crate::os::sense;
-use crate::os::sync::{Arc, AtomicU32, Mutex, Ordering, lock, lock_plain};
+use crate::os::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock, lock_plain};
 use crate::os::topo::{self, CpuSet};
 
 /// No CPU in particular.
@@ -35,12 +37,12 @@ pub(super) struct Attachment {
 /// Where a pool's workers may be.
 #[derive(Debug)]
 struct Where {
-    /// Where they belong, within their reach or not.
-    home: CpuSet,
     /// When they start an item.
     bound: CpuSet,
     /// When they wake up from a wait in one.
     unbound: CpuSet,
+    /// How often that has changed.
+    nr_moves: u64,
 }
 
 impl Attachment {
@@ -55,9 +57,14 @@ impl Attachment {
 
 impl Where {
     fn new(spec: &PoolSpec, placed: Placed, runtime: &Runtime) -> Self {
-        let Placed { bound: home, unbound, .. } = placed;
-        let [bound, unbound] = [&home, &unbound].map(|cpus| within_reach(spec, runtime, cpus));
-        Self { home, bound, unbound }
+        let Placed { bound, unbound, .. } = placed;
+        let [bound, unbound] = [&bound, &unbound].map(|cpus| within_reach(spec, runtime, cpus));
+        Self { bound, unbound, nr_moves: 0 }
+    }
+
+    /// They belong somewhere else from now on.
+    fn move_to(&mut self, other: Self) {
+        *self = Self { nr_moves: self.nr_moves + 1, ..other };
     }
 
     fn pinned_to(&self, is_pinned: bool) -> u32 {
@@ -90,27 +97,44 @@ impl Pool {
     /// Pins the calling thread, a new worker, to its CPUs. A refusal is reported once, and the
     /// worker runs unpinned.
     pub(crate) fn attach(&self, thread: &Thread) {
-        let cpus = lock(&self.attachment.cpus);
+        let here = lock(&self.attachment.cpus);
         thread.comm.set_tid();
         thread.mirror.set_tid(sense::sched::gettid().unsigned_abs());
-        let Err(error) = sense::sched::pin_current(&cpus.bound) else { return };
-        if sense::sched::is_absent(&error) {
-            // The CPUs are leaving, or have left unnoticed. Until the service has looked, the
-            // worker runs on all CPUs of the process, and not only on those of its creator.
-            let everywhere = self.runtime.machine.cpus.iter().copied().collect();
-            let _ = sense::sched::pin_current(&everywhere);
-            self.runtime.service.rescan_soon();
-            return;
-        }
-        // ORDERING (here and below): no pairing: a hint.
-        self.attachment.pinned_to.store(NOWHERE, Ordering::Relaxed);
-        notice::once(Notice::PinRefused, || {
-            format!(
-                "workers cannot be pinned to CPUs {} ({error}); they run where the system puts \
-                 them",
-                cpus.bound
-            )
+        self.settle(here, |cpus| {
+            let Err(error) = sense::sched::pin_current(cpus) else { return };
+            if sense::sched::is_absent(&error) {
+                // The CPUs are leaving, or have left unnoticed. Until the service has looked, the
+                // worker runs on all CPUs of the process, and not only on those of its creator.
+                let everywhere = self.runtime.machine.cpus.iter().copied().collect();
+                let _ = sense::sched::pin_current(&everywhere);
+                self.runtime.service.rescan_soon();
+                return;
+            }
+            // ORDERING (here and below): no pairing: a hint.
+            self.attachment.pinned_to.store(NOWHERE, Ordering::Relaxed);
+            notice::once(Notice::PinRefused, || {
+                format!(
+                    "workers cannot be pinned to CPUs {cpus} ({error}); they run where the system \
+                     puts them"
+                )
+            });
         });
+    }
+
+    /// Lets the calling thread, a worker, go to its pool's CPUs, without the lock: who goes to a
+    /// CPU that something urgent keeps busy is back only when it gets that CPU, and the service
+    /// thread takes this lock. Have the CPUs changed meanwhile, it goes again: it may have left
+    /// where it was moved to.
+    fn settle<'a>(&'a self, mut here: MutexGuard<'a, Where>, go: impl Fn(&CpuSet)) {
+        loop {
+            let (bound, nr_moves) = (here.bound.clone(), here.nr_moves);
+            drop(here);
+            go(&bound);
+            here = lock(&self.attachment.cpus);
+            if here.nr_moves == nr_moves {
+                return;
+            }
+        }
     }
 
     /// The CPUs to which its workers belong now.
@@ -139,8 +163,8 @@ impl Pool {
         if thread.is_unbound() {
             return;
         }
-        // The holder of the lock may have just moved itself to a busy CPU, and wait for that CPU: a
-        // detector must not wait for the holder.
+        // Who holds the lock may have lost its CPU to something urgent: a detector does not wait
+        // for it.
         let Ok(here) = self.attachment.cpus.try_lock() else { return };
         let Some(tid) = thread.comm.tid().filter(|_| thread.is_in_run(seq)) else { return };
         thread.set_unbound(true);
@@ -155,8 +179,10 @@ impl Pool {
     pub(crate) fn rebind(&self, thread: &Thread) {
         let here = lock(&self.attachment.cpus);
         thread.set_unbound(false);
-        // If this is refused, the CPU has left, which `is_misplaced` notices.
-        let _ = sense::sched::pin_current(&here.bound);
+        self.settle(here, |cpus| {
+            // If this is refused, the CPU has left, which `is_misplaced` notices.
+            let _ = sense::sched::pin_current(cpus);
+        });
     }
 
     /// Whether a worker that enters a function on `cpu` should be elsewhere.
@@ -195,7 +221,7 @@ impl Pool {
             self.manage(belonging);
         }
         let mut here = lock(&self.attachment.cpus);
-        *here = Where::new(&self.spec(), self.placed(in_use), self.runtime);
+        here.move_to(Where::new(&self.spec(), self.placed(in_use), self.runtime));
         let pinned_to = here.pinned_to(belonging.is_pinned);
         self.attachment.pinned_to.store(pinned_to, Ordering::Relaxed);
         for thread in self.threads() {
@@ -225,18 +251,19 @@ impl Pool {
     }
 
     /// Whether its CPU is gone. Caller holds no core lock.
+    #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
     pub(crate) fn is_disassociated(&self) -> bool {
         self.read(|_, locked| locked.is_disassociated)
     }
 
-    /// The CPUs whose sentinels send it an alarm.
+    /// The CPUs whose sentinels send it an alarm. Asked by the tick, which must not wait for the
+    /// attach lock.
     pub(crate) fn guarded_cpus(&self) -> Option<CpuSet> {
-        if self.is_disassociated() {
-            return None;
-        }
         match self.kind {
-            PoolKind::Cpu(cpu) => Some(CpuSet::single(cpu)),
-            PoolKind::Managed => Some(lock(&self.attachment.cpus).home.clone()),
+            PoolKind::Cpu(_) | PoolKind::Managed => {
+                let Placed { bound, belonging, .. } = self.placed(&self.runtime.placement.now());
+                (!belonging.is_disassociated).then_some(bound)
+            }
             PoolKind::Unbound | PoolKind::Bh(_) => None,
         }
     }
@@ -304,7 +331,7 @@ impl Pool {
         }
         let placed = self.runtime.placement.now().place(&self.runtime.machine, &spec, false);
         let concurrency = placed.belonging.concurrency;
-        *here = Where::new(&spec, placed, self.runtime);
+        here.move_to(Where::new(&spec, placed, self.runtime));
         let may_stray = may_stray(&spec);
         // ORDERING: no pairing: workers are created later, under the lock.
         self.may_stray.store(may_stray, Ordering::Relaxed);

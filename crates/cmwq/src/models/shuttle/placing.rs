@@ -10,6 +10,7 @@ use crate::api::work::Work;
 use crate::api::workqueue::Workqueue;
 use crate::engine::attrs::Attrs;
 use crate::engine::current::blocking;
+use crate::os::sense::sched::{self, busy};
 use crate::os::sync::{Arc, Mutex, lock};
 use crate::os::topo::CpuSet;
 
@@ -260,5 +261,23 @@ fn a_cpu_leaves_while_the_limit_changes() {
         setter.join().unwrap();
         wq.flush();
         assert_eq!(count.get(), 4);
+    });
+}
+
+/// A worker that goes to a CPU which something urgent keeps busy waits there alone: the tick, a
+/// change of CPUs, and items elsewhere go on. Has its CPU left meanwhile, it goes on elsewhere.
+#[test]
+fn nobody_waits_with_a_worker_that_waits_for_its_cpu() {
+    check(Pods::Two, |world| {
+        let kept_busy = busy::keep_busy(1);
+        let wq = world.managed();
+        let there = wq.queue_on(1, sched::current_cpu);
+        let pool = world.managed_pool(1);
+        assert_eq!(pool.guarded_cpus(), Some(CpuSet::single(1)));
+        wq.queue_on(0, || ()).join().unwrap();
+        world.runtime.allow(&CpuSet::single(0));
+        assert_eq!(pool.guarded_cpus(), None);
+        drop(kept_busy);
+        assert_eq!(there.join().unwrap(), Some(0));
     });
 }
