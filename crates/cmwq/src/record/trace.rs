@@ -140,20 +140,23 @@ pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
     let _span = outside::executing(pool, claim);
     execute_start(pool, claim, moment);
     call();
-    execute_end(pool, claim);
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
+    has_run(pool, claim);
 }
 
-/// A function has returned that was called while no runs were traced: whoever has begun to look
-/// since then knows of it, and is told of its end.
+/// The function has returned. A reader who has come since it was called knows of it, and is told of
+/// its end: with the names, which another reader may have been told at its start, or nobody.
+///
+/// KERNEL: `workqueue_execute_end` — same.
 #[inline(always)]
 pub(crate) fn has_run(pool: &impl TracedPool, claim: &Claim) {
     if is_on(Kind::ExecuteEnd) {
-        end_untraced(pool, claim);
+        execute_end(pool, claim);
     }
 }
 
 #[cold]
-fn end_untraced(pool: &impl TracedPool, claim: &Claim) {
+fn execute_end(pool: &impl TracedPool, claim: &Claim) {
     tell_names(pool, claim);
     emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
 }
@@ -272,15 +275,6 @@ fn execute_start(pool: &impl TracedPool, claim: &Claim, moment: Option<Option<Mo
     probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteStart) {
         emit_execute(Kind::ExecuteStart, pool, claim, moment.unwrap_or_else(sink::moment));
-    }
-}
-
-/// KERNEL: `workqueue_execute_end` — same.
-#[inline(always)]
-fn execute_end(pool: &impl TracedPool, claim: &Claim) {
-    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
-    if is_on(Kind::ExecuteEnd) {
-        emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
     }
 }
 
