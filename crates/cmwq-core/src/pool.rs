@@ -187,7 +187,8 @@ pub struct PoolConfig {
 impl PoolConfig {
     /// As [`new`](Self::new), with what a pool of this kind does: managed pools learn how their
     /// items wait, and their workers need not come back to their CPUs if there are other pools
-    /// (`has_others`); batches are made while one worker may run at a time.
+    /// (`has_others`). Batches come out of the inbox, which only items of managed and per-CPU
+    /// queues go through, and are made while one worker may run at a time.
     #[must_use]
     pub const fn of_kind(
         id: PoolId,
@@ -197,11 +198,12 @@ impl PoolConfig {
     ) -> Self {
         let bh = matches!(kind, place::PoolKind::Bh);
         let is_managed = matches!(kind, place::PoolKind::Managed);
+        let has_inbox = matches!(kind, place::PoolKind::Managed | place::PoolKind::Percpu);
         Self {
             bh,
             learns_waits: is_managed,
             unbinds: is_managed && has_others,
-            batches: Some(CALM_CLAIMS),
+            batches: if has_inbox { Some(CALM_CLAIMS) } else { None },
             ..Self::new(id, concurrency)
         }
     }

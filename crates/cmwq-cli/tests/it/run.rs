@@ -484,13 +484,14 @@ fn output_that_cannot_be_written_ends_all_with_1() {
 #[test]
 fn output_that_cannot_be_read_again_ends_all_with_1() {
     let folder = tempfile::tempdir().unwrap();
-    // What is large is moved to a file without a name, which somebody makes shorter.
+    // What is large is moved to a file without a name, which somebody makes shorter. With its last
+    // byte it is large, so it is moved as a whole.
     let script = r#"echo ran >> runs
-        head -c 9000000 /dev/zero
+        head -c 4194305 /dev/zero
         while :; do
             for file in /proc/$PPID/fd/*; do
                 case $(readlink $file) in "$TMPDIR"/*deleted*) ;; *) continue ;; esac
-                [ $(stat -Lc %s $file) = 9000000 ] && : > $file && exit 0
+                [ $(stat -Lc %s $file) = 4194305 ] && : > $file && exit 0
             done
             sleep 0.01
         done"#;

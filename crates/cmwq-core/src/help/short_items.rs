@@ -127,8 +127,9 @@ const WORTH_MOVING_NS: Nanos = 10_000;
 /// Items that take longer than this and less than [`WORTH_MOVING_NS`] change nothing.
 const NOT_WORTH_MOVING_NS: Nanos = 5_000;
 
-/// A worker measures one item per so many sleeps: two reads of its CPU clock take a tenth of the
-/// time of a sleep. An item that sleeps needs no CPU, so who never sleeps need not be measured.
+/// A worker measures one item per so many times that it went idle and slept: two reads of its CPU
+/// clock take a tenth of the time of such a sleep. While it always has a next item, it measures
+/// none.
 const SLEEPS_PER_SAMPLE: u32 = 8;
 
 /// When a worker of a managed pool measures its next item.

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, work};
 use crate::place::PoolKind;
-use crate::{Inbox, PoolConfig, PoolId, PwqId, WorkerId};
+use crate::{Inbox, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
 
 const POOL: PoolId = PoolId(0);
 
@@ -37,6 +37,21 @@ fn noted(f: &mut Fixture) -> Vec<usize> {
     let mut addrs = Vec::new();
     assert_eq!(f.take_activations(|note| addrs.push(note.addr)), 0);
     addrs
+}
+
+#[test]
+fn only_pools_whose_items_come_through_an_inbox_make_batches() {
+    let makes = |kind| {
+        let mut pool = PoolState::new(PoolConfig::of_kind(POOL, kind, 1, true));
+        let worker = pool.worker_new();
+        (pool.makes_batches(), pool.batch_for(worker).is_some())
+    };
+    for kind in [PoolKind::Managed, PoolKind::Percpu] {
+        assert_eq!(makes(kind), (true, true), "{kind:?}");
+    }
+    for kind in [PoolKind::Unbound, PoolKind::Bh] {
+        assert_eq!(makes(kind), (false, false), "{kind:?}");
+    }
 }
 
 #[test]

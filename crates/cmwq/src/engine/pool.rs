@@ -202,8 +202,8 @@ impl Pool {
         let attachment = Attachment::new(&spec, placed, runtime);
         let lone_cpu = match spec.kind {
             PoolKind::Cpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
-            // The only managed pod may get more CPUs.
-            PoolKind::Managed if pods.is_some() => {
+            // The only managed pod may get more CPUs, where there may be more.
+            PoolKind::Managed if pods.is_some() || runtime.machine.cpus.len() == 1 => {
                 spec.cpus.first().filter(|_| spec.cpus.count() == 1)
             }
             PoolKind::Managed | PoolKind::Unbound => None,
@@ -715,3 +715,6 @@ impl fmt::Debug for Pool {
             .finish()
     }
 }
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests;

@@ -24,8 +24,12 @@ pub(crate) use fork::watch as watch_forks;
 /// Models do not fork.
 #[cfg(any(cmwq_loom, cmwq_shuttle))]
 pub(crate) const fn watch_forks() {}
-#[cfg(test)]
+#[cfg(all(test, cmwq_shuttle))]
 pub(crate) use starting::UPCALLS;
+#[cfg(all(test, not(cmwq_shuttle)))]
+pub(crate) use starting::on_one_cpu;
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+pub(crate) use starting::without_threads;
 
 /// See the module header.
 pub(crate) struct Process {

@@ -9,27 +9,19 @@ use super::stats::Stats;
 use super::watchdog;
 use crate::api::raw::{Whereabouts, find_in};
 use crate::engine::flushing::{self, Busy};
-use crate::engine::params::Params;
 use crate::engine::pool::Pool;
-use crate::engine::process::UPCALLS;
-use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::process::on_one_cpu;
+use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::park::Parker;
 use crate::os::sync::Arc;
-use crate::os::topo::{CpuSet, Pod};
-use crate::record::Inspect;
 
 unsafe extern "C" fn nothing(_: *mut WorkItem) {}
 
-/// A runtime of one CPU, without threads.
+/// A runtime of one CPU that cannot make threads.
 fn runtime() -> &'static Runtime {
-    let cpus = CpuSet::single(0);
-    let pods = vec![Pod { cpus: cpus.clone(), node: None }];
-    let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-    let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    let runtime: &'static Runtime =
-        Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
+    let runtime = on_one_cpu();
     runtime.set_fault_no_threads(true);
     runtime
 }

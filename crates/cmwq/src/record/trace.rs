@@ -126,7 +126,9 @@ pub(crate) fn wants_turns() -> bool {
 /// holds no core lock.
 #[cold]
 pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
+    let mut told = 0;
     if sink::mask() != 0 {
+        told = session();
         tell_names(pool, claim);
     }
     // An item that was taken along becomes active as it begins, with the slot of the one before:
@@ -140,21 +142,31 @@ pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
     let _span = outside::executing(pool, claim);
     execute_start(pool, claim, moment);
     call();
-    execute_end(pool, claim);
+    execute_end(pool, claim, told);
 }
 
 /// A function has returned that was called while no runs were traced: whoever has begun to look
 /// since then knows of it, and is told of its end.
 #[inline(always)]
 pub(crate) fn has_run(pool: &impl TracedPool, claim: &Claim) {
+    execute_end(pool, claim, 0);
+}
+
+/// KERNEL: `workqueue_execute_end` — same. The reader that was `told` the names may have gone, and
+/// another one come: 0, nobody was.
+#[inline(always)]
+fn execute_end(pool: &impl TracedPool, claim: &Claim, told: u32) {
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteEnd) {
-        end_untraced(pool, claim);
+        emit_end(pool, claim, told);
     }
 }
 
 #[cold]
-fn end_untraced(pool: &impl TracedPool, claim: &Claim) {
-    tell_names(pool, claim);
+fn emit_end(pool: &impl TracedPool, claim: &Claim, told: u32) {
+    if told != session() {
+        tell_names(pool, claim);
+    }
     emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
 }
 
@@ -272,15 +284,6 @@ fn execute_start(pool: &impl TracedPool, claim: &Claim, moment: Option<Option<Mo
     probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
     if is_on(Kind::ExecuteStart) {
         emit_execute(Kind::ExecuteStart, pool, claim, moment.unwrap_or_else(sink::moment));
-    }
-}
-
-/// KERNEL: `workqueue_execute_end` — same.
-#[inline(always)]
-fn execute_end(pool: &impl TracedPool, claim: &Claim) {
-    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
-    if is_on(Kind::ExecuteEnd) {
-        emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("fork::readers", readers),
     ("fork::first_readers", first_readers),
     ("fork::first_calls", first_calls),
+    ("fork::first_use", first_use),
 ];
 
 const FAR: Duration = Duration::from_secs(3600);
@@ -481,4 +482,40 @@ fn forks_beside(call: fn()) {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// Another thread makes the library's first use when the process forks.
+#[test]
+fn a_child_that_is_forked_beside_the_first_use_can_use_the_library() {
+    Stage::new("fork::first_use").play();
+}
+
+fn first_use() {
+    for round in 0..50 {
+        // In a process that has done nothing yet.
+        assert_eq!(sys::fork(forks_beside_first_use), 0, "round {round}");
+    }
+}
+
+fn forks_beside_first_use() {
+    /// While the first use is under way, and some before and after it.
+    const CHILDREN: usize = 4;
+    /// Seconds until a child that hangs is killed: before its parent, which says so.
+    const TIME_LIMIT: u32 = 300;
+    let uses_it = |name| assert_eq!(joined(managed(name).queue(|| 7)), 7);
+    let begin = Barrier::new(2);
+    let children = thread::scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            uses_it("first");
+        });
+        begin.wait();
+        let child = || {
+            sys::alarm(TIME_LIMIT);
+            uses_it("child");
+        };
+        [(); CHILDREN].map(|()| sys::begin_child(child))
+    });
+    uses_it("parent");
+    assert_eq!(children.map(sys::end_of), [0; CHILDREN]);
 }

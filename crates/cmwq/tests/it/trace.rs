@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("trace::full", full),
     ("trace::lease", lease),
     ("trace::overtaken", overtaken),
+    ("trace::ends", ends),
     ("trace::late", late),
     ("trace::fork", fork),
     ("trace::threads", threads),
@@ -52,7 +53,7 @@ fn path_of_trace() -> PathBuf {
 }
 
 /// Reads what there is: in each ring's order, with the names of queues and of threads by ring.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Found {
     events: Vec<Event>,
     queues: HashMap<u32, String>,
@@ -347,6 +348,41 @@ fn overtaken() {
         assert!(open_at(&path).begin(ALL).is_err(), "it is the other's");
     });
     assert_eq!(status, 0);
+}
+
+#[test]
+fn an_end_is_named_to_readers_who_have_not_seen_the_start() {
+    Stage::new("trace::ends").play();
+}
+
+fn ends() {
+    let wq = ordered("handed over");
+    joined(wq.queue(|| ()));
+    wq.flush();
+    // It starts while another reader is there, and while none is.
+    for has_other in [true, false] {
+        let mut other = has_other.then(open);
+        other.iter_mut().for_each(|other| other.begin(ALL).unwrap());
+        let (entered, end) = (Gate::new(), Gate::new());
+        let item = {
+            let (entered, end) = (entered.clone(), end.clone());
+            wq.queue(move || {
+                entered.open();
+                end.pass();
+            })
+        };
+        entered.pass();
+        drop(other);
+        let mut session = open();
+        session.begin(Kind::ExecuteEnd.bit()).unwrap();
+        end.open();
+        joined(item);
+        wq.flush();
+        session.stop();
+        let mut found = Found::default();
+        found.read(&mut session);
+        assert_eq!(found.count("handed over", Kind::ExecuteEnd), 1, "{has_other}: {found:?}");
+    }
 }
 
 #[test]

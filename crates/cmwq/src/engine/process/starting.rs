@@ -2,6 +2,8 @@
 
 use std::io;
 
+#[cfg(all(test, not(cmwq_shuttle)))]
+use crate::detect::method::Detect;
 use crate::engine::bh_thread;
 use crate::engine::params::Params;
 use crate::engine::runtime::{Machine, Runtime, Upcalls};
@@ -9,6 +11,8 @@ use crate::engine::service_thread;
 use crate::engine::worker;
 use crate::os::IS_MODEL;
 use crate::os::sense;
+#[cfg(all(test, not(cmwq_shuttle)))]
+use crate::os::topo::{CpuSet, Pod};
 use crate::record::Inspect;
 
 /// The same for every runtime.
@@ -17,6 +21,21 @@ pub(crate) const UPCALLS: Upcalls = Upcalls {
     bh_main: bh_thread::main,
     runtime_of_process: Runtime::global,
 };
+
+/// A runtime for tests, without threads, where nobody looks for workers that block.
+#[cfg(all(test, not(cmwq_shuttle)))]
+pub(crate) fn without_threads(machine: Machine) -> &'static Runtime {
+    let params = Params { detect: Some(Detect::Inline), ..Params::default() };
+    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
+}
+
+/// The same, on one CPU.
+#[cfg(all(test, not(cmwq_shuttle)))]
+pub(crate) fn on_one_cpu() -> &'static Runtime {
+    let cpus = CpuSet::single(0);
+    let pods = vec![Pod { cpus: cpus.clone(), node: None }];
+    without_threads(Machine::new(&cpus, None, pods.clone(), pods))
+}
 
 /// Makes a runtime and starts its service. Runtimes live for ever.
 pub(crate) fn start(

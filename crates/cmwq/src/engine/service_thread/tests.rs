@@ -4,20 +4,12 @@ use std::thread;
 
 use super::start;
 use crate::Workqueue;
-use crate::engine::params::Params;
-use crate::engine::process::UPCALLS;
-use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::process::on_one_cpu;
+use crate::engine::runtime::Runtime;
 use crate::os::sense;
-use crate::os::topo::{CpuSet, Pod};
-use crate::record::Inspect;
 
 fn runtime() -> &'static Runtime {
-    let cpus = CpuSet::single(0);
-    let pods = vec![Pod { cpus: cpus.clone(), node: None }];
-    let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-    let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    let runtime: &'static Runtime =
-        Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
+    let runtime = on_one_cpu();
     start(runtime).unwrap();
     runtime
 }

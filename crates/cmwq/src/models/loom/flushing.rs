@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 use cmwq_core::{Kick, Next, WorkItem, WorkerId};
 use loom::thread;
 
-use super::pools::{hire, runtime};
+use super::pools::hire;
 use super::{Owned, check, check_three};
 use crate::engine::pool::Pool;
+use crate::engine::process::on_one_cpu;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::Arc;
 
@@ -23,7 +24,7 @@ struct Shared {
 }
 
 fn shared() -> Arc<Shared> {
-    let runtime = runtime();
+    let runtime = on_one_cpu();
     runtime.set_fault_no_threads(true);
     let wq = runtime.new_wq("model", Spec::of(Kind::Percpu)).expect("it is not shut down");
     let pool = wq.link(Some(0)).pool;

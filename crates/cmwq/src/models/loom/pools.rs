@@ -4,31 +4,18 @@ use cmwq_core::{PoolId, WorkerId};
 use loom::thread;
 
 use super::check;
-use crate::detect::method::Detect;
 use crate::engine::attrs::Priority;
-use crate::engine::params::Params;
 use crate::engine::pool::{Holder, Pool, PoolKind, PoolSpec};
-use crate::engine::process::UPCALLS;
-use crate::engine::runtime::{Machine, Runtime};
+use crate::engine::process::on_one_cpu;
 use crate::engine::thread::Thread;
 use crate::os::park::CHECK;
 use crate::os::park::Parker;
 use crate::os::sync::Arc;
-use crate::os::topo::{CpuSet, Pod};
-use crate::record::Inspect;
-
-/// A runtime of one CPU, without threads.
-pub(super) fn runtime() -> &'static Runtime {
-    let cpus = CpuSet::single(0);
-    let pods = vec![Pod { cpus: cpus.clone(), node: None }];
-    let params = Params { detect: Some(Detect::Inline), ..Params::default() };
-    let machine = Machine::new(&cpus, None, pods.clone(), pods);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
-}
+use crate::os::topo::CpuSet;
 
 /// A pool of a runtime without threads.
 fn pool() -> &'static Pool {
-    let (runtime, cpus) = (runtime(), CpuSet::single(0));
+    let (runtime, cpus) = (on_one_cpu(), CpuSet::single(0));
     let spec = PoolSpec {
         kind: PoolKind::Cpu(0),
         nice: 0,

@@ -7,9 +7,9 @@ use cmwq_core::WorkItem;
 use loom::thread;
 
 use super::check;
-use super::pools::runtime;
 use crate::engine::delayed::DelayedItem;
 use crate::engine::handle::Handle;
+use crate::engine::process::on_one_cpu;
 use crate::engine::wq::{Kind, Queueing, Spec, Wq};
 use crate::os::sync::Arc;
 
@@ -37,7 +37,7 @@ fn arm(item: &'static DelayedItem, wq: &Handle) {
 #[test]
 fn the_shared_reference_is_given_back_once() {
     check(|| {
-        let runtime = runtime();
+        let runtime = on_one_cpu();
         let wq: Arc<Wq> =
             runtime.new_wq("model", Spec::of(Kind::Percpu)).expect("it is not shut down");
         let handle = Handle::new(Arc::clone(&wq), None);

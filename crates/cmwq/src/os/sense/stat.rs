@@ -49,14 +49,14 @@ impl ThreadState {
     }
 }
 
-/// The opened `stat` file of a thread of this process.
+/// The opened `stat` file of a thread, of this process or another.
 #[derive(Debug)]
 pub(crate) struct StatFile {
     file: File,
 }
 
 impl StatFile {
-    /// Opens the file of the thread `tid`.
+    /// Opens the file of this process's thread `tid`.
     ///
     /// The file stays with that thread: should its number be reused, this one still says
     /// [`ThreadState::Gone`].
@@ -68,7 +68,8 @@ impl StatFile {
         Ok(Self { file: within_budget(stat.file)? })
     }
 
-    /// Opens that of any process's thread by its name, with the same promise, to be read at once.
+    /// Opens that of any process's thread by its name, with the same promise. Who keeps it asks
+    /// [`is_within_budget`](Self::is_within_budget) first.
     ///
     /// # Errors
     /// If there is no such thread, or descriptors are scarce.

@@ -17,10 +17,11 @@ use super::{TracedPool, callers};
 /// A USDT probe of this library, with its arguments as numbers.
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {{
-        // The arguments are evaluated inside an `unsafe` block of `probe`'s, and some have one of
-        // their own.
         #[cfg(all(feature = "usdt", not(any(cmwq_loom, cmwq_shuttle))))]
-        #[allow(unused_unsafe)]
+        #[allow(
+            unused_unsafe,
+            reason = "arguments with a block of their own stand in one of `probe`'s"
+        )]
         {
             ::probe::probe!(cmwq, $name $(, $argument)*);
         }

@@ -36,10 +36,14 @@ pub(crate) fn exit(code: i32) -> ! {
 /// Forks; the child plays `part` and ends, with 0 if that did not panic. Returns the child's exit
 /// status, of which anything but 0 is a failure.
 pub(crate) fn fork(part: impl FnOnce()) -> i32 {
-    let Some(child) = split() else {
+    end_of(begin_child(part))
+}
+
+/// As [`fork`], but returns the child's number at once, for [`end_of`].
+pub(crate) fn begin_child(part: impl FnOnce()) -> i32 {
+    split().unwrap_or_else(|| {
         leave(std::panic::catch_unwind(std::panic::AssertUnwindSafe(part)).is_ok());
-    };
-    end_of(child)
+    })
 }
 
 /// When a child that hangs is killed. Above the patience of single waits, which have better

@@ -9,10 +9,9 @@ use cmwq_core::{PwqConfig, WqKey};
 
 use super::*;
 use crate::engine::attrs::Priority;
-use crate::engine::process::UPCALLS;
+use crate::engine::process::without_threads;
 use crate::engine::runtime::Found;
 use crate::engine::wq::Spec;
-use crate::record::Inspect;
 
 fn set(list: &str) -> CpuSet {
     list.parse().expect("a CPU list")
@@ -24,9 +23,7 @@ fn runtime(caches: &[(&str, u32)], quota: Option<f64>) -> &'static Runtime {
     let pods: Vec<Pod> = caches.iter().map(pod).collect();
     let all = pods.iter().fold(CpuSet::new(), |all, pod| all.or(&pod.cpus));
     let each = all.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None }).collect();
-    let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-    let machine = Machine::new(&all, quota, pods, each);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
+    without_threads(Machine::new(&all, quota, pods, each))
 }
 
 /// Where workers for items of `cpu` begin, and where they may run.
@@ -170,9 +167,7 @@ fn a_worker_that_goes_to_its_pod_while_a_cpu_is_away_is_put_back_later() {
     let there = |cpus: &CpuSet| {
         let pods = cpus.iter().map(|cpu| Pod { cpus: CpuSet::single(cpu), node: None });
         let pods: Vec<_> = pods.collect();
-        let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-        let machine = Machine::new(cpus, None, pods.clone(), pods);
-        let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
+        let runtime = without_threads(Machine::new(cpus, None, pods.clone(), pods));
         let key = runtime.layout(Kind::Unbound, &Attrs::new()).key(cpu);
         runtime.pool_by_key(key).expect("a few pools").pool.go_to_pod();
         runtime.service.is_to_rescan()

@@ -1,4 +1,5 @@
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -13,10 +14,27 @@ struct Shell(Child);
 
 impl Shell {
     fn new(script: &str) -> Self {
+        Self(Self::command(script).spawn().unwrap())
+    }
+
+    /// One that gets the children of descendants that end.
+    fn subreaper(script: &str) -> Self {
+        let mut command = Self::command(script);
+        // SAFETY: one system call, of numbers.
+        let become_one = || match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        // SAFETY: that may be done in a forked child.
+        unsafe { command.pre_exec(become_one) };
+        Self(command.spawn().unwrap())
+    }
+
+    fn command(script: &str) -> Command {
         let script = format!("{COMPUTES}; {script}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::piped()).process_group(0);
-        Self(command.spawn().unwrap())
+        command
     }
 
     fn type_return(&mut self) {
@@ -74,4 +92,54 @@ fn a_family_that_has_ended_does_not_run() {
     shell.0.wait().unwrap();
     assert!(!family.is_likely_running());
     assert_eq!(family.look(), Some(false));
+}
+
+/// A process that sleeps until it is killed, without caring for its children; its child, which
+/// waits for the grandchild; and that one, which computes when it has read a line.
+const THREE: &str = "exec 3<&0; { { read line; computes; } <&3 & wait; } & exec sleep 1000";
+
+/// The first child of a process, by their numbers.
+fn child_of(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+/// What stands in the file of a process behind its name: its state, and its parent.
+fn state_and_parent(pid: u32) -> (String, u32) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let mut fields = stat.rsplit_once(") ").expect("a name").1.split(' ');
+    let mut next = || fields.next().expect("a field");
+    (next().to_owned(), next().parse().expect("a number"))
+}
+
+/// Kills the child of those [`THREE`] while the others wait, and lets the grandchild compute. What
+/// a look at the family says then.
+#[track_caller]
+fn look_at_orphan(mut shell: Shell) -> Option<bool> {
+    let first = shell.0.id();
+    let mut grandchild = None;
+    eventually("there are three", || {
+        grandchild = child_of(first).and_then(child_of);
+        grandchild.is_some()
+    });
+    let (child, grandchild) = (child_of(first).expect("it is there"), grandchild.expect("found"));
+    let mut family = found_waiting(&shell);
+    assert!(Command::new("kill").args(["-KILL", &child.to_string()]).status().unwrap().success());
+    eventually("it is an orphan", || state_and_parent(grandchild).1 != child);
+    assert_eq!(family.look(), Some(false), "nobody computes yet");
+    shell.type_return();
+    eventually("it computes", || state_and_parent(grandchild).0 == "R");
+    family.look()
+}
+
+/// Their new parent has not run since the family was found waiting.
+#[test]
+fn an_orphan_of_the_family_that_one_of_it_adopts_is_found() {
+    assert_eq!(look_at_orphan(Shell::subreaper(THREE)), Some(true));
+}
+
+/// It belongs to another process, outside of the family.
+#[test]
+fn an_orphan_that_nobody_of_the_family_adopts_is_not_looked_at() {
+    assert_eq!(look_at_orphan(Shell::new(THREE)), Some(false));
 }

@@ -52,9 +52,7 @@ fn where_a_pool_belongs_does_not_depend_on_when_it_is_made() {
 /// One pod for all CPUs, of which these are there at first.
 fn one_pod(at_first: &str) -> &'static Runtime {
     let whole = || vec![Pod { cpus: set("0-3"), node: None }];
-    let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-    let machine = Machine::new(&set("0-3"), None, whole(), whole());
-    let runtime = Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS));
+    let runtime = without_threads(Machine::new(&set("0-3"), None, whole(), whole()));
     runtime.allow(&set(at_first));
     runtime
 }

@@ -35,9 +35,8 @@ fn machine(on: &str) -> (Tree, &'static Runtime) {
 
 /// A runtime without threads that was started on these CPUs.
 fn started(tree: &Tree, allowed: &str) -> &'static Runtime {
-    let params = Params { detect: Some(crate::Detect::Inline), ..Params::default() };
-    let machine = Machine::below(tree.path(), &set("0-15"), set(allowed), None, &params);
-    Box::leak(Runtime::assemble(params, machine, 0, Inspect::off(), UPCALLS))
+    let params = Params::default();
+    without_threads(Machine::below(tree.path(), &set("0-15"), set(allowed), None, &params))
 }
 
 /// These CPUs are on, and the process has them.
