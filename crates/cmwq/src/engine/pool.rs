@@ -635,16 +635,10 @@ impl Locked {
         trace::lose(missed);
     }
 
-    /// As `how`, which is [`PoolState::worker_blocked`] or [`PoolState::worker_waits`], traced.
-    pub(crate) fn worker_blocked(
-        &mut self,
-        pool: &Pool,
-        id: WorkerId,
-        seq: u64,
-        how: fn(&mut PoolState, WorkerId, u64) -> Kick,
-    ) -> Kick {
+    /// As [`PoolState::worker_waits`], traced.
+    pub(crate) fn worker_waits(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
         let was_blocked = self.core.is_blocked(id, seq);
-        let kick = how(&mut self.core, id, seq);
+        let kick = self.core.worker_waits(id, seq);
         if !was_blocked && self.core.is_blocked(id, seq) {
             self.trace_worker(Kind::WorkerBlocked, pool, id);
         }
@@ -660,7 +654,7 @@ impl Locked {
     }
 
     #[inline]
-    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+    pub(crate) fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
     }
