@@ -131,7 +131,8 @@ pub enum Op {
     DropQueue(QueueId),
     /// Make a queue that has gone anew.
     MakeQueue(QueueId),
-    /// Report what a look found of an item's worker, and of another item's.
+    /// Report what a look found of an item's worker, and of another item's, if that is of the same
+    /// pool.
     Report(Sighting, Option<Sighting>),
     /// Tell how many workers each pool counts as running: [`What::Counted`].
     ///

@@ -84,8 +84,8 @@ impl PoolState {
         for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
             let kick = self.report_one(finding);
             let is_own = me.is_some_and(|me| kick == Kick::Wake(me));
-            // The pool marks whom it wakes, so only the first can be a wake-up. It is watched, since
-            // it was looked at.
+            // The pool marks whom it wakes, so only the first can be a wake-up. It is watched,
+            // since it was looked at.
             if let Kick::Wake(_) = kick
                 && !is_own
             {

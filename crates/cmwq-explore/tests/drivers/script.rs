@@ -17,7 +17,8 @@ pub(crate) enum Order {
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
-    /// Somebody reports what he has found of an item's worker, and of another item's.
+    /// Somebody reports what he has found of an item's worker, and of another item's, if that is
+    /// of the same pool: of workers of two pools, woken at once, time would say who is first.
     Report(Sighting, Option<Sighting>),
 }
 

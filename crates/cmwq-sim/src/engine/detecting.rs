@@ -197,10 +197,10 @@ impl Engine<'_> {
             Some(report)
         };
         let found: Vec<_> = [one].into_iter().chain(other).filter_map(run).collect();
-        for of_pool in found.chunk_by(|one, other| one.pool == other.pool) {
-            let mut findings: Vec<_> = of_pool.iter().map(|report| report.finding).collect();
-            self.report_look(of_pool[0].pool, &mut findings);
-        }
+        // A look is at one pool.
+        let Some(&Report { pool, .. }) = found.first() else { return };
+        let of_pool = found.iter().filter(|report| report.pool == pool);
+        self.report_look(pool, &mut of_pool.map(|report| report.finding).collect::<Vec<_>>());
     }
 
     pub(super) fn count_running(&mut self) {

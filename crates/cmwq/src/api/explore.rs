@@ -41,13 +41,12 @@ impl Run {
     }
 
     /// Reports what one look, as a detector's, found of workers in these runs: whether they are
-    /// blocked, or back from their waits. From any thread; takes the locks of the workers' pools
-    /// and may wake others.
+    /// blocked, or back from their waits. A look is at one pool, that of the first one; of others
+    /// nothing is reported. From any thread; takes the lock of the pool and may wake another
+    /// worker.
     pub fn report(found: &[(Self, bool)]) {
-        for of_pool in found.chunk_by(|(one, _), (other, _)| ptr::eq(one.pool, other.pool)) {
-            let runs =
-                of_pool.iter().map(|&(Self { id, seq, .. }, is_blocked)| (id, seq, is_blocked));
-            detection::report(of_pool[0].0.pool, runs);
-        }
+        let Some(&(Self { pool, .. }, _)) = found.first() else { return };
+        let of_pool = found.iter().filter(|(run, _)| ptr::eq(run.pool, pool));
+        detection::report(pool, of_pool.map(|&(run, is_blocked)| (run.id, run.seq, is_blocked)));
     }
 }

@@ -75,7 +75,7 @@ impl Pool {
     }
 
     /// Whether a sentinel reports that its CPU is idle. `false` for a pool of several CPUs.
-    fn is_reported_idle(&self) -> bool {
+    pub(crate) fn is_reported_idle(&self) -> bool {
         self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
     }
 
