@@ -37,7 +37,7 @@ use crate::os::sync::{
 use crate::os::topo::CpuSet;
 use crate::record;
 use crate::record::trace::{self, Kind};
-use crate::record::{PoolMirror, Reason};
+use crate::record::{PoolMirror, Reason, WorkerMirror};
 
 mod attach;
 mod counters;
@@ -461,8 +461,8 @@ impl Locked {
 
     /// Records in the mapping that a worker is about to run what it claimed.
     #[inline]
-    pub(crate) fn record_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
-        self.mirror.started(&thread.mirror, claim, || self.now(pool));
+    pub(crate) fn record_start(&self, pool: &Pool, worker: &WorkerMirror, claim: &Claim) {
+        self.mirror.started(worker, claim, || self.now(pool));
     }
 
     /// The time, to within a tick: while the pool is watched, the service thread reads the clock.
