@@ -76,9 +76,9 @@ pub use inbox::{Inbox, Transit};
 pub use limit::{Limits, NodeLimit, NodeMemory, NodeSlots, Sharing};
 pub use periodic::{MissedTicks, Ticks};
 pub use pool::{
-    Activation, BusyWorker, Create, Creator, Effects, Enqueued, Footprint, Hog, Kick, Lend,
-    MaydayTimer, Offered, Parked, PoolConfig, PoolReport, PoolState, PwqReport, Reading, Rescue,
-    RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
+    Activation, BusyWorker, Create, Creator, Effects, Enqueued, Finding, Footprint, Found, Hog,
+    Kick, Lend, MaydayTimer, Offered, Parked, PoolConfig, PoolReport, PoolState, PwqReport,
+    Reading, Rescue, RescueVisit, Retry, Touched, Waited, Waiting, WaitingItems,
 };
 pub use pool::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 #[cfg(feature = "explore")]

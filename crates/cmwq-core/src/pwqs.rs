@@ -63,6 +63,11 @@ impl Pwqs {
         self.all.iter().map(|entry| entry.at)
     }
 
+    /// All, oldest first, and whether each was replaced.
+    pub fn entries(&self) -> impl Iterator<Item = (PwqRef, bool)> + '_ {
+        self.all.iter().map(|entry| (entry.at, entry.is_retired))
+    }
+
     /// Those to which slots lead, oldest first.
     pub fn in_use(&self) -> impl DoubleEndedIterator<Item = PwqRef> + '_ {
         self.all.iter().filter(|entry| !entry.is_retired).map(|entry| entry.at)
@@ -93,11 +98,11 @@ impl Pwqs {
     }
 
     /// Whether a slot that leads to the pool `now` has to be led elsewhere. `wanted`: where the
-    /// queue's attributes and the CPUs want its items; `None`: that pool cannot be made, and the
-    /// slot leads where it did. A slot that leads nowhere yet stays so until its first item comes.
+    /// queue's attributes and the CPUs want its items. While that pool cannot be made, the slot
+    /// leads where it did; one that leads nowhere yet stays so until its first item comes.
     #[must_use]
-    pub fn moves(now: PoolId, wanted: Option<PoolId>) -> bool {
-        wanted.is_some_and(|wanted| wanted != now)
+    pub fn moves(now: PoolId, wanted: PoolId) -> bool {
+        wanted != now
     }
 
     /// The pwqs to retire after slots were led elsewhere, oldest first. `is_led`: whether a slot

@@ -27,6 +27,7 @@ mod inbox;
 mod jobserver;
 mod life;
 mod list;
+mod look;
 mod model;
 mod node;
 mod offer;

@@ -22,6 +22,8 @@ pub(crate) enum What {
     FalselyBlocked,
     /// A worker that is back is reported.
     Resumed,
+    /// One look finds two workers blocked, or back: 32 times the one thread, and the other.
+    Both,
     /// Reports about an earlier run, and twice the same.
     LateReports,
     /// A worker hogs its CPU.
@@ -48,12 +50,13 @@ pub(crate) enum What {
     Tick,
 }
 
-const ALL: [What; 17] = [
+const ALL: [What; 18] = [
     What::Step,
     What::CreationFails,
     What::Blocked,
     What::FalselyBlocked,
     What::Resumed,
+    What::Both,
     What::LateReports,
     What::Hog,
     What::Spurious,
@@ -113,6 +116,7 @@ impl World<'_> {
                 self.report_blocked(n)
             }
             What::Resumed => self.report_resumed(n),
+            What::Both => self.report_both(n / 32, n % 32),
             What::LateReports => self.report_late(n),
             What::Hog => {
                 let Some(left) = self.left.hogs.checked_sub(1) else { return Progress::Blocked };
@@ -174,6 +178,7 @@ impl World<'_> {
                 }
             }
         }
+        self.pairs(is_stuck, out);
         let serves = self.threads[SERVICE].as_ref().is_some_and(|thread| thread.todo.is_empty());
         for pool in (0..self.pools.len()).filter(|_| serves) {
             out.extend([
@@ -192,6 +197,24 @@ impl World<'_> {
         }
         for item in (0..self.timers.len()).filter(|&item| self.timers[item].is_some()) {
             out.push((Event::new(What::Fire, item), Fairness::Fair));
+        }
+    }
+
+    /// What one look may find of two workers of a pool that is watched.
+    fn pairs(&self, is_stuck: &[bool], out: &mut Vec<(Event, Fairness)>) {
+        let found = |tid: Tid| {
+            let thread = self.threads[tid].as_ref()?;
+            let Who::Worker(home, id) = thread.who else { return None };
+            let pool = &self.pools[usize::from(home)];
+            let view = pool.core.worker_view(id).filter(|_| pool.is_watched)?;
+            // Its state has changed since it was last reported.
+            (thread.run.is_some() && view.sleeping != is_stuck[tid]).then_some((tid, home))
+        };
+        let found: Vec<_> = (0..self.threads.len()).filter_map(found).collect();
+        for (index, &(one, home)) in found.iter().enumerate() {
+            let others = found[index + 1..].iter().filter(|other| other.1 == home);
+            let both = others.map(|other| Event::new(What::Both, one * 32 + other.0));
+            out.extend(both.map(|both| (both, Fairness::Optional)));
         }
     }
 

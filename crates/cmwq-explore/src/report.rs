@@ -48,6 +48,10 @@ fn describe(world: &World<'_>, event: Event) -> String {
         What::Blocked => format!("{} is reported blocked", name_of(world, n)),
         What::FalselyBlocked => format!("{} is reported blocked, and runs", name_of(world, n)),
         What::Resumed => format!("{} is reported back", name_of(world, n)),
+        What::Both => {
+            let [one, other] = [n / 32, n % 32].map(|tid| name_of(world, tid));
+            format!("one look finds that {one} and {other} are blocked, or back")
+        }
         What::LateReports => format!("late and doubled reports about {}", name_of(world, n)),
         What::Hog => format!("{} hogs its CPU", name_of(world, n)),
         What::Spurious => format!("{} wakes up for nothing", name_of(world, n)),

@@ -98,6 +98,13 @@ impl PoolKind {
         machine.domains().cpus(domain).len() < machine.nr_cpus() as usize
     }
 
+    /// The pod in which its workers begin, if they may leave it. No thread has a deadline.
+    pub(crate) fn pod_to_leave(self, machine: &Machine) -> Option<u32> {
+        let Place::Domain(pod) = self.place() else { return None };
+        let is_all = machine.domains().cpus(pod).len() == machine.nr_cpus() as usize;
+        self.in_core().may_leave_pod(is_all, false).then_some(pod)
+    }
+
     /// How many of its items compute at once if enough of them wait: what checkers expect.
     pub(crate) fn expected(self, machine: &Machine) -> u32 {
         match self {

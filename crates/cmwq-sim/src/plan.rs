@@ -58,6 +58,16 @@ pub struct Call {
     pub op: Op,
 }
 
+/// Of the last run of an item, which may be over, that its worker was found blocked in it, or back:
+/// nothing, if there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Which item.
+    pub item: ItemId,
+    /// Or back.
+    pub is_blocked: bool,
+}
+
 /// A step of an item's function, or a call from outside (which cannot burn, sleep or block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -121,14 +131,9 @@ pub enum Op {
     DropQueue(QueueId),
     /// Make a queue that has gone anew.
     MakeQueue(QueueId),
-    /// Report of the last run of an item, which may be over, that its worker was found blocked in
-    /// it, or back: nothing, if there was none.
-    Report {
-        /// Which item.
-        item: ItemId,
-        /// Or back.
-        is_blocked: bool,
-    },
+    /// Report what a look found of an item's worker, and of another item's, if that is of the same
+    /// pool.
+    Report(Sighting, Option<Sighting>),
     /// Tell how many workers each pool counts as running: [`What::Counted`].
     ///
     /// [`What::Counted`]: crate::event::What::Counted

@@ -1,10 +1,10 @@
 //! Queues that come and go: what happens to their pools, worked out by hand.
 
-use cmwq_sim::config::Costs;
+use cmwq_sim::config::{Caches, Costs};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
-use cmwq_sim::{Config, Nanos, Outcome, Scope, simulate};
+use cmwq_sim::{Config, Nanos, Outcome, Scope, Shape, simulate};
 
 const US: Nanos = 1_000;
 
@@ -137,4 +137,25 @@ fn a_queue_goes_when_what_its_items_queued_is_done() {
     let ops = [put(0), Op::DropQueue(0), put(0), put(2)];
     let outcome = run(&queues, &[first, chained, other], &ops, 0);
     assert_eq!(finished(&outcome), [(10 * US, 0), (20 * US, 1), (21 * US, 2)]);
+}
+
+#[test]
+fn workers_of_a_pool_with_attributes_of_its_own_may_leave_its_pod_too() {
+    // Two caches of two CPUs: idle ones take workers of the other cache over.
+    let caches = Caches { transfer: 0, hot: 0, look: 10 * US, is_loose: true };
+    let starts = |nice| {
+        let items = vec![item(0, &[Op::Burn(100 * US)]); 5];
+        // The first has one of the other CPUs wake up.
+        let put = |item| Op::Queue { item, cpu: Some(if item == 0 { 2 } else { 0 }) };
+        let ops: Vec<_> = [attrs(0, nice)].into_iter().chain((0..5).map(put)).collect();
+        let owners = vec![Owner { at: 0, ops }];
+        let plan =
+            Plan { queues: vec![queue("a", Flag::Unbound)], items, owners, ..Plan::default() };
+        let shape = Shape::Regular([1, 2, 2, 1]);
+        let config = Config { shape, caches: Some(caches), keep_events: true, ..Config::exact(4) };
+        let outcome = simulate(&plan, &config);
+        assert_eq!(outcome.violation, None);
+        finished(&outcome)
+    };
+    assert_eq!(starts(1), starts(0));
 }

@@ -7,27 +7,26 @@ use crate::place::QueueKind;
 pub struct Queuer {
     /// It is a worker; or, if it is to wait, runs bottom halves.
     pub is_worker: bool,
-    /// It names a CPU for the item.
-    pub names_cpu: bool,
 }
 
 impl Queuer {
-    /// Whether an item, which needs the CPU for long, may go to the pod of another CPU, if the
-    /// thread computes. `has_others`: there are such pods; `is_told`: a sentinel tells when the
-    /// thread computes no longer. A worker is one of those who may run there: its pool makes room.
+    /// Whether an item, which needs the CPU for long and [may leave](QueueKind::may_leave), may go
+    /// to the pod of another CPU, if the thread computes. `has_others`: there are such pods;
+    /// `is_told`: a sentinel of this pod's CPU tells when the thread computes no longer. A worker
+    /// is one of those who may run there: its pool makes room.
     #[must_use]
-    pub const fn lets_go(self, kind: QueueKind, has_others: bool, is_told: bool) -> bool {
-        kind.may_leave() && !self.names_cpu && !self.is_worker && has_others && is_told
+    pub const fn lets_go(self, has_others: bool, is_told: bool) -> bool {
+        !self.is_worker && has_others && is_told
     }
 
-    /// Whether the thread may [run](crate::PoolState::offer) the item in place of waiting for it:
-    /// its queue promises no place or order, and is `plain`, so nothing of how it runs; and the
-    /// thread is no worker, which could be replaced while it waits.
+    /// Whether the thread, which names no CPU, may [run](crate::PoolState::offer) the item in place
+    /// of waiting for it: its queue promises no place or order, and is `plain`, so nothing of how
+    /// it runs; and the thread is no worker, which could be replaced while it waits.
     #[must_use]
     pub const fn may_run_it(self, kind: QueueKind, plain: Plain) -> bool {
         let Plain { is_intensive, has_rescuer, has_priority } = plain;
         let promises = is_intensive || has_rescuer || has_priority;
-        kind.may_leave() && !self.names_cpu && !self.is_worker && !promises
+        kind.may_leave(false) && !self.is_worker && !promises
     }
 }
 

@@ -23,6 +23,17 @@ impl PoolKind {
         !matches!(self, Self::Bh)
     }
 
+    /// Whether workers may leave the pod in which they begin. `is_all`: they may use no CPU outside
+    /// of it; `is_deadline`: they have a deadline policy, with which threads cannot be bound to a
+    /// pod.
+    ///
+    /// KERNEL: `affinity_strict` 0 — same. Workers that wait in items of managed queues are another
+    /// matter: see [`PoolState::is_unbound`](crate::PoolState::is_unbound).
+    #[must_use]
+    pub const fn may_leave_pod(self, is_all: bool, is_deadline: bool) -> bool {
+        matches!(self, Self::Unbound) && !is_all && !is_deadline
+    }
+
     /// Whether a pool that no queue leads to any more is closed, and may become another one.
     /// `is_usual`: queues without attributes of their own may lead to it, and they come again.
     ///
@@ -105,12 +116,19 @@ impl QueueKind {
         matches!(self, Self::Unbound | Self::Ordered)
     }
 
-    /// Whether its items may run elsewhere than where they were queued, if nobody named a CPU: it
-    /// promises neither a place nor an order.
+    /// Whether its workers are confined to their pod. `is_asked`: its attributes say so. Those of
+    /// an ordered queue's only pod have all CPUs.
+    #[must_use]
+    pub const fn is_strict(self, is_asked: bool) -> bool {
+        is_asked && !matches!(self, Self::Ordered)
+    }
+
+    /// Whether an item may run elsewhere than where it was queued: its queue promises neither a
+    /// place nor an order, and nobody named a CPU for it.
     #[inline]
     #[must_use]
-    pub const fn may_leave(self) -> bool {
-        matches!(self, Self::Managed)
+    pub const fn may_leave(self, names_cpu: bool) -> bool {
+        matches!(self, Self::Managed) && !names_cpu
     }
 
     /// Whether `max_active` can be chosen and changed.

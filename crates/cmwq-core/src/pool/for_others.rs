@@ -58,12 +58,19 @@ impl PoolState {
     /// A worker of this pool was reported blocked, which demanded `kick`: which worker to wake.
     /// Where no work waits here, that is one that looks for work in other pods; but while a caller
     /// computes on the CPU, only the CPU's sentinel wakes workers.
+    ///
+    /// The driver has posted on the board before that the pool has a CPU to spare. `has_posted`:
+    /// what it posted says for the first time that the pool has a backlog, so others are called.
     pub fn replace_blocked(
         &mut self,
         kick: Kick,
+        has_posted: bool,
         caller_computes: impl FnOnce() -> bool,
         others_wait: impl FnOnce() -> bool,
     ) -> Kick {
+        if has_posted {
+            return kick.or(Kick::Watch);
+        }
         if kick == Kick::None && !caller_computes() && others_wait() {
             return self.kick_to_help();
         }

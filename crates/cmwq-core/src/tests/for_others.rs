@@ -27,10 +27,19 @@ fn in_place_of_who_is_blocked_somebody_looks_for_work_elsewhere() {
     let item = f.queue_new(pwq);
     let _ = f.runs(b, item);
     assert_eq!(f.blocks(b), Kick::None, "no work waits here");
-    assert_eq!(f.replace_blocked(Kick::None, NO, NO), Kick::None);
-    assert_eq!(f.replace_blocked(Kick::None, YES, YES), Kick::None, "its caller has the CPU");
-    assert_eq!(f.replace_blocked(Kick::Watch, NO, YES), Kick::Watch, "work of its own comes first");
-    assert_eq!(f.replace_blocked(Kick::None, NO, YES), Kick::Wake(a));
+    assert_eq!(f.replace_blocked(Kick::None, false, NO, NO), Kick::None);
+    assert_eq!(
+        f.replace_blocked(Kick::None, false, YES, YES),
+        Kick::None,
+        "its caller has the CPU"
+    );
+    assert_eq!(
+        f.replace_blocked(Kick::Watch, false, NO, YES),
+        Kick::Watch,
+        "work of its own comes first"
+    );
+    assert_eq!(f.replace_blocked(Kick::None, true, NO, YES), Kick::Watch, "it calls others itself");
+    assert_eq!(f.replace_blocked(Kick::None, false, NO, YES), Kick::Wake(a));
     let _ = f.finish(b);
 }
 

@@ -177,6 +177,17 @@ fn a_quota_leads_queues_without_a_scope_to_one_pod() {
 }
 
 #[test]
+fn workers_of_unbound_pools_may_leave_their_pod_unless_that_is_forbidden() {
+    const POOLS: [PoolKind; 4] =
+        [PoolKind::Percpu, PoolKind::Bh, PoolKind::Unbound, PoolKind::Managed];
+    assert_eq!(POOLS.map(|kind| kind.may_leave_pod(false, false)), [false, false, true, false]);
+    let unbound = PoolKind::Unbound;
+    assert!(!unbound.may_leave_pod(true, false) && !unbound.may_leave_pod(false, true));
+    assert!(QueueKind::Unbound.is_strict(true) && !QueueKind::Unbound.is_strict(false));
+    assert!(!QueueKind::Ordered.is_strict(true));
+}
+
+#[test]
 fn whoever_names_a_cpu_means_it() {
     use StandIn::{Managed, Own, Present};
     assert_eq!(QUEUES.map(|kind| kind.stand_in(true)), [Own, Own, Own, Present, Own]);

@@ -17,10 +17,8 @@ fn pwqs(all: &[PwqRef]) -> Pwqs {
 /// Leads the slots to `wanted` as a driver does; returns what is retired.
 fn change(pwqs: &mut Pwqs, slots: &mut [PwqRef], wanted: &[Option<u32>]) -> Vec<PwqRef> {
     for (slot, wanted) in slots.iter_mut().zip(wanted) {
-        let wanted = wanted.map(PoolId);
-        if Pwqs::moves(slot.pool, wanted) {
-            let nr = pwqs.iter().len() as u32;
-            *slot = at(wanted.expect("it moves").0, nr);
+        if let Some(wanted) = wanted.filter(|&wanted| Pwqs::moves(slot.pool, PoolId(wanted))) {
+            *slot = at(wanted, pwqs.iter().len() as u32);
             pwqs.add(*slot);
         }
     }
@@ -38,6 +36,12 @@ fn only_slots_that_lead_elsewhere_get_new_pwqs() {
     assert_eq!(slots, [at(1, 3), at(1, 0), at(2, 0)]);
     assert!(pwqs.in_use().eq([at(1, 0), at(2, 0), at(1, 3)]));
     assert!(pwqs.retired().eq([at(0, 0)]) && pwqs.is_retired(at(0, 0)));
+    assert!(pwqs.entries().map(|(at, is_retired)| (at.pwq.0, is_retired)).eq([
+        (0, true),
+        (0, false),
+        (0, false),
+        (3, false)
+    ]));
     assert!(change(&mut pwqs, &mut slots, &[Some(1), Some(1), Some(2)]).is_empty(), "no change");
 }
 

@@ -146,7 +146,7 @@ impl World<'_> {
     /// Publishes the new links.
     fn relink(&mut self, tid: Tid, queue: u8, pool: u8) -> Progress {
         let q = &self.queues[usize::from(queue)];
-        let wanted = Some(PoolId(u32::from(pool)));
+        let wanted = PoolId(u32::from(pool));
         let moves = |slot: &usize| Pwqs::moves(q.made[q.slots[*slot]].pool, wanted);
         let slots: Vec<_> = (0..q.slots.len()).filter(moves).collect();
         if !q.is_alive || q.pwqs.is_empty() || slots.is_empty() {

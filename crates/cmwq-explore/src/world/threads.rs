@@ -1,9 +1,10 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
 use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use cmwq_core::policy::UNMANAGED;
 use cmwq_core::{
-    Claim, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue, RescueVisit, Waited,
-    WorkerId,
+    Claim, Finding, Found, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue,
+    RescueVisit, Waited, WorkerId,
 };
 
 use super::{At, Exec, Micro, Named, Progress, Run, SERVICE, Tid, Todo, Who, World};
@@ -299,9 +300,30 @@ impl World<'_> {
         let Some(view) = p.worker_view(id).filter(|view| !view.sleeping) else {
             return Progress::Blocked;
         };
-        let kick = p.worker_blocked(id, view.seq);
-        self.unlock(SERVICE, pool, kick);
+        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Blocked)]);
         Progress::Moved
+    }
+
+    /// What one look has found, and who is woken for it.
+    fn report_look(&mut self, pool: u8, findings: &mut [Finding]) {
+        let room = self.pools[usize::from(pool)].core.report_look(findings, None);
+        self.unlock(SERVICE, pool, room.unwrap_or(Kick::None));
+    }
+
+    /// One look finds both workers blocked, or back.
+    pub(crate) fn report_both(&mut self, one: Tid, other: Tid) -> Progress {
+        let finding = |world: &Self, tid| {
+            let (pool, id) = world.watched_worker(tid)?;
+            let view = world.pools[usize::from(pool)].core.worker_view(id)?;
+            Some((pool, Finding::new(id, view.seq, Found::of(!view.sleeping))))
+        };
+        match (finding(self, one), finding(self, other)) {
+            (Some((pool, one)), Some((of_other, other))) if pool == of_other => {
+                self.report_look(pool, &mut [one, other]);
+                Progress::Moved
+            }
+            _ => Progress::Blocked,
+        }
     }
 
     /// A report comes twice, and one about an earlier run.
@@ -324,7 +346,7 @@ impl World<'_> {
         let Some(view) = p.worker_view(id).filter(|view| view.sleeping) else {
             return Progress::Blocked;
         };
-        p.worker_resumed(id, view.seq);
+        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Back)]);
         Progress::Moved
     }
 
@@ -351,8 +373,10 @@ impl World<'_> {
         let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
         let p = &mut self.pools[usize::from(pool)].core;
         let Some(view) = p.worker_view(id) else { return Progress::Blocked };
-        let Some(hog) = p.worker_cpu_intensive(id, view.seq) else { return Progress::Blocked };
-        self.unlock(SERVICE, pool, hog.kick);
+        if !view.running || p.config().concurrency == UNMANAGED {
+            return Progress::Blocked;
+        }
+        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Hog)]);
         Progress::Moved
     }
 

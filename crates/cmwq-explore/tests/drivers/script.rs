@@ -1,6 +1,7 @@
 //! Scripts: orders, one after the other, and what there must be after each.
 
 use cmwq_sim::Rng;
+use cmwq_sim::plan::Sighting;
 
 use crate::simulated::simulated;
 use crate::stage::Stage;
@@ -16,9 +17,9 @@ pub(crate) enum Order {
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
-    /// Somebody reports of the last run of the item, which may be over, that its worker was found
-    /// blocked, or back.
-    Report(usize, bool),
+    /// Somebody reports what he has found of an item's worker, and of another item's, if that is
+    /// of the same pool: of workers of two pools, woken at once, time would say who is first.
+    Report(Sighting, Option<Sighting>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +107,18 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
     let those = |is: Is| (0..NR_ITEMS).filter(|&item| items[item] == is).collect::<Vec<_>>();
     let limited = stage.queues().iter().enumerate().filter(|(_, queue)| queue.1 == 2);
     let limited: Vec<_> = limited.map(|(number, _)| number).collect();
+    let found = |rng: &mut Rng| {
+        let (of, is_blocked) = match rng.below(6) {
+            0..=1 => (Is::Computing, true),
+            2 => (Is::Computing, false),
+            3 => (Is::Blocked, false),
+            4 => (Is::Blocked, true),
+            // Of a run that is over; its worker may be in another one.
+            _ => (Is::Done, true),
+        };
+        let those = those(of);
+        (!those.is_empty()).then(|| Sighting { item: *rng.pick(&those), is_blocked })
+    };
     for _ in 0..1_000 {
         let (of, order): (_, fn(usize) -> Order) =
             match rng.below(if has_reports(seed) { 26 } else { 20 }) {
@@ -114,12 +127,13 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
                 8..=11 => (Is::Computing, Order::Block),
                 12..=14 => (Is::Blocked, Order::Wake),
                 15..=18 => (Is::Computing, Order::Finish),
-                20..=21 => (Is::Computing, |item| Order::Report(item, true)),
-                22 => (Is::Computing, |item| Order::Report(item, false)),
-                23 => (Is::Blocked, |item| Order::Report(item, false)),
-                24 => (Is::Blocked, |item| Order::Report(item, true)),
-                // Of a run that is over; its worker may be in another one.
-                25 => (Is::Done, |item| Order::Report(item, true)),
+                20..=25 => {
+                    let Some(one) = found(rng) else { continue };
+                    let other = if rng.chance(500_000) { found(rng) } else { None };
+                    // A look is about each once.
+                    let other = other.filter(|other| other.item != one.item);
+                    return Some(Order::Report(one, other));
+                }
                 _ if limited.is_empty() => continue,
                 _ => {
                     let queue = *rng.pick(&limited);

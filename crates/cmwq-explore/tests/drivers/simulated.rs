@@ -60,7 +60,7 @@ fn plan(script: &Script) -> Plan {
             Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
-            Order::Report(item, is_blocked) => Op::Report { item, is_blocked },
+            Order::Report(one, other) => Op::Report(one, other),
             Order::Block(_) | Order::Wake(_) | Order::Finish(_) => None?,
         };
         Some(Call { at: time(step), op })

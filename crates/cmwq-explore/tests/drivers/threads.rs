@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use cmwq::explore::{self, Run};
 use cmwq::{Work, Workqueue};
 use cmwq_sim::Nanos;
+use cmwq_sim::plan::Sighting;
 use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -144,13 +145,12 @@ impl<'s> Rig<'s> {
             Order::SetMaxActive(queue, most) => {
                 self.queues[queue].set_max_active(most).expect("it has a limit");
             }
-            Order::Report(item, is_blocked) => {
-                let run = self.items[item].1.told().run;
-                match run {
-                    Some(run) if is_blocked => run.report_blocked(),
-                    Some(run) => run.report_resumed(),
-                    None => {}
-                }
+            Order::Report(one, other) => {
+                let run = |Sighting { item, is_blocked }| {
+                    Some((self.items[item].1.told().run?, is_blocked))
+                };
+                let found = [one].into_iter().chain(other).filter_map(run);
+                Run::report(&found.collect::<Vec<_>>());
             }
             Order::Block(item) | Order::Wake(item) | Order::Finish(item) => {
                 self.items[item].1.tell(order);

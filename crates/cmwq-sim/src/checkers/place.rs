@@ -48,7 +48,7 @@ fn check_worker(
 /// Whether the pool's workers are only woken in its pod.
 fn is_loose(kind: PoolKind, world: &World<'_>) -> bool {
     let is_loose = world.config.caches.is_some_and(|caches| caches.is_loose);
-    is_loose && matches!(kind, PoolKind::Unbound(_))
+    is_loose && kind.pod_to_leave(world.machine).is_some()
 }
 
 fn check_place(item: usize, home: PoolNo, cpu: u32, world: &World<'_>) -> Result<(), String> {

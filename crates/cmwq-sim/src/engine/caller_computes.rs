@@ -23,11 +23,13 @@ impl Engine<'_> {
         }
         let queue = self.plan.items[item].queue;
         let Queue { kind, scope, .. } = self.queues[queue];
-        let queuer = Queuer { is_worker: false, names_cpu: cpu.is_some() };
-        // A pod of several CPUs is not marked. Sentinels always tell.
+        let queuer = Queuer { is_worker: false };
+        let has_others = pool_of(kind, here, scope, &self.machine).has_others(&self.machine);
+        // No CPU's sentinel tells of a pod that has several.
         let domains = self.machine.domains();
-        let has_others = domains.cpus(domains.pod(scope, here)).len() == 1;
-        let lets_go = self.config.has_long_items && queuer.lets_go(kind, has_others, true);
+        let is_told = domains.cpus(domains.pod(scope, here)).len() == 1;
+        let may_leave = self.config.has_long_items && kind.may_leave(cpu.is_some());
+        let lets_go = may_leave && queuer.lets_go(has_others, is_told);
         let other = if lets_go { self.other_cpu(queue, here) } else { None };
         self.queue(item, cpu.or(other), here)
     }

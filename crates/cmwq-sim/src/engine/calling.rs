@@ -27,7 +27,7 @@ impl Engine<'_> {
             Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
             Op::DropQueue(queue) => return self.drop_queue(queue, who),
             Op::MakeQueue(queue) => self.make_queue(queue),
-            Op::Report { item, is_blocked } => self.report_as_told(item, is_blocked),
+            Op::Report(one, other) => self.report_as_told(one, other),
             Op::Count => self.count_running(),
             Op::Burn(_) | Op::BurnUntil(_) | Op::Sleep(_) | Op::Announced(_) | Op::Process(_) => {
                 debug_assert!(false, "a caller from outside has no CPU and no time");

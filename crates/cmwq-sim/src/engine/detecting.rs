@@ -8,7 +8,7 @@ use cmwq_core::detect::hogs::Evidence;
 use cmwq_core::detect::tick::TickFound;
 use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::help;
-use cmwq_core::{Kick, WorkerId, WorkerView};
+use cmwq_core::{Finding, Found, Kick, WorkerId, WorkerView};
 
 use super::{Due, Engine, Mode};
 use crate::Nanos;
@@ -16,15 +16,13 @@ use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::machine::{State, Tid};
-use crate::plan::ItemId;
+use crate::plan::{ItemId, Sighting};
 
 /// A report about a worker's run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pool: PoolNo,
-    id: WorkerId,
-    seq: u64,
-    is_blocked: bool,
+    finding: Finding,
 }
 
 /// The tick of a run: one for all pools, as the runtime has one service thread.
@@ -103,18 +101,19 @@ impl Engine<'_> {
     /// A worker is counted by its own pool, wherever it works.
     fn report_on(&self, tid: Tid, is_blocked: bool) -> Report {
         let thread = &self.threads[tid];
-        Report { pool: thread.home, id: thread.id, seq: thread.seq, is_blocked }
+        let finding = Finding::new(thread.id, thread.seq, Found::of(is_blocked));
+        Report { pool: thread.home, finding }
     }
 
     fn report(&mut self, report: Report, announced: bool, latency: Nanos) {
         if announced {
-            if report.is_blocked {
-                self.deliver(report);
-            } else {
+            let Report { pool, finding } = report;
+            if finding.is_back() {
                 // It only corrects the books, and decides nothing.
-                let pool = &mut self.pools.list[report.pool];
-                pool.lock_only().worker_resumed(report.id, report.seq);
-                self.check_core(report.pool);
+                self.pools.list[pool].lock_only().worker_resumed(finding.id, finding.seq);
+                self.check_core(pool);
+            } else {
+                self.deliver(report);
             }
             return;
         }
@@ -131,7 +130,7 @@ impl Engine<'_> {
             self.agenda.add(again, Rank::Wake, Due::Report(report));
         }
         match latency {
-            0 => _ = self.deliver(report),
+            0 => self.deliver(report),
             _ => self.agenda.add(self.now + latency, Rank::Wake, Due::Report(report)),
         }
     }
@@ -145,36 +144,36 @@ impl Engine<'_> {
         }
     }
 
-    /// `true`: a worker was woken in place of the blocked one.
-    pub(super) fn deliver(&mut self, report: Report) -> bool {
-        let pool = &mut self.pools.list[report.pool];
-        if report.is_blocked {
-            let core = pool.lock();
-            let kick = core.worker_blocked(report.id, report.seq);
-            let is_unbound = core.is_unbound(report.id, report.seq);
-            let kick = self.replace_blocked(report.pool, kick);
-            self.kick(report.pool, kick);
-            if let Some(tid) = self.pools.list[report.pool].thread(report.id) {
-                self.mark_blocked(tid, report.seq);
-            }
-            self.unbind(report, is_unbound);
-            matches!(kick, Kick::Wake(_))
-        } else {
-            pool.lock().worker_resumed(report.id, report.seq);
-            self.check_pool(report.pool);
-            false
+    pub(super) fn deliver(&mut self, Report { pool, finding }: Report) {
+        self.report_look(pool, &mut [finding]);
+    }
+
+    /// Tells the core what a look has found. `true`: a worker was woken because of that.
+    fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
+        let room = self.pools.list[pool].lock().report_look(findings, None);
+        self.check_pool(pool);
+        let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
+        hogs.for_each(|hog| self.is_hog(pool, hog.id));
+        let kick = room.map_or(Kick::None, |kick| self.replace_blocked(pool, kick));
+        self.kick(pool, kick);
+        for &Finding { id, seq, is_unbound, .. } in
+            findings.iter().filter(|one| one.found == Found::Blocked)
+        {
+            let Some(tid) = self.pools.list[pool].thread(id) else { continue };
+            self.mark_blocked(tid, seq);
+            self.unbind(tid, (pool, id, seq), is_unbound);
         }
+        matches!(kick, Kick::Wake(_))
     }
 
     /// Lets a blocked worker of a managed pool wake up elsewhere, if the core says so.
-    fn unbind(&mut self, report: Report, is_unbound: bool) {
-        let pool = &self.pools.list[report.pool];
-        let Some(tid) = pool.thread(report.id) else { return };
+    fn unbind(&mut self, tid: Tid, (pool, id, seq): (PoolNo, WorkerId, u64), is_unbound: bool) {
+        let pool = &self.pools.list[pool];
         if is_unbound {
             let belonging = pool.kind.belonging(&self.machine);
             self.machine.set_place(tid, pool.kind.which(belonging.unbound));
         } else if pool.read().config().unbinds
-            && pool.read().is_blocked(report.id, report.seq)
+            && pool.read().is_blocked(id, seq)
             && self.machine.threads[tid].place == pool.kind.place()
         {
             // Items do not compute after their waits here: the worker may well wait for its CPU.
@@ -191,10 +190,17 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn report_as_told(&mut self, item: ItemId, is_blocked: bool) {
-        if let Some(&report) = self.last_runs.get(&item) {
-            self.deliver(Report { is_blocked, ..report });
-        }
+    pub(super) fn report_as_told(&mut self, one: Sighting, other: Option<Sighting>) {
+        let run = |Sighting { item, is_blocked }| {
+            let mut report = *self.last_runs.get(&item)?;
+            report.finding.found = Found::of(is_blocked);
+            Some(report)
+        };
+        let found: Vec<_> = [one].into_iter().chain(other).filter_map(run).collect();
+        // A look is at one pool.
+        let Some(&Report { pool, .. }) = found.first() else { return };
+        let of_pool = found.iter().filter(|report| report.pool == pool);
+        self.report_look(pool, &mut of_pool.map(|report| report.finding).collect::<Vec<_>>());
     }
 
     pub(super) fn count_running(&mut self) {
@@ -305,7 +311,7 @@ impl Engine<'_> {
         let kind = self.pools.list[pool].kind.in_core();
         let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs(kind);
         self.check_pool(pool);
-        let mut has_woken = false;
+        let mut findings = Vec::new();
         for WorkerView { id, seq, sleeping, .. } in views {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
             if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
@@ -319,7 +325,7 @@ impl Engine<'_> {
                     evidence::is_back(&mut self.view(tid))
                 };
                 if is_back {
-                    self.deliver(Report { pool, id, seq, is_blocked: false });
+                    findings.push(Finding::new(id, seq, Found::Back));
                 }
                 continue;
             }
@@ -331,16 +337,17 @@ impl Engine<'_> {
             match seen {
                 Seen::Blocked => {
                     self.threads[tid].hog.slept();
-                    has_woken |= self.deliver(Report { pool, id, seq, is_blocked: true });
+                    findings.push(Finding::new(id, seq, Found::Blocked));
                 }
                 // What a process computes is not its worker's time.
                 Seen::Running if !is_process && room_for_hogs > 0 && self.hogs(tid) => {
                     room_for_hogs -= 1;
-                    has_woken |= self.is_hog(tid);
+                    findings.push(Finding::new(id, seq, Found::Hog));
                 }
                 Seen::Running | Seen::Unknown => {}
             }
         }
+        let has_woken = !findings.is_empty() && self.report_look(pool, &mut findings);
         TickFound { has_woken, has_processes }
     }
 
@@ -362,12 +369,9 @@ impl Engine<'_> {
         thresh != 0 && self.threads[tid].hog.judge(seen, thresh, || Some(sleeps))
     }
 
-    /// A worker hogs its CPU. `true`: another one was woken to run beside it.
-    fn is_hog(&mut self, tid: Tid) -> bool {
-        let (home, id, seq) = (self.threads[tid].home, self.threads[tid].id, self.threads[tid].seq);
-        let Some(hog) = self.pools.list[home].lock().worker_cpu_intensive(id, seq) else {
-            return false;
-        };
+    /// A worker hogs its CPU: the pool that it helps is told, too.
+    fn is_hog(&mut self, pool: PoolNo, id: WorkerId) {
+        let Some(tid) = self.pools.list[pool].thread(id) else { return };
         if let Some(visit) = self.threads[tid].visit {
             let _ = self.pools.list[visit.host].lock_only().guest_cpu_intensive(visit.id);
         }
@@ -375,7 +379,5 @@ impl Engine<'_> {
             run.is_hog = true;
         }
         self.regauge(tid);
-        self.kick(home, hog.kick);
-        matches!(hog.kick, Kick::Wake(_))
     }
 }

@@ -10,7 +10,6 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::event::PoolNo;
 use crate::machine::{Place, State, Tid, WHOLE};
-use crate::places::PoolKind;
 use crate::plan::ItemId;
 use crate::topology::Scope;
 use cmwq_core::WorkerId;
@@ -165,7 +164,8 @@ impl<'a> Engine<'a> {
     /// A new worker of an unbound pool may leave its pod.
     pub(super) fn loosen(&mut self, tid: Tid, pool: PoolNo) {
         let is_loose = self.config.caches.is_some_and(|caches| caches.is_loose);
-        if let (true, PoolKind::Unbound(pod)) = (is_loose, self.pools.list[pool].kind) {
+        let kind = self.pools.list[pool].kind;
+        if let Some(pod) = kind.pod_to_leave(&self.machine).filter(|_| is_loose) {
             self.machine.move_to(tid, Place::Domain(WHOLE));
             self.machine.keep_near(tid, pod);
         }

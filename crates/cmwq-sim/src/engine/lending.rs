@@ -82,13 +82,11 @@ impl Engine<'_> {
     /// wake.
     pub(super) fn replace_blocked(&mut self, pool: PoolNo, kick: Kick) -> Kick {
         // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
-        if self.pools.post_entry(pool) {
-            return kick.or(Kick::Watch);
-        }
+        let has_posted = self.pools.post_entry(pool);
         let others_wait = self.others_wait(pool);
         let it = &mut self.pools.list[pool];
         let caller_computes = it.caller_computes;
-        it.lock_only().replace_blocked(kick, || caller_computes, || others_wait)
+        it.lock_only().replace_blocked(kick, has_posted, || caller_computes, || others_wait)
     }
 
     /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs.

@@ -70,7 +70,7 @@ impl Engine<'_> {
             let cpu = self.first_cpu(now.pool.0 as usize);
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
             let wanted = self.pool(wanted, self.queues[queue].is_high);
-            if Pwqs::moves(now.pool, Some(PoolId(wanted as u32))) {
+            if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
                 is_led.push(self.link(queue, cpu).at());
             } else {
                 is_led.push(now);

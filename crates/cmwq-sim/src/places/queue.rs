@@ -186,9 +186,10 @@ impl Queue {
 
     fn index_links(&mut self) {
         self.by_pool = ByPool::default();
-        for (index, link) in self.links.iter().enumerate() {
-            if !self.pwqs.is_retired(link.at()) {
-                *self.by_pool.entry(link.pool, 0) = index as u32;
+        for (index, (at, is_retired)) in self.pwqs.entries().enumerate() {
+            debug_assert_eq!(self.links[index].at(), at, "they are in the same order");
+            if !is_retired {
+                *self.by_pool.entry(at.pool.0 as usize, 0) = index as u32;
             }
         }
     }

@@ -14,6 +14,7 @@ fn starts(flag: Flag, works: &[&[Step]]) -> Vec<Nanos> {
 }
 
 const LONG: &[Step] = &[Step::Burn(100 * MS)];
+const MEDIUM: &[Step] = &[Step::Burn(8 * MS)];
 const SHORT: &[Step] = &[Step::Burn(MS)];
 
 #[test]
@@ -50,4 +51,12 @@ fn who_sleeps_is_no_hog() {
     // The second one starts in the first's first sleep.
     assert_eq!(starts(Flag::Percpu, &[&naps, LONG])[1], 4_000);
     assert_eq!(starts(Flag::Percpu, &[&naps, LONG, SHORT]).len(), 3);
+}
+
+#[test]
+fn a_pod_whose_item_is_a_hog_helps_another_pod_at_once() {
+    // The first item is taken for a hog by the look at 11 ms, and by then the other pod has been
+    // looked at.
+    let works = [(1, LONG), (0, MEDIUM), (0, MEDIUM), (0, MEDIUM), (0, MEDIUM)];
+    assert_eq!(crate::starts_on(&works)[..4], [0, 0, 8_000, 11_000]);
 }

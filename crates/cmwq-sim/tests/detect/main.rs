@@ -5,9 +5,10 @@ mod evidence;
 mod hogs;
 mod tick;
 
-use cmwq_sim::config::{Detect, Faults, TickRole};
+use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
+use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Moment, Nanos, Scenario, Violation, run_scenario_under};
 
 const US: Nanos = 1_000;
@@ -40,4 +41,23 @@ fn play(flag: Flag, works: &[&[Step]], config: Config) -> Result<Vec<Nanos>, Vio
 fn starts_by_looks(works: &[&[Step]]) -> Vec<Nanos> {
     let faults = Faults { lost: 1_000_000, ..Faults::default() };
     starts(Flag::Percpu, works, Config { faults, ..Config::exact(1) })
+}
+
+/// When managed works start, each queued for its CPU of two, by looks, in microseconds.
+fn starts_on(works: &[(u32, &[Step])]) -> Vec<Nanos> {
+    let costs = Costs { slice: Some(MS), ..Costs::default() };
+    let (flags, scope) = (Flags::NONE.with(Flag::Managed), Some(Scope::Cpu));
+    let queue = QueueSpec { flags, scope, ..QueueSpec::default() };
+    let work = |&(cpu, script): &(u32, &[Step])| WorkSpec {
+        cpu: Some(cpu),
+        script: script.to_vec(),
+        ..WorkSpec::default()
+    };
+    let works = works.iter().map(work).collect();
+    let scenario = Scenario { cpus: 2, workqueues: vec![queue], works };
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let timeline = run_scenario_under(&scenario, &Config { costs, detect, ..Config::exact(2) });
+    let timeline = timeline.expect("no checker complains");
+    let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
+    starts.map(|event| event.t / US).collect()
 }

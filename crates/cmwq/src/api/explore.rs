@@ -2,6 +2,8 @@
 //! at a pool's books. For tests that compare what the library makes of them with what a simulation
 //! does; programs have no use for them. This may change at any time.
 
+use std::ptr;
+
 use cmwq_core::WorkerId;
 
 use crate::engine::pool::{Pool, PoolKind};
@@ -38,14 +40,13 @@ impl Run {
         current::run().map(|(pool, id, seq)| Self { pool, id, seq })
     }
 
-    /// Reports that the worker was found blocked in this run, as a detector does. From any thread;
-    /// takes the lock of the worker's pool and may wake another worker.
-    pub fn report_blocked(&self) {
-        detection::report(self.pool, self.id, self.seq, true);
-    }
-
-    /// Reports that the worker was found back from its wait in this run.
-    pub fn report_resumed(&self) {
-        detection::report(self.pool, self.id, self.seq, false);
+    /// Reports what one look, as a detector's, found of workers in these runs: whether they are
+    /// blocked, or back from their waits. A look is at one pool, that of the first one; of others
+    /// nothing is reported. From any thread; takes the lock of the pool and may wake another
+    /// worker.
+    pub fn report(found: &[(Self, bool)]) {
+        let Some(&(Self { pool, .. }, _)) = found.first() else { return };
+        let of_pool = found.iter().filter(|(run, _)| ptr::eq(run.pool, pool));
+        detection::report(pool, of_pool.map(|&(run, is_blocked)| (run.id, run.seq, is_blocked)));
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::bh::{BhContext, BhContexts, BhThread, thread_name};
 use crate::engine::current::{self, ThreadRun};
 use crate::engine::invoke;
 use crate::engine::pool::Pool;
+use crate::engine::running::{As, Server};
 use crate::engine::runtime::HIGHPRI_NICE;
 use crate::engine::thread_hooks;
 use crate::os::clock;
@@ -105,20 +106,13 @@ fn visit(
     if guard.core.work_waits() {
         let guest = guard.core.guest_enter();
         mirror.serve(pool.id.0, true);
+        let server = Server { pool, id: guest, is: As::Bh, meter, mirror };
         let mut length = BhVisit::begin(clock::now());
         while let Some(claim) = guard.core.guest_next(guest, false) {
-            meter.turn_to(&mut guard.core, claim.pwq);
-            guard.mirror.started(mirror, &claim, clock::coarse);
-            pool.unlock(guard, claim.kick);
-            context.return_to_cpu(pool);
-            run(pool, &claim);
-            guard = pool.lock_only();
-            let effects = guard.core.finish(guest);
-            if effects.flush_done.is_some() || effects.grant.is_some() {
-                drop(guard);
-                pool.act_effects(effects);
-                guard = pool.lock_only();
-            }
+            guard = server.run_item(guard, &claim, || {
+                context.return_to_cpu(pool);
+                run(pool, &claim);
+            });
             // Items in the inbox are younger than those on the worklist.
             if !guard.core.work_waits() && !pool.inbox.is_empty() {
                 guard.empty_inbox(pool);

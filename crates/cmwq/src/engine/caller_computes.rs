@@ -21,7 +21,6 @@ use cmwq_core::help::{self, Habit};
 
 use crate::engine::current;
 use crate::engine::pool::Pool;
-use crate::engine::wq::Kind;
 use crate::os::sense;
 
 /// What is known of the calling thread.
@@ -39,12 +38,12 @@ crate::os::sync::thread_local! {
     };
 }
 
-/// The calling thread queues a long item for no CPU, on a queue of this kind; it usually goes to
-/// the pool `usual`. Returns the CPU whose pool is to have it instead.
-pub(crate) fn other_cpu(kind: Kind, usual: &'static Pool) -> Option<u32> {
-    let queuer = help::Queuer { is_worker: current::is_worker(), names_cpu: false };
-    let is_told = usual.runtime.detect.has_sentinel();
-    if !queuer.lets_go(kind, usual.pods.is_some(), is_told) {
+/// The calling thread queues a long item that may leave its CPU; it usually goes to the pool
+/// `usual`. Returns the CPU whose pool is to have it instead.
+pub(crate) fn other_cpu(usual: &'static Pool) -> Option<u32> {
+    let queuer = help::Queuer { is_worker: current::is_worker() };
+    let is_told = usual.runtime.detect.has_sentinel() && usual.is_reported_idle();
+    if !queuer.lets_go(usual.pods.is_some(), is_told) {
         return None;
     }
     let turn = QUEUER.try_with(|queuer| queuer.queues(usual)).ok().flatten()?;

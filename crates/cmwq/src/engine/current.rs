@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use cmwq_core::{Claim, Kick, PoolState, WorkFn, WorkItem, WorkerId, WqKey};
+use cmwq_core::{Claim, Kick, WorkFn, WorkItem, WorkerId, WqKey};
 
 use crate::engine::pool::Pool;
 use crate::engine::reclaim;
@@ -162,7 +162,7 @@ impl Context {
             return;
         }
         let mut guard = self.pool.lock();
-        let kick = guard.worker_blocked(self.pool, self.id, run.seq, PoolState::worker_waits);
+        let kick = guard.worker_waits(self.pool, self.id, run.seq);
         if guard.core.stands_for_process(self.id, run.seq) {
             return self.pool.unlock(guard, kick);
         }

@@ -4,13 +4,14 @@
 //! files); its result is applied under the lock with the number of the run it is about, so that a
 //! worker that has moved on meanwhile is not misjudged.
 
+use std::borrow::{Borrow, BorrowMut};
 use std::cell::RefCell;
 
 use cmwq_core::detect::evidence::Seen;
 use cmwq_core::detect::{alarms, hogs};
-use cmwq_core::{Hog, Kick, Nanos, PoolState, WorkerId};
+use cmwq_core::{Finding, Found, Kick, Nanos, WorkFn, WorkerId, WqKey};
 
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Locked, Pool};
 use crate::engine::thread::Thread;
 use crate::os::sync::Arc;
 use crate::record::Reason;
@@ -18,14 +19,20 @@ use crate::record::symbol;
 use crate::record::trace::{self, Kind};
 
 struct Suspect {
-    id: WorkerId,
-    seq: u64,
-    was_blocked: bool,
-    /// It runs, and has used the CPU for long.
-    is_hog: bool,
-    /// It may wake up on another CPU.
-    is_unbound: bool,
+    finding: Finding,
     thread: Arc<Thread>,
+}
+
+impl Borrow<Finding> for Suspect {
+    fn borrow(&self) -> &Finding {
+        &self.finding
+    }
+}
+
+impl BorrowMut<Finding> for Suspect {
+    fn borrow_mut(&mut self) -> &mut Finding {
+        &mut self.finding
+    }
 }
 
 crate::os::sync::thread_local! {
@@ -35,7 +42,7 @@ crate::os::sync::thread_local! {
 
 /// What a round of looking found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Look {
     /// Workers newly known to be blocked.
     pub(crate) blocked: usize,
     /// Workers whose run could be looked at and is running.
@@ -63,7 +70,7 @@ pub(crate) fn on_alarm(pool: &'static Pool, me: WorkerId) {
 /// Looks at the pool's workers if work waits, and reports to the core. `me`: an idle worker of this
 /// pool that will ask for work right afterwards and so need not be woken. Caller holds no core
 /// lock.
-pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Found {
+pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> Look {
     SUSPECTS.with(|suspects| {
         let suspects = &mut *suspects.borrow_mut();
         suspects.clear();
@@ -84,95 +91,93 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
     })
 }
 
-/// Reports a worker as blocked or back without a look.
+/// Reports workers as blocked or back without a look.
 #[cfg(feature = "explore")]
-pub(crate) fn report(pool: &'static Pool, id: WorkerId, seq: u64, is_blocked: bool) {
-    let Some(thread) = pool.read(|_, locked| locked.thread(id).cloned()) else { return };
-    let (was_blocked, is_hog, is_unbound) = (!is_blocked, false, false);
-    apply(pool, &mut [Suspect { id, seq, was_blocked, is_hog, is_unbound, thread }], None);
+pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId, u64, bool)>) {
+    let suspect = |(id, seq, is_blocked): (WorkerId, u64, bool)| {
+        let thread = pool.read(|_, locked| locked.thread(id).cloned())?;
+        Some(Suspect { finding: Finding::new(id, seq, Found::of(is_blocked)), thread })
+    };
+    apply(pool, &mut found.filter_map(suspect).collect::<Vec<_>>(), None);
 }
 
-fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Found {
+fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Look {
     let mut guard = pool.lock();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
-        return Found::default();
+        return Look::default();
     }
     let has_processes = guard.core.suspects(|view| {
         let Some(thread) = guard.thread(view.id) else { return };
-        suspects.push(Suspect {
-            id: view.id,
-            seq: view.seq,
-            was_blocked: view.sleeping,
-            is_hog: false,
-            is_unbound: false,
-            thread: Arc::clone(thread),
-        });
+        // What it may be found to be.
+        let finding = Finding::new(view.id, view.seq, Found::of(!view.sleeping));
+        suspects.push(Suspect { finding, thread: Arc::clone(thread) });
     });
     let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
     let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
     pool.unlock(guard, kick);
-    Found { has_to_watch: true, has_processes, room_for_hogs, ..Found::default() }
+    Look { has_to_watch: true, has_processes, room_for_hogs, ..Look::default() }
 }
 
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
     let mut guard = pool.lock();
-    for back in suspects.iter().filter(|suspect| suspect.was_blocked) {
-        guard.worker_resumed(pool, back.id, back.seq);
-        guard.record_state(back.id);
+    let room = guard.core.report_look(suspects, me);
+    for suspect in suspects.iter() {
+        guard.record_finding(pool, &suspect.finding);
     }
-    let mut wake = Kick::None;
-    let mut found_hogs = Vec::new();
-    for suspect in suspects.iter_mut().filter(|suspect| !suspect.was_blocked) {
-        let kick = if suspect.is_hog {
-            let Some(hog) = guard.core.worker_cpu_intensive(suspect.id, suspect.seq) else {
-                continue;
-            };
-            found_hogs.push((hog, Arc::clone(&suspect.thread)));
-            guard.mirror.decided(Reason::Hog);
-            hog.kick
-        } else {
-            guard.mirror.decided(Reason::Blocked);
-            let kick =
-                guard.worker_blocked(pool, suspect.id, suspect.seq, PoolState::worker_blocked);
-            suspect.is_unbound = guard.core.is_unbound(suspect.id, suspect.seq);
-            kick
-        };
-        guard.record_state(suspect.id);
-        // The core marks the worker that it wakes, so only the first kick can be a wake-up.
-        if let Kick::Wake(id) = kick
-            && Some(id) != me
-        {
-            wake = kick;
-        }
-    }
-    let wake = if me.is_none() { guard.replace_blocked(pool, wake) } else { wake };
+    let wake = room.map_or(Kick::None, |kick| guard.replace_blocked(pool, kick));
     let has_woken = matches!(wake, Kick::Wake(_));
     let learns_waits = guard.core.config().learns_waits;
     pool.unlock(guard, wake);
     // After the wake-up, so that it does not delay another worker. On an alarm the caller itself
     // takes the next item, after this.
-    if learns_waits {
-        let blocked = suspects.iter().filter(|suspect| !suspect.was_blocked && !suspect.is_hog);
-        blocked.for_each(|suspect| suspect.thread.record_blocked(suspect.seq));
-    }
-    for suspect in suspects.iter().filter(|suspect| suspect.is_unbound) {
-        pool.unbind(&suspect.thread, suspect.seq);
-    }
-    for (hog, thread) in found_hogs {
-        report_hog(pool, hog, &thread);
+    for Suspect { finding, thread } in suspects.iter() {
+        match finding.found {
+            Found::Back => {}
+            Found::Blocked => {
+                if learns_waits {
+                    thread.record_blocked(finding.seq);
+                }
+                if finding.is_unbound {
+                    pool.unbind(thread, finding.seq);
+                }
+            }
+            Found::Hog if finding.is_news => report_hog(pool, finding.hogs, thread),
+            Found::Hog => {}
+        }
     }
     has_woken
 }
 
+impl Locked {
+    /// Traces what the core has made of a finding, and records it in the mapping.
+    fn record_finding(&mut self, pool: &Pool, finding: &Finding) {
+        match finding.found {
+            Found::Back if finding.is_news => {
+                self.trace_worker(Kind::WorkerResumed, pool, finding.id);
+            }
+            Found::Back => {}
+            Found::Blocked => {
+                if finding.is_news {
+                    self.trace_worker(Kind::WorkerBlocked, pool, finding.id);
+                }
+                self.mirror.decided(Reason::Blocked);
+            }
+            Found::Hog if finding.is_news => self.mirror.decided(Reason::Hog),
+            Found::Hog => return,
+        }
+        self.record_state(finding.id);
+    }
+}
+
 /// Reports a hog of a per-CPU queue by name. A helper's hog counts for the pool that it helps.
 #[cold]
-fn report_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
+fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Thread) {
     trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
-    let Some((func, wq)) = hog.item else {
+    let Some((func, wq)) = item else {
         if let Some((busy, guest)) = thread.guest()
             && let Some(busy) = runtime.pool(busy)
         {
@@ -190,22 +195,23 @@ fn report_hog(pool: &'static Pool, hog: Hog, thread: &Thread) {
 }
 
 impl Suspect {
-    fn is_worth_reporting(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Found) -> bool {
-        if self.was_blocked {
-            return self.thread.is_back(self.seq);
+    fn is_worth_reporting(&mut self, patient: bool, hog_thresh: Nanos, found: &mut Look) -> bool {
+        let seq = self.finding.seq;
+        if self.finding.is_back() {
+            return self.thread.is_back(seq);
         }
-        match self.thread.look(self.seq, patient) {
+        match self.thread.look(seq, patient) {
             Seen::Blocked => {
                 found.blocked += 1;
                 true
             }
             Seen::Running => {
                 found.running += 1;
-                self.is_hog = hog_thresh != 0
-                    && found.room_for_hogs > 0
-                    && self.thread.hogs(self.seq, hog_thresh);
-                found.room_for_hogs -= u32::from(self.is_hog);
-                self.is_hog
+                let is_hog =
+                    hog_thresh != 0 && found.room_for_hogs > 0 && self.thread.hogs(seq, hog_thresh);
+                found.room_for_hogs -= u32::from(is_hog);
+                self.finding.found = Found::Hog;
+                is_hog
             }
             Seen::Unknown => false,
         }

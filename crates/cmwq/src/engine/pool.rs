@@ -37,7 +37,7 @@ use crate::os::sync::{
 use crate::os::topo::CpuSet;
 use crate::record;
 use crate::record::trace::{self, Kind};
-use crate::record::{PoolMirror, Reason};
+use crate::record::{PoolMirror, Reason, WorkerMirror};
 
 mod attach;
 mod counters;
@@ -461,8 +461,8 @@ impl Locked {
 
     /// Records in the mapping that a worker is about to run what it claimed.
     #[inline]
-    pub(crate) fn record_start(&self, pool: &Pool, thread: &Thread, claim: &Claim) {
-        self.mirror.started(&thread.mirror, claim, || self.now(pool));
+    pub(crate) fn record_start(&self, pool: &Pool, worker: &WorkerMirror, claim: &Claim) {
+        self.mirror.started(worker, claim, || self.now(pool));
     }
 
     /// The time, to within a tick: while the pool is watched, the service thread reads the clock.
@@ -635,16 +635,10 @@ impl Locked {
         trace::lose(missed);
     }
 
-    /// As `how`, which is [`PoolState::worker_blocked`] or [`PoolState::worker_waits`], traced.
-    pub(crate) fn worker_blocked(
-        &mut self,
-        pool: &Pool,
-        id: WorkerId,
-        seq: u64,
-        how: fn(&mut PoolState, WorkerId, u64) -> Kick,
-    ) -> Kick {
+    /// As [`PoolState::worker_waits`], traced.
+    pub(crate) fn worker_waits(&mut self, pool: &Pool, id: WorkerId, seq: u64) -> Kick {
         let was_blocked = self.core.is_blocked(id, seq);
-        let kick = how(&mut self.core, id, seq);
+        let kick = self.core.worker_waits(id, seq);
         if !was_blocked && self.core.is_blocked(id, seq) {
             self.trace_worker(Kind::WorkerBlocked, pool, id);
         }
@@ -660,7 +654,7 @@ impl Locked {
     }
 
     #[inline]
-    fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
+    pub(crate) fn trace_worker(&self, kind: Kind, pool: &Pool, id: WorkerId) {
         let tid = self.thread(id).map_or(0, |thread| thread.tid());
         trace::worker_turned(kind, pool, tid);
     }

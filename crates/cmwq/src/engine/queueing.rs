@@ -28,7 +28,7 @@ impl Wq {
     #[inline]
     fn has_choice(&self, cpu: Option<u32>) -> bool {
         // ORDERING: no pairing: a hint.
-        self.has_long_items.load(Ordering::Relaxed) && cpu.is_none()
+        self.has_long_items.load(Ordering::Relaxed) && self.spec.kind.may_leave(cpu.is_some())
     }
 
     /// The CPU whose link an item that is queued now uses; `None`: the caller's. To be asked once
@@ -38,7 +38,7 @@ impl Wq {
         if !self.has_choice(cpu) {
             return cpu;
         }
-        caller_computes::other_cpu(self.spec.kind, self.link(None).pool)
+        caller_computes::other_cpu(self.link(None).pool)
     }
 
     /// Queues an item.

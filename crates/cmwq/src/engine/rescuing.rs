@@ -22,6 +22,7 @@ use crate::engine::invoke;
 use crate::engine::plan::NEVER;
 use crate::engine::pool::Pool;
 use crate::engine::reclaim;
+use crate::engine::running::As;
 use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::engine::thread_hooks;
@@ -162,7 +163,7 @@ impl Duty {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
                 Rescue::Run(claim) => {
                     let run = || worker.call(&context, &claim, claim.seq);
-                    guard = worker.run_as_guest((pool, id), guard, &claim, run);
+                    guard = worker.server(pool, id, As::Guest).run_item(guard, &claim, run);
                 }
                 Rescue::CallAgain => break true,
                 Rescue::Leave => break false,

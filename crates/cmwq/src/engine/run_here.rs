@@ -48,7 +48,7 @@ impl Wq {
             has_rescuer: self.spec.mem_reclaim,
             has_priority: pool.spec().priority != Priority::nice(0),
         };
-        let queuer = Queuer { is_worker: current::is_worker_or_bh(), names_cpu: false };
+        let queuer = Queuer { is_worker: current::is_worker_or_bh() };
         queuer.may_run_it(self.spec.kind, plain)
     }
 
@@ -58,7 +58,7 @@ impl Wq {
     /// As for [`queue_item`](Self::queue_item), of a fresh item.
     pub(crate) unsafe fn run_or_queue(&self, item: NonNull<WorkItem>) -> Ran {
         // Of a queue that lets nothing in no link may be made.
-        if self.spec.kind.may_leave() && self.lets_in() {
+        if self.spec.kind.may_leave(false) && self.lets_in() {
             let link = self.link(None);
             if self.may_run_here(link.pool) {
                 // SAFETY: passed on to the caller.

@@ -137,7 +137,7 @@ pub(crate) struct Registry {
 /// whole mask only where the workers may leave the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolKey {
-    kind: Kind,
+    kind: place::PoolKind,
     priority: Priority,
     cpus: PoolCpus,
 }
@@ -427,11 +427,11 @@ impl Runtime {
 
     /// The key of a per-CPU or managed pool, or of an unbound one of default attributes.
     pub(crate) fn key_for(&self, spec: Spec, priority: Priority, slot: usize) -> PoolKey {
-        match spec.kind {
-            Kind::Percpu | Kind::Bh | Kind::Managed => {
-                PoolKey { kind: spec.kind, priority, cpus: PoolCpus::Slot(slot) }
+        match spec.kind.pool() {
+            kind @ (place::PoolKind::Percpu | place::PoolKind::Bh | place::PoolKind::Managed) => {
+                PoolKey { kind, priority, cpus: PoolCpus::Slot(slot) }
             }
-            Kind::Unbound | Kind::Ordered => {
+            place::PoolKind::Unbound => {
                 let attrs = Attrs { nice: priority.nice, sched: priority.sched, ..Attrs::new() };
                 self.layout(spec.kind, &attrs).key(self.machine.cpus[slot])
             }
@@ -455,7 +455,7 @@ impl Runtime {
         }
         let spec = self.pool_spec(&key);
         let pods = match key.cpus {
-            PoolCpus::Slot(index) if key.kind == Kind::Managed => {
+            PoolCpus::Slot(index) if key.kind == place::PoolKind::Managed => {
                 registry.board(self, key.priority).map(|pods| (pods, index))
             }
             _ => None,
@@ -485,7 +485,7 @@ impl Runtime {
     /// pools as were ever needed at the same time. In a library that is shut down no pool is
     /// vacant.
     fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
-        if key.kind != Kind::Unbound {
+        if key.kind != place::PoolKind::Unbound {
             return None;
         }
         let vacant = registry.pools.iter_mut().filter(|(_, pool)| pool.is_vacant());
@@ -507,25 +507,27 @@ impl Runtime {
             is_strict: false,
             cpus: cpus.clone(),
         };
-        match &key.cpus {
+        let slot = match &key.cpus {
             PoolCpus::Pod { pod, cpus, strict } => {
-                PoolSpec { cpus: cpus.clone(), is_strict: *strict, ..at(PoolKind::Unbound, pod) }
+                let unbound = at(PoolKind::Unbound, pod);
+                return PoolSpec { cpus: cpus.clone(), is_strict: *strict, ..unbound };
             }
-            PoolCpus::Slot(_) if key.kind == Kind::Managed && machine.managed_pods.len() == 1 => {
+            PoolCpus::Slot(slot) => *slot,
+        };
+        let of_cpu = |kind: fn(u32) -> PoolKind| {
+            let cpu = machine.cpus[slot];
+            at(kind(cpu), &CpuSet::single(cpu))
+        };
+        match key.kind {
+            place::PoolKind::Managed if machine.managed_pods.len() == 1 => {
                 // What others are told of it.
-                let cpus = &now.managed;
                 let node = now.node_of(&machine.managed_pods[0].cpus);
-                PoolSpec { node, ..at(PoolKind::Managed, cpus) }
+                PoolSpec { node, ..at(PoolKind::Managed, &now.managed) }
             }
-            PoolCpus::Slot(slot) if key.kind == Kind::Managed => {
-                at(PoolKind::Managed, &machine.managed_pods[*slot].cpus)
-            }
-            PoolCpus::Slot(slot) => {
-                let cpu = machine.cpus[*slot];
-                let is_bh = key.kind == Kind::Bh;
-                let kind = if is_bh { PoolKind::Bh(cpu) } else { PoolKind::Cpu(cpu) };
-                at(kind, &CpuSet::single(cpu))
-            }
+            place::PoolKind::Managed => at(PoolKind::Managed, &machine.managed_pods[slot].cpus),
+            place::PoolKind::Bh => of_cpu(PoolKind::Bh),
+            place::PoolKind::Percpu => of_cpu(PoolKind::Cpu),
+            place::PoolKind::Unbound => unreachable!("its CPUs are a pod's"),
         }
     }
 

@@ -17,7 +17,8 @@ use crate::engine::detection;
 use crate::engine::flushing;
 use crate::engine::invoke;
 use crate::engine::long_items::LongItems;
-use crate::engine::pool::{Holder, Locked, Pool};
+use crate::engine::pool::{Locked, Pool};
+use crate::engine::running::{As, Server};
 use crate::engine::thread::{Senses, Thread};
 use crate::engine::thread_hooks;
 use crate::os::IS_MODEL;
@@ -113,31 +114,28 @@ impl Worker {
         }
     }
 
-    /// One claimed item, from dropping the lock to the books behind it. Returns with the lock held,
-    /// under which the worker asks for its next item.
+    /// The worker as one that serves a pool.
+    #[inline(always)]
+    pub(crate) fn server(&self, pool: &'static Pool, id: WorkerId, is: As) -> Server<'_> {
+        Server { pool, id, is, meter: &self.thread.meter, mirror: &self.thread.mirror }
+    }
+
+    /// One claimed item, and what is behind it. Returns with the lock held, under which the worker
+    /// asks for its next item.
     #[inline]
     fn run_item(
         &self,
-        mut guard: MutexGuard<'static, Locked>,
+        guard: MutexGuard<'static, Locked>,
         context: &Context,
         claim: Claim,
     ) -> MutexGuard<'static, Locked> {
-        self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-        guard.record_start(self.pool, &self.thread, &claim);
-        let todo = guard.todo(self.pool, claim.kick, Holder::Claimer);
-        drop(guard);
-        self.pool.act(todo);
-        self.call(context, &claim, claim.seq);
-        if claim.more > 0 {
-            self.run_batch(context, &claim);
-        }
-        let mut guard = self.pool.lock_in_turn();
-        let effects = guard.core.finish(self.id);
-        if effects.has_rest() {
-            drop(guard);
-            self.pool.act_effects(effects);
-            guard = self.pool.lock_in_turn();
-        }
+        let server = self.server(self.pool, self.id, As::Worker);
+        let mut guard = server.run_item(guard, &claim, || {
+            self.call(context, &claim, claim.seq);
+            if claim.more > 0 {
+                self.run_batch(context, &claim);
+            }
+        });
         // If runs are traced, those of barriers are, too.
         if !trace::wants_runs() {
             guard = self.pass_barriers(guard);
@@ -311,38 +309,6 @@ impl Worker {
         true
     }
 
-    /// One item that guest `id` of `pool` has claimed, from dropping the lock to the books behind
-    /// it. `run` calls the function. For helpers and rescuers. Two others do it in their own way:
-    ///
-    /// - [`run_item`](Self::run_item), at home, leaves books that are behind as they are
-    ///   (`lock_in_turn`), begins batches, tells those who wait for the item, and takes what is in
-    ///   the inbox behind it. A guest must have right books and an empty inbox instead. As one
-    ///   function each would ask at four places which it is, for each item.
-    /// - The BH context's is no [`Thread`]: it has no name to change, no run that anybody reports
-    ///   on, no stack to show, and it is put back on its CPU before each item.
-    #[inline]
-    pub(crate) fn run_as_guest(
-        &self,
-        (pool, id): (&'static Pool, WorkerId),
-        mut guard: MutexGuard<'static, Locked>,
-        claim: &Claim,
-        run: impl FnOnce(),
-    ) -> MutexGuard<'static, Locked> {
-        self.thread.meter.turn_to(&mut guard.core, claim.pwq);
-        guard.record_start(pool, &self.thread, claim);
-        pool.unlock(guard, claim.kick);
-        run();
-        // As in a worker's own pool, an item ends in the lock hold in which the next one begins.
-        let mut guard = pool.lock();
-        let effects = guard.core.finish(id);
-        if effects.has_rest() {
-            pool.unlock(guard, Kick::None);
-            pool.act_effects(effects);
-            guard = pool.lock();
-        }
-        guard
-    }
-
     /// Runs items of another pool as its guest, until there are none or this worker's own pool has
     /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
     /// of them.
@@ -352,8 +318,9 @@ impl Worker {
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
+        let server = self.server(busy, guest, As::Guest);
         while let Some(claim) = guard.core.guest_next(guest, waits_first) {
-            guard = self.run_as_guest((busy, guest), guard, &claim, || {
+            guard = server.run_item(guard, &claim, || {
                 self.call(context, &claim, seq);
                 let mut own = self.pool.lock();
                 seq = own.core.lend_again(self.id);

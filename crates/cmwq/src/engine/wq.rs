@@ -184,7 +184,7 @@ impl Wq {
 
     /// A worker has measured one of the queue's items.
     pub(crate) fn set_has_long_items(&self, are_long: bool) {
-        let are_long = are_long && self.spec.kind.may_leave();
+        let are_long = are_long && self.spec.kind.may_leave(false);
         // ORDERING: no pairing: a hint.
         if self.has_long_items.load(Ordering::Relaxed) != are_long {
             self.has_long_items.store(are_long, Ordering::Relaxed);

@@ -84,7 +84,7 @@ fn within_reach(spec: &PoolSpec, runtime: &Runtime, cpus: &CpuSet) -> CpuSet {
 /// Whether workers of such a pool may leave the pod in which they begin.
 pub(super) fn may_stray(spec: &PoolSpec) -> bool {
     let is_deadline = matches!(spec.priority.sched, Sched::Deadline { .. });
-    spec.kind == PoolKind::Unbound && spec.pod != spec.cpus && !is_deadline
+    spec.kind.in_core().may_leave_pod(spec.pod == spec.cpus, is_deadline)
 }
 
 impl Where {

@@ -75,7 +75,7 @@ impl Pool {
     }
 
     /// Whether a sentinel reports that its CPU is idle. `false` for a pool of several CPUs.
-    fn is_reported_idle(&self) -> bool {
+    pub(crate) fn is_reported_idle(&self) -> bool {
         self.lone_cpu.is_some_and(|cpu| !self.runtime.sentinels.is_refused(cpu))
     }
 
@@ -178,14 +178,16 @@ impl Locked {
         self.core.has_to_watch(|| pool.caller_computes(), || pool.others_wait())
     }
 
-    /// A worker of this pool was reported blocked. Returns which worker to wake: if no work waits
-    /// here, one that looks for work in other pods.
+    /// See [`PoolState::replace_blocked`](cmwq_core::PoolState::replace_blocked).
     pub(crate) fn replace_blocked(&mut self, pool: &Pool, kick: Kick) -> Kick {
         // First the pool posts that it has a CPU to spare, then it looks which pod wants that.
-        if self.post_entry(pool) {
-            return kick.or(Kick::Watch);
-        }
-        self.core.replace_blocked(kick, || pool.caller_computes(), || pool.others_wait())
+        let has_posted = self.post_entry(pool);
+        self.core.replace_blocked(
+            kick,
+            has_posted,
+            || pool.caller_computes(),
+            || pool.others_wait(),
+        )
     }
 
     /// How many items the pool has started by now.

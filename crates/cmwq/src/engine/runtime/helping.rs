@@ -1,12 +1,12 @@
 //! Managed pods that help each other: acting on what [`cmwq_core::help`] decides.
 
 use cmwq_core::help::{self, Call, Instead, Set, Whereabouts};
+use cmwq_core::place;
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::engine::attrs::Priority;
 use crate::engine::pool::Pool;
 use crate::engine::pool::pods::Pods;
-use crate::engine::wq::Kind;
 use crate::os::topo::CpuSet;
 
 impl Machine {
@@ -65,7 +65,7 @@ impl Runtime {
     ) -> Option<&'static Pool> {
         pods.get(pod).or_else(|| {
             let cpus = PoolCpus::Slot(pod);
-            let key = PoolKey { kind: Kind::Managed, priority, cpus };
+            let key = PoolKey { kind: place::PoolKind::Managed, priority, cpus };
             self.pool_by_key(key).map(|found| found.pool)
         })
     }

@@ -465,15 +465,12 @@ impl Layout {
     pub(crate) fn key(&self, cpu: u32) -> PoolKey {
         let pod = self.pods.iter().find(|(pod, _)| pod.contains(cpu));
         // KERNEL: `wq_calc_pod_cpumask` — same: a CPU outside of all pods has the whole mask.
-        let pod = match (self.kind, pod) {
-            (Kind::Ordered, _) | (_, None) => self.effective.clone(),
-            (_, Some((_, usable))) => usable.clone(),
-        };
-        let strict = self.attrs.affinity_strict && self.kind != Kind::Ordered;
+        let pod = pod.map_or(&self.effective, |(_, usable)| usable).clone();
+        let strict = self.kind.is_strict(self.attrs.affinity_strict);
         let cpus = if strict { pod.clone() } else { self.effective.clone() };
         let cpus = PoolCpus::Pod { pod, cpus, strict };
         // Ordered queues have the workers of unbound ones with the same pod.
-        PoolKey { kind: Kind::Unbound, priority: self.attrs.priority(), cpus }
+        PoolKey { kind: self.kind.pool(), priority: self.attrs.priority(), cpus }
     }
 }
 

@@ -250,7 +250,7 @@ impl Wq {
             .filter_map(|(index, slot)| {
                 let now = slot.get()?.pool.id;
                 let found = self.pool_behind(layout, index)?;
-                Pwqs::moves(now, Some(found.pool.id)).then_some(((index, slot), found))
+                Pwqs::moves(now, found.pool.id).then_some(((index, slot), found))
             })
             .collect();
         if changes.is_empty() {

@@ -201,7 +201,7 @@ fn pools_do_not_run_out() {
         let priority = Priority::nice((n % 19) as i32 + 1);
         let cpus: CpuSet = (0..16).filter(|cpu| (n / 19 + 1) >> cpu & 1 == 1).collect();
         let of = PoolCpus::Pod { pod: cpus.clone(), cpus: cpus.clone(), strict: n % 2 == 0 };
-        let key = PoolKey { kind: Kind::Unbound, priority, cpus: of };
+        let key = PoolKey { kind: place::PoolKind::Unbound, priority, cpus: of };
         let found = server.pool_by_key(key).expect("there is room");
         let pool = found.pool;
         let pwq =

@@ -1,0 +1,114 @@
+//! What a look at workers has found, and who is woken for it.
+//!
+//! A look finds several workers at once: some are back from their waits, others are blocked or hog
+//! the CPU. First those are reported that are back: a worker that is back has the CPU that another
+//! one leaves. Then one worker is woken for all that have left a CPU. It takes an item, and what
+//! it claims wakes the next worker if more may run.
+//!
+//! KERNEL: no twin. There each worker reports for itself, as it goes to sleep.
+
+use core::borrow::BorrowMut;
+
+use super::{Kick, PoolState};
+use crate::ids::{WorkerId, WqKey};
+use crate::work::WorkFn;
+
+/// What a worker is found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It was believed blocked, and runs.
+    Back,
+    /// It was believed to run, and is blocked.
+    Blocked,
+    /// It runs, and has used the CPU for long.
+    Hog,
+}
+
+/// What was found of a worker, and what its pool makes of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Finding {
+    /// Which worker.
+    pub id: WorkerId,
+    /// The run that was looked at.
+    pub seq: u64,
+    /// What it is.
+    pub found: Found,
+    /// The pool's answer: it did not know that, and the worker is in that run still.
+    pub is_news: bool,
+    /// The pool's answer: the worker, which is blocked, is to be
+    /// [unbound](PoolState::is_unbound).
+    pub is_unbound: bool,
+    /// The pool's answer: what a hog that is news runs, as [`Hog::item`](super::Hog::item).
+    pub hogs: Option<(WorkFn, WqKey)>,
+}
+
+impl Found {
+    /// What reports say that know only these two.
+    #[must_use]
+    pub const fn of(is_blocked: bool) -> Self {
+        if is_blocked { Self::Blocked } else { Self::Back }
+    }
+}
+
+impl Finding {
+    /// Before its pool has been asked.
+    #[must_use]
+    pub const fn new(id: WorkerId, seq: u64, found: Found) -> Self {
+        Self { id, seq, found, is_news: false, is_unbound: false, hogs: None }
+    }
+
+    /// Whether the worker is back.
+    #[must_use]
+    pub const fn is_back(&self) -> bool {
+        matches!(self.found, Found::Back)
+    }
+}
+
+impl PoolState {
+    /// Reports what a look has found, in whatever order, and fills in the answers. Returns which
+    /// worker to wake for all of them, to be passed on to
+    /// [`replace_blocked`](Self::replace_blocked); `None`: nobody has left a CPU.
+    ///
+    /// `me`: an idle worker that looked itself. It asks for work right afterwards, so it is not
+    /// woken, and nobody else comes in its place.
+    pub fn report_look<F: BorrowMut<Finding>>(
+        &mut self,
+        findings: &mut [F],
+        me: Option<WorkerId>,
+    ) -> Option<Kick> {
+        let mut wake = None;
+        for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| one.is_back()) {
+            finding.is_news = self.is_blocked(finding.id, finding.seq);
+            self.worker_resumed(finding.id, finding.seq);
+        }
+        for finding in findings.iter_mut().map(F::borrow_mut).filter(|one| !one.is_back()) {
+            let kick = self.report_one(finding);
+            let is_own = me.is_some_and(|me| kick == Kick::Wake(me));
+            // The pool marks whom it wakes, so only the first can be a wake-up. It is watched,
+            // since it was looked at.
+            if let Kick::Wake(_) = kick
+                && !is_own
+            {
+                wake = Some(kick);
+            } else if finding.is_news && me.is_none() {
+                wake = wake.or(Some(Kick::None));
+            }
+        }
+        wake
+    }
+
+    fn report_one(&mut self, finding: &mut Finding) -> Kick {
+        let (id, seq) = (finding.id, finding.seq);
+        if finding.found == Found::Hog {
+            let hog = self.worker_cpu_intensive(id, seq);
+            finding.is_news = hog.is_some();
+            finding.hogs = hog.and_then(|hog| hog.item);
+            return hog.map_or(Kick::None, |hog| hog.kick);
+        }
+        let before = self.nr_blocked_reports;
+        let kick = self.worker_blocked(id, seq);
+        finding.is_news = self.nr_blocked_reports != before;
+        finding.is_unbound = self.is_unbound(id, seq);
+        kick
+    }
+}
