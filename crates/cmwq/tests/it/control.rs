@@ -312,7 +312,7 @@ fn under_load() {
     control::listen(None).unwrap();
     static DONE: AtomicBool = AtomicBool::new(false);
     let changing = thread::spawn(|| {
-        let mut client = Client::connect(me()).unwrap();
+        let mut client = Client::connect_within(me(), PATIENCE).unwrap();
         let mut changes = 0_u32;
         while !DONE.load(Ordering::SeqCst) || changes < 50 {
             for (attribute, value) in [
