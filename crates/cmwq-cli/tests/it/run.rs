@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::support::{check_code, not_tested, stderr};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));

@@ -52,7 +52,7 @@ impl Tracing {
             lines.map(Result::unwrap).inspect(tell_once).collect()
         });
         // Something has to happen for the first line.
-        let patience = Instant::now() + Duration::from_secs(60);
+        let patience = Instant::now() + Duration::from_secs(200);
         while told.recv_timeout(Duration::from_millis(5)).is_err() {
             assert!(Instant::now() < patience, "nothing is traced");
             wq.queue(|| ()).join().unwrap();
@@ -106,7 +106,7 @@ fn what_runs_already_is_told_and_so_is_its_end() {
     let (release, released) = mpsc::channel::<()>();
     let item = wq.queue(move || released.recv());
     let target = Target::open(std::process::id()).unwrap();
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(200);
     // Long enough to be told; the item may take its time to start.
     let old = Duration::from_millis(50).as_nanos() as u64;
     let is_old = |shown: &Snapshot| {

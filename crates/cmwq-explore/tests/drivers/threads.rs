@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
 use crate::stage::QueueKind;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 #[derive(Debug, Default)]
 struct Told {

@@ -14,7 +14,7 @@ pub(crate) use machines::{Log, Machines};
 pub(crate) use server::Server;
 
 /// So long a condition may take on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A broker of this test's own, or what else `start` starts; or the test ends with a word.
 macro_rules! broker_or_skip {

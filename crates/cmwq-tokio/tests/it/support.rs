@@ -9,7 +9,7 @@ use cmwq_tokio::{JoinHandle, Spawner};
 use tokio::runtime::{Builder, Runtime};
 
 /// How long anything may take before a test gives up. Only failing tests ever wait that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A runtime of each kind, one after the other.
 #[track_caller]

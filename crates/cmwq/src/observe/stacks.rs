@@ -32,7 +32,9 @@ const REST: Duration = Duration::from_micros(500);
 /// one.
 pub(crate) struct Stacks {
     signal: Result<i32, String>,
-    until: Instant,
+    /// For how long threads may still be waited for. What is done with their stacks takes nothing
+    /// of it: the first look into the debug information of a large program takes seconds.
+    left: Duration,
     modules: Option<walk::Modules>,
 }
 
@@ -43,7 +45,7 @@ impl Stacks {
             Some(0) => Err("stacks are off (watchdog_signal=0)".to_owned()),
             wanted => handler::install(wanted),
         };
-        Self { signal, until: Instant::now() + 2 * PATIENCE, modules: None }
+        Self { signal, left: 2 * PATIENCE, modules: None }
     }
 
     /// The stack of a worker's thread, down to its item's function.
@@ -58,17 +60,24 @@ impl Stacks {
         let signal = self.signal.clone()?;
         let tid = thread.comm.tid().ok_or("the thread's number is not known")?;
         refusal(tid, signal).map_or(Ok(()), Err)?;
-        let until = self.until.min(Instant::now() + PATIENCE);
-        let modules = self.modules.get_or_insert_with(walk::Modules::loaded);
         handler::ask(signal, tid, thread.stack())?;
-        while !handler::has_answered() {
-            if Instant::now() >= until {
-                handler::withdraw()?;
-                return Err(format!("the thread did not answer signal {signal}"));
-            }
+        if !self.wait() {
+            handler::withdraw()?;
+            return Err(format!("the thread did not answer signal {signal}"));
+        }
+        let modules = self.modules.get_or_insert_with(walk::Modules::loaded);
+        Ok(handler::with_answer(|answer| modules.walk(answer)))
+    }
+
+    /// Whether the thread that was asked has answered.
+    fn wait(&mut self) -> bool {
+        let start = Instant::now();
+        let patience = self.left.min(PATIENCE);
+        while !handler::has_answered() && start.elapsed() < patience {
             std::thread::sleep(REST);
         }
-        Ok(handler::with_answer(|answer| modules.walk(answer)))
+        self.left = self.left.saturating_sub(start.elapsed());
+        handler::has_answered()
     }
 }
 

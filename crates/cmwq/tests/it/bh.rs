@@ -9,6 +9,7 @@ use cmwq::{ErrorKind, Work, Workqueue, system};
 
 use crate::idle::assert_quiet;
 use crate::nproc::{more_threads, no_more_threads, user};
+use crate::support::cpus::for_each_cpu;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
 use crate::support::{Gate, eventually, joined, percpu, procfs, sys, undisturbed, within};
@@ -49,7 +50,7 @@ fn hold(wq: &Workqueue, cpu: u32, gate: &Gate) {
 #[test]
 fn items_run_on_their_cpu_in_the_order_of_queueing() {
     let wq = bh("bh order");
-    for cpu in sys::allowed_cpus() {
+    for_each_cpu(|cpu, _| {
         let log = Log::default();
         for n in 0..1_000 {
             let log = Arc::clone(&log);
@@ -59,13 +60,13 @@ fn items_run_on_their_cpu_in_the_order_of_queueing() {
         assert!(log.lock().unwrap().iter().copied().eq((0..1_000).map(|n| (n, cpu))));
         let name = format!("cmwq/bh:{cpu}");
         assert!(procfs::workers(&name).contains(&name), "one context of that name");
-    }
+    });
 }
 
 #[test]
 fn an_item_runs_on_the_cpu_that_queued_it() {
     let wq = bh("bh here");
-    for cpu in sys::allowed_cpus() {
+    for_each_cpu(|cpu, _| {
         let ran_on = thread::scope(|s| {
             let here = s.spawn(|| {
                 sys::confine(0, &[cpu]).unwrap();
@@ -74,7 +75,7 @@ fn an_item_runs_on_the_cpu_that_queued_it() {
             here.join().unwrap()
         });
         assert_eq!(ran_on, cpu);
-    }
+    });
 }
 
 #[test]

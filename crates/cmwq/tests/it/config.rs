@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::{AffinityScope, Config, Detect, ErrorKind, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, eventually, joined, managed, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -101,7 +101,7 @@ fn hooks() {
     assert!(has("kworker/") && has("cmwq/bh:"));
     eventually("the rescuer has begun", || has("kworker/R-"));
     drop((bh, rescued));
-    cmwq::shutdown(Duration::from_secs(60)).unwrap();
+    cmwq::shutdown(PATIENCE).unwrap();
     let mut threads = THREADS.each_ref().map(|names| names.lock().unwrap().clone());
     threads.iter_mut().for_each(|names| names.sort());
     assert_eq!(threads[0], threads[1], "every one of them ends so");

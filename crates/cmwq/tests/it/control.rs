@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use cmwq::control;
 use cmwq::{ErrorKind, Workqueue};
@@ -182,7 +181,7 @@ fn ends() {
     drop(managed("q"));
     let path = control::listen(None).unwrap();
     let mut client = Client::connect(me()).unwrap();
-    cmwq::shutdown(Duration::from_secs(60)).unwrap();
+    cmwq::shutdown(PATIENCE).unwrap();
     assert!(!path.exists());
     assert!(client.names().is_err());
 }
@@ -313,7 +312,7 @@ fn under_load() {
     control::listen(None).unwrap();
     static DONE: AtomicBool = AtomicBool::new(false);
     let changing = thread::spawn(|| {
-        let mut client = Client::connect(me()).unwrap();
+        let mut client = Client::connect_within(me(), PATIENCE).unwrap();
         let mut changes = 0_u32;
         while !DONE.load(Ordering::SeqCst) || changes < 50 {
             for (attribute, value) in [

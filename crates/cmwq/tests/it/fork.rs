@@ -10,7 +10,7 @@ use std::time::Duration;
 use cmwq::{Attrs, DelayedWork, RcuWork, Work, Workqueue};
 
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::{Opened, block_on};
+use crate::support::wait::{Opened, PATIENCE, block_on};
 use crate::support::{Gate, eventually, every_kind, joined, managed, occupy, procfs, stall, sys};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -373,7 +373,7 @@ fn child_uses_everything(inherited: &Workqueue) {
         assert_eq!(joined(own.queue(|| 2)), 2);
         let rescued = Workqueue::builder("rescued").percpu().mem_reclaim().build().unwrap();
         assert_eq!(joined(rescued.queue_delayed(|| 3, Duration::from_micros(10))), 3);
-        cmwq::shutdown(Duration::from_secs(60)).unwrap();
+        cmwq::shutdown(PATIENCE).unwrap();
     });
     assert_eq!(status, 0);
 }

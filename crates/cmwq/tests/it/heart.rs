@@ -183,20 +183,27 @@ fn mixed_load() {
 fn compute_then_sleep(wq: &cmwq::Workqueue) -> Result<(), String> {
     let cpus = sys::allowed_cpus().len();
     let (computing, alive) = (Arc::new(Peak::new()), Arc::new(Peak::new()));
-    let handles: Vec<_> = (0..200)
+    // Where many CPUs take turns on few, items would end sooner than others are queued.
+    let more_start = Gate::new();
+    let handles: Vec<_> = (0..200.max(2 * cpus))
         .map(|_| {
             let (computing, alive) = (Arc::clone(&computing), Arc::clone(&alive));
+            let more_start = more_start.clone();
             wq.queue(move || {
                 let _alive = alive.enter();
+                if alive.most() > cpus {
+                    more_start.open();
+                }
                 let inside = computing.enter();
                 burn(Duration::from_millis(1));
                 drop(inside);
+                // Fails if none starts while others sleep.
+                more_start.pass();
                 thread::sleep(Duration::from_millis(5));
             })
         })
         .collect();
     handles.into_iter().for_each(joined);
-    assert!(alive.most() > cpus, "no item started while others slept");
     eventually("all have left", || alive.now() == 0);
     let most = computing.most();
     if most <= cpus { Ok(()) } else { Err(format!("{most} computed on {cpus} CPUs")) }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cmwq::{JoinHandle, Work, Workqueue};
 
+use crate::support::cpus::{Cpus, for_each_cpu, on_cpus_that_stay};
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
@@ -44,6 +45,13 @@ impl Crowd {
             started.lock().unwrap().push(number);
             gate.pass();
         }));
+    }
+
+    /// Waits until as many are inside, which may never be if CPUs come or leave.
+    #[track_caller]
+    fn grows_to(&self, expected: usize, cpus: &Cpus) {
+        let what = format!("{expected} have started");
+        eventually(&what, || self.inside.now() == expected || cpus.have_changed());
     }
 
     fn started(&self) -> Vec<usize> {
@@ -123,17 +131,18 @@ fn max_active_changes_while_items_run() {
 fn a_percpu_queue_may_have_a_limit_in_all() {
     let builder = Workqueue::builder("in all").percpu().max_active(2).max_active_total(3);
     let wq = builder.build().unwrap();
-    let mut crowd = Crowd::new();
-    let cpus = sys::allowed_cpus();
-    for _ in 0..10 {
-        cpus.iter().for_each(|cpu| crowd.add(&wq, *cpu));
-    }
-    let expected = (2 * cpus.len()).min(3);
-    eventually("as many as may have started", || crowd.inside.now() == expected);
-    let probe = percpu("probe");
-    cpus.iter().for_each(|cpu| others_have_had_their_turn(&probe, *cpu));
-    assert_eq!(crowd.inside.now(), expected);
-    assert_eq!(crowd.finish(), expected, "and when others finished, no more than that");
+    on_cpus_that_stay(|cpus| {
+        let mut crowd = Crowd::new();
+        for _ in 0..10 {
+            cpus.here.iter().for_each(|cpu| crowd.add(&wq, *cpu));
+        }
+        let expected = (2 * cpus.here.len()).min(3);
+        crowd.grows_to(expected, cpus);
+        let probe = percpu("probe");
+        cpus.here.iter().for_each(|cpu| others_have_had_their_turn(&probe, *cpu));
+        assert_eq!(crowd.inside.now(), expected);
+        assert_eq!(crowd.finish(), expected, "and when others finished, no more than that");
+    });
     let refused = Workqueue::builder("no").unbound().max_active_total(3).build();
     assert!(refused.is_err(), "its limit is one for all already");
 }
@@ -162,20 +171,21 @@ fn limits_that_cannot_be_are_clamped_or_refused() {
 fn max_active_is_per_cpu_for_percpu_queues() {
     let wq = Workqueue::builder("limited").percpu().max_active(3).build().unwrap();
     let probe = percpu("probe");
-    for cpu in sys::allowed_cpus() {
+    for_each_cpu(|cpu, cpus| {
         let mut crowd = Crowd::new();
         (0..10).for_each(|_| crowd.add(&wq, cpu));
-        eventually("three have started", || crowd.inside.now() == 3);
+        crowd.grows_to(3, cpus);
         others_have_had_their_turn(&probe, cpu);
         assert_eq!(crowd.started(), [0, 1, 2]);
         assert_eq!(crowd.finish(), 3);
-    }
-    let mut crowd = Crowd::new();
-    let cpus = sys::allowed_cpus();
-    (0..10).for_each(|_| cpus.iter().for_each(|&cpu| crowd.add(&wq, cpu)));
-    let total = 3 * cpus.len();
-    eventually("three of each CPU have started", || crowd.inside.now() == total);
-    assert_eq!(crowd.finish(), total);
+    });
+    on_cpus_that_stay(|cpus| {
+        let mut crowd = Crowd::new();
+        (0..10).for_each(|_| cpus.here.iter().for_each(|&cpu| crowd.add(&wq, cpu)));
+        let total = 3 * cpus.here.len();
+        crowd.grows_to(total, cpus);
+        assert_eq!(crowd.finish(), total);
+    });
 }
 
 #[test]
@@ -189,15 +199,16 @@ fn assert_unbound_total() {
         let wq = builder.max_active(5).build().unwrap();
         for min_active in [5, 1] {
             wq.set_min_active(min_active).unwrap();
-            let expected = nodes::total_of(5, min_active);
             let probe = managed("probe");
-            let mut crowd = Crowd::new();
-            let cpus = sys::allowed_cpus();
-            (0..10 * cpus.len()).for_each(|n| crowd.add(&wq, cpus[n % cpus.len()]));
-            eventually("as many as may have started", || crowd.inside.now() == expected);
-            cpus.iter().for_each(|&cpu| others_have_had_their_turn(&probe, cpu));
-            assert_eq!(crowd.inside.now(), expected);
-            assert_eq!(crowd.finish(), expected);
+            on_cpus_that_stay(|cpus| {
+                let expected = nodes::total_of(5, min_active);
+                let mut crowd = Crowd::new();
+                (0..10).for_each(|_| cpus.here.iter().for_each(|&cpu| crowd.add(&wq, cpu)));
+                crowd.grows_to(expected, cpus);
+                cpus.here.iter().for_each(|&cpu| others_have_had_their_turn(&probe, cpu));
+                assert_eq!(crowd.inside.now(), expected);
+                assert_eq!(crowd.finish(), expected);
+            });
         }
     }
 }
@@ -293,7 +304,7 @@ fn computing_items_of_a_cpu_run_one_at_a_time() {
 }
 
 fn one_at_a_time() {
-    for cpu in sys::allowed_cpus() {
+    for_each_cpu(|cpu, _| {
         let wq = percpu("one at a time");
         let inside = Arc::new(Peak::new());
         let handles: Vec<_> = (0..50)
@@ -307,7 +318,7 @@ fn one_at_a_time() {
             .collect();
         handles.into_iter().for_each(joined);
         assert!(inside.most() <= may_run(&wq, 1), "{} at once; {}", inside.most(), wq.stats());
-    }
+    });
 }
 
 #[test]
@@ -317,20 +328,22 @@ fn computing_items_of_a_managed_queue_are_as_many_as_cpus() {
 
 fn as_many_as_cpus() {
     let wq = managed("computing");
-    let cpus = sys::allowed_cpus().len();
-    let inside = Arc::new(Peak::new());
-    let handles: Vec<_> = (0..200)
-        .map(|_| {
-            let inside = Arc::clone(&inside);
-            wq.queue(move || {
-                let _inside = inside.enter();
-                burn(Duration::from_micros(300));
+    on_cpus_that_stay(|cpus| {
+        let cpus = cpus.here.len();
+        let inside = Arc::new(Peak::new());
+        let handles: Vec<_> = (0..200)
+            .map(|_| {
+                let inside = Arc::clone(&inside);
+                wq.queue(move || {
+                    let _inside = inside.enter();
+                    burn(Duration::from_micros(300));
+                })
             })
-        })
-        .collect();
-    handles.into_iter().for_each(joined);
-    let (most, stats) = (inside.most(), wq.stats());
-    assert!(most <= may_run(&wq, cpus), "{most} computed on {cpus} CPUs; {stats}");
+            .collect();
+        handles.into_iter().for_each(joined);
+        let (most, stats) = (inside.most(), wq.stats());
+        assert!(most <= may_run(&wq, cpus), "{most} computed on {cpus} CPUs; {stats}");
+    });
 }
 
 #[test]

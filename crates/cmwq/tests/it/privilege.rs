@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, io};
 
 use crate::support::scene::{NOBODY, Scene, Stage, skip};
+use crate::support::wait::PATIENCE;
 use crate::support::{joined, managed, sys};
 
 pub(crate) const SCENES: &[Scene] =
@@ -129,7 +130,7 @@ fn privileged() {
     let path = cmwq::control::listen(None).unwrap();
     assert!(!path.starts_with(&foreign), "{}", path.display());
     cmwq::control::stop();
-    cmwq::shutdown(std::time::Duration::from_secs(60)).unwrap();
+    cmwq::shutdown(PATIENCE).unwrap();
 }
 
 #[test]
@@ -171,5 +172,5 @@ fn a_trace_replaces_an_older_one_and_nothing_else() {
 
 fn traced() {
     assert_eq!(joined(managed("traced").queue(|| 1)), 1);
-    cmwq::shutdown(std::time::Duration::from_secs(60)).unwrap();
+    cmwq::shutdown(PATIENCE).unwrap();
 }

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub(crate) mod cpus;
 pub(crate) mod cpuset;
 pub(crate) mod load;
 pub(crate) mod nodes;

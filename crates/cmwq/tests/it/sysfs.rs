@@ -265,7 +265,7 @@ fn nice_is_refused() {
     let wq = unbound("too nice");
     refused(wq.sysfs().store(Attribute::Nice, "-10"), Refusal::NotPermitted, libc::EPERM);
     assert_eq!(wq.sysfs().show(Attribute::Nice).unwrap(), "0");
-    wq.sysfs().store(Attribute::Nice, "10").unwrap();
+    wq.sysfs().store(Attribute::Nice, "19").unwrap();
 }
 
 #[test]

@@ -94,7 +94,8 @@ pub(crate) struct Layout {
     pods: Vec<(CpuSet, CpuSet)>,
 }
 
-/// Whether the calling thread's mask, `allowed`, is narrower than what its cpuset would allow.
+/// Whether the calling thread's mask, which was `allowed` a moment ago, is narrower than what its
+/// cpuset would allow.
 pub(crate) fn confines(allowed: &CpuSet) -> bool {
     let sys = topo::SYS_ROOT.as_ref();
     let Some(present) = topo::present_cpus(sys).or_else(|| topo::possible_cpus(sys)) else {
@@ -108,7 +109,14 @@ pub(crate) fn confines(allowed: &CpuSet) -> bool {
         sense::sched::pin_current(&present).ok()?;
         topo::affinity_of(0).ok()
     });
-    widest.ok().flatten().is_some_and(|widest| !widest.is_subset(allowed))
+    let Ok(Some(widest)) = widest else { return false };
+    is_narrower(allowed, &widest, &topo::allowed_cpus())
+}
+
+/// Whether a mask, which was `before` and `after` the moment at which no more than `widest` could
+/// be had, lacks some of that. A CPU may have come in between.
+fn is_narrower(before: &CpuSet, widest: &CpuSet, after: &CpuSet) -> bool {
+    !widest.is_subset(&before.or(after))
 }
 
 impl Placement {
@@ -302,31 +310,38 @@ impl Runtime {
             return;
         }
         let possible: CpuSet = self.machine.cpus.iter().copied().collect();
-        let Some(mask) = self.placement.mask_of(tid as libc::pid_t, &possible) else { return };
-        let mut allowed = mask.and(&possible);
-        if let Some(start) =
-            self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
-        {
-            allowed = allowed.and(start);
-        }
-        if allowed.is_empty() {
-            return;
-        }
-        let now = self.placement.now();
-        if repin || allowed != now.allowed || now.known.renewed(&allowed).is_some() {
-            self.allow(&allowed);
-        }
+        self.look(repin, || {
+            let mut allowed = self.placement.mask_of(tid as libc::pid_t, &possible)?.and(&possible);
+            if let Some(start) =
+                self.machine.start_mask.as_ref().filter(|mask| mask.intersects(&allowed))
+            {
+                allowed = allowed.and(start);
+            }
+            Some(allowed).filter(|allowed| !allowed.is_empty())
+        });
     }
 
-    /// The process has these CPUs now.
-    pub(crate) fn allow(&'static self, allowed: &CpuSet) {
+    /// As [`Self::rescan`]; `see` says which CPUs the process has, if it can.
+    pub(crate) fn look(&'static self, repin: bool, see: impl FnOnce() -> Option<CpuSet>) {
+        // Under the lock: who looked before a change must not have his say after who looked later.
         let _changing = lock(&self.placement.changing);
+        let Some(allowed) = see() else { return };
         let mut in_use = CpusInUse::clone(&self.placement.now());
-        in_use.allowed = allowed.clone();
-        if let Some(known) = in_use.known.renewed(allowed) {
+        let known = in_use.known.renewed(&allowed);
+        if !repin && allowed == in_use.allowed && known.is_none() {
+            return;
+        }
+        in_use.allowed = allowed;
+        if let Some(known) = known {
             in_use.known = Arc::new(known);
         }
         self.apply(in_use);
+    }
+
+    /// The process has these CPUs now.
+    #[cfg(test)]
+    pub(crate) fn allow(&'static self, allowed: &CpuSet) {
+        self.look(true, || Some(allowed.clone()));
     }
 
     /// The scope of queues that name none. KERNEL: the parameter `default_affinity_scope` — same.

@@ -152,6 +152,23 @@ fn items_of_a_cpu_that_leaves_run() {
     }
 }
 
+/// Two look at once: who looked before a change does not make it undone.
+#[test]
+fn the_last_look_holds() {
+    check(Pods::One, |world| {
+        let runtime = world.runtime;
+        let truth = Arc::new(Mutex::new((0..2).collect::<CpuSet>()));
+        let other = {
+            let truth = Arc::clone(&truth);
+            thread::spawn(move || runtime.look(true, || Some(lock(&truth).clone())))
+        };
+        *lock(&truth) = CpuSet::single(0);
+        runtime.look(true, || Some(lock(&truth).clone()));
+        other.join().unwrap();
+        assert_eq!(runtime.placement.now().allowed, CpuSet::single(0));
+    });
+}
+
 /// What an idle item's word says is where it ran last; that pool may be another one by now. The
 /// item is queued, cancelled and waited for by it all the same.
 #[test]

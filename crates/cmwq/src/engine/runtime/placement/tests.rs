@@ -130,6 +130,19 @@ fn isolated_cpus_are_left_out_unless_nothing_is_left() {
     assert_eq!(of("2-3", None, "2-3"), "2-3");
 }
 
+/// Else it would not be used as long as the process lives.
+#[test]
+fn a_cpu_that_comes_while_the_process_starts_confines_nobody() {
+    let is_narrower = |[before, widest, after]: [&str; 3]| {
+        super::is_narrower(&set(before), &set(widest), &set(after))
+    };
+    assert!(!is_narrower(["0-2", "0-3", "0-3"]), "it came");
+    assert!(!is_narrower(["0-3", "0-3", "0-2"]), "it left");
+    assert!(!is_narrower(["0-3", "0-2", "0-2"]), "before anybody asked");
+    assert!(is_narrower(["0-2", "0-3", "0-2"]), "`taskset`");
+    assert!(is_narrower(["0-1", "0-3", "0-1,3"]), "the same, and a CPU came");
+}
+
 #[test]
 fn a_mask_without_a_usable_cpu_is_refused() {
     let server = server();
