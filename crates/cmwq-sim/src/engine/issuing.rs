@@ -10,6 +10,7 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::event::PoolNo;
 use crate::machine::{Place, State, Tid, WHOLE};
+use crate::places::PoolKind;
 use crate::plan::ItemId;
 use crate::topology::Scope;
 use cmwq_core::WorkerId;
@@ -165,7 +166,12 @@ impl<'a> Engine<'a> {
     pub(super) fn loosen(&mut self, tid: Tid, pool: PoolNo) {
         let is_loose = self.config.caches.is_some_and(|caches| caches.is_loose);
         let kind = self.pools.list[pool].kind;
-        if let Some(pod) = kind.pod_to_leave(&self.machine).filter(|_| is_loose) {
+        // Of a usual one also if its pod is all CPUs: it stays near where it is.
+        let pod = match kind {
+            PoolKind::Unbound(pod) => Some(pod),
+            _ => kind.pod_to_leave(&self.machine),
+        };
+        if let Some(pod) = pod.filter(|_| is_loose) {
             self.machine.move_to(tid, Place::Domain(WHOLE));
             self.machine.keep_near(tid, pod);
         }
