@@ -550,7 +550,7 @@ pub(crate) fn check_attrs(
     if priority == default {
         return Ok(());
     }
-    let everywhere = runtime.machine.cpus.iter().copied().collect();
+    let everywhere = runtime.machine.possible();
     priority.probe(name, runtime.base_policy, &everywhere)
 }
 

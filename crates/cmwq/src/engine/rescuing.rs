@@ -118,7 +118,7 @@ impl Duty {
                 )
             });
         }
-        self.go_to(&self.everywhere());
+        self.go_to(&self.runtime.machine.possible());
     }
 
     fn next(&self) -> Next {
@@ -140,7 +140,7 @@ impl Duty {
         let Some(pool) = self.runtime.pool(at.pool) else { return };
         self.go_to(&pool.whereabouts());
         let is_called_again = self.visit(pool, at.pwq);
-        self.go_to(&self.everywhere());
+        self.go_to(&self.runtime.machine.possible());
         if is_called_again {
             self.rescuer.call(at);
         }
@@ -159,11 +159,12 @@ impl Duty {
         current::enter(&context);
         self.rescuer.thread.set_guest(Some((pool.id, id)));
         self.rescuer.thread.mirror.serve(pool.id.0, false);
+        let server = worker.server(pool, id, As::Guest);
         let is_called_again = loop {
             match guard.core.rescue_next(&mut visit, self.is_called()) {
                 Rescue::Run(claim) => {
                     let run = || worker.call(&context, &claim, claim.seq);
-                    guard = worker.server(pool, id, As::Guest).run_item(guard, &claim, run);
+                    guard = server.run_item(guard, &claim, run);
                 }
                 Rescue::CallAgain => break true,
                 Rescue::Leave => break false,
@@ -183,10 +184,6 @@ impl Duty {
             }
         }
         is_called_again
-    }
-
-    fn everywhere(&self) -> CpuSet {
-        self.runtime.machine.cpus.iter().copied().collect()
     }
 
     fn go_to(&self, cpus: &CpuSet) {

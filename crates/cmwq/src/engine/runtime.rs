@@ -267,6 +267,11 @@ impl Machine {
         }
     }
 
+    /// All CPUs that the process may have, present or not.
+    pub(crate) fn possible(&self) -> CpuSet {
+        self.cpus.iter().copied().collect()
+    }
+
     /// How many CPUs the quota kept busy at the start.
     pub(crate) fn granted(&self) -> u32 {
         self.granted_of(&self.allowed)
@@ -299,7 +304,7 @@ impl Runtime {
         let placement = Placement::new(&machine, &params);
         let hogs = Hogs::new(params.cpu_intensive_thresh_us, params.cpu_intensive_warning_thresh);
         let headcount = Headcount::new(params.max_workers);
-        let cpus = machine.cpus.iter().copied().collect();
+        let cpus = machine.possible();
         let watchdog = Watchdog::new(&params, &cpus);
         let (sentinels, bh) = (Sentinels::new(&cpus), BhContexts::new(&cpus));
         let managed = [(); 2].map(|()| machine.board(&placement.now().managed));

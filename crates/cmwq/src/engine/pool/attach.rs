@@ -76,7 +76,7 @@ impl Where {
 /// The CPUs to which workers that belong on `cpus` can be pinned: for deadline threads all CPUs.
 fn within_reach(spec: &PoolSpec, runtime: &Runtime, cpus: &CpuSet) -> CpuSet {
     match spec.priority.sched {
-        Sched::Deadline { .. } => runtime.machine.cpus.iter().copied().collect(),
+        Sched::Deadline { .. } => runtime.machine.possible(),
         _ => runtime.machine.real_cpus(cpus),
     }
 }
@@ -105,7 +105,7 @@ impl Pool {
             if sense::sched::is_absent(&error) {
                 // The CPUs are leaving, or have left unnoticed. Until the service has looked, the
                 // worker runs on all CPUs of the process, and not only on those of its creator.
-                let everywhere = self.runtime.machine.cpus.iter().copied().collect();
+                let everywhere = self.runtime.machine.possible();
                 let _ = sense::sched::pin_current(&everywhere);
                 self.runtime.service.rescan_soon();
                 return;
@@ -196,9 +196,7 @@ impl Pool {
     pub(crate) fn own_cpus(&self) -> CpuSet {
         match self.pods {
             // The only managed pod has all CPUs.
-            None if self.kind == PoolKind::Managed => {
-                self.runtime.machine.cpus.iter().copied().collect()
-            }
+            None if self.kind == PoolKind::Managed => self.runtime.machine.possible(),
             _ => self.spec().pod.clone(),
         }
     }

@@ -157,7 +157,7 @@ impl Placement {
     /// Called by the service thread when it starts: from now on its mask tells what the process
     /// has.
     pub(crate) fn set_widest_mask(&self, machine: &Machine) {
-        let widest = machine.cpus.iter().copied().collect();
+        let widest = machine.possible();
         if !machine.is_pretended() && sense::sched::pin_current(&widest).is_ok() {
             let tid = sense::sched::gettid().unsigned_abs();
             // ORDERING: ordered by `is_mask_set`.
@@ -248,7 +248,7 @@ impl CpusInUse {
     /// Where the workers of a pool belong. `has_others`: it is a managed pod beside others.
     pub(crate) fn place(&self, machine: &Machine, spec: &PoolSpec, has_others: bool) -> Placed {
         let all = match spec.kind {
-            PoolKind::Managed if !has_others => machine.cpus.iter().copied().collect(),
+            PoolKind::Managed if !has_others => machine.possible(),
             _ => spec.cpus.clone(),
         };
         let own = all.and(&self.allowed);
@@ -309,7 +309,7 @@ impl Runtime {
         if tid == 0 {
             return;
         }
-        let possible: CpuSet = self.machine.cpus.iter().copied().collect();
+        let possible = self.machine.possible();
         self.look(repin, || {
             let mut allowed = self.placement.mask_of(tid as libc::pid_t, &possible)?.and(&possible);
             if let Some(start) =
@@ -422,7 +422,7 @@ impl Runtime {
         let topology = in_use.known.topology.within(&in_use.allowed);
         let pods = |scope| (scope, topo::pods(scope, &topology, self.placement.shard_size));
         self.inspect.place(|| Places {
-            possible: self.machine.cpus.iter().copied().collect(),
+            possible: self.machine.possible(),
             allowed: in_use.allowed.clone(),
             unbound: in_use.unbound.clone(),
             requested: in_use.requested.clone(),

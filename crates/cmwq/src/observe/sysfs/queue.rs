@@ -149,7 +149,7 @@ fn check_nice(wq: &Wq, nice: i32) -> Result<(), AttributeError> {
 
 /// KERNEL: `cpu_possible_mask`: of this process.
 pub(super) fn possible(runtime: &Runtime) -> CpuSet {
-    runtime.machine.cpus.iter().copied().collect()
+    runtime.machine.possible()
 }
 
 /// KERNEL: `nr_cpu_ids`: of the system, since that is how wide its masks are.
