@@ -41,6 +41,11 @@ pub enum PoolKind {
     },
 }
 
+/// Whether the domain has all CPUs.
+fn is_whole(domain: u32, machine: &Machine) -> bool {
+    machine.domains().cpus(domain).len() == machine.nr_cpus() as usize
+}
+
 impl PoolKind {
     /// Where its workers may run.
     pub(crate) const fn place(self) -> Place {
@@ -94,15 +99,13 @@ impl PoolKind {
 
     /// Whether it is a managed pod beside others, which have other CPUs.
     pub(crate) fn has_others(self, machine: &Machine) -> bool {
-        let Self::Managed(domain) = self else { return false };
-        machine.domains().cpus(domain).len() < machine.nr_cpus() as usize
+        matches!(self, Self::Managed(domain) if !is_whole(domain, machine))
     }
 
     /// The pod in which its workers begin, if they may leave it. No thread has a deadline.
     pub(crate) fn pod_to_leave(self, machine: &Machine) -> Option<u32> {
         let Place::Domain(pod) = self.place() else { return None };
-        let is_all = machine.domains().cpus(pod).len() == machine.nr_cpus() as usize;
-        self.in_core().may_leave_pod(is_all, false).then_some(pod)
+        self.in_core().may_leave_pod(is_whole(pod, machine), false).then_some(pod)
     }
 
     /// How many of its items compute at once if enough of them wait: what checkers expect.

@@ -1,7 +1,6 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
 use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
-use cmwq_core::policy::UNMANAGED;
 use cmwq_core::{
     Claim, Finding, Found, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue,
     RescueVisit, Waited, WorkerId,
@@ -304,7 +303,7 @@ impl World<'_> {
         Progress::Moved
     }
 
-    /// What one look has found, and who is woken for it.
+    /// What one look has found, and who is woken for it. Fills in what is news.
     fn report_look(&mut self, pool: u8, findings: &mut [Finding]) {
         let room = self.pools[usize::from(pool)].core.report_look(findings, None);
         self.unlock(SERVICE, pool, room.unwrap_or(Kick::None));
@@ -371,13 +370,11 @@ impl World<'_> {
     /// A detector tells the pool that this worker hogs its CPU.
     pub(crate) fn report_hog(&mut self, tid: Tid) -> Progress {
         let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
-        let p = &mut self.pools[usize::from(pool)].core;
+        let p = &self.pools[usize::from(pool)].core;
         let Some(view) = p.worker_view(id) else { return Progress::Blocked };
-        if !view.running || p.config().concurrency == UNMANAGED {
-            return Progress::Blocked;
-        }
-        self.report_look(pool, &mut [Finding::new(id, view.seq, Found::Hog)]);
-        Progress::Moved
+        let mut hog = Finding::new(id, view.seq, Found::Hog);
+        self.report_look(pool, std::slice::from_mut(&mut hog));
+        if hog.is_news { Progress::Moved } else { Progress::Blocked }
     }
 
     /// What a pool has learnt of its items changes. In the runtime it learns from each item that

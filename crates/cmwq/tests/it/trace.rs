@@ -14,7 +14,7 @@ use crate::nproc::user;
 use crate::rescue::{Stuck, reclaim};
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::{Gate, Opened, eventually};
-use crate::support::{joined, percpu, procfs, sys, unbound};
+use crate::support::{joined, occupy, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("trace::order", order),
@@ -363,15 +363,8 @@ fn ends() {
     for has_other in [true, false] {
         let mut other = has_other.then(open);
         other.iter_mut().for_each(|other| other.begin(ALL).unwrap());
-        let (entered, end) = (Gate::new(), Gate::new());
-        let item = {
-            let (entered, end) = (entered.clone(), end.clone());
-            wq.queue(move || {
-                entered.open();
-                end.pass();
-            })
-        };
-        entered.pass();
+        let end = Gate::new();
+        let item = occupy(&wq, &end);
         drop(other);
         let mut session = open();
         session.begin(Kind::ExecuteEnd.bit()).unwrap();
