@@ -102,7 +102,7 @@ impl Inbox {
         let mut newest = self.newest.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller owns the item, hence its link.
-            unsafe { ListHead::set_transit(node, newest, Tag::new(pwq, None).0) };
+            unsafe { ListHead::set_transit(node, newest, pwq.0 as usize) };
             // ORDERING: Release pairs with the Acquire of `take`: the link, the word and what the
             // queuer did before are visible to the thread that takes the item. SeqCst for the load
             // below.
@@ -151,7 +151,7 @@ impl Inbox {
 
     /// The items that are in transit, newest first, which stay. Caller holds the pool's lock as
     /// long as the result is used: nobody else takes items out.
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> + use<> {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (PwqId, NonNull<WorkItem>)> + use<> {
         // ORDERING: Acquire pairs with the Release of `push`, as in `take`.
         chain(self.newest.load(acquire("inbox_newest")))
     }
@@ -225,15 +225,15 @@ impl Transit {
 
     /// The oldest item.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Tag, NonNull<WorkItem>)> {
+    pub(crate) fn first(&self) -> Option<(PwqId, NonNull<WorkItem>)> {
         let node = NonNull::new(self.next)?;
         // SAFETY: a node of the batch, alive and ours.
-        unsafe { Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node))) }
+        unsafe { Some((pwq_of(node), WorkItem::of_node(node))) }
     }
 
     /// Takes the oldest item; it leaves unlinked.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(Tag, NonNull<WorkItem>)> {
+    pub(crate) fn pop(&mut self) -> Option<(PwqId, NonNull<WorkItem>)> {
         let first = self.first()?;
         let node = self.next;
         self.len -= 1;
@@ -263,10 +263,10 @@ impl Transit {
     /// # Safety
     /// The caller must own the item's `PENDING`, and its word must name the pool, as for
     /// [`Inbox::push`].
-    pub(crate) unsafe fn push_front(&mut self, item: NonNull<WorkItem>, tag: Tag) {
+    pub(crate) unsafe fn push_front(&mut self, item: NonNull<WorkItem>, pwq: PwqId) {
         let node = WorkItem::node(item).as_ptr();
         // SAFETY: the caller owns the item, hence its link.
-        unsafe { ListHead::set_transit(node, self.next, tag.0) };
+        unsafe { ListHead::set_transit(node, self.next, pwq.0 as usize) };
         if self.is_empty() {
             self.last = node;
         }
@@ -275,37 +275,20 @@ impl Transit {
     }
 
     /// All of them, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PwqId, NonNull<WorkItem>)> + '_ {
         chain(self.next)
-    }
-
-    /// Gives a colour to the items of `pwq` that have none. Returns how many these are.
-    pub(crate) fn color(&mut self, pwq: PwqId, color: u8) -> u32 {
-        let (mut node, mut count) = (self.next, 0);
-        while !node.is_null() {
-            // SAFETY: nodes of the batch, alive and ours.
-            unsafe {
-                let next = ListHead::transit_next(node);
-                if ListHead::transit_number(node) == Tag::new(pwq, None).0 {
-                    ListHead::set_transit(node, next, Tag::new(pwq, Some(color)).0);
-                    count += 1;
-                }
-                node = next;
-            }
-        }
-        count
     }
 }
 
 /// Items that are in transit, from this one on in the order of their links.
-fn chain(mut at: *mut ListHead) -> impl Iterator<Item = (Tag, NonNull<WorkItem>)> {
+fn chain(mut at: *mut ListHead) -> impl Iterator<Item = (PwqId, NonNull<WorkItem>)> {
     core::iter::from_fn(move || {
         let node = NonNull::new(at)?;
         // SAFETY: whoever walks has a `Transit`, or the lock without which nothing is taken out:
         // the nodes are alive, and nobody writes their links.
         unsafe {
             at = ListHead::transit_next(at);
-            Some((Tag(ListHead::transit_number(node.as_ptr())), WorkItem::of_node(node)))
+            Some((pwq_of(node), WorkItem::of_node(node)))
         }
     })
 }
@@ -315,34 +298,15 @@ impl Iterator for Transit {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.pop().map(|(tag, item)| (tag.pwq(), item))
+        self.pop()
     }
 }
 
-/// What the link of an item in transit holds: its pwq, and its colour if it is counted in flight
-/// there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tag(usize);
-
-impl Tag {
-    const COLOR_SHIFT: u32 = 32;
-
-    #[inline]
-    pub(crate) const fn new(pwq: PwqId, color: Option<u8>) -> Self {
-        let color = match color {
-            Some(color) => color as usize + 1,
-            None => 0,
-        };
-        Self(pwq.0 as usize | color << Self::COLOR_SHIFT)
-    }
-
-    #[inline]
-    pub(crate) const fn pwq(self) -> PwqId {
-        PwqId(self.0 as u32)
-    }
-
-    #[inline]
-    pub(crate) const fn color(self) -> Option<u8> {
-        ((self.0 >> Self::COLOR_SHIFT) as u8).checked_sub(1)
-    }
+/// By which pwq an item in transit comes, as its link says.
+///
+/// # Safety
+/// The node must be in transit, and alive, and the caller's.
+unsafe fn pwq_of(node: NonNull<ListHead>) -> PwqId {
+    // SAFETY: passed on to the caller.
+    PwqId(unsafe { ListHead::transit_number(node.as_ptr()) } as u32)
 }

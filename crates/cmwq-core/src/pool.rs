@@ -41,6 +41,7 @@ use crate::work::WorkFn;
 use crate::worker::{Phase, Worker, WorkerView};
 
 mod activations;
+mod arrived;
 mod batch;
 mod closing;
 mod creating;
@@ -69,7 +70,9 @@ pub mod value;
 mod waiting;
 
 use activations::Activations;
-use batch::{ARRIVED_MAX, Out};
+use arrived::ARRIVED_MAX;
+pub(crate) use arrived::Arrived;
+use batch::Out;
 use closing::Closing;
 
 pub use activations::Activation;

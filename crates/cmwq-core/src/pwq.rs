@@ -9,7 +9,7 @@ use crate::counts::CountsAt;
 use crate::ids::WqKey;
 use crate::limit::NodeSlots;
 use crate::list::List;
-use crate::pool::RescueState;
+use crate::pool::{Arrived, RescueState};
 
 /// What a new pwq is told about its workqueue.
 #[derive(Clone, Debug)]
@@ -71,9 +71,9 @@ impl AddAssign for PwqStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PwqLoad {
-    /// Items that hold a slot.
+    /// Items that hold a slot, or get one once they are listed.
     pub nr_active: u32,
-    /// There are others: behind a limit, or not listed yet.
+    /// There are others, behind a limit.
     pub has_inactive: bool,
     /// Anything is queued, running or waited for.
     pub is_in_flight: bool,
@@ -115,6 +115,8 @@ pub(crate) struct Pwq {
     /// Slots that it has kept since it gave one back.
     pub(crate) kept: u32,
     pub(crate) inactive: List,
+    /// What has arrived and is on no list yet.
+    pub(crate) arrived: Arrived,
     pub(crate) cpu_intensive: bool,
     /// Queues but never activates: an ordered queue's newer pwq while the older one drains.
     pub(crate) plugged: bool,
@@ -143,6 +145,7 @@ impl Pwq {
             node_waiting: false,
             kept: 0,
             inactive: List::new(),
+            arrived: Arrived::default(),
             cpu_intensive: config.cpu_intensive,
             plugged: false,
             rescue: None,

@@ -101,8 +101,16 @@ pub(crate) enum Fairness {
 impl World<'_> {
     pub(crate) fn apply(&mut self, event: Event) -> Progress {
         let n = event.number();
-        if event.what() != What::Step {
-            self.catch_up();
+        match event.what() {
+            What::Step => {}
+            What::Blocked
+            | What::FalselyBlocked
+            | What::Resumed
+            | What::Both
+            | What::LateReports
+            | What::Hog
+            | What::Tick => self.catch_up_to_first(),
+            _ => self.catch_up(),
         }
         let progress = match event.what() {
             What::Step => self.step(n),

@@ -75,5 +75,6 @@ pub fn gate() -> Vec<Scope> {
         batches::cancelled(),
         batches::limited(),
         batches::shared(),
+        batches::helped(),
     ]
 }

@@ -301,7 +301,7 @@ impl<'s> World<'s> {
                 self.rescue(tid, queue)
             }
             Who::Worker(pool, id) => {
-                self.catch_up();
+                self.catch_up_to_first();
                 self.work(tid, pool, id)
             }
         }

@@ -42,6 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "percpu-closure" => (0..batches).for_each(closures(&percpu)),
         "managed-embedded" => (0..batches).for_each(embedded(&managed)),
         "managed-closure" => (0..batches).for_each(closures(&managed)),
+        // As a producer who is far ahead leaves it.
+        "managed-deep" => behind_a_gate(&managed, || queue_closures(&managed, batches * BATCH)),
         "percpu-from-inside" => from_inside(&Arc::new(percpu), batches),
         "managed-from-inside" => from_inside(&Arc::new(managed), batches),
         "percpu-wait" => {
@@ -79,7 +81,11 @@ fn embedded(wq: &Workqueue) -> impl FnMut(usize) {
 
 /// A batch of closures.
 fn closures(wq: &Workqueue) -> impl FnMut(usize) {
-    move |_| behind_a_gate(wq, || (0..BATCH).for_each(|_| drop(wq.queue(|| ()))))
+    move |_| behind_a_gate(wq, || queue_closures(wq, BATCH))
+}
+
+fn queue_closures(wq: &Workqueue, count: usize) {
+    (0..count).for_each(|_| drop(wq.queue(|| ())));
 }
 
 /// Queues items while the queue's one running worker is held, and waits until all have run.

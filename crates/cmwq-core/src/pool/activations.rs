@@ -13,12 +13,14 @@ use core::mem;
 use core::ptr::NonNull;
 
 use super::PoolState;
-use super::batch::ARRIVED_MAX;
 use crate::ids::{PwqId, WqKey};
 use crate::work::{WorkFn, WorkItem};
 
-/// LIMIT: records that are kept until the driver fetches them. One hold of the lock makes fewer,
-/// also where it lists all that has arrived.
+/// LIMIT: items that may have arrived while records are made, for which there is room.
+const ARRIVED_MAX: u32 = 1024;
+/// LIMIT: records that are kept until the driver fetches them, besides those of what had arrived
+/// before the first one. One hold of the lock makes fewer, also where it lists all that has
+/// arrived.
 const MAX_RECORDS: usize = 2 * ARRIVED_MAX as usize;
 
 /// An item that may start from now on.
@@ -43,12 +45,25 @@ impl Activations {
     pub(super) const fn off() -> Self {
         Self { records: Vec::new(), missed: 0 }
     }
+
+    #[inline]
+    const fn is_off(&self) -> bool {
+        self.records.capacity() == 0
+    }
 }
 
 impl PoolState {
     /// Records activations from now on, and forgets older records. Allocates.
     pub fn record_activations(&mut self) {
-        self.activations = Activations { records: Vec::with_capacity(MAX_RECORDS), missed: 0 };
+        let room = MAX_RECORDS + self.arrived.len() as usize;
+        self.activations = Activations { records: Vec::with_capacity(room), missed: 0 };
+    }
+
+    /// How many items may have arrived.
+    #[inline]
+    pub(super) fn arrived_max(&self) -> u32 {
+        let most = self.config.arrived_max;
+        if self.activations.is_off() { most } else { most.min(ARRIVED_MAX) }
     }
 
     /// Hands the records over, oldest first; returns how many were lost for want of room.
@@ -61,7 +76,7 @@ impl PoolState {
 
     #[inline]
     pub(super) fn record_activation(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
-        if self.activations.records.capacity() != 0 {
+        if !self.activations.is_off() {
             self.record(pwq, item);
         }
     }
@@ -72,7 +87,7 @@ impl PoolState {
         let func = unsafe { item.as_ref() }.func();
         let activation = Activation { addr: item.as_ptr() as usize, func, wq: self.pwq(pwq).wq };
         let Activations { records, missed } = &mut self.activations;
-        if records.len() < MAX_RECORDS {
+        if records.len() < records.capacity() {
             records.push(activation);
         } else {
             *missed += 1;

@@ -1,9 +1,7 @@
 //! Batches: items that a worker takes along under one hold of the lock, and their way back. See
 //! [`crate::batch`].
 //!
-//! Items that are taken out of the pool's inbox while its worker is busy have *arrived*: they are
-//! younger than those on the worklist, and still in transit. Most are never on a list, because a
-//! batch takes them.
+//! A batch is made of items that have [arrived](super::arrived).
 //!
 //! - *(lag)* While a batch is out, the books lack those of its items that were begun: `current` and
 //!   `seq` of its worker, and the counts of its pwq. [`PoolState::call_back`] makes the books
@@ -13,8 +11,6 @@
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
 //!   they share the slot, and the count in flight, of the item that was claimed first. The last
 //!   item of the batch gives both back.
-//! - *(coloured)* An arrived item that a flush has found has its colour in its link, and is counted
-//!   in flight. It is older than the arrived items without a colour.
 //! - One batch is out of a pool at a time, and only while its worker is the only one that may run:
 //!   no other worker could have started its items. Another worker that may run takes the lock
 //!   first, which calls the batch back.
@@ -26,8 +22,7 @@ use alloc::sync::Arc;
 use super::reading::Progress;
 use super::{PoolState, Rule, bucket};
 use crate::batch::{BATCH_MAX, Batch, Member};
-use crate::ids::{PwqId, WorkerId};
-use crate::inbox::{Tag, Transit};
+use crate::ids::WorkerId;
 use crate::worker::{Claim, Current};
 
 /// The batch that is out.
@@ -40,9 +35,6 @@ pub(super) struct Out {
     nr_colored: u32,
 }
 
-/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all.
-pub(super) const ARRIVED_MAX: u32 = 1024;
-
 impl PoolState {
     /// Whether batches are made here.
     #[inline]
@@ -51,78 +43,11 @@ impl PoolState {
         self.config.batches.is_some() && self.config.concurrency == 1
     }
 
-    /// Whether more items may [`arrive`](Self::arrive): a worker of the pool runs, and will come
-    /// for them.
-    #[inline]
-    #[must_use]
-    pub(crate) fn may_arrive(&self) -> bool {
-        self.makes_batches() && self.is_at_capacity() && !self.is_crowded()
-    }
-
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        self.arrived.len() >= self.config.arrived_max
-    }
-
-    /// Takes over what was in the pool's inbox.
-    #[inline]
-    pub(crate) fn arrive(&mut self, items: Transit) {
-        self.arrived.append(items);
-    }
-
     /// Whether a batch is out, so that the books may be behind.
     #[inline]
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.out.is_some()
-    }
-
-    /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
-    /// To be called before an item is queued, since the arrived ones are older, and before an item
-    /// is looked for or waited for. The worker that the items arrived for is at work and comes for
-    /// them, so nobody has to be kicked. The inbox stays as it is.
-    #[inline]
-    pub fn catch_up(&mut self) {
-        if self.is_behind() {
-            self.call_back();
-        }
-        self.list_arrived();
-    }
-
-    /// As [`catch_up`](Self::catch_up), before an item is appended to the worklist.
-    #[inline]
-    pub(super) fn catch_up_to_queue(&mut self) {
-        if self.keeps(Rule::QueueingCallsBack) {
-            self.catch_up();
-        } else {
-            self.list_arrived();
-        }
-    }
-
-    #[inline]
-    fn list_arrived(&mut self) {
-        if !self.arrived.is_empty() {
-            while self.list_first_arrived() {}
-        }
-    }
-
-    /// Puts the first arrived item on the worklist, or behind the limit of its pwq.
-    #[inline]
-    pub(super) fn list_first_arrived(&mut self) -> bool {
-        let Some((tag, item)) = self.arrived.pop() else { return false };
-        if let Some(color) = tag.color() {
-            self.pwq(tag.pwq()).nr_in_flight[usize::from(color)] -= 1;
-        }
-        // SAFETY: the thread that pushed the item into the inbox owned its PENDING and keeps it
-        // alive.
-        let _ = unsafe { self.enqueue_in(tag.pwq(), item, tag.color()) };
-        true
-    }
-
-    /// Gives the arrived items of a pwq its colour, which is about to change or to be waited for.
-    pub(super) fn color_arrived(&mut self, pwq: PwqId) {
-        let color = self.pwq(pwq).work_color;
-        self.pwq(pwq).nr_in_flight[usize::from(color)] += self.arrived.color(pwq, color);
     }
 
     /// Debug builds check that the books are not read while they are behind.
@@ -144,10 +69,10 @@ impl PoolState {
         let first = if self.keeps(Rule::BatchesComeBack) { begun } else { count };
         for number in (first..count).rev() {
             let (item, _) = self.batch_of(worker).member(number);
-            let tag = Tag::new(before.pwq, (number < nr_colored).then_some(before.color));
+            let color = (number < nr_colored).then_some(before.color);
             // SAFETY: the item was not begun and never will be by that worker: its PENDING is the
             // pool's.
-            unsafe { self.arrived.push_front(item, tag) };
+            unsafe { self.arrive_again(before.pwq, item, color) };
         }
         if begun > 0 {
             let batch = self.batch_of(worker);
@@ -241,32 +166,33 @@ impl PoolState {
         if current.inactive || !self.pwq(current.pwq).may_pass_on() {
             return None;
         }
-        let mut out = Out { worker: id, count: 0, nr_colored: 0 };
+        let books = self.pwq(current.pwq);
+        let (colored, plain) = books.arrived.first_of(current.color, books.work_color);
         // One item is left, so that work waits and the pool is watched while the books are behind.
-        while out.count < most && self.arrived.len() > 1 {
-            let Some((member, is_colored)) = self.first_like(&current) else { break };
+        let most = most.min(colored + plain).min(self.arrived.len().saturating_sub(1));
+        let mut count = 0;
+        while count < most {
+            let Some(member) = self.first_like(&current) else { break };
             let _ = self.arrived.pop();
-            self.batch_of(id).set(out.count, member);
-            out.count += 1;
-            out.nr_colored += u32::from(is_colored);
+            self.batch_of(id).set(count, member);
+            count += 1;
         }
-        let pwq = self.pwq(current.pwq);
-        pwq.kept = pwq.kept.saturating_add(out.count);
-        (out.count > 0).then_some(out)
+        let nr_colored = colored.min(count);
+        let books = self.pwq(current.pwq);
+        books.arrived.remove_first(nr_colored, count - nr_colored);
+        books.kept = books.kept.saturating_add(count);
+        (count > 0).then_some(Out { worker: id, count, nr_colored })
     }
 
-    /// The first arrived item, and whether it has a colour. `None` if its pwq or colour is not that
-    /// of `current`, or a worker is running it.
+    /// The first arrived item. `None` if its pwq is not that of `current`, or a worker is running
+    /// it.
     #[inline]
-    fn first_like(&mut self, current: &Current) -> Option<(Member, bool)> {
-        let (tag, item) = self.arrived.first().filter(|(tag, _)| tag.pwq() == current.pwq)?;
-        if tag.color().unwrap_or(self.pwq(current.pwq).work_color) != current.color {
-            return None;
-        }
+    fn first_like(&self, current: &Current) -> Option<Member> {
+        let (_, item) = self.arrived.first().filter(|(pwq, _)| *pwq == current.pwq)?;
         // SAFETY: in transit to here, hence alive.
         let func = unsafe { item.as_ref() }.func();
         let is_running = self.find_executing(item.as_ptr() as usize, func).is_some();
-        (!is_running).then_some(((item, func), tag.color().is_some()))
+        (!is_running).then_some((item, func))
     }
 }
 

@@ -272,7 +272,11 @@ impl PoolState {
             return Some(node);
         }
         while self.work_waits() && self.nr_running >= self.config.concurrency {
-            let node = self.worklist.first()?;
+            if self.worklist.is_empty() && !self.list_first_arrived() {
+                return None;
+            }
+            // The arrived item may have been parked.
+            let Some(node) = self.worklist.first() else { continue };
             if self.assign(node, id) {
                 return Some(node);
             }

@@ -42,8 +42,13 @@ pub(super) struct Unlisted {
     pub(super) pwq: PwqId,
     pub(super) item: *const WorkItem,
     pub(super) func: WorkFn,
-    /// It is counted among those in flight.
-    pub(super) is_colored: bool,
+}
+
+impl Progress {
+    /// How many of its items were not begun.
+    const fn nr_left(self) -> u32 {
+        self.count - self.begun
+    }
 }
 
 impl PoolState {
@@ -63,18 +68,31 @@ impl<'a> Reading<'a> {
             (batch.begun..batch.count).map(move |number| {
                 // The worker may be about to begin it: the item is not touched.
                 let (item, func) = self.core.member(batch.worker, number);
-                let is_colored = number < batch.nr_colored;
-                Unlisted { pwq: batch.pwq, item: item.as_ptr(), func, is_colored }
+                Unlisted { pwq: batch.pwq, item: item.as_ptr(), func }
             })
         });
         let arrived = self.core.arrived.iter().map(Unlisted::in_transit);
         (of_batch.chain(arrived), self.inbox.newest_first().map(Unlisted::in_transit))
     }
 
-    /// The same in any order, of one pwq.
-    fn unlisted_of(self, pwq: PwqId) -> impl Iterator<Item = Unlisted> + 'a {
-        let (older, newer) = self.unlisted();
-        older.chain(newer).filter(move |one| one.pwq == pwq)
+    /// How many items of one pwq lie there. Linear in what is in the inbox, which is little.
+    fn nr_unlisted(self, pwq: PwqId, books: &Pwq) -> u32 {
+        let of_batch = self.batch.filter(|batch| batch.pwq == pwq).map_or(0, Progress::nr_left);
+        let pushed = self.inbox.newest_first().filter(|(by, _)| *by == pwq).count();
+        of_batch + books.arrived.len() + pushed as u32
+    }
+
+    /// How many of these are counted among those in flight.
+    fn nr_colored(self, pwq: PwqId, books: &Pwq) -> u32 {
+        let of_batch = self.batch.filter(|batch| batch.pwq == pwq);
+        let of_batch = of_batch.map_or(0, |batch| batch.nr_colored.saturating_sub(batch.begun));
+        of_batch + books.arrived.nr_colored()
+    }
+
+    /// Queued or running items and barriers.
+    pub(super) fn nr_in_flight(self, pwq: PwqId, books: &Pwq) -> u32 {
+        let uncounted = self.nr_unlisted(pwq, books) - self.nr_colored(pwq, books);
+        books.nr_in_flight.iter().sum::<u32>() + uncounted
     }
 
     /// How many of the items in flight by that pwq, as its books say, have ended in a batch.
@@ -93,11 +111,12 @@ impl<'a> Reading<'a> {
     #[must_use]
     pub fn load(self, pwq: PwqId) -> Option<PwqLoad> {
         let books = self.core.pwqs.get(pwq.0)?;
-        let is_unlisted = self.unlisted_of(pwq).next().is_some();
+        let unlisted = self.nr_unlisted(pwq, books);
+        let held_up = books.nr_held_up(unlisted);
         Some(PwqLoad {
-            nr_active: books.nr_active,
-            has_inactive: !books.inactive.is_empty() || is_unlisted,
-            is_in_flight: !books.is_idle() || is_unlisted,
+            nr_active: books.nr_active + unlisted - held_up,
+            has_inactive: !books.inactive.is_empty() || held_up > 0,
+            is_in_flight: !books.is_idle() || unlisted > 0,
         })
     }
 
@@ -107,11 +126,7 @@ impl<'a> Reading<'a> {
         let runs = |w: &Worker| w.current.is_some_and(|c| c.pwq == pwq && !c.inactive);
         let running = self.core.workers.iter().filter(|(_, w)| runs(w)).count() as u64;
         let books = self.core.pwqs.get(pwq.0)?;
-        let (mut unlisted, mut colored) = (0, 0);
-        for one in self.unlisted_of(pwq) {
-            unlisted += 1;
-            colored += u32::from(one.is_colored);
-        }
+        let (unlisted, colored) = (self.nr_unlisted(pwq, books), self.nr_colored(pwq, books));
         let listed =
             books.nr_items().saturating_sub(self.nr_ended_in_flight(pwq).saturating_add(colored));
         let for_limit = listed.saturating_sub(books.nr_active) + books.nr_held_up(unlisted);
@@ -141,14 +156,14 @@ impl<'a> Reading<'a> {
 
     /// Whether an item that is not listed has a slot to wait with.
     fn would_start(self, id: PwqId, pwq: &Pwq) -> bool {
-        let unlisted = self.unlisted_of(id).count() as u32;
+        let unlisted = self.nr_unlisted(id, pwq);
         unlisted > pwq.nr_held_up(unlisted)
     }
 
     /// The pwqs whose items wait for a slot of `max_active`.
     pub fn parked(self) -> impl Iterator<Item = Parked> + 'a {
         let waits = move |id, pwq: &Pwq| {
-            !pwq.inactive.is_empty() || pwq.nr_held_up(self.unlisted_of(id).count() as u32) > 0
+            !pwq.inactive.is_empty() || pwq.nr_held_up(self.nr_unlisted(id, pwq)) > 0
         };
         let all = self.core.pwqs.iter().map(|(id, pwq)| (PwqId(id), pwq));
         all.filter(move |(id, pwq)| waits(*id, pwq))

@@ -5,9 +5,7 @@ use core::ptr::NonNull;
 
 use super::reading::Unlisted;
 use super::{PoolState, Reading};
-use crate::consts::WORK_NR_COLORS;
 use crate::ids::{PwqId, WorkerId, WqKey};
-use crate::inbox::Tag;
 use crate::list::{List, Node};
 use crate::work::{WorkFn, WorkItem};
 
@@ -103,9 +101,11 @@ impl Reading<'_> {
         let mut report = self.listed();
         let (older, newer) = self.unlisted();
         let newer: Vec<_> = newer.collect();
-        for one in older.chain(newer.into_iter().rev()) {
+        let mut unlisted = older.chain(newer.into_iter().rev());
+        for one in unlisted.by_ref().take(NR_LOOKED_AT) {
             self.list(&one, &mut report);
         }
+        report.worklist.is_cut |= unlisted.next().is_some();
         report
     }
 
@@ -134,7 +134,7 @@ impl Reading<'_> {
             wq: pwq.wq,
             nr_active: pwq.nr_active,
             max_active: pwq.max_active,
-            nr_in_flight: (0..WORK_NR_COLORS as usize).map(|color| pwq.nr_in_flight[color]).sum(),
+            nr_in_flight: self.nr_in_flight(PwqId(id), pwq),
             is_plugged: pwq.plugged,
             is_rescued: pwq.rescue.as_ref().is_some_and(|rescue| rescue.is_wanted()),
             inactive: core.waiting(&pwq.inactive, false),
@@ -155,7 +155,6 @@ impl Reading<'_> {
         let Some(books) = self.core.pwqs.get(one.pwq.0) else { return };
         let before = at.nr_active - books.nr_active;
         let is_held_up = !at.inactive.items.is_empty() || books.nr_held_up(before + 1) > 0;
-        at.nr_in_flight += u32::from(!one.is_colored);
         at.nr_active += u32::from(!is_held_up);
         let list = if is_held_up { &mut at.inactive } else { &mut report.worklist };
         list.add(WaitingItems { pwq: one.pwq, func: one.func, are_barriers: false, count: 1 });
@@ -174,10 +173,10 @@ impl Reading<'_> {
 
 impl Unlisted {
     /// One of an inbox, or that has arrived from there.
-    pub(super) fn in_transit((tag, item): (Tag, NonNull<WorkItem>)) -> Self {
+    pub(super) fn in_transit((pwq, item): (PwqId, NonNull<WorkItem>)) -> Self {
         // SAFETY: whoever would free it has to take it out first, with the lock.
         let func = unsafe { item.as_ref() }.func();
-        Self { pwq: tag.pwq(), item: item.as_ptr(), func, is_colored: tag.color().is_some() }
+        Self { pwq, item: item.as_ptr(), func }
     }
 }
 

@@ -162,11 +162,6 @@ impl PoolState {
         }
     }
 
-    fn arrived_value(&self) -> Vec<(usize, PwqId, Option<u8>)> {
-        let items = self.arrived.iter();
-        items.map(|(tag, item)| (item.as_ptr() as usize, tag.pwq(), tag.color())).collect()
-    }
-
     fn worker_value(&self, id: WorkerId) -> WorkerValue {
         let worker = self.workers.get(id.0).expect("a worker that does not exist");
         let phase = match worker.phase {

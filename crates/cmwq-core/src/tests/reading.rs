@@ -33,7 +33,7 @@ fn told(f: &Fixture, pwqs: &[PwqId], items: &[ItemPtr]) -> Vec<String> {
     let mut told = Vec::new();
     for &pwq in pwqs {
         told.push(format!("{pwq:?}: {:?} {:?}", look.waiting(pwq), look.stats(pwq)));
-        told.push(format!("in flight: {}", look.load(pwq).expect("the pwq").is_in_flight));
+        told.push(format!("{:?}", look.load(pwq).expect("the pwq")));
     }
     let parked: Vec<_> = look.parked().collect();
     told.push(format!("{parked:?} {} {}", look.work_waits(), f.pool_report()));

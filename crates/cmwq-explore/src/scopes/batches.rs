@@ -9,6 +9,7 @@ use crate::scope::Op::{
     Again, Cancel, CancelSync, Disable, Enable, Flush, FlushQueue, Queue, SetMaxActive, WaitFor,
 };
 use crate::scope::{Faults, Kind, PoolSpec, QueueSpec, Room, Scope};
+use cmwq_core::place::PoolKind;
 
 /// An item of a batch waits for one behind it.
 pub(super) fn batches() -> Scope {
@@ -124,6 +125,22 @@ pub(super) fn shared() -> Scope {
             &[Queue(3, 1, 0), Queue(4, 0, 1), FlushQueue(0)],
         ]),
         faults: NONE,
+        ..batches()
+    }
+}
+
+/// Another pod's worker comes to help where items have arrived.
+pub(super) fn helped() -> Scope {
+    let managed = PoolSpec { kind: PoolKind::Managed, ..PoolSpec::per_cpu(1) };
+    Scope {
+        name: "batches-helped",
+        about: "a guest runs items that have arrived, and their own worker takes some along",
+        pools: vec![managed, managed],
+        queues: vec![QueueSpec::new(Kind::PerCpu, &[0], 8)],
+        items: programs(&[&[], &[], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0)]]),
+        faults: Faults { lending: true, ..NONE },
+        max_workers: 2,
         ..batches()
     }
 }

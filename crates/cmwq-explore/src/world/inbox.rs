@@ -55,6 +55,18 @@ impl World<'_> {
         }
     }
 
+    /// The locks are taken by workers, and to report: of the items for which a running worker comes
+    /// only the first is listed.
+    pub(crate) fn catch_up_to_first(&mut self) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
+            if !pool.inbox.is_empty() {
+                let kick = pool.take_inbox();
+                pool.kick = pool.kick.or(kick);
+            }
+            pool.core.catch_up_to_first();
+        }
+    }
+
     /// The locks are dropped.
     pub(crate) fn drop_locks(&mut self, tid: Tid) {
         for pool in 0..self.pools.len() {

@@ -110,7 +110,7 @@ impl World<'_> {
         if let (Who::Worker(home, id), true, Micro::Start) =
             (thread.who, thread.guest.is_some(), thread.exec.micro)
         {
-            self.catch_up();
+            self.catch_up_to_first();
             self.turn_home(tid, home, id);
             return Progress::Moved;
         }

@@ -150,7 +150,7 @@ impl Engine<'_> {
 
     /// Tells the core what a look has found. `true`: a worker was woken because of that.
     fn report_look(&mut self, pool: PoolNo, findings: &mut [Finding]) -> bool {
-        let room = self.pools.list[pool].lock().report_look(findings, None);
+        let room = self.pools.list[pool].lock_unlisted().report_look(findings, None);
         self.check_pool(pool);
         let hogs = findings.iter().filter(|one| one.found == Found::Hog && one.is_news);
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
@@ -281,7 +281,7 @@ impl Engine<'_> {
             return TickFound::default();
         }
         self.detect_short_items(pool);
-        let _ = self.pools.list[pool].lock();
+        let _ = self.pools.list[pool].lock_unlisted();
         if !self.has_to_watch(pool) {
             self.pools.list[pool].is_watched = false;
             self.check_pool(pool);
@@ -289,7 +289,7 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.helping.occasions += 1;
-        let kick = self.pools.list[pool].lock().begin_another();
+        let kick = self.pools.list[pool].lock_unlisted().begin_another();
         if let Kick::Wake(_) = kick {
             self.note(What::BeginsAnother(pool));
         }
@@ -305,7 +305,7 @@ impl Engine<'_> {
     /// Looks at the pool's workers, and tells the core: some may be blocked that it thought
     /// running, or hog the CPU, and others start in their place.
     fn look(&mut self, pool: PoolNo) -> TickFound {
-        let core = self.pools.list[pool].lock();
+        let core = self.pools.list[pool].lock_unlisted();
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));
         let kind = self.pools.list[pool].kind.in_core();

@@ -107,7 +107,7 @@ impl Engine<'_> {
 
     /// Whether items wait that the pool may not start. The caller is about to help it.
     fn has_backlog(&mut self, pool: PoolNo) -> bool {
-        let has_backlog = self.pools.list[pool].lock().has_backlog();
+        let has_backlog = self.pools.list[pool].lock_unlisted().has_backlog();
         self.check_pool(pool);
         has_backlog
     }
@@ -143,7 +143,7 @@ impl Engine<'_> {
     /// wakes the standby.
     fn call_when_idle(&mut self, pool: PoolNo) {
         let is_watched = self.pools.list[pool].is_watched;
-        let kick = self.pools.list[pool].lock().kick_when_idle(is_watched);
+        let kick = self.pools.list[pool].lock_unlisted().kick_when_idle(is_watched);
         match kick {
             Kick::NeedFirst => self.create_from_outside(pool, Creator::Spare, true),
             kick => self.kick(pool, kick),
@@ -155,7 +155,7 @@ impl Engine<'_> {
         if self.pools.list[pool].caller_computes {
             self.call_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock().kick_to_help();
+            let kick = self.pools.list[pool].lock_unlisted().kick_to_help();
             self.kick(pool, kick);
         }
     }
@@ -165,7 +165,7 @@ impl Engine<'_> {
         if self.pools.list[pool].is_called {
             return false;
         }
-        let kick = self.pools.list[pool].lock().kick_to_help();
+        let kick = self.pools.list[pool].lock_unlisted().kick_to_help();
         // Only a woken worker answers the call.
         self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
         self.check_pool(pool);
@@ -191,7 +191,7 @@ impl Engine<'_> {
             return Some(self.begin_creation(tid, Creator::Spare));
         }
         let is_unbound = self.is_unbound(tid);
-        let lend = self.pools.list[home].lock().lend(id, is_unbound);
+        let lend = self.pools.list[home].lock_unlisted().lend(id, is_unbound);
         self.check_pool(home);
         let seq = match lend {
             Lend::Lent(seq) => seq,
@@ -200,7 +200,7 @@ impl Engine<'_> {
             Lend::No => return None,
         };
         self.threads[tid].seq = seq;
-        let guest = self.pools.list[host].lock().guest_enter();
+        let guest = self.pools.list[host].lock_unlisted().guest_enter();
         self.threads[tid].helping_visit = help::Visit::begin(self.now, self.ticking.is_some());
         self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
@@ -209,7 +209,7 @@ impl Engine<'_> {
 
     pub(super) fn ask_as_guest(&mut self, tid: Tid, visit: Visit) -> Turn {
         let waits_first = self.pools.list[self.threads[tid].home].read().items_wait_first();
-        let claim = self.pools.list[visit.host].lock().guest_next(visit.id, waits_first);
+        let claim = self.pools.list[visit.host].lock_unlisted().guest_next(visit.id, waits_first);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
             return self.begin(tid, visit.host, visit.id, claim);
@@ -222,12 +222,12 @@ impl Engine<'_> {
     pub(super) fn stay_or_go_home(&mut self, tid: Tid, visit: Visit) {
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let caller_computes = self.pools.list[home].caller_computes;
-        let core = self.pools.list[home].lock();
+        let core = self.pools.list[home].lock_unlisted();
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
         let now = self.now;
-        let core = self.pools.list[visit.host].lock();
+        let core = self.pools.list[visit.host].lock_unlisted();
         let length = &mut self.threads[tid].helping_visit;
         if length.is_over(is_wanted, || now, || core.guest_may_leave(visit.id)) {
             self.go_home(tid, visit);
@@ -235,15 +235,15 @@ impl Engine<'_> {
     }
 
     fn go_home(&mut self, tid: Tid, visit: Visit) {
-        let work_waits = self.pools.list[visit.host].lock().work_waits();
+        let work_waits = self.pools.list[visit.host].lock_unlisted().work_waits();
         let is_short = self.threads[tid].helping_visit.finds_short(self.now, work_waits);
         if is_short {
             self.set_short(visit.host, true);
         }
-        let kick = self.pools.list[visit.host].lock().guest_leave(visit.id);
+        let kick = self.pools.list[visit.host].lock_unlisted().guest_leave(visit.id);
         self.kick(visit.host, kick);
         let (home, id) = (self.threads[tid].home, self.threads[tid].id);
-        self.pools.list[home].lock().lend_end(id);
+        self.pools.list[home].lock_unlisted().lend_end(id);
         self.check_pool(home);
         self.threads[tid].visit = None;
         if is_short {

@@ -44,7 +44,7 @@ impl Engine<'_> {
         }
         // The worker reports that it waits, as one that blocks.
         self.helping.occasions += u64::from(runs);
-        let core = self.pools.list[home].lock();
+        let core = self.pools.list[home].lock_unlisted();
         core.worker_stands_for_process(id, seq, runs);
         let kick = if runs { core.worker_waits(id, seq) } else { Kick::None };
         self.kick(home, kick);

@@ -47,7 +47,7 @@ fn prep_pwqs(
 ) -> bool {
     let mut nr_armed = 0;
     for link in links {
-        nr_armed += u32::from(pools[link.pool].lock_to_flush().flush_prep(link.pwq, flush, color));
+        nr_armed += u32::from(pools[link.pool].lock_unlisted().flush_prep(link.pwq, flush, color));
     }
     if flush.is_some() {
         *nr_to_flush = nr_armed;

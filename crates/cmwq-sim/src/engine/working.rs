@@ -76,7 +76,7 @@ impl Engine<'_> {
         let (home, id, now) = (self.threads[tid].home, self.threads[tid].id, self.now);
         let pool = &mut self.pools.list[home];
         let is_behind_item = std::mem::take(&mut self.threads[tid].is_behind_item);
-        let core = if is_behind_item { pool.lock_in_turn() } else { pool.lock() };
+        let core = if is_behind_item { pool.lock_in_turn() } else { pool.lock_unlisted() };
         let next = core.next(id, || now);
         self.check_core(home);
         match next {

@@ -106,12 +106,13 @@ impl Pool {
         &mut self.core
     }
 
-    /// What is for the worker that runs stays so: for flushing.
-    pub(crate) fn lock_to_flush(&mut self) -> &mut PoolState {
-        if self.core.is_behind() {
-            self.core.call_back();
+    /// Of what is for the worker that runs only the first item is listed: for workers, detectors
+    /// and flushers.
+    pub(crate) fn lock_unlisted(&mut self) -> &mut PoolState {
+        if !self.inbox.is_empty() {
+            self.take_inbox();
         }
-        self.take_inbox();
+        self.core.catch_up_to_first();
         &mut self.core
     }
 

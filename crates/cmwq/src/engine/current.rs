@@ -161,7 +161,7 @@ impl Context {
         if run.blocking > 1 {
             return;
         }
-        let mut guard = self.pool.lock();
+        let mut guard = self.pool.lock_unlisted();
         let kick = guard.worker_waits(self.pool, self.id, run.seq);
         if guard.core.stands_for_process(self.id, run.seq) {
             return self.pool.unlock(guard, kick);
@@ -214,7 +214,7 @@ impl Context {
     }
 
     fn set_stands_for_process(&self, seq: u64, stands: bool) {
-        let mut guard = self.pool.lock();
+        let mut guard = self.pool.lock_unlisted();
         guard.core.worker_stands_for_process(self.id, seq, stands);
         guard.record_state(self.id);
         self.pool.unlock(guard, Kick::None);

@@ -102,7 +102,7 @@ pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId,
 }
 
 fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> Look {
-    let mut guard = pool.lock();
+    let mut guard = pool.lock_unlisted();
     if !guard.has_to_watch(pool) {
         guard.unwatch(pool);
         pool.unlock(guard, Kick::None);
@@ -122,7 +122,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> L
 
 /// Reports what the look found to the core. Returns whether another worker than `me` is woken.
 fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) -> bool {
-    let mut guard = pool.lock();
+    let mut guard = pool.lock_unlisted();
     let room = guard.core.report_look(suspects, me);
     for suspect in suspects.iter() {
         guard.record_finding(pool, &suspect.finding);

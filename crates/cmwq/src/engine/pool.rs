@@ -288,11 +288,18 @@ impl Pool {
         guard
     }
 
-    /// As [`lock`](Self::lock), but leaves arrived items to the running worker: for flushing.
-    pub(crate) fn lock_to_flush(&self) -> (MutexGuard<'_, Locked>, Kick) {
-        let mut guard = self.lock_only();
-        let kick = guard.take_inbox(self);
-        (guard, kick)
+    /// As [`lock`](Self::lock), but of the items for which a running worker comes only the first
+    /// that may start is listed. For workers, detectors and flushers: they need to know whether
+    /// items wait, and look for none.
+    #[inline]
+    pub(crate) fn lock_unlisted(&self) -> MutexGuard<'_, Locked> {
+        let mut guard = self.lock_in_turn();
+        if !self.inbox.is_empty() {
+            let kick = guard.take_inbox(self);
+            guard.pending_kick = guard.pending_kick.or(kick);
+        }
+        guard.core.catch_up_to_first();
+        guard
     }
 
     /// Pushing an item into the inbox was not enough: the pool is not saturated any more, or the

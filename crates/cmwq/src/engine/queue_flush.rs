@@ -1,7 +1,7 @@
 //! Flushes of whole queues: waiting for all items that were queued before. Who takes part:
 //! [README](flushing/README.md).
 
-use cmwq_core::{Pwqs, Start};
+use cmwq_core::{Kick, Pwqs, Start};
 
 use crate::engine::current;
 use crate::engine::watchdog::WaitFor;
@@ -69,11 +69,11 @@ impl Wq {
         }
         for at in pwqs.iter() {
             let Some(pool) = self.runtime.pool(at.pool) else { continue };
-            let (mut guard, kick) = pool.lock_to_flush();
+            let mut guard = pool.lock_unlisted();
             if guard.core.flush_prep(at.pwq, flush, color) {
                 self.pwqs_to_flush.add();
             }
-            pool.unlock(guard, kick);
+            pool.unlock(guard, Kick::None);
         }
         flush.is_some() && !self.pwqs_to_flush.done()
     }

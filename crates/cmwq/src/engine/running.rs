@@ -67,7 +67,7 @@ impl Server<'_> {
     fn lock(&self) -> MutexGuard<'static, Locked> {
         match self.is {
             As::Worker => self.pool.lock_in_turn(),
-            As::Guest => self.pool.lock(),
+            As::Guest => self.pool.lock_unlisted(),
             As::Bh => self.pool.lock_only(),
         }
     }

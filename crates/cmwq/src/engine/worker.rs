@@ -85,7 +85,7 @@ impl Worker {
     }
 
     fn run(&self, context: &Context) {
-        let mut guard = self.pool.lock();
+        let mut guard = self.pool.lock_unlisted();
         loop {
             match guard.core.next(self.id, clock::now) {
                 Next::Run(claim) => guard = self.run_item(guard, context, claim),
@@ -93,11 +93,11 @@ impl Worker {
                     self.thread.mirror.rest(clock::coarse);
                     self.pool.unlock(guard, Kick::None);
                     self.pool.create_worker(Creator::Manager(self.id));
-                    guard = self.pool.lock();
+                    guard = self.pool.lock_unlisted();
                 }
                 Next::Sleep { watch } => {
                     self.sleep(guard, context, watch);
-                    guard = self.pool.lock();
+                    guard = self.pool.lock_unlisted();
                 }
                 Next::Exit => {
                     self.thread.meter.charge(&mut guard.core);
@@ -285,12 +285,12 @@ impl Worker {
             return false;
         }
         self.pool.create_worker(Creator::Spare);
-        let mut own = self.pool.lock();
+        let mut own = self.pool.lock_unlisted();
         let mut lend = own.core.lend(self.id, self.thread.is_unbound());
         if lend == Lend::Rebind {
             self.pool.unlock(own, Kick::None);
             self.pool.rebind(&self.thread);
-            own = self.pool.lock();
+            own = self.pool.lock_unlisted();
             lend = own.core.lend(self.id, false);
         }
         let Lend::Lent(seq) = lend else {
@@ -303,7 +303,7 @@ impl Worker {
         // Detectors watch a worker that helps: if it blocks, this pod has a CPU to spare again.
         self.pool.unlock(own, Kick::Watch);
         self.serve(context, busy, seq, waits_first);
-        let mut own = self.pool.lock();
+        let mut own = self.pool.lock_unlisted();
         own.core.lend_end(self.id);
         self.pool.unlock(own, Kick::None);
         true
@@ -314,7 +314,7 @@ impl Worker {
     /// of them.
     fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64, mut waits_first: bool) {
         let (mut visit, mut is_wanted) = (Visit::begin(clock::now(), busy.has_tick), false);
-        let mut guard = busy.lock();
+        let mut guard = busy.lock_unlisted();
         let guest = guard.core.guest_enter();
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
@@ -322,7 +322,7 @@ impl Worker {
         while let Some(claim) = guard.core.guest_next(guest, waits_first) {
             guard = server.run_item(guard, &claim, || {
                 self.call(context, &claim, seq);
-                let mut own = self.pool.lock();
+                let mut own = self.pool.lock_unlisted();
                 seq = own.core.lend_again(self.id);
                 is_wanted = own.core.wants_back(|| self.pool.caller_computes());
                 waits_first = own.core.items_wait_first();

@@ -61,7 +61,7 @@ fn looking_wakes_nobody_and_lists_nothing() {
 
     for _ in 0..2 {
         assert!(wq.is_congested(Some(0)) && wq.is_busy());
-        assert!(wq.any_pwq(|load| load.nr_active == 1 && load.has_inactive));
+        assert!(wq.any_pwq(|load| load.nr_active == 2 && load.has_inactive));
         let (waits, stats) = (wq.waiting(), Stats::new(wq.stats()));
         assert_eq!((waits.queued, waits.for_limit), (3, 2));
         assert_eq!((stats.started, stats.completed, wq.progress()), (1, 0, 1));

@@ -43,7 +43,7 @@ impl Pool {
         if !self.has_short_items() {
             return;
         }
-        let mut guard = self.lock();
+        let mut guard = self.lock_unlisted();
         let now = guard.progress_now();
         match guard.measured.was_short(now) {
             None => {}
@@ -60,7 +60,7 @@ impl Pool {
 
     /// Whether items wait that the pool may not start. The caller is about to help it.
     pub(crate) fn has_backlog(&'static self) -> bool {
-        let guard = self.lock();
+        let guard = self.lock_unlisted();
         let has_backlog = guard.core.has_backlog();
         self.unlock(guard, Kick::None);
         has_backlog
@@ -112,7 +112,7 @@ impl Pool {
     /// Wakes the worker that `whom` chooses; if the pool has no worker, creates one and asks again.
     fn call(&'static self, whom: impl Fn(&mut Locked) -> Kick) -> Kick {
         let ask = || {
-            let mut guard = self.lock();
+            let mut guard = self.lock_unlisted();
             let kick = whom(&mut guard);
             // No work waits here, so acting on `NeedFirst` would not create a worker.
             let is_nobody = kick == Kick::NeedFirst;
@@ -133,7 +133,7 @@ impl Pool {
         if self.is_watched() {
             return;
         }
-        let guard = self.lock();
+        let guard = self.lock_unlisted();
         let kick = guard.core.watch_for_others(guard.watched);
         self.unlock(guard, kick);
     }

@@ -1,0 +1,247 @@
+//! Items that have *arrived*: they were taken out of the pool's inbox while its worker is busy.
+//! They are younger than those on the worklist, and still in transit. Most are never on a list,
+//! because a [batch](super::batch) takes them.
+//!
+//! - *(coloured)* The arrived items of a pwq that a flush has found have a colour, and are counted
+//!   in flight. They are older than those without one. So their number says which have which
+//!   ([`Arrived`]), and a flush that colours them touches none.
+
+use core::mem;
+use core::ptr::NonNull;
+
+use super::{PoolState, Rule};
+use crate::consts::WORK_NR_COLORS;
+use crate::flush::next_color;
+use crate::ids::PwqId;
+use crate::inbox::Transit;
+use crate::work::WorkItem;
+
+/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: a
+/// millisecond or two, in a pool that has work for more than that.
+pub(super) const ARRIVED_MAX: u32 = 1 << 16;
+
+/// How many items of a pwq have arrived: first those of the oldest colour, and last those without.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrived {
+    of_color: [u32; WORK_NR_COLORS as usize],
+    /// The colour of the oldest one, if it has one.
+    oldest: u8,
+    nr_colored: u32,
+    nr_plain: u32,
+}
+
+impl Arrived {
+    pub(crate) const fn len(&self) -> u32 {
+        self.nr_colored + self.nr_plain
+    }
+
+    /// Those that are counted in flight.
+    pub(crate) const fn nr_colored(&self) -> u32 {
+        self.nr_colored
+    }
+
+    /// The oldest one goes. Returns its colour.
+    #[inline]
+    fn pop(&mut self) -> Option<u8> {
+        if self.nr_colored == 0 {
+            self.nr_plain -= 1;
+            return None;
+        }
+        let color = self.oldest;
+        self.remove_colored(1);
+        Some(color)
+    }
+
+    /// The colours of all of them, oldest first.
+    #[cfg(feature = "explore")]
+    pub(crate) fn colors(&self) -> impl Iterator<Item = Option<u8>> {
+        let mut left = self.clone();
+        core::iter::from_fn(move || (left.len() > 0).then(|| left.pop()))
+    }
+
+    /// One more, the oldest: it is back.
+    fn put_back(&mut self, color: Option<u8>) {
+        match color {
+            Some(color) => {
+                self.of_color[usize::from(color)] += 1;
+                self.oldest = color;
+                self.nr_colored += 1;
+            }
+            None => self.nr_plain += 1,
+        }
+    }
+
+    /// How many of the oldest ones are, or would be, of that colour: with a colour, and without.
+    /// `work_color`: what those without would get.
+    #[inline]
+    pub(super) fn first_of(&self, color: u8, work_color: u8) -> (u32, u32) {
+        let is_oldest = self.nr_colored > 0 && self.oldest == color;
+        let colored = if is_oldest { self.of_color[usize::from(color)] } else { 0 };
+        let is_plain_next = colored == self.nr_colored && work_color == color;
+        (colored, if is_plain_next { self.nr_plain } else { 0 })
+    }
+
+    /// The oldest ones go: so many of the oldest colour, and so many without.
+    #[inline]
+    pub(super) fn remove_first(&mut self, colored: u32, plain: u32) {
+        self.nr_plain -= plain;
+        if colored > 0 {
+            self.remove_colored(colored);
+        }
+    }
+
+    fn remove_colored(&mut self, count: u32) {
+        self.of_color[usize::from(self.oldest)] -= count;
+        self.nr_colored -= count;
+        while self.nr_colored > 0 && self.of_color[usize::from(self.oldest)] == 0 {
+            self.oldest = next_color(self.oldest);
+        }
+    }
+
+    /// Gives a colour to those that have none. Returns how many these are.
+    fn color(&mut self, color: u8) -> u32 {
+        let count = mem::take(&mut self.nr_plain);
+        if self.nr_colored == 0 {
+            self.oldest = color;
+        }
+        self.of_color[usize::from(color)] += count;
+        self.nr_colored += count;
+        count
+    }
+}
+
+impl PoolState {
+    /// Whether more items may [`arrive`](Self::arrive): a worker of the pool runs, and will come
+    /// for them.
+    #[inline]
+    #[must_use]
+    pub(crate) fn may_arrive(&self) -> bool {
+        self.makes_batches() && self.is_at_capacity() && !self.is_crowded()
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.arrived.len() >= self.arrived_max()
+    }
+
+    /// Takes over what was in the pool's inbox.
+    #[inline]
+    pub(crate) fn arrive(&mut self, items: Transit) {
+        let mut run = None;
+        for (pwq, _) in items.iter() {
+            match &mut run {
+                Some((of, count)) if *of == pwq => *count += 1,
+                _ => self.count_arrived(run.replace((pwq, 1))),
+            }
+        }
+        self.count_arrived(run);
+        self.arrived.append(items);
+    }
+
+    #[inline]
+    fn count_arrived(&mut self, run: Option<(PwqId, u32)>) {
+        if let Some((pwq, count)) = run {
+            self.pwq(pwq).arrived.nr_plain += count;
+        }
+    }
+
+    /// An item that had arrived, and was not begun, is the oldest one again.
+    ///
+    /// # Safety
+    /// As for [`Transit::push_front`].
+    pub(super) unsafe fn arrive_again(
+        &mut self,
+        pwq: PwqId,
+        item: NonNull<WorkItem>,
+        color: Option<u8>,
+    ) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.arrived.push_front(item, pwq) };
+        self.pwq(pwq).arrived.put_back(color);
+    }
+
+    /// Takes the oldest arrived item, and its colour if it is counted in flight.
+    #[inline]
+    pub(super) fn pop_arrived(&mut self) -> Option<(PwqId, NonNull<WorkItem>, Option<u8>)> {
+        let (pwq, item) = self.arrived.pop()?;
+        let arrived = &mut self.pwq(pwq).arrived;
+        Some((pwq, item, arrived.pop()))
+    }
+
+    /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
+    /// To be called before an item is queued, since the arrived ones are older, and before an item
+    /// is looked for or waited for. The worker that the items arrived for is at work and comes for
+    /// them, so nobody has to be kicked. The inbox stays as it is.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        if self.is_behind() {
+            self.call_back();
+        }
+        self.list_arrived();
+    }
+
+    /// As [`catch_up`](Self::catch_up), but only up to the first item that may start, and none if
+    /// one is on the worklist. Those before it have to wait for their limits. To be called before
+    /// anything is decided because work waits: afterwards it waits for a worker.
+    #[inline]
+    pub fn catch_up_to_first(&mut self) {
+        if self.is_behind() {
+            self.call_back();
+        }
+        while self.worklist.is_empty() && self.list_first_arrived() {}
+    }
+
+    /// As [`catch_up`](Self::catch_up), before an item is appended to the worklist.
+    #[inline]
+    pub(super) fn catch_up_to_queue(&mut self) {
+        if self.keeps(Rule::QueueingCallsBack) {
+            self.catch_up();
+        } else {
+            self.list_arrived();
+        }
+    }
+
+    #[inline]
+    fn list_arrived(&mut self) {
+        if !self.arrived.is_empty() {
+            while self.list_first_arrived() {}
+        }
+    }
+
+    /// Puts the first arrived item on the worklist, or behind the limit of its pwq.
+    #[inline]
+    pub(super) fn list_first_arrived(&mut self) -> bool {
+        let Some((pwq, item, color)) = self.pop_arrived() else { return false };
+        if let Some(color) = color {
+            self.pwq(pwq).nr_in_flight[usize::from(color)] -= 1;
+        }
+        // SAFETY: the thread that pushed the item into the inbox owned its PENDING and keeps it
+        // alive.
+        let _ = unsafe { self.enqueue_in(pwq, item, color) };
+        true
+    }
+
+    /// Gives the arrived items of a pwq its colour, which is about to change or to be waited for.
+    pub(super) fn color_arrived(&mut self, pwq: PwqId) {
+        let books = self.pwq(pwq);
+        let color = books.work_color;
+        books.nr_in_flight[usize::from(color)] += books.arrived.color(color);
+    }
+}
+
+#[cfg(feature = "explore")]
+impl PoolState {
+    /// What has arrived, as values: each item's address, pwq and colour.
+    pub(super) fn arrived_value(&self) -> alloc::vec::Vec<(usize, PwqId, Option<u8>)> {
+        let mut colors: alloc::vec::Vec<_> =
+            self.pwqs.iter().map(|(id, p)| (PwqId(id), p.arrived.colors())).collect();
+        let value = self.arrived.iter().map(|(pwq, item)| {
+            let (_, colors) = colors.iter_mut().find(|(id, _)| *id == pwq).expect("it has a pwq");
+            (item.as_ptr() as usize, pwq, colors.next().expect("an item that is not counted"))
+        });
+        let value = value.collect();
+        let is_exact = colors.iter_mut().all(|(_, colors)| colors.next().is_none());
+        assert!(is_exact, "(coloured): a pwq counts an item that has not arrived");
+        value
+    }
+}
