@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::captured::{Captured, Captures};
 use super::journal::typed;
@@ -120,6 +121,9 @@ impl Call<'_> {
     /// Waits until it has ended, and does not take its status. `true`: it took too long.
     fn wait(&self, child: &mut Child, lines: Option<&Lines<'_>>) -> io::Result<bool> {
         let pid = pid_of(child);
+        if self.timeout.is_none() && self.capture != Capture::Lines {
+            return ended_by_itself(pid);
+        }
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let mut pipes: [Option<OwnedFd>; 2] =
             [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
@@ -154,7 +158,7 @@ impl Call<'_> {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, left.as_ref()) {
-            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(Errno::INTR) => return Ok(false),
             polled => polled?,
         };
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -172,6 +176,18 @@ impl Call<'_> {
     }
 }
 
+/// Waits for nothing else than its end: without a descriptor, which all commands started meanwhile
+/// would inherit, and close. Returns as [`Call::wait`].
+fn ended_by_itself(pid: Pid) -> io::Result<bool> {
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::Pid(pid), how) {
+            Err(Errno::INTR) => {}
+            waited => return Ok(waited.map(|_| false)?),
+        }
+    }
+}
+
 /// `false`: there will be no more.
 fn read_some(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Result<bool> {
     let mut buffer = [0; 16 << 10];
@@ -183,7 +199,7 @@ fn read_some(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Res
             }
             Ok(true)
         }
-        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

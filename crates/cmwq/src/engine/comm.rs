@@ -13,7 +13,7 @@ use std::fs;
 use cmwq_core::WqKey;
 
 use crate::os::sense;
-use crate::os::sync::{AtomicU32, Ordering, PlainMutex};
+use crate::os::sync::{AtomicBool, AtomicU32, Ordering, PlainMutex};
 
 /// No queue.
 const NONE: u32 = u32::MAX;
@@ -31,6 +31,8 @@ pub(crate) struct Comm {
     doing: AtomicU32,
     /// The queue that the name shows behind a `+`, or `NONE`.
     shown: AtomicU32,
+    /// It was idle, with a name that shows a queue, when names were written last.
+    was_idle: AtomicBool,
     /// The text that an item has set last; valid while `doing` or `shown` is `SAID`.
     said: PlainMutex<String>,
 }
@@ -43,6 +45,7 @@ impl Comm {
             tid: AtomicU32::new(0),
             doing: none(),
             shown: none(),
+            was_idle: AtomicBool::new(false),
             said: PlainMutex::default(),
         }
     }
@@ -97,13 +100,20 @@ impl Comm {
         }
     }
 
-    /// Sets the name if it is wrong. By the service thread. `name_of` knows the queues.
-    pub(crate) fn write(&self, name_of: impl FnOnce(WqKey) -> Option<String>) {
+    /// Sets the name if it is wrong. By the service thread. `name_of` knows the queues. `false`:
+    /// it is left wrong for now, since the worker is idle and was not the last time: soon it may
+    /// run an item again.
+    pub(crate) fn write(&self, name_of: impl FnOnce(WqKey) -> Option<String>) -> bool {
         let doing = self.doing.load(Ordering::Relaxed);
+        let is_idle = doing == NONE && self.shown.load(Ordering::Relaxed) != NONE;
+        if is_idle && !self.was_idle.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        self.was_idle.store(false, Ordering::Relaxed);
         let shown = self.shown.swap(doing, Ordering::Relaxed);
         let tid = self.tid.load(Ordering::Relaxed);
         if doing == shown || tid == 0 {
-            return;
+            return true;
         }
         let (sign, what) = if doing == NONE { ('-', shown) } else { ('+', doing) };
         let desc = self.desc_of(what, name_of).unwrap_or_default();
@@ -112,6 +122,7 @@ impl Comm {
             format!("/proc/self/task/{tid}/comm"),
             sense::sched::fitting_name(&format!("{}{sign}{desc}", self.base)),
         );
+        true
     }
 
     fn desc_of(&self, what: u32, name_of: impl FnOnce(WqKey) -> Option<String>) -> Option<String> {
@@ -139,5 +150,26 @@ impl Comm {
             Some(desc) => format!("{}{sign}{desc}", self.base),
             None => self.base.clone(),
         }
+    }
+}
+
+#[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_is_idle_for_a_moment_keeps_its_name() {
+        let comm = Comm::new("kworker/0:0".into());
+        let wq = Some(WqKey(3));
+        assert!(comm.turn_to(wq) && comm.write(|_| None));
+        for _ in 0..3 {
+            assert!(comm.turn_to(None));
+            assert!(!comm.write(|_| None), "later");
+            assert!(!comm.turn_to(wq), "the name is right again");
+            assert!(comm.write(|_| None));
+        }
+        assert!(comm.turn_to(None));
+        assert!(!comm.write(|_| None) && comm.write(|_| None), "it stays idle");
+        assert!(comm.turn_to(wq), "the name shows that");
     }
 }

@@ -294,10 +294,14 @@ impl Loop {
             return;
         }
         self.service.comms_at.store(NEVER, Ordering::Relaxed);
+        let mut is_done = true;
         for pool in self.runtime.pools() {
             for thread in pool.threads() {
-                thread.comm.write(|wq| self.runtime.wq_name(wq));
+                is_done &= thread.comm.write(|wq| self.runtime.wq_name(wq));
             }
+        }
+        if !is_done {
+            self.service.write_comms_soon();
         }
     }
 }

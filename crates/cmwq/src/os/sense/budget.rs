@@ -53,14 +53,21 @@ fn limit() -> Option<libc::rlim_t> {
     (rc == 0).then(|| unsafe { limit.assume_init() }.rlim_cur)
 }
 
+/// The library's share: what it opens has a lower number. `None`: nobody knows.
+pub(super) fn budget() -> Option<libc::rlim_t> {
+    limit().map(|limit| limit / SHARE)
+}
+
+/// Whether it is a part of that. Descriptors are given out lowest first, so its number tells how
+/// many are open.
+pub(super) fn is_within(budget: libc::rlim_t, opened: impl AsFd) -> bool {
+    libc::rlim_t::from(opened.as_fd().as_raw_fd().unsigned_abs()) < budget
+}
+
 /// Returns a descriptor that was just opened, or closes it and fails as if the limit were a part of
 /// what it is.
-///
-/// Descriptors are given out lowest first, so its number tells how many are open.
 pub(super) fn within_budget<F: AsFd>(opened: F) -> io::Result<F> {
-    let Some(limit) = limit() else { return Ok(opened) };
-    let number = libc::rlim_t::from(opened.as_fd().as_raw_fd().unsigned_abs());
-    if number < limit / SHARE {
+    if budget().is_none_or(|budget| is_within(budget, &opened)) {
         Ok(opened)
     } else {
         Err(io::Error::from_raw_os_error(libc::EMFILE))

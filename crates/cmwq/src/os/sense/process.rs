@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::{io, mem};
 
-use super::budget::within_budget;
+use super::budget::{budget, is_within};
 use super::clock::CpuClock;
 use super::stat::{StatFile, ThreadState};
 use crate::os::sync::plain::Arc;
@@ -27,7 +27,7 @@ const MOST: usize = 1024;
 /// LIMIT: so many processes and threads are remembered from a look; of a larger family the
 /// clocks tell less.
 const REMEMBERED: usize = 16;
-/// LIMIT: of so many processes the files are kept open, two each.
+/// LIMIT: of so many processes the files are kept open, two each at most.
 const KEPT: usize = 2;
 
 /// Where a family begins.
@@ -44,6 +44,8 @@ pub(crate) enum Root {
 pub(crate) struct Family {
     root: Root,
     files: Files,
+    /// It was found waiting before.
+    has_waited: bool,
     /// The thread that ran when all were looked at last, or the one that was looked at last.
     likely: Option<Arc<StatFile>>,
     /// The clock of its process, if it ran.
@@ -84,9 +86,9 @@ struct Kept {
     pid: u32,
     /// Of its first thread.
     stat: Arc<StatFile>,
-    /// Of its first thread's children. It is read each time: also who has not run may get children,
-    /// namely orphans.
-    list: File,
+    /// Of its first thread's children, once it was found waiting. It is read each time: also who
+    /// has not run may get children, namely orphans.
+    list: Option<File>,
 }
 
 /// What a look at all found.
@@ -107,7 +109,8 @@ struct Round {
 
 impl Family {
     pub(crate) fn new(root: Root) -> Self {
-        Self { root, files: Files::default(), likely: None, likely_clock: None, still: Vec::new() }
+        let files = Files::default();
+        Self { root, files, has_waited: false, likely: None, likely_clock: None, still: Vec::new() }
     }
 
     /// Whether it was found waiting, and nobody has had a CPU since: who has not run has started
@@ -149,8 +152,28 @@ impl Family {
                 self.still = round.still;
             }
         }
-        self.likely = round.looked_at.pop().filter(|stat| stat.is_within_budget());
+        if round.is_running || self.has_waited {
+            self.likely = round.looked_at.pop();
+            self.keep_to_budget();
+        } else {
+            // Most wait once, and end then; and what is open meanwhile, who forks copies.
+            self.files = Files::default();
+        }
+        self.has_waited |= !round.is_running;
         Some(round.is_running)
+    }
+
+    /// Closes what the library has no room for.
+    fn keep_to_budget(&mut self) {
+        let Some(limit) = budget() else { return };
+        let has_room = |file: &File| is_within(limit, file);
+        let Files { ours, processes } = &mut self.files;
+        ours.take_if(|list| !has_room(list));
+        for kept in processes.iter_mut() {
+            kept.list.take_if(|list| !has_room(list));
+        }
+        processes.retain(|kept| kept.stat.is_within(limit));
+        self.likely.take_if(|stat| !stat.is_within(limit));
     }
 
     fn round(&mut self) -> Option<Round> {
@@ -163,8 +186,7 @@ impl Family {
                     processes = children_in(list).ok()?;
                 } else {
                     let task = format!("/proc/self/task/{tid}");
-                    let list = round.add_children(task.as_ref(), &mut processes)?;
-                    self.files.ours = list.and_then(|list| within_budget(list).ok());
+                    self.files.ours = round.add_children(task.as_ref(), &mut processes)?;
                 }
             }
         }
@@ -227,12 +249,16 @@ impl Round {
             // The number may be another's now.
             kept.swap_remove(place);
         } else if waits(state) {
-            processes.extend(children_in(&kept[place].list).ok()?);
+            if let Some(list) = &kept[place].list {
+                processes.extend(children_in(list).ok()?);
+            } else {
+                kept[place].list = self.add_children(&first_of(pid), processes)?;
+            }
         }
         Some(nr_threads)
     }
 
-    /// Looks at the first thread of a process, and keeps the files open if it waits. Returns as
+    /// Looks at the first thread of a process, and keeps the files open. Returns as
     /// [`look_at`](Self::look_at).
     fn look_at_first(
         &mut self,
@@ -240,17 +266,11 @@ impl Round {
         kept: &mut Vec<Kept>,
         processes: &mut Vec<u32>,
     ) -> Option<u64> {
-        let task = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
+        let task = first_of(pid);
         let Some(stat) = self.open(&task)? else { return Some(0) };
         let (state, nr_threads) = self.look_by(&stat)?;
-        if !waits(state) {
-            return Some(nr_threads);
-        }
-        let list = self.add_children(&task, processes)?;
-        if let Some(list) = list.filter(|_| self.has_room(kept))
-            && stat.is_within_budget()
-            && let Ok(list) = within_budget(list)
-        {
+        let list = if waits(state) { self.add_children(&task, processes)? } else { None };
+        if state != ThreadState::Gone && self.has_room(kept) {
             kept.push(Kept { pid, stat, list });
         }
         Some(nr_threads)
@@ -259,7 +279,7 @@ impl Round {
     /// Looks at the threads of a process behind its first.
     fn look_at_others(&mut self, pid: u32, processes: &mut Vec<u32>) -> Option<()> {
         let tasks = PathBuf::from(format!("/proc/{pid}/task"));
-        let first = tasks.join(pid.to_string());
+        let first = first_of(pid);
         let listed = match fs::read_dir(&tasks) {
             Ok(listed) => listed,
             Err(error) if is_gone(&error) => {
@@ -355,25 +375,31 @@ impl Round {
     }
 }
 
+/// Where the first thread of a process is.
+fn first_of(pid: u32) -> PathBuf {
+    format!("/proc/{pid}/task/{pid}").into()
+}
+
 fn waits(state: ThreadState) -> bool {
     state.is_blocked() && state != ThreadState::Gone
 }
 
 /// Reads a list of children from its beginning.
 fn children_in(list: &File) -> io::Result<Vec<u32>> {
-    // As long as most of these lists are; nobody knows how long one is.
+    // Longer than most of these lists are; nobody knows how long one is.
     let mut text = vec![0; 128];
     let mut len = 0;
     loop {
         match list.read_at(&mut text[len..], len as u64) {
-            Ok(0) => break,
             Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }
-        if len == text.len() {
-            text.resize(2 * len, 0);
+        // The kernel fills what it is given, if there is so much.
+        if len < text.len() {
+            break;
         }
+        text.resize(2 * len, 0);
     }
     let text = str::from_utf8(&text[..len]).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())

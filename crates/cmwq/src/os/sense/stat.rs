@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::budget::within_budget;
+use super::budget::{is_within, within_budget};
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl StatFile {
     }
 
     /// Opens that of any process's thread by its name, with the same promise. Who keeps it asks
-    /// [`is_within_budget`](Self::is_within_budget) first.
+    /// [`is_within`](Self::is_within).
     ///
     /// # Errors
     /// If there is no such thread, or descriptors are scarce.
@@ -78,9 +78,9 @@ impl StatFile {
     }
 
     /// Whether it may be kept, to be read now and then: the library has not as many descriptors as
-    /// it may have.
-    pub(super) fn is_within_budget(&self) -> bool {
-        within_budget(&self.file).is_ok()
+    /// its `budget`.
+    pub(super) fn is_within(&self, budget: libc::rlim_t) -> bool {
+        is_within(budget, &self.file)
     }
 
     /// What the thread is doing.
