@@ -26,6 +26,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("hotplug::back_and_forth", back_and_forth),
     ("hotplug::own_pinning", own_pinning),
     ("hotplug::taskset_all", taskset_all),
+    ("hotplug::forbidden_and_off", forbidden_and_off),
     ("hotplug::first_time", first_time),
     ("hotplug::another_cpuset", another_cpuset),
     ("hotplug::cpuset", cpuset),
@@ -323,6 +324,33 @@ fn taskset_all() {
         is_home()
     });
     assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// A CPU that was forbidden to all threads stays so when it was off in between.
+#[test]
+fn a_cpu_that_was_forbidden_and_off_stays_forbidden() {
+    Stage::new("hotplug::forbidden_and_off").play();
+}
+
+fn forbidden_and_off() {
+    if std::env::var_os("CMWQ_GUEST").is_none() {
+        return skip("CPUs are switched off in guests only");
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(6), Some(2)) {
+        return skip("before Linux 6.2 a mask does not tell who was confined");
+    }
+    let Some((_, leaves, all)) = cast() else { return };
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    joined(unbound("first").queue(|| ()));
+    confine_all(&rest);
+    for on in ["0", "1"] {
+        std::fs::write(format!("/sys/devices/system/cpu/cpu{leaves}/online"), on).unwrap();
+        cmwq::rescan_cpus().unwrap();
+        assert!(!cmwq::unbound_cpumask().unwrap().contains(leaves));
+    }
+    assert!(!joined(unbound("last").queue(sys::allowed_cpus)).contains(&leaves));
 }
 
 /// A sentinel whose CPU is off. Then the system lets it run anywhere, and it only waits.
