@@ -24,7 +24,10 @@ pub(crate) fn is_from(version: (u32, u32)) -> bool {
 
 fn is_from_by(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= version)
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= version,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
