@@ -12,11 +12,12 @@
 //!
 //! *Reading order*: [`perf`] (exact: every switch of a thread), [`stat`] (the state of a thread
 //! now), [`clock`] (has it run since?), [`sched`] (CPUs, names), [`policy`] (classes and niceness),
-//! [`futex`] (waiting), and `socket` (who is at the other end).
+//! [`futex`] (waiting), [`kernel`] (which one), and `socket` (who is at the other end).
 
 mod budget;
 mod clock;
 pub(crate) mod futex;
+pub(crate) mod kernel;
 mod perf;
 mod perf_abi;
 mod perf_refusal;

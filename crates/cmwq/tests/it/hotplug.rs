@@ -2,7 +2,6 @@
 //!
 //! Confining all threads imitates what a narrower cpuset does to them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -10,8 +9,10 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, Workqueue};
 
+use crate::support::cpus::{Cpus, on_cpus_that_stay};
 use crate::support::cpuset::Cpuset;
 use crate::support::load::burn;
+use crate::support::procfs::Task;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::wait::Opened;
 use crate::support::{
@@ -25,6 +26,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("hotplug::back_and_forth", back_and_forth),
     ("hotplug::own_pinning", own_pinning),
     ("hotplug::taskset_all", taskset_all),
+    ("hotplug::forbidden_and_off", forbidden_and_off),
     ("hotplug::first_time", first_time),
     ("hotplug::another_cpuset", another_cpuset),
     ("hotplug::cpuset", cpuset),
@@ -54,6 +56,27 @@ pub(crate) fn cast() -> Option<(u32, u32, Vec<u32>)> {
     }
 }
 
+/// When it is dropped, all threads are confined to these CPUs.
+struct Confined<'a>(&'a [u32]);
+
+impl Drop for Confined<'_> {
+    fn drop(&mut self) {
+        confine_all(self.0);
+    }
+}
+
+/// Plays a round with a cast. Where CPUs come and leave by themselves, it is one of CPUs that
+/// stayed meanwhile.
+pub(crate) fn for_a_cast(mut round: impl FnMut(u32, u32, &[u32])) {
+    let everything = sys::allowed_cpus();
+    on_cpus_that_stay(|_| {
+        let _all_are_back = Confined(&everything);
+        if let Some((stays, leaves, all)) = cast() {
+            round(stays, leaves, &all);
+        }
+    });
+}
+
 #[test]
 fn a_cpu_that_leaves_is_served_elsewhere_and_returns() {
     for source in ["sentinel", "tick"] {
@@ -62,44 +85,47 @@ fn a_cpu_that_leaves_is_served_elsewhere_and_returns() {
 }
 
 fn leaves_and_returns() {
-    let Some((stays, leaves, all)) = cast() else { return };
     let bound = percpu("bound");
-    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
-    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
     for _ in 0..3 {
-        confine_all(&rest);
-        cmwq::rescan_cpus().unwrap();
-        for wq in every_kind("gone") {
-            for cpu in &all {
-                let ran_on = joined(wq.queue_on(*cpu, sys::current_cpu));
-                assert_ne!(ran_on, leaves, "for CPU {cpu}");
-            }
-        }
-        assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays], "still pinned");
-        // The pool of a CPU that is gone does not manage: both run at once.
-        let gate = Gate::new();
-        let _opened = Opened(&gate);
-        let waits = bound.queue_on(leaves, {
-            let gate = gate.clone();
-            move || gate.spin()
-        });
-        let opens = bound.queue_on(leaves, {
-            let gate = gate.clone();
-            move || gate.open()
-        });
-        [waits, opens].into_iter().for_each(joined);
-
-        confine_all(&all);
-        cmwq::rescan_cpus().unwrap();
-        for cpu in &all {
-            for wq in [&bound, &managed("back")] {
-                let ran_on = joined(wq.queue_on(*cpu, sys::allowed_cpus));
-                assert_eq!(ran_on.len(), 1, "pinned again");
-            }
-            assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
-        }
-        assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
+        for_a_cast(|stays, leaves, all| leaves_and_returns_once(&bound, stays, leaves, all));
     }
+}
+
+fn leaves_and_returns_once(bound: &Workqueue, stays: u32, leaves: u32, all: &[u32]) {
+    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    confine_all(&rest);
+    cmwq::rescan_cpus().unwrap();
+    for wq in every_kind("gone") {
+        for cpu in all {
+            let ran_on = joined(wq.queue_on(*cpu, sys::current_cpu));
+            assert_ne!(ran_on, leaves, "for CPU {cpu}");
+        }
+    }
+    assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays], "still pinned");
+    // The pool of a CPU that is gone does not manage: both run at once.
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let waits = bound.queue_on(leaves, {
+        let gate = gate.clone();
+        move || gate.spin()
+    });
+    let opens = bound.queue_on(leaves, {
+        let gate = gate.clone();
+        move || gate.open()
+    });
+    [waits, opens].into_iter().for_each(joined);
+
+    confine_all(all);
+    cmwq::rescan_cpus().unwrap();
+    for cpu in all {
+        for wq in [bound, &managed("back")] {
+            let ran_on = joined(wq.queue_on(*cpu, sys::allowed_cpus));
+            assert_eq!(ran_on.len(), 1, "pinned again");
+        }
+        assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
+    }
+    assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
 }
 
 #[test]
@@ -115,11 +141,12 @@ fn noticed() {
     }
     let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
     confine_all(&rest);
-    let mask = || cmwq::unbound_cpumask().unwrap().count();
+    // Of those that are on.
+    let is_known = || cmwq::unbound_cpumask().unwrap().iter().eq(sys::allowed_cpus());
     eventually("the loss", || {
         // Enters a function where it should not.
         joined(bound.queue_on(leaves, || ()));
-        mask() == rest.len()
+        is_known()
     });
     confine_all(&all);
     eventually("the return", || {
@@ -127,9 +154,13 @@ fn noticed() {
         let blocks = bound.queue_on(stays, || thread::sleep(Duration::from_millis(3)));
         joined(bound.queue_on(stays, || ()));
         joined(blocks);
-        mask() == all.len()
+        is_known()
     });
-    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+    on_cpus_that_stay(|cpus| {
+        if cpus.here.contains(&leaves) {
+            assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+        }
+    });
 }
 
 /// Items that wait for a CPU when it leaves do not wait for its return.
@@ -204,9 +235,12 @@ fn back_and_forth() {
     }
     queues.iter().for_each(Workqueue::flush);
     let bound = percpu("settled");
-    let ran_on: BTreeSet<_> =
-        all.iter().map(|cpu| joined(bound.queue_on(*cpu, sys::current_cpu))).collect();
-    assert!(ran_on.into_iter().eq(all));
+    on_cpus_that_stay(|cpus| {
+        let here = cpus.here.iter();
+        let ran_on: Vec<_> =
+            here.map(|cpu| joined(bound.queue_on(*cpu, sys::current_cpu))).collect();
+        assert_eq!(ran_on, cpus.here);
+    });
 }
 
 /// A program's own pinning of its threads says nothing about the CPUs of the process.
@@ -216,13 +250,14 @@ fn a_pinned_main_thread_is_no_smaller_machine() {
 }
 
 fn own_pinning() {
-    let Some((stays, leaves, all)) = cast() else { return };
-    let bound = percpu("bound");
-    joined(bound.queue(|| ()));
-    sys::confine(0, &[stays]).unwrap();
-    cmwq::rescan_cpus().unwrap();
-    assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
-    assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+    for_a_cast(|stays, leaves, all| {
+        let bound = percpu("bound");
+        joined(bound.queue(|| ()));
+        sys::confine(0, &[stays]).unwrap();
+        cmwq::rescan_cpus().unwrap();
+        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
+        assert_eq!(joined(bound.queue_on(leaves, sys::current_cpu)), leaves);
+    });
 }
 
 /// `taskset -a` is obeyed: no thread of ours goes where it was forbidden to, and none is told so by
@@ -254,33 +289,74 @@ fn taskset_all() {
     for _ in 0..50 {
         load();
         if let Some(tid) = sentinel(leaves) {
-            assert_eq!(sys::allowed_cpus_of(tid).unwrap(), rest, "the sentinel");
+            let cpus = Cpus::now();
+            let its = sys::allowed_cpus_of(tid).unwrap();
+            assert!(its == cpus.here || cpus.have_changed(), "{its:?} of {cpus:?}");
         }
     }
     cmwq::rescan_cpus().unwrap();
     for _ in 0..50 {
-        load();
-        for task in procfs::other_tasks() {
-            // It may have ended meanwhile.
-            let Ok(cpus) = sys::allowed_cpus_of(task.tid) else { continue };
-            assert!(!cpus.contains(&leaves), "{} is on {cpus:?}", task.name);
-        }
+        on_cpus_that_stay(|_| {
+            load();
+            for task in procfs::other_tasks().iter().filter(|task| !is_homeless(task)) {
+                // It may have ended meanwhile.
+                let Ok(cpus) = sys::allowed_cpus_of(task.tid) else { continue };
+                assert!(!cpus.contains(&leaves), "{} is on {cpus:?}", task.name);
+            }
+        });
     }
     confine_all(&all);
     cmwq::rescan_cpus().unwrap();
     load();
     let bound = percpu("bound");
-    assert_eq!(joined(bound.queue_on(leaves, sys::allowed_cpus)), [leaves]);
-    assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays]);
+    on_cpus_that_stay(|cpus| {
+        for cpu in [stays, leaves].into_iter().filter(|cpu| cpus.here.contains(cpu)) {
+            assert_eq!(joined(bound.queue_on(cpu, sys::allowed_cpus)), [cpu]);
+        }
+    });
     let is_home = || {
-        let sentinels = all.iter().filter_map(|cpu| Some((*cpu, sentinel(*cpu)?)));
-        sentinels.into_iter().all(|(cpu, tid)| sys::allowed_cpus_of(tid).unwrap() == [cpu])
+        let here = sys::allowed_cpus().into_iter();
+        let mut sentinels = here.filter_map(|cpu| Some((cpu, sentinel(cpu)?)));
+        sentinels.all(|(cpu, tid)| sys::allowed_cpus_of(tid).unwrap() == [cpu])
     };
     eventually("sentinels are back", || {
         load();
         is_home()
     });
     assert_eq!(cmwq::notices(), [""; 0]);
+}
+
+/// A CPU that was forbidden to all threads stays so when it was off in between.
+#[test]
+fn a_cpu_that_was_forbidden_and_off_stays_forbidden() {
+    Stage::new("hotplug::forbidden_and_off").play();
+}
+
+fn forbidden_and_off() {
+    if std::env::var_os("CMWQ_GUEST").is_none() {
+        return skip("CPUs are switched off in guests only");
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    if (numbers.next(), numbers.next()) < (Some(6), Some(2)) {
+        return skip("before Linux 6.2 a mask does not tell who was confined");
+    }
+    let Some((_, leaves, all)) = cast() else { return };
+    let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+    joined(unbound("first").queue(|| ()));
+    confine_all(&rest);
+    for on in ["0", "1"] {
+        std::fs::write(format!("/sys/devices/system/cpu/cpu{leaves}/online"), on).unwrap();
+        cmwq::rescan_cpus().unwrap();
+        assert!(!cmwq::unbound_cpumask().unwrap().contains(leaves));
+    }
+    assert!(!joined(unbound("last").queue(sys::allowed_cpus)).contains(&leaves));
+}
+
+/// A sentinel whose CPU is off. Then the system lets it run anywhere, and it only waits.
+fn is_homeless(task: &Task) -> bool {
+    let home = task.name.strip_prefix("cmwq/idle:").and_then(|cpu| cpu.parse().ok());
+    home.is_some_and(|home| !cpu_list("/sys/devices/system/cpu/online").contains(&home))
 }
 
 /// CPUs that were off since the system started: in an emulated machine, `.ci/guests run late`.
@@ -316,11 +392,14 @@ fn first_time() {
     }
     cmwq::rescan_cpus().unwrap();
     let isolated = cpu_list(&format!("{dir}/isolated"));
-    for cpu in present.iter().filter(|cpu| !isolated.contains(cpu)) {
-        let mut cache = cpu_list(&format!("{dir}/cpu{cpu}/cache/index3/shared_cpu_list"));
-        cache.retain(|cpu| !isolated.contains(cpu));
-        assert_eq!(joined(strict.queue_on(*cpu, sys::allowed_cpus)), cache, "CPU {cpu}");
-    }
+    on_cpus_that_stay(|_| {
+        let on = cpu_list(&format!("{dir}/online"));
+        for cpu in on.into_iter().filter(|cpu| !isolated.contains(cpu)) {
+            let mut cache = cpu_list(&format!("{dir}/cpu{cpu}/cache/index3/shared_cpu_list"));
+            cache.retain(|cpu| !isolated.contains(cpu));
+            assert_eq!(joined(strict.queue_on(cpu, sys::allowed_cpus)), cache, "CPU {cpu}");
+        }
+    });
     let inside = Arc::new(Peak::new());
     let handles: Vec<_> = (0..10 * present.len())
         .map(|n| {
@@ -345,26 +424,27 @@ fn another_cpuset_is_no_refusal() {
 }
 
 fn another_cpuset() {
-    let Some((stays, leaves, all)) = cast() else { return };
-    let cpuset = match Cpuset::enter(&all) {
-        Ok(cpuset) => cpuset,
-        Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
-    };
-    for (round, cpu) in [stays, leaves, stays, leaves].into_iter().enumerate() {
-        cpuset.set(&[cpu]).unwrap();
-        // Nobody has looked yet when these queues need workers.
-        for (n, wq) in every_kind("elsewhere").into_iter().enumerate() {
-            let attrs = Attrs::new().nice(1 + round as i32);
-            let unusual = Workqueue::builder("unusual").unbound().attrs(attrs).build().unwrap();
-            for at in &all {
-                assert_eq!(joined(wq.queue_on(*at, sys::current_cpu)), cpu, "queue {n}");
-                assert_eq!(joined(unusual.queue_on(*at, sys::current_cpu)), cpu);
+    for_a_cast(|stays, leaves, all| {
+        let cpuset = match Cpuset::enter(all) {
+            Ok(cpuset) => cpuset,
+            Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
+        };
+        for (round, cpu) in [stays, leaves, stays, leaves].into_iter().enumerate() {
+            cpuset.set(&[cpu]).unwrap();
+            // Nobody has looked yet when these queues need workers.
+            for (n, wq) in every_kind("elsewhere").into_iter().enumerate() {
+                let attrs = Attrs::new().nice(1 + round as i32);
+                let unusual = Workqueue::builder("unusual").unbound().attrs(attrs).build().unwrap();
+                for at in all {
+                    assert_eq!(joined(wq.queue_on(*at, sys::current_cpu)), cpu, "queue {n}");
+                    assert_eq!(joined(unusual.queue_on(*at, sys::current_cpu)), cpu);
+                }
             }
+            assert_eq!(cmwq::notices(), [""; 0]);
+            cmwq::rescan_cpus().unwrap();
         }
-        assert_eq!(cmwq::notices(), [""; 0]);
-        cmwq::rescan_cpus().unwrap();
-    }
-    cpuset.set(&all).unwrap();
+        cpuset.set(all).unwrap();
+    });
 }
 
 /// The same with a real cpuset, which confines even threads that confined themselves elsewhere.
@@ -374,35 +454,36 @@ fn a_cpuset_that_shrinks_and_grows_is_followed() {
 }
 
 fn cpuset() {
-    let Some((stays, leaves, all)) = cast() else { return };
-    let cpuset = match Cpuset::enter(&all) {
-        Ok(cpuset) => cpuset,
-        Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
-    };
-    let bound = percpu("bound");
-    for _ in 0..3 {
-        for cpu in &all {
-            assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
-        }
-        let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
-        cpuset.set(&rest).unwrap();
-        cmwq::rescan_cpus().unwrap();
-        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), rest.len());
-        for wq in every_kind("gone") {
-            for cpu in &all {
-                assert_ne!(joined(wq.queue_on(*cpu, sys::current_cpu)), leaves);
+    for_a_cast(|stays, leaves, all| {
+        let cpuset = match Cpuset::enter(all) {
+            Ok(cpuset) => cpuset,
+            Err(error) => return skip(format_args!("no cpuset can be made: {error}")),
+        };
+        let bound = percpu("bound");
+        for _ in 0..3 {
+            for cpu in all {
+                assert_eq!(joined(bound.queue_on(*cpu, sys::current_cpu)), *cpu);
             }
+            let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+            cpuset.set(&rest).unwrap();
+            cmwq::rescan_cpus().unwrap();
+            assert_eq!(cmwq::unbound_cpumask().unwrap().count(), rest.len());
+            for wq in every_kind("gone") {
+                for cpu in all {
+                    assert_ne!(joined(wq.queue_on(*cpu, sys::current_cpu)), leaves);
+                }
+            }
+            assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays]);
+            cpuset.set(all).unwrap();
+            cmwq::rescan_cpus().unwrap();
+            assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
         }
-        assert_eq!(joined(bound.queue_on(stays, sys::allowed_cpus)), [stays]);
-        cpuset.set(&all).unwrap();
-        cmwq::rescan_cpus().unwrap();
-        assert_eq!(cmwq::unbound_cpumask().unwrap().count(), all.len());
-    }
-    for cpu in &all {
-        assert_eq!(joined(bound.queue_on(*cpu, sys::allowed_cpus)), [*cpu]);
-    }
-    assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
-    assert_eq!(cmwq::notices(), [""; 0]);
+        for cpu in all {
+            assert_eq!(joined(bound.queue_on(*cpu, sys::allowed_cpus)), [*cpu]);
+        }
+        assert_eq!(joined(unbound("back").queue(sys::allowed_cpus)), all);
+        assert_eq!(cmwq::notices(), [""; 0]);
+    });
 }
 
 /// Who starts a program on one CPU means it, whatever the cpuset would allow.

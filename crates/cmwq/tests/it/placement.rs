@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cmwq::{AffinityScope, Attrs, CpuSet, ErrorKind, Workqueue};
 
+use crate::support::cpus::{for_each_cpu, on_cpus_that_stay};
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage, skip};
 use crate::support::{eventually, joined, percpu, procfs, sys, unbound, undisturbed};
@@ -29,7 +30,7 @@ fn scoped(name: &str, scope: AffinityScope, strict: bool) -> Workqueue {
 #[test]
 fn a_strict_pod_is_never_left() {
     let wq = scoped("strict", AffinityScope::Cpu, true);
-    for cpu in sys::allowed_cpus() {
+    for_each_cpu(|cpu, _| {
         let handles: Vec<_> = (0..50)
             .map(|_| {
                 wq.queue_on(cpu, || {
@@ -41,13 +42,13 @@ fn a_strict_pod_is_never_left() {
         for handle in handles {
             assert_eq!(joined(handle), (cpu, vec![cpu]));
         }
-    }
+    });
 }
 
 /// Workers of a pod that they may leave begin there when its CPU is free.
 #[test]
 fn a_free_pod_is_where_items_run() {
-    Stage::new("placement::stray").play();
+    Stage::new("placement::stray").on_cpus_that_stay().play();
 }
 
 fn stray() {
@@ -114,7 +115,7 @@ fn pools_are_shared() {
 
 #[test]
 fn the_cpus_of_unbound_queues_can_be_changed() {
-    Stage::new("placement::unbound_mask").play();
+    Stage::new("placement::unbound_mask").on_cpus_that_stay().play();
 }
 
 fn unbound_mask() {
@@ -143,7 +144,7 @@ fn unbound_mask() {
 
 #[test]
 fn the_default_scope_can_be_changed() {
-    Stage::new("placement::default_scope").play();
+    Stage::new("placement::default_scope").on_cpus_that_stay().play();
 }
 
 fn default_scope() {
@@ -164,7 +165,7 @@ fn default_scope() {
 /// or not.
 #[test]
 fn pools_whose_scope_or_mask_has_gone_end() {
-    Stage::new("placement::pools_go").play();
+    Stage::new("placement::pools_go").on_cpus_that_stay().play();
 }
 
 fn pools_go() {
@@ -202,7 +203,7 @@ fn pools_go() {
 /// Who sees the new mask can rely on it: what he queues from then on keeps to it.
 #[test]
 fn a_mask_is_told_when_it_holds() {
-    Stage::new("placement::told_in_order").play();
+    Stage::new("placement::told_in_order").on_cpus_that_stay().play();
 }
 
 fn told_in_order() {
@@ -256,9 +257,12 @@ fn impossible_cpu() {
 
 #[test]
 fn the_parameter_unbound_cpus_confines_unbound_queues() {
-    let last = *sys::allowed_cpus().last().unwrap();
-    Stage::new("placement::unbound_cpus").params(&format!("unbound_cpus={last}")).play();
-    Stage::new("placement::no_unbound_cpus").params("unbound_cpus=1023").play();
+    on_cpus_that_stay(|cpus| {
+        let last = cpus.here.last().unwrap();
+        Stage::new("placement::unbound_cpus").params(&format!("unbound_cpus={last}")).play();
+    });
+    let ignored = Stage::new("placement::no_unbound_cpus").params("unbound_cpus=1023");
+    ignored.on_cpus_that_stay().play();
 }
 
 fn unbound_cpus() {
@@ -280,7 +284,7 @@ fn no_unbound_cpus() {
 
 #[test]
 fn the_parameter_debug_force_rr_cpu_sends_items_to_all_cpus() {
-    Stage::new("placement::in_turn").params("debug_force_rr_cpu=1").play();
+    Stage::new("placement::in_turn").params("debug_force_rr_cpu=1").on_cpus_that_stay().play();
 }
 
 fn in_turn() {

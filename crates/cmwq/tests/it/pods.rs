@@ -50,6 +50,7 @@ fn play_with(scene: &'static str, sources: &[&str]) {
         Stage::new(scene)
             .detect(source)
             .params("default_affinity_scope=cpu cpu_intensive_thresh_us=0")
+            .on_cpus_that_stay()
             .play();
     }
 }

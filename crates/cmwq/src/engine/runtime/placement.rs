@@ -37,6 +37,9 @@ mod stand_ins;
 pub(super) use known::Known;
 use stand_ins::StandIns;
 
+/// The first Linux that keeps in a thread's mask the CPUs that were off when it was set.
+const KEEPS_MASKS: (u32, u32) = (6, 2);
+
 /// What holds now. Replaced as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpusInUse {
@@ -168,9 +171,12 @@ impl Placement {
 
     /// What the system leaves of that thread's mask. Linux before 6.2 left out of a mask what was
     /// off when it was set; so what has come since is added, unless somebody has confined the
-    /// thread.
+    /// thread. Who was confined is known only while what was taken from him is on.
     fn mask_of(&self, tid: libc::pid_t, possible: &CpuSet) -> Option<CpuSet> {
         let mask = topo::affinity_of(tid).ok()?;
+        if sense::kernel::is_from(KEEPS_MASKS) {
+            return Some(mask);
+        }
         let Some(on) = topo::online_cpus(topo::SYS_ROOT.as_ref()) else { return Some(mask) };
         let on = on.and(possible);
         let mut was_on = lock(&self.was_on);

@@ -1,12 +1,11 @@
 //! The CPUs that the process uses, what they share, and the pods that follow from it.
 
-use core::ffi::CStr;
-use core::mem::MaybeUninit;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::engine::params::Params;
 use crate::engine::runtime;
+use crate::os::sense;
 use crate::os::topo::{self, AffinityScope, Cpu, CpuSet, SYS_ROOT, Topology};
 
 /// The CPUs that the process uses, and how they are grouped.
@@ -78,7 +77,7 @@ impl Machine {
         let nr_cores = count(cpus, |cpu| cpu.core);
         let quota = topo::cpu_quota("/proc".as_ref(), "/".as_ref());
         Self {
-            kernel: kernel_release(),
+            kernel: sense::kernel::release(),
             online: topo::online_cpus(sys),
             possible: topo::possible_cpus(sys),
             isolated: topo::isolated_cpus(sys),
@@ -108,17 +107,4 @@ fn pods_of_all_scopes(topology: &Topology, shard_size: u32) -> Vec<Pods> {
 /// How many different values of `what` there are.
 fn count<K: Ord>(cpus: &[Cpu], what: impl Fn(&Cpu) -> K) -> usize {
     cpus.iter().map(what).collect::<BTreeSet<_>>().len()
-}
-
-fn kernel_release() -> String {
-    let mut name = MaybeUninit::<libc::utsname>::uninit();
-    // SAFETY: `name` is writable.
-    if unsafe { libc::uname(name.as_mut_ptr()) } != 0 {
-        return "unknown".to_owned();
-    }
-    // SAFETY: the call succeeded, so it has written `name`.
-    let name = unsafe { name.assume_init() };
-    // SAFETY: the kernel ends every field with a zero, and `name` lives on.
-    let release = unsafe { CStr::from_ptr(name.release.as_ptr()) };
-    release.to_string_lossy().into_owned()
 }

@@ -9,7 +9,8 @@ use cmwq::{Attrs, Builder, DelayedWork, Work, Workqueue};
 
 use super::flushes::begun;
 use super::{build, computing, cpu, gated, play};
-use crate::hotplug::{cast, confine_all};
+use crate::hotplug::{cast, confine_all, for_a_cast};
+use crate::support::cpus::on_cpus_that_stay;
 use crate::support::wait::{Opened, within};
 use crate::support::{Gate, eventually, gated_work, joined, sys};
 
@@ -197,11 +198,13 @@ pub(super) fn attrs_and_hotplug() {
     ordered.flush();
     assert_eq!(runs.load(Ordering::SeqCst), queued);
     for wq in [&free, &ordered] {
-        for &cpu in &all {
-            let mask = cmwq::CpuSet::single(cpu);
-            wq.apply_attrs(&Attrs::new().cpumask(mask)).unwrap();
-            assert_eq!(joined(wq.queue(sys::current_cpu)), cpu);
-        }
+        on_cpus_that_stay(|cpus| {
+            for &cpu in &cpus.here {
+                let mask = cmwq::CpuSet::single(cpu);
+                wq.apply_attrs(&Attrs::new().cpumask(mask)).unwrap();
+                assert_eq!(joined(wq.queue(sys::current_cpu)), cpu);
+            }
+        });
     }
 }
 
@@ -212,16 +215,15 @@ fn bh_items_return_to_their_cpu() {
 }
 
 pub(super) fn bh_hotplug() {
-    let Some((stays, leaves, all)) = cast() else { return };
     let wq = build("bh hotplug", Builder::bh);
-    let ran_on = || joined(wq.queue_on(leaves, sys::current_cpu));
     for _ in 0..10 {
-        assert_eq!(ran_on(), leaves);
-        let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
-        confine_all(&rest);
-        cmwq::rescan_cpus().unwrap();
-        assert!(rest.contains(&ran_on()), "on {stays} or another that is there");
-        confine_all(&all);
-        cmwq::rescan_cpus().unwrap();
+        for_a_cast(|stays, leaves, all| {
+            let ran_on = || joined(wq.queue_on(leaves, sys::current_cpu));
+            assert_eq!(ran_on(), leaves);
+            let rest: Vec<_> = all.iter().copied().filter(|cpu| *cpu != leaves).collect();
+            confine_all(&rest);
+            cmwq::rescan_cpus().unwrap();
+            assert!(rest.contains(&ran_on()), "on {stays} or another that is there");
+        });
     }
 }
