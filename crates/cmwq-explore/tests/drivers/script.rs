@@ -17,6 +17,12 @@ pub(crate) enum Order {
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
+    /// A thread of its own waits for the item.
+    FlushItem(usize),
+    /// Likewise, and would take it back if it did not run already.
+    CancelSync(usize),
+    /// Likewise, for all that is on the queue.
+    FlushQueue(usize),
     /// Somebody reports what he has found of an item's worker, and of another item's, if that is
     /// of the same pool: of workers of two pools, woken at once, time would say who is first.
     Report(Sighting, Option<Sighting>),
@@ -43,6 +49,8 @@ pub(crate) struct Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) items: Vec<Is>,
+    /// Of each order to wait, whether that is over.
+    pub(crate) waits: Vec<bool>,
     /// By CPU.
     pub(crate) pools: Vec<Workers>,
 }
@@ -64,6 +72,12 @@ pub(crate) struct Script {
     pub(crate) orders: Vec<Order>,
     /// What the simulator comes to after each of them.
     pub(crate) states: Vec<State>,
+}
+
+impl Order {
+    pub(crate) const fn waits(self) -> bool {
+        matches!(self, Self::FlushItem(_) | Self::CancelSync(_) | Self::FlushQueue(_))
+    }
 }
 
 impl Script {
@@ -121,13 +135,21 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
     };
     for _ in 0..1_000 {
         let (of, order): (_, fn(usize) -> Order) =
-            match rng.below(if has_reports(seed) { 26 } else { 20 }) {
+            match rng.below(if has_reports(seed) { 30 } else { 24 }) {
                 0..=6 => (Is::Idle, Order::Queue),
                 7 => (Is::Pending, Order::Cancel),
                 8..=11 => (Is::Computing, Order::Block),
                 12..=14 => (Is::Blocked, Order::Wake),
                 15..=18 => (Is::Computing, Order::Finish),
-                20..=25 => {
+                20 => (Is::Pending, Order::FlushItem),
+                21 => (Is::Computing, Order::FlushItem),
+                22 => (Is::Blocked, Order::CancelSync),
+                23 => {
+                    return Some(
+                        Order::FlushQueue(rng.below(stage.queues().len() as u64) as usize),
+                    );
+                }
+                24..=29 => {
                     let Some(one) = found(rng) else { continue };
                     let other = if rng.chance(500_000) { found(rng) } else { None };
                     // A look is about each once.

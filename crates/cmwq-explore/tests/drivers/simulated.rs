@@ -60,6 +60,9 @@ fn plan(script: &Script) -> Plan {
             Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
+            Order::FlushItem(item) => Op::FlushItem(item),
+            Order::CancelSync(item) => Op::CancelSync(item),
+            Order::FlushQueue(queue) => Op::FlushQueue(queue),
             Order::Report(one, other) => Op::Report(one, other),
             Order::Block(_) | Order::Wake(_) | Order::Finish(_) => None?,
         };
@@ -91,6 +94,9 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
     let mut seen = Seen::new(script);
     let mut events = outcome.events.iter().peekable();
     let after = |step: usize| {
+        if script.orders[step].waits() {
+            seen.waits.push(Wait::Over);
+        }
         while let Some(event) = events.next_if(|event| event.t < time(step) + STEP) {
             seen.take(event.what);
         }
@@ -99,10 +105,19 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
     (0..script.orders.len()).map(after).collect()
 }
 
+/// A wait, by what the simulator calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Over,
+    Item(usize),
+    Queue(usize),
+}
+
 /// What events tell.
 struct Seen<'s> {
     script: &'s Script,
     items: Vec<Is>,
+    waits: Vec<Wait>,
     /// How many workers each pool counts as running.
     running: BTreeMap<usize, u32>,
     /// Each worker's own pool.
@@ -116,6 +131,7 @@ impl<'s> Seen<'s> {
         Self {
             script,
             items: vec![Is::Idle; NR_ITEMS],
+            waits: Vec::new(),
             running: BTreeMap::new(),
             homes: BTreeMap::new(),
             pools: vec![None; script.stage.nr_cpus()],
@@ -146,9 +162,22 @@ impl<'s> Seen<'s> {
                 self.running.insert(pool, running);
                 return;
             }
+            What::FlushBegan(number, _) => return self.begins(Wait::Queue(number)),
+            What::WaitBegan(number, _) => return self.begins(Wait::Item(number)),
+            What::FlushEnded(number, _) => return self.ends(Wait::Queue(number)),
+            What::WaitEnded(number, _) => return self.ends(Wait::Item(number)),
             _ => return,
         };
         self.items[item] = is;
+    }
+
+    /// The last order is not done at once.
+    fn begins(&mut self, wait: Wait) {
+        *self.waits.last_mut().expect("it was an order to wait") = wait;
+    }
+
+    fn ends(&mut self, wait: Wait) {
+        self.waits.iter_mut().filter(|it| **it == wait).for_each(|it| *it = Wait::Over);
     }
 
     /// The pool of a CPU. Where nothing was queued yet it is the one that only helps.
@@ -169,6 +198,7 @@ impl<'s> Seen<'s> {
             }
         };
         let pools = (0..self.pools.len()).map(workers).collect();
-        State { items: self.items.clone(), pools }
+        let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
+        State { items: self.items.clone(), waits, pools }
     }
 }

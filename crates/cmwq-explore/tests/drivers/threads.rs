@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::explore::{self, Run};
@@ -98,6 +98,7 @@ struct Rig<'s> {
     items: Vec<(Work, Arc<Seat>)>,
     queued: BTreeSet<usize>,
     cancelled: BTreeSet<usize>,
+    waits: Vec<JoinHandle<()>>,
 }
 
 impl<'s> Rig<'s> {
@@ -127,6 +128,7 @@ impl<'s> Rig<'s> {
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -144,6 +146,18 @@ impl<'s> Rig<'s> {
             }
             Order::SetMaxActive(queue, most) => {
                 self.queues[queue].set_max_active(most).expect("it has a limit");
+            }
+            Order::FlushItem(item) => {
+                let item = self.items[item].0.clone();
+                self.waits.push(thread::spawn(move || _ = item.flush()));
+            }
+            Order::CancelSync(item) => {
+                let item = self.items[item].0.clone();
+                self.waits.push(thread::spawn(move || assert!(!item.cancel_sync(), "it runs")));
+            }
+            Order::FlushQueue(queue) => {
+                let queue = self.queues[queue].clone();
+                self.waits.push(thread::spawn(move || queue.flush()));
             }
             Order::Report(one, other) => {
                 let run = |Sighting { item, is_blocked }| {
@@ -178,6 +192,7 @@ impl<'s> Rig<'s> {
         };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
+            waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
             pools: self.cpus.iter().map(workers).collect(),
         }
     }
@@ -206,6 +221,9 @@ pub(crate) fn play(seed: u64) {
         seat.tell(Order::Wake(number));
         seat.tell(Order::Finish(number));
     }
+    for wait in rig.waits {
+        wait.join().expect("it is over");
+    }
 }
 
 fn complain(script: &Script, step: usize, state: &State) -> ! {
@@ -214,6 +232,9 @@ fn complain(script: &Script, step: usize, state: &State) -> ! {
     let pairs = state.items.iter().zip(&expected.items).enumerate();
     for (item, (is, should)) in pairs.filter(|(_, (is, should))| is != should) {
         let _ = write!(said, " item {item} is {is:?}, in the simulator {should:?};");
+    }
+    if state.waits != expected.waits {
+        let _ = write!(said, " waits are {:?}, there {:?};", state.waits, expected.waits);
     }
     eprintln!("{said} the pools' workers are {:?}, there {:?}", state.pools, expected.pools);
     eprintln!("{:?}", script.places);
