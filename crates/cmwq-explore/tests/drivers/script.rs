@@ -1,17 +1,22 @@
 //! Scripts: orders, one after the other, and what there must be after each.
 
-use cmwq_sim::Rng;
 use cmwq_sim::plan::Sighting;
+use cmwq_sim::{Nanos, Rng};
 
 use crate::simulated::simulated;
 use crate::stage::Stage;
 
 const STEPS: usize = 60;
+/// Delays that are over within a step, and after the script.
+const SOON: Nanos = 1_000_000;
+pub(crate) const LATE: Nanos = 3_600_000_000_000;
 pub(crate) const NR_ITEMS: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Queue(usize),
+    /// It is queued so much later, in nanoseconds.
+    Arm(usize, Nanos),
     Cancel(usize),
     Block(usize),
     Wake(usize),
@@ -31,6 +36,8 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Is {
     Idle,
+    /// Its timer runs.
+    Armed,
     Pending,
     Computing,
     Blocked,
@@ -49,6 +56,8 @@ pub(crate) struct Workers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) items: Vec<Is>,
+    /// By queue, how many timers are armed.
+    pub(crate) timers: Vec<u64>,
     /// Of each order to wait, whether that is over.
     pub(crate) waits: Vec<bool>,
     /// By CPU.
@@ -135,7 +144,7 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
     };
     for _ in 0..1_000 {
         let (of, order): (_, fn(usize) -> Order) =
-            match rng.below(if has_reports(seed) { 30 } else { 24 }) {
+            match rng.below(if has_reports(seed) { 33 } else { 27 }) {
                 0..=6 => (Is::Idle, Order::Queue),
                 7 => (Is::Pending, Order::Cancel),
                 8..=11 => (Is::Computing, Order::Block),
@@ -149,7 +158,10 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
                         Order::FlushQueue(rng.below(stage.queues().len() as u64) as usize),
                     );
                 }
-                24..=29 => {
+                24 => (Is::Idle, |item| Order::Arm(item, SOON)),
+                25 => (Is::Idle, |item| Order::Arm(item, LATE)),
+                26 => (Is::Armed, Order::Cancel),
+                27..=32 => {
                     let Some(one) = found(rng) else { continue };
                     let other = if rng.chance(500_000) { found(rng) } else { None };
                     // A look is about each once.

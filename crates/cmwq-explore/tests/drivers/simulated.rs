@@ -58,6 +58,9 @@ fn plan(script: &Script) -> Plan {
     let call = |(step, &order): (usize, &Order)| {
         let op = match order {
             Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
+            Order::Arm(item, delay) => {
+                Op::QueueDelayed { item, cpu: Some(places[item].cpu as u32), delay }
+            }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
             Order::FlushItem(item) => Op::FlushItem(item),
@@ -147,6 +150,7 @@ impl<'s> Seen<'s> {
                 }
                 (what.item, Is::Pending)
             }
+            What::Armed(what, _) => (what.item, Is::Armed),
             What::Cancelled(what) | What::Finished(what, _) => (what.item, Is::Done),
             What::Started(what, ..) | What::Woke(what, _) => (what.item, Is::Computing),
             What::Slept(what, _) => (what.item, Is::Blocked),
@@ -199,6 +203,11 @@ impl<'s> Seen<'s> {
         };
         let pools = (0..self.pools.len()).map(workers).collect();
         let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
-        State { items: self.items.clone(), waits, pools }
+        let armed = (0..NR_ITEMS).filter(|&item| self.items[item] == Is::Armed);
+        let armed: Vec<_> = armed.map(|item| self.script.places[item].queue).collect();
+        let nr_queues = self.script.stage.queues().len();
+        let count = |queue| armed.iter().filter(|of| **of == queue).count() as u64;
+        let timers = (0..nr_queues).map(count).collect();
+        State { items: self.items.clone(), timers, waits, pools }
     }
 }

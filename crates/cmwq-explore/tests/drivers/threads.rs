@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::explore::{self, Run};
-use cmwq::{Work, Workqueue};
+use cmwq::{DelayedWork, Workqueue};
 use cmwq_sim::Nanos;
 use cmwq_sim::plan::Sighting;
 use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
+use crate::script::{Is, LATE, NR_ITEMS, Order, Script, State, Workers};
 use crate::stage::QueueKind;
 
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -95,9 +95,11 @@ struct Rig<'s> {
     script: &'s Script,
     cpus: Vec<u32>,
     queues: Vec<Workqueue>,
-    items: Vec<(Work, Arc<Seat>)>,
+    items: Vec<(DelayedWork, Arc<Seat>)>,
     queued: BTreeSet<usize>,
     cancelled: BTreeSet<usize>,
+    /// The items whose timers do not expire within the script.
+    late: BTreeSet<usize>,
     waits: Vec<JoinHandle<()>>,
 }
 
@@ -117,7 +119,7 @@ impl<'s> Rig<'s> {
         let item = |_| {
             let seat = Arc::new(Seat::default());
             let theirs = Arc::clone(&seat);
-            (Work::new(move || theirs.run(computes_first)), seat)
+            (DelayedWork::new(move || theirs.run(computes_first)), seat)
         };
         let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
         let cpus = (0..u32::MAX).filter(|&cpu| mask.is_set(cpu as usize));
@@ -128,18 +130,15 @@ impl<'s> Rig<'s> {
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            late: BTreeSet::new(),
             waits: Vec::new(),
         }
     }
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Queue(item) => {
-                let place = self.script.places[item];
-                let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
-                assert!(queue.queue_work_on(cpu, &self.items[item].0), "{order:?}");
-                self.queued.insert(item);
-            }
+            Order::Queue(item) => self.queue(item, 0),
+            Order::Arm(item, delay) => self.queue(item, delay),
             Order::Cancel(item) => {
                 assert!(self.items[item].0.cancel(), "{order:?}");
                 self.cancelled.insert(item);
@@ -172,15 +171,28 @@ impl<'s> Rig<'s> {
         }
     }
 
+    fn queue(&mut self, item: usize, delay: Nanos) {
+        let place = self.script.places[item];
+        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let is_mine =
+            queue.queue_delayed_work_on(cpu, &self.items[item].0, Duration::from_nanos(delay));
+        assert!(is_mine, "item {item} was pending");
+        self.queued.insert(item);
+        if delay == LATE {
+            self.late.insert(item);
+        }
+    }
+
     /// As a reader, who lists nothing: if what has come by the inbox were listed, an item that has
     /// to wait for its limit would be overtaken by those behind it.
     fn state(&self) -> State {
-        let is = |(number, (_, seat)): (usize, &(Work, Arc<Seat>))| {
+        let is = |(number, (_, seat)): (usize, &(DelayedWork, Arc<Seat>))| {
             let told = seat.told();
             match (told.is_entered, told.is_blocked) {
                 _ if told.is_done || self.cancelled.contains(&number) => Is::Done,
                 (true, true) => Is::Blocked,
                 (true, false) => Is::Computing,
+                (false, _) if self.late.contains(&number) => Is::Armed,
                 (false, _) if self.queued.contains(&number) => Is::Pending,
                 (false, _) => Is::Idle,
             }
@@ -192,6 +204,7 @@ impl<'s> Rig<'s> {
         };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
+            timers: self.queues.iter().map(explore::nr_timers).collect(),
             waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
             pools: self.cpus.iter().map(workers).collect(),
         }
@@ -205,9 +218,9 @@ pub(crate) fn play(seed: u64) {
         rig.obey(order);
         let begun = Instant::now();
         loop {
-            let are_at_rest = all_others_sleep();
             let state = rig.state();
-            if are_at_rest && state == *expected {
+            // A timer may expire between the two, and what follows from that is not to be missed.
+            if state == *expected && all_others_sleep() && rig.state() == *expected {
                 break;
             }
             if begun.elapsed() > PATIENCE {
@@ -232,6 +245,9 @@ fn complain(script: &Script, step: usize, state: &State) -> ! {
     let pairs = state.items.iter().zip(&expected.items).enumerate();
     for (item, (is, should)) in pairs.filter(|(_, (is, should))| is != should) {
         let _ = write!(said, " item {item} is {is:?}, in the simulator {should:?};");
+    }
+    if state.timers != expected.timers {
+        let _ = write!(said, " timers are {:?}, there {:?};", state.timers, expected.timers);
     }
     if state.waits != expected.waits {
         let _ = write!(said, " waits are {:?}, there {:?};", state.waits, expected.waits);
