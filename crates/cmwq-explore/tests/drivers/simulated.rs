@@ -9,7 +9,7 @@ use cmwq_sim::scenario::QueueSpec;
 use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, simulate};
 
-use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers, has_reports};
+use crate::script::{Is, Life, NR_ITEMS, Order, Script, State, Workers, has_reports};
 use crate::stage::Stage;
 
 /// Virtual time of a step: many turns of all items that compute at once.
@@ -63,6 +63,8 @@ fn plan(script: &Script) -> Plan {
             }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
+            Order::DropQueue(queue) => Op::DropQueue(queue),
+            Order::MakeQueue(queue) => Op::MakeQueue(queue),
             Order::FlushItem(item) => Op::FlushItem(item),
             Order::CancelSync(item) => Op::CancelSync(item),
             Order::FlushQueue(queue) => Op::FlushQueue(queue),
@@ -97,6 +99,7 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
     let mut seen = Seen::new(script);
     let mut events = outcome.events.iter().peekable();
     let after = |step: usize| {
+        seen.order = Some(script.orders[step]);
         if script.orders[step].waits() {
             seen.waits.push(Wait::Over);
         }
@@ -119,7 +122,10 @@ enum Wait {
 /// What events tell.
 struct Seen<'s> {
     script: &'s Script,
+    /// What was ordered last, until it waits.
+    order: Option<Order>,
     items: Vec<Is>,
+    queues: Vec<Life>,
     waits: Vec<Wait>,
     /// How many workers each pool counts as running.
     running: BTreeMap<usize, u32>,
@@ -133,7 +139,9 @@ impl<'s> Seen<'s> {
     fn new(script: &'s Script) -> Self {
         Self {
             script,
+            order: None,
             items: vec![Is::Idle; NR_ITEMS],
+            queues: vec![Life::Open; script.stage.queues().len()],
             waits: Vec::new(),
             running: BTreeMap::new(),
             homes: BTreeMap::new(),
@@ -166,7 +174,16 @@ impl<'s> Seen<'s> {
                 self.running.insert(pool, running);
                 return;
             }
-            What::FlushBegan(number, _) => return self.begins(Wait::Queue(number)),
+            What::DropBegan(queue) => return self.queues[queue] = Life::Dropping,
+            What::QueueGone(queue) => return self.queues[queue] = Life::Gone,
+            What::QueueMade(queue) => return self.queues[queue] = Life::Open,
+            What::FlushBegan(number, queue) => {
+                // Who drops a queue flushes it, too.
+                if self.order == Some(Order::FlushQueue(queue)) {
+                    self.begins(Wait::Queue(number));
+                }
+                return;
+            }
             What::WaitBegan(number, _) => return self.begins(Wait::Item(number)),
             What::FlushEnded(number, _) => return self.ends(Wait::Queue(number)),
             What::WaitEnded(number, _) => return self.ends(Wait::Item(number)),
@@ -178,6 +195,7 @@ impl<'s> Seen<'s> {
     /// The last order is not done at once.
     fn begins(&mut self, wait: Wait) {
         *self.waits.last_mut().expect("it was an order to wait") = wait;
+        self.order = None;
     }
 
     fn ends(&mut self, wait: Wait) {
@@ -205,9 +223,9 @@ impl<'s> Seen<'s> {
         let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
         let armed = (0..NR_ITEMS).filter(|&item| self.items[item] == Is::Armed);
         let armed: Vec<_> = armed.map(|item| self.script.places[item].queue).collect();
-        let nr_queues = self.script.stage.queues().len();
         let count = |queue| armed.iter().filter(|of| **of == queue).count() as u64;
-        let timers = (0..nr_queues).map(count).collect();
-        State { items: self.items.clone(), timers, waits, pools }
+        let timers = (0..self.queues.len()).map(count).collect();
+        let (items, queues) = (self.items.clone(), self.queues.clone());
+        State { items, queues, timers, waits, pools }
     }
 }

@@ -15,7 +15,7 @@ use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::script::{Is, LATE, NR_ITEMS, Order, Script, State, Workers};
+use crate::script::{Is, LATE, Life, NR_ITEMS, Order, Script, State, Workers};
 use crate::stage::QueueKind;
 
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -95,6 +95,8 @@ struct Rig<'s> {
     script: &'s Script,
     cpus: Vec<u32>,
     queues: Vec<Workqueue>,
+    /// Of a queue that was dropped, who waits until it has gone.
+    drops: Vec<Option<JoinHandle<()>>>,
     items: Vec<(DelayedWork, Arc<Seat>)>,
     queued: BTreeSet<usize>,
     cancelled: BTreeSet<usize>,
@@ -103,18 +105,19 @@ struct Rig<'s> {
     waits: Vec<JoinHandle<()>>,
 }
 
+fn make(&(flag, max_active): &QueueKind) -> Workqueue {
+    let builder = Workqueue::builder("drivers");
+    let builder = match flag {
+        Flag::Percpu => builder.percpu().max_active(max_active),
+        Flag::Ordered => builder.ordered(),
+        Flag::Unbound => builder.unbound().max_active(max_active),
+        _ => builder.max_active(max_active),
+    };
+    builder.build().expect("a queue")
+}
+
 impl<'s> Rig<'s> {
     fn new(script: &'s Script) -> Self {
-        let queue = |&(flag, max_active): &QueueKind| {
-            let builder = Workqueue::builder("drivers");
-            let builder = match flag {
-                Flag::Percpu => builder.percpu().max_active(max_active),
-                Flag::Ordered => builder.ordered(),
-                Flag::Unbound => builder.unbound().max_active(max_active),
-                _ => builder.max_active(max_active),
-            };
-            builder.build().expect("a queue")
-        };
         let computes_first = script.stage.computes_first();
         let item = |_| {
             let seat = Arc::new(Seat::default());
@@ -126,7 +129,8 @@ impl<'s> Rig<'s> {
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
-            queues: script.stage.queues().iter().map(queue).collect(),
+            queues: script.stage.queues().iter().map(make).collect(),
+            drops: script.stage.queues().iter().map(|_| None).collect(),
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
             cancelled: BTreeSet::new(),
@@ -145,6 +149,11 @@ impl<'s> Rig<'s> {
             }
             Order::SetMaxActive(queue, most) => {
                 self.queues[queue].set_max_active(most).expect("it has a limit");
+            }
+            Order::DropQueue(queue) => self.drop_queue(queue),
+            Order::MakeQueue(queue) => {
+                self.queues[queue] = make(&self.script.stage.queues()[queue]);
+                self.drops[queue] = None;
             }
             Order::FlushItem(item) => {
                 let item = self.items[item].0.clone();
@@ -177,10 +186,24 @@ impl<'s> Rig<'s> {
         let is_mine =
             queue.queue_delayed_work_on(cpu, &self.items[item].0, Duration::from_nanos(delay));
         assert!(is_mine, "item {item} was pending");
+        if self.drops[place.queue].is_some() {
+            // It was refused, and is idle.
+            return;
+        }
         self.queued.insert(item);
         if delay == LATE {
             self.late.insert(item);
         }
+    }
+
+    fn drop_queue(&mut self, queue: usize) {
+        // Armed timers would keep it in being.
+        let armed = self.late.difference(&self.cancelled).copied();
+        let armed: Vec<_> = armed.filter(|&item| self.script.places[item].queue == queue).collect();
+        armed.into_iter().for_each(|item| self.obey(Order::Cancel(item)));
+        // It goes with the last handle, which refuses items until then.
+        let handle = self.queues[queue].clone();
+        self.drops[queue] = Some(thread::spawn(move || handle.close().wait()));
     }
 
     /// As a reader, who lists nothing: if what has come by the inbox were listed, an item that has
@@ -202,8 +225,14 @@ impl<'s> Rig<'s> {
             let (all, running) = explore::workers(of_managed, cpu).unwrap_or_default();
             Workers { all: all as usize, running: running as usize }
         };
+        let life = |drop: &Option<JoinHandle<()>>| match drop {
+            None => Life::Open,
+            Some(drop) if drop.is_finished() => Life::Gone,
+            Some(_) => Life::Dropping,
+        };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
+            queues: self.drops.iter().map(life).collect(),
             timers: self.queues.iter().map(explore::nr_timers).collect(),
             waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
             pools: self.cpus.iter().map(workers).collect(),
@@ -234,7 +263,7 @@ pub(crate) fn play(seed: u64) {
         seat.tell(Order::Wake(number));
         seat.tell(Order::Finish(number));
     }
-    for wait in rig.waits {
+    for wait in rig.waits.into_iter().chain(rig.drops.into_iter().flatten()) {
         wait.join().expect("it is over");
     }
 }
@@ -245,6 +274,9 @@ fn complain(script: &Script, step: usize, state: &State) -> ! {
     let pairs = state.items.iter().zip(&expected.items).enumerate();
     for (item, (is, should)) in pairs.filter(|(_, (is, should))| is != should) {
         let _ = write!(said, " item {item} is {is:?}, in the simulator {should:?};");
+    }
+    if state.queues != expected.queues {
+        let _ = write!(said, " queues are {:?}, there {:?};", state.queues, expected.queues);
     }
     if state.timers != expected.timers {
         let _ = write!(said, " timers are {:?}, there {:?};", state.timers, expected.timers);
