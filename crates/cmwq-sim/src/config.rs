@@ -212,6 +212,10 @@ named! {
         WaitEarly = "wait-early",
         /// Delayed items are queued before their time.
         FireEarly = "fire-early",
+        /// A timer that is armed is not set anew.
+        KeepDelay = "keep-delay",
+        /// Who waits for a delayed item leaves its timer armed.
+        FlushLeavesTimer = "flush-leaves-timer",
         /// Slots given to another pool are forgotten.
         DropGrant = "drop-grant",
         /// Idle pods never help.

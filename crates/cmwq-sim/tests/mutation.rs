@@ -112,6 +112,16 @@ fn an_early_timer_is_noticed() {
 }
 
 #[test]
+fn a_timer_that_is_not_set_anew_is_noticed() {
+    check_caught(Sabotage::KeepDelay, "delay");
+}
+
+#[test]
+fn a_timer_that_stays_armed_while_its_item_is_waited_for_is_noticed() {
+    check_caught(Sabotage::FlushLeavesTimer, "delay");
+}
+
+#[test]
 fn a_pod_that_does_not_help_is_noticed() {
     check_caught(Sabotage::NeverLend, "help");
 }

@@ -34,6 +34,30 @@ impl Engine<'_> {
         self.plan_wheel();
     }
 
+    /// Times an item anew, wherever it waits. KERNEL: `mod_delayed_work_on` — same.
+    pub(super) fn mod_delayed(&mut self, item: ItemId, cpu: Option<u32>, delay: Nanos, here: u32) {
+        self.note(What::Retimed(item, self.now + delay));
+        let is_kept = self.config.sabotage == Some(Sabotage::KeepDelay)
+            && self.arena.is_armed(&self.wheel, item);
+        if !is_kept {
+            self.cancel(item);
+            self.queue_delayed(item, cpu, delay, here);
+        }
+    }
+
+    /// Queues an item at once if its timer is armed. KERNEL: `flush_delayed_work` — same; then it
+    /// waits.
+    pub(super) fn hurry(&mut self, item: ItemId, here: u32) {
+        if !self.arena.is_armed(&self.wheel, item) {
+            return;
+        }
+        self.note(What::Retimed(item, self.now));
+        if self.config.sabotage != Some(Sabotage::FlushLeavesTimer) {
+            self.arena.disarm(&mut self.wheel, item);
+            self.queue_claimed(item, self.items[item].cpu, here);
+        }
+    }
+
     fn plan_wheel(&mut self) {
         let Some(at) = self.wheel.next_deadline() else { return };
         if self.wheel_planned.is_none_or(|planned| at < planned) {

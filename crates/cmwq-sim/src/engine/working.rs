@@ -239,7 +239,13 @@ impl Engine<'_> {
                     self.queue_delayed(item, cpu, delay, here);
                 }
             }
+            Op::ModDelayed { item, cpu, delay } => {
+                if self.may_queue(&run, item) && self.lets_in(item, None) {
+                    self.mod_delayed(item, cpu, delay, here);
+                }
+            }
             Op::FlushItem(_)
+            | Op::FlushDelayed(_)
             | Op::FlushQueue(_)
             | Op::Cancel(_)
             | Op::CancelSync(_)
