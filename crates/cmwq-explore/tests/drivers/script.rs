@@ -17,6 +17,8 @@ pub(crate) enum Order {
     Queue(usize),
     /// It is queued so much later, in nanoseconds.
     Arm(usize, Nanos),
+    /// It is queued so much later, wherever it waits.
+    Retime(usize, Nanos),
     Cancel(usize),
     Block(usize),
     Wake(usize),
@@ -27,7 +29,7 @@ pub(crate) enum Order {
     DropQueue(usize),
     /// One that has gone is made again, with its first limit.
     MakeQueue(usize),
-    /// A thread of its own waits for the item.
+    /// A thread of its own waits for the item, and queues it at once if its timer is armed.
     FlushItem(usize),
     /// Likewise, and would take it back if it did not run already.
     CancelSync(usize),
@@ -168,7 +170,7 @@ impl Choice<'_> {
     /// `None`: there is nothing for which this would be an order.
     fn any(&self, rng: &mut Rng) -> Option<Order> {
         let seed = self.script.seed;
-        let kinds = [(0..27, true), (27..33, changes_queues(seed)), (33..39, has_reports(seed))];
+        let kinds = [(0..30, true), (30..36, changes_queues(seed)), (36..42, has_reports(seed))];
         let kinds = kinds.into_iter().filter(|(_, may)| *may);
         let kinds: Vec<u64> = kinds.flat_map(|(kinds, _)| kinds).collect();
         Some(match *rng.pick(&kinds) {
@@ -182,11 +184,14 @@ impl Choice<'_> {
             21 => Order::FlushItem(self.item(rng, Is::Computing)?),
             22 => Order::CancelSync(self.item(rng, Is::Blocked)?),
             23 => Order::FlushQueue(rng.below(self.state.queues.len() as u64) as usize),
-            24 => Order::Arm(self.item_to_arm(rng)?, SOON),
-            25 => Order::Arm(self.item_to_arm(rng)?, LATE),
+            24 => Order::Arm(self.item_to_arm(rng, Is::Idle)?, SOON),
+            25 => Order::Arm(self.item_to_arm(rng, Is::Idle)?, LATE),
             26 => Order::Cancel(self.item(rng, Is::Armed)?),
-            27..=28 => Order::DropQueue(self.queue(rng, Life::Open)?),
-            29..=32 => Order::MakeQueue(self.queue(rng, Life::Gone)?),
+            27 => Order::Retime(self.item_to_arm(rng, Is::Armed)?, *rng.pick(&[0, SOON, LATE])),
+            28 => Order::Retime(self.item_to_arm(rng, Is::Pending)?, *rng.pick(&[0, SOON, LATE])),
+            29 => Order::FlushItem(self.item(rng, Is::Armed)?),
+            30..=31 => Order::DropQueue(self.queue(rng, Life::Open)?),
+            32..=35 => Order::MakeQueue(self.queue(rng, Life::Gone)?),
             _ => {
                 let one = self.sighting(rng)?;
                 let other = if rng.chance(500_000) { self.sighting(rng) } else { None };
@@ -201,9 +206,9 @@ impl Choice<'_> {
     }
 
     /// One whose queue lets it in: a timer of another would be armed by the library all the same.
-    fn item_to_arm(&self, rng: &mut Rng) -> Option<usize> {
+    fn item_to_arm(&self, rng: &mut Rng, is: Is) -> Option<usize> {
         let is_open = |item: usize| self.state.queues[self.script.places[item].queue] == Life::Open;
-        self.item(rng, Is::Idle).filter(|&item| is_open(item))
+        self.item(rng, is).filter(|&item| is_open(item))
     }
 
     fn queue(&self, rng: &mut Rng, life: Life) -> Option<usize> {

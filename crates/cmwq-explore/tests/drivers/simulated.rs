@@ -61,11 +61,14 @@ fn plan(script: &Script) -> Plan {
             Order::Arm(item, delay) => {
                 Op::QueueDelayed { item, cpu: Some(places[item].cpu as u32), delay }
             }
+            Order::Retime(item, delay) => {
+                Op::ModDelayed { item, cpu: Some(places[item].cpu as u32), delay }
+            }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
             Order::DropQueue(queue) => Op::DropQueue(queue),
             Order::MakeQueue(queue) => Op::MakeQueue(queue),
-            Order::FlushItem(item) => Op::FlushItem(item),
+            Order::FlushItem(item) => Op::FlushDelayed(item),
             Order::CancelSync(item) => Op::CancelSync(item),
             Order::FlushQueue(queue) => Op::FlushQueue(queue),
             Order::Report(one, other) => Op::Report(one, other),

@@ -143,6 +143,7 @@ impl<'s> Rig<'s> {
         match order {
             Order::Queue(item) => self.queue(item, 0),
             Order::Arm(item, delay) => self.queue(item, delay),
+            Order::Retime(item, delay) => self.retime(item, delay),
             Order::Cancel(item) => {
                 assert!(self.items[item].0.cancel(), "{order:?}");
                 self.cancelled.insert(item);
@@ -156,6 +157,7 @@ impl<'s> Rig<'s> {
                 self.drops[queue] = None;
             }
             Order::FlushItem(item) => {
+                self.late.remove(&item);
                 let item = self.items[item].0.clone();
                 self.waits.push(thread::spawn(move || _ = item.flush()));
             }
@@ -194,6 +196,18 @@ impl<'s> Rig<'s> {
         if delay == LATE {
             self.late.insert(item);
         }
+    }
+
+    fn retime(&mut self, item: usize, delay: Nanos) {
+        let place = self.script.places[item];
+        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let delay_of = Duration::from_nanos(delay);
+        assert!(queue.mod_delayed_work_on(cpu, &self.items[item].0, delay_of), "it was pending");
+        if delay == LATE {
+            self.late.insert(item)
+        } else {
+            self.late.remove(&item)
+        };
     }
 
     fn drop_queue(&mut self, queue: usize) {
