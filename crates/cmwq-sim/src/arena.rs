@@ -210,6 +210,11 @@ impl Arena {
         unsafe { wheel.arm(self.timer(id), at) };
     }
 
+    pub(crate) fn is_armed(&self, wheel: &Wheel, id: usize) -> bool {
+        // SAFETY: (pinned), (alone); a run has one wheel.
+        unsafe { wheel.is_armed(self.timer(id)) }
+    }
+
     /// `false`: the timer was not armed.
     pub(crate) fn disarm(&self, wheel: &mut Wheel, id: usize) -> bool {
         // SAFETY: (pinned), (alone); a run has one wheel.

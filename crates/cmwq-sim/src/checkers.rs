@@ -216,7 +216,7 @@ impl Checkers {
             ("bounds", Box::new(bounds::Bounds::default())),
             ("stall", Box::new(stall::Stall::new())),
             ("help", Box::new(help::Help::new(plan))),
-            ("idle", Box::new(idle::Idle)),
+            ("idle", Box::new(idle::Idle::default())),
             ("hogs", Box::new(hogs::Hogs::new(plan))),
             ("rescue", Box::new(rescue::Rescue::new(plan))),
         ];

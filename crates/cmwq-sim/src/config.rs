@@ -212,6 +212,10 @@ named! {
         WaitEarly = "wait-early",
         /// Delayed items are queued before their time.
         FireEarly = "fire-early",
+        /// A timer that is armed is not set anew.
+        KeepDelay = "keep-delay",
+        /// Who waits for a delayed item leaves its timer armed.
+        FlushLeavesTimer = "flush-leaves-timer",
         /// Slots given to another pool are forgotten.
         DropGrant = "drop-grant",
         /// Idle pods never help.
@@ -220,6 +224,10 @@ named! {
         WalkPods = "walk-pods",
         /// Workers that block stay bound to their pod.
         NeverUnbind = "never-unbind",
+        /// Workers that the tick finds blocked stay bound to their pod.
+        LookLeavesBound = "look-leaves-bound",
+        /// A pod whose work waits does not have the workers of others watched.
+        NeverWatchOthers = "never-watch-others",
         /// The pod of a queuer that computed is not called when its CPU is idle.
         StayTaken = "stay-taken",
         /// A pool is not told that its CPU has left.
@@ -297,5 +305,13 @@ impl Config {
         let tick = self.detect.tick.map_or(0, TickRole::longest);
         // A report that is wrong when it comes is put right by the tick after it.
         self.detect.blocked + self.detect.resumed + late + 2 * tick
+    }
+
+    /// For how long a worker may sleep unnoticed while the pool's workers are looked at: until the
+    /// second look, since the first may take one that computed before its wait for running still.
+    /// Without a tick, until the report has come.
+    pub(crate) fn unnoticed_at_most(&self) -> Nanos {
+        let until_report = self.patience();
+        self.detect.tick.map_or(until_report, |tick| until_report.min(2 * tick.longest()))
     }
 }

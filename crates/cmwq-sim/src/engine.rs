@@ -575,9 +575,8 @@ impl<'a> Engine<'a> {
             _ if sched.state == State::Off || thread.role == Role::Rescuer => Class::None,
             Mode::Ask | Mode::Create(_) | Mode::Rest(..) | Mode::Serve(_) => Class::Transit,
             Mode::Item(_) if sched.is_fresh => Class::Waking,
-            Mode::Item(run) if run.is_hog => Class::Intensive,
             // A lent worker is counted by its own pool, which does not know what the worker runs.
-            Mode::Item(run) if run.is_intensive && thread.visit.is_none() => Class::Intensive,
+            Mode::Item(_) if !self.counts(tid) => Class::Intensive,
             Mode::Item(_) => Class::Computing,
             Mode::Rescue | Mode::Foreign(_) | Mode::Issuer(_) | Mode::Dead => return,
         };

@@ -59,6 +59,8 @@ pub struct Runner {
 pub enum What {
     /// A delayed queueing waits for its time.
     Armed(Queueing, Nanos),
+    /// Somebody wants the item on a pool's lists at another time than before.
+    Retimed(ItemId, Nanos),
     /// A queueing is on a pool's lists.
     Queued(Queueing, Site),
     /// A queueing was taken back.

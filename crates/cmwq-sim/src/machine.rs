@@ -253,9 +253,9 @@ impl Machine {
         self.movable.remove(&tid);
     }
 
-    /// A movable thread that waits for a CPU.
-    pub(crate) fn waiting_movable(&self) -> Option<Tid> {
-        self.movable.first().copied()
+    /// The movable threads that wait for a CPU.
+    pub(crate) fn waiting_movable(&self) -> impl Iterator<Item = Tid> {
+        self.movable.iter().copied()
     }
 
     fn first_cpu(&mut self, place: Place) -> u32 {

@@ -99,8 +99,19 @@ pub enum Op {
         /// How much later.
         delay: Nanos,
     },
-    /// Wait for the last queueing of an item.
+    /// Time an item anew, wherever it waits; one that does not is queued after the delay.
+    ModDelayed {
+        /// Which.
+        item: ItemId,
+        /// Where.
+        cpu: Option<u32>,
+        /// How much later.
+        delay: Nanos,
+    },
+    /// Wait for the last queueing of an item, unless its timer is armed.
     FlushItem(ItemId),
+    /// Queue an item at once if its timer is armed, and wait for its last queueing.
+    FlushDelayed(ItemId),
     /// Wait for everything queued on a queue so far.
     FlushQueue(QueueId),
     /// Take an item back, if it has not started.
@@ -148,7 +159,9 @@ impl Plan {
         let ops = ops.chain(self.calls.iter().map(|call| &call.op));
         let ops = ops.chain(self.owners.iter().flat_map(|owner| &owner.ops));
         let cpus = ops.filter_map(|op| match op {
-            Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } => *cpu,
+            Op::Queue { cpu, .. } | Op::QueueDelayed { cpu, .. } | Op::ModDelayed { cpu, .. } => {
+                *cpu
+            }
             Op::Offline(cpu) | Op::Online(cpu) => Some(*cpu),
             _ => None,
         });

@@ -20,6 +20,7 @@ use crate::simulate;
 use crate::topology::{Scope, Shape};
 
 mod bursts;
+mod delays;
 mod lives;
 mod load;
 mod processes;
@@ -276,6 +277,7 @@ fn draw_plan(rng: &Rng, config: &Config, options: &Options) -> Plan {
         bursts::add(&mut rng.fork(7), &mut plan, config);
     }
     lives::add(&mut rng.fork(6), &mut plan, config, options);
+    delays::draw(&mut rng.fork(9), &mut plan);
     plan
 }
 

@@ -1,10 +1,10 @@
 //! Random plans, against a model that is plainly right ([`model`]).
 //!
-//! Callers and items queue, delay, cancel, flush and change limits at random times on queues of all
-//! kinds whose items may block. Nothing costs anything, so what the calls mean decides when each
-//! item is queued, starts (and on which CPU), ends or is taken back, and when each wait returns: to
-//! the nanosecond, and the model says so beforehand. Times are so many that hardly two things
-//! happen at one moment; plans in which they do are drawn again.
+//! Callers and items queue, delay, time anew, cancel, flush and change limits at random times on
+//! queues of all kinds whose items may block. Nothing costs anything, so what the calls mean
+//! decides when each item is queued, starts (and on which CPU), ends or is taken back, and when
+//! each wait returns: to the nanosecond, and the model says so beforehand. Times are so many that
+//! hardly two things happen at one moment; plans in which they do are drawn again.
 //!
 //! `CMWQ_SEED=N` plays one seed. Of a plan that fails, only the first calls up to the failure are
 //! shown.
@@ -115,9 +115,11 @@ fn block(rng: &mut Rng) -> Op {
 fn inner_op(rng: &mut Rng) -> Op {
     let item = rng.below(NR_ITEMS as u64) as usize;
     let cpu = Some(rng.below(u64::from(CPUS)) as u32);
-    match rng.below(6) {
+    let delay = rng.between(1, 2 * SECOND);
+    match rng.below(7) {
         0 => Op::Cancel(item),
-        1..=2 => Op::QueueDelayed { item, cpu, delay: rng.between(1, 2 * SECOND) },
+        1..=2 => Op::QueueDelayed { item, cpu, delay },
+        3 => Op::ModDelayed { item, cpu, delay },
         _ => Op::Queue { item, cpu },
     }
 }
@@ -125,7 +127,8 @@ fn inner_op(rng: &mut Rng) -> Op {
 fn outer_op(rng: &mut Rng, few: &[usize]) -> Op {
     let (item, queue) = (rng.below(NR_ITEMS as u64) as usize, *rng.pick(few));
     match rng.below(20) {
-        0..=1 => Op::FlushItem(item),
+        0 => Op::FlushItem(item),
+        1 => Op::FlushDelayed(item),
         2 => Op::CancelSync(item),
         3..=4 => Op::FlushQueue(queue),
         5 if !KINDS[queue].0.contains(&Flag::Ordered) => {

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cmwq_sim::config::TickRole;
 use cmwq_sim::swarm::{FaultSet, Options, run_bytes};
-use cmwq_sim::{Report, Rng, Scope, Shape, run_seed};
+use cmwq_sim::{Report, Rng, Scope, Shape, run_seed, simulate};
 
 /// Runs the seeds on all CPUs; panics with the first complaint and the command that repeats it.
 #[track_caller]
@@ -43,6 +44,18 @@ fn a_thousand_seeds_with_faults() {
 #[test]
 fn seeds_without_faults() {
     check_seeds(0..500, &Options { faults: FaultSet::NONE, ..Options::default() });
+}
+
+/// No report comes: only the tick notices who blocks, and who is back.
+#[test]
+fn seeds_without_reports() {
+    for seed in 0..1_000 {
+        let Report { plan, mut config, .. } =
+            run_seed(seed, &Options { faults: FaultSet::NONE, ..Options::default() });
+        config.faults.lost = 1_000_000;
+        config.detect.tick = Some(TickRole::Alone);
+        assert_eq!(simulate(&plan, &config).violation, None, "seed {seed}");
+    }
 }
 
 /// Threads of high priority overtake those that have just been woken on their CPU.

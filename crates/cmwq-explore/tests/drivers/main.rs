@@ -1,7 +1,8 @@
 //! The two drivers of the core, side by side: the same random scripts of queueings, blocks and
 //! wake-ups are played in the simulator, and then on threads by the library, where after each step
-//! everything must come to what it was there: which items wait, run or are blocked, and how many
-//! workers each pool has and counts as running.
+//! everything must come to what it was there: which items wait, run or are blocked, which flushes
+//! have returned, which queues have gone, how many timers each has armed, and how many workers each
+//! pool has and counts as running. In half of the scripts queues are dropped and made again.
 //!
 //! Nothing is left to time. Whatever an item does it was told to do, one thing after the other; a
 //! worker blocks where it says so (`cmwq::blocking`), and nobody else looks at it

@@ -1,22 +1,40 @@
 //! Scripts: orders, one after the other, and what there must be after each.
 
-use cmwq_sim::Rng;
 use cmwq_sim::plan::Sighting;
+use cmwq_sim::{Nanos, Rng};
 
 use crate::simulated::simulated;
 use crate::stage::Stage;
 
-const STEPS: usize = 60;
-pub(crate) const NR_ITEMS: usize = 24;
+const STEPS: usize = 70;
+/// Delays that are over within a step, and after the script.
+const SOON: Nanos = 1_000_000;
+pub(crate) const LATE: Nanos = 3_600_000_000_000;
+pub(crate) const NR_ITEMS: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Queue(usize),
+    /// It is queued so much later, in nanoseconds.
+    Arm(usize, Nanos),
+    /// It is queued so much later, wherever it waits.
+    Retime(usize, Nanos),
     Cancel(usize),
     Block(usize),
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
+    /// The timers of the queue's items are cancelled; then it lets no more in, and goes when it has
+    /// none left.
+    DropQueue(usize),
+    /// One that has gone is made again, with its first limit.
+    MakeQueue(usize),
+    /// A thread of its own waits for the item, and queues it at once if its timer is armed.
+    FlushItem(usize),
+    /// Likewise, and would take it back if it did not run already.
+    CancelSync(usize),
+    /// Likewise, for all that is on the queue.
+    FlushQueue(usize),
     /// Somebody reports what he has found of an item's worker, and of another item's, if that is
     /// of the same pool: of workers of two pools, woken at once, time would say who is first.
     Report(Sighting, Option<Sighting>),
@@ -25,10 +43,19 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Is {
     Idle,
+    /// Its timer runs.
+    Armed,
     Pending,
     Computing,
     Blocked,
     Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Open,
+    Dropping,
+    Gone,
 }
 
 /// Of a pool that is looked at.
@@ -40,9 +67,14 @@ pub(crate) struct Workers {
 }
 
 /// What there is after a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) items: Vec<Is>,
+    pub(crate) queues: Vec<Life>,
+    /// By queue, how many timers are armed.
+    pub(crate) timers: Vec<u64>,
+    /// Of each order to wait, whether that is over.
+    pub(crate) waits: Vec<bool>,
     /// By CPU.
     pub(crate) pools: Vec<Workers>,
 }
@@ -66,14 +98,19 @@ pub(crate) struct Script {
     pub(crate) states: Vec<State>,
 }
 
+impl Order {
+    pub(crate) const fn waits(self) -> bool {
+        matches!(self, Self::FlushItem(_) | Self::CancelSync(_) | Self::FlushQueue(_))
+    }
+}
+
 impl Script {
     pub(crate) fn new(seed: u64) -> Self {
         let (mut rng, stage) = (Rng::new(seed), Stage::of(seed));
         let (orders, states) = (Vec::new(), Vec::new());
         let mut script = Self { seed, stage, places: places(seed, stage), orders, states };
         while script.orders.len() < STEPS {
-            let items = script.states.last().map_or(vec![Is::Idle; NR_ITEMS], |s| s.items.clone());
-            let Some(order) = any_order(&mut rng, seed, &items) else { break };
+            let Some(order) = any_order(&mut rng, &script) else { break };
             script.orders.push(order);
             let all = simulated(&script);
             // What is told later does not change what was before.
@@ -87,12 +124,17 @@ impl Script {
 fn places(seed: u64, stage: Stage) -> Vec<Place> {
     let mut rng = Rng::new(seed).fork(1);
     let (nr_queues, nr_cpus) = (stage.queues().len() as u64, stage.nr_cpus() as u64);
+    // Of a queue that is made again one sees whether its limit is as new.
+    let limited = stage.limited_queues();
+    let prefers_limited = changes_queues(seed) && !limited.is_empty();
+    // Else mostly those of the pools that decide most.
+    let often = if prefers_limited { limited } else { vec![0, 1, 2] };
     let mut any = || {
-        // Mostly of the pools that decide most.
-        let queue = if rng.chance(700_000) { rng.below(3) } else { rng.below(nr_queues) };
+        let is_often = rng.chance(700_000);
+        let queue = if is_often { *rng.pick(&often) } else { rng.below(nr_queues) as usize };
         // One CPU has more than the other: help is wanted.
         let cpu = if nr_cpus > 1 && rng.chance(300_000) { 1 } else { 0 };
-        Place { queue: queue as usize, cpu }
+        Place { queue, cpu }
     };
     (0..NR_ITEMS).map(|_| any()).collect()
 }
@@ -102,12 +144,85 @@ pub(crate) const fn has_reports(seed: u64) -> bool {
     seed / 4 % 2 == 1
 }
 
-fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
-    let stage = Stage::of(seed);
-    let those = |is: Is| (0..NR_ITEMS).filter(|&item| items[item] == is).collect::<Vec<_>>();
-    let limited = stage.queues().iter().enumerate().filter(|(_, queue)| queue.1 == 2);
-    let limited: Vec<_> = limited.map(|(number, _)| number).collect();
-    let found = |rng: &mut Rng| {
+/// Whether queues are dropped and made again.
+const fn changes_queues(seed: u64) -> bool {
+    seed / 8 % 2 == 1
+}
+
+fn any_order(rng: &mut Rng, script: &Script) -> Option<Order> {
+    let begin = || State {
+        items: vec![Is::Idle; NR_ITEMS],
+        queues: vec![Life::Open; script.stage.queues().len()],
+        ..State::default()
+    };
+    let state = script.states.last().cloned().unwrap_or_else(begin);
+    let choice = Choice { script, state };
+    (0..1_000).find_map(|_| choice.any(rng))
+}
+
+/// What may be ordered next.
+struct Choice<'s> {
+    script: &'s Script,
+    state: State,
+}
+
+impl Choice<'_> {
+    /// `None`: there is nothing for which this would be an order.
+    fn any(&self, rng: &mut Rng) -> Option<Order> {
+        let seed = self.script.seed;
+        let kinds = [(0..30, true), (30..36, changes_queues(seed)), (36..42, has_reports(seed))];
+        let kinds = kinds.into_iter().filter(|(_, may)| *may);
+        let kinds: Vec<u64> = kinds.flat_map(|(kinds, _)| kinds).collect();
+        Some(match *rng.pick(&kinds) {
+            0..=6 => Order::Queue(self.item(rng, Is::Idle)?),
+            7 => Order::Cancel(self.item(rng, Is::Pending)?),
+            8..=11 => Order::Block(self.item(rng, Is::Computing)?),
+            12..=14 => Order::Wake(self.item(rng, Is::Blocked)?),
+            15..=18 => Order::Finish(self.item(rng, Is::Computing)?),
+            19 => Order::SetMaxActive(self.limited_queue(rng)?, rng.between(1, 4) as u32),
+            20 => Order::FlushItem(self.item(rng, Is::Pending)?),
+            21 => Order::FlushItem(self.item(rng, Is::Computing)?),
+            22 => Order::CancelSync(self.item(rng, Is::Blocked)?),
+            23 => Order::FlushQueue(rng.below(self.state.queues.len() as u64) as usize),
+            24 => Order::Arm(self.item_to_arm(rng, Is::Idle)?, SOON),
+            25 => Order::Arm(self.item_to_arm(rng, Is::Idle)?, LATE),
+            26 => Order::Cancel(self.item(rng, Is::Armed)?),
+            27 => Order::Retime(self.item_to_arm(rng, Is::Armed)?, *rng.pick(&[0, SOON, LATE])),
+            28 => Order::Retime(self.item_to_arm(rng, Is::Pending)?, *rng.pick(&[0, SOON, LATE])),
+            29 => Order::FlushItem(self.item(rng, Is::Armed)?),
+            30..=31 => Order::DropQueue(self.queue(rng, Life::Open)?),
+            32..=35 => Order::MakeQueue(self.queue(rng, Life::Gone)?),
+            _ => {
+                let one = self.sighting(rng)?;
+                let other = if rng.chance(500_000) { self.sighting(rng) } else { None };
+                // A look is about each once.
+                Order::Report(one, other.filter(|other| other.item != one.item))
+            }
+        })
+    }
+
+    fn item(&self, rng: &mut Rng, is: Is) -> Option<usize> {
+        any_of(rng, (0..NR_ITEMS).filter(|&item| self.state.items[item] == is))
+    }
+
+    /// One whose queue lets it in: a timer of another would be armed by the library all the same.
+    fn item_to_arm(&self, rng: &mut Rng, is: Is) -> Option<usize> {
+        let is_open = |item: usize| self.state.queues[self.script.places[item].queue] == Life::Open;
+        self.item(rng, is).filter(|&item| is_open(item))
+    }
+
+    fn queue(&self, rng: &mut Rng, life: Life) -> Option<usize> {
+        let queues = self.state.queues.iter().enumerate();
+        any_of(rng, queues.filter(|(_, is)| **is == life).map(|(queue, _)| queue))
+    }
+
+    fn limited_queue(&self, rng: &mut Rng) -> Option<usize> {
+        let limited = self.script.stage.limited_queues().into_iter();
+        any_of(rng, limited.filter(|&queue| self.state.queues[queue] == Life::Open))
+    }
+
+    /// What somebody takes for true of a worker.
+    fn sighting(&self, rng: &mut Rng) -> Option<Sighting> {
         let (of, is_blocked) = match rng.below(6) {
             0..=1 => (Is::Computing, true),
             2 => (Is::Computing, false),
@@ -116,34 +231,11 @@ fn any_order(rng: &mut Rng, seed: u64, items: &[Is]) -> Option<Order> {
             // Of a run that is over; its worker may be in another one.
             _ => (Is::Done, true),
         };
-        let those = those(of);
-        (!those.is_empty()).then(|| Sighting { item: *rng.pick(&those), is_blocked })
-    };
-    for _ in 0..1_000 {
-        let (of, order): (_, fn(usize) -> Order) =
-            match rng.below(if has_reports(seed) { 26 } else { 20 }) {
-                0..=6 => (Is::Idle, Order::Queue),
-                7 => (Is::Pending, Order::Cancel),
-                8..=11 => (Is::Computing, Order::Block),
-                12..=14 => (Is::Blocked, Order::Wake),
-                15..=18 => (Is::Computing, Order::Finish),
-                20..=25 => {
-                    let Some(one) = found(rng) else { continue };
-                    let other = if rng.chance(500_000) { found(rng) } else { None };
-                    // A look is about each once.
-                    let other = other.filter(|other| other.item != one.item);
-                    return Some(Order::Report(one, other));
-                }
-                _ if limited.is_empty() => continue,
-                _ => {
-                    let queue = *rng.pick(&limited);
-                    return Some(Order::SetMaxActive(queue, rng.between(1, 4) as u32));
-                }
-            };
-        let those = those(of);
-        if !those.is_empty() {
-            return Some(order(*rng.pick(&those)));
-        }
+        Some(Sighting { item: self.item(rng, of)?, is_blocked })
     }
-    None
+}
+
+fn any_of(rng: &mut Rng, those: impl Iterator<Item = usize>) -> Option<usize> {
+    let those: Vec<_> = those.collect();
+    (!those.is_empty()).then(|| *rng.pick(&those))
 }

@@ -9,7 +9,7 @@ use cmwq_sim::scenario::QueueSpec;
 use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, simulate};
 
-use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers, has_reports};
+use crate::script::{Is, Life, NR_ITEMS, Order, Script, State, Workers, has_reports};
 use crate::stage::Stage;
 
 /// Virtual time of a step: many turns of all items that compute at once.
@@ -58,8 +58,19 @@ fn plan(script: &Script) -> Plan {
     let call = |(step, &order): (usize, &Order)| {
         let op = match order {
             Order::Queue(item) => Op::Queue { item, cpu: Some(places[item].cpu as u32) },
+            Order::Arm(item, delay) => {
+                Op::QueueDelayed { item, cpu: Some(places[item].cpu as u32), delay }
+            }
+            Order::Retime(item, delay) => {
+                Op::ModDelayed { item, cpu: Some(places[item].cpu as u32), delay }
+            }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
+            Order::DropQueue(queue) => Op::DropQueue(queue),
+            Order::MakeQueue(queue) => Op::MakeQueue(queue),
+            Order::FlushItem(item) => Op::FlushDelayed(item),
+            Order::CancelSync(item) => Op::CancelSync(item),
+            Order::FlushQueue(queue) => Op::FlushQueue(queue),
             Order::Report(one, other) => Op::Report(one, other),
             Order::Block(_) | Order::Wake(_) | Order::Finish(_) => None?,
         };
@@ -91,6 +102,10 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
     let mut seen = Seen::new(script);
     let mut events = outcome.events.iter().peekable();
     let after = |step: usize| {
+        seen.order = Some(script.orders[step]);
+        if script.orders[step].waits() {
+            seen.waits.push(Wait::Over);
+        }
         while let Some(event) = events.next_if(|event| event.t < time(step) + STEP) {
             seen.take(event.what);
         }
@@ -99,10 +114,22 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
     (0..script.orders.len()).map(after).collect()
 }
 
+/// A wait, by what the simulator calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Over,
+    Item(usize),
+    Queue(usize),
+}
+
 /// What events tell.
 struct Seen<'s> {
     script: &'s Script,
+    /// What was ordered last, until it waits.
+    order: Option<Order>,
     items: Vec<Is>,
+    queues: Vec<Life>,
+    waits: Vec<Wait>,
     /// How many workers each pool counts as running.
     running: BTreeMap<usize, u32>,
     /// Each worker's own pool.
@@ -115,7 +142,10 @@ impl<'s> Seen<'s> {
     fn new(script: &'s Script) -> Self {
         Self {
             script,
+            order: None,
             items: vec![Is::Idle; NR_ITEMS],
+            queues: vec![Life::Open; script.stage.queues().len()],
+            waits: Vec::new(),
             running: BTreeMap::new(),
             homes: BTreeMap::new(),
             pools: vec![None; script.stage.nr_cpus()],
@@ -131,6 +161,7 @@ impl<'s> Seen<'s> {
                 }
                 (what.item, Is::Pending)
             }
+            What::Armed(what, _) => (what.item, Is::Armed),
             What::Cancelled(what) | What::Finished(what, _) => (what.item, Is::Done),
             What::Started(what, ..) | What::Woke(what, _) => (what.item, Is::Computing),
             What::Slept(what, _) => (what.item, Is::Blocked),
@@ -146,9 +177,32 @@ impl<'s> Seen<'s> {
                 self.running.insert(pool, running);
                 return;
             }
+            What::DropBegan(queue) => return self.queues[queue] = Life::Dropping,
+            What::QueueGone(queue) => return self.queues[queue] = Life::Gone,
+            What::QueueMade(queue) => return self.queues[queue] = Life::Open,
+            What::FlushBegan(number, queue) => {
+                // Who drops a queue flushes it, too.
+                if self.order == Some(Order::FlushQueue(queue)) {
+                    self.begins(Wait::Queue(number));
+                }
+                return;
+            }
+            What::WaitBegan(number, _) => return self.begins(Wait::Item(number)),
+            What::FlushEnded(number, _) => return self.ends(Wait::Queue(number)),
+            What::WaitEnded(number, _) => return self.ends(Wait::Item(number)),
             _ => return,
         };
         self.items[item] = is;
+    }
+
+    /// The last order is not done at once.
+    fn begins(&mut self, wait: Wait) {
+        *self.waits.last_mut().expect("it was an order to wait") = wait;
+        self.order = None;
+    }
+
+    fn ends(&mut self, wait: Wait) {
+        self.waits.iter_mut().filter(|it| **it == wait).for_each(|it| *it = Wait::Over);
     }
 
     /// The pool of a CPU. Where nothing was queued yet it is the one that only helps.
@@ -169,6 +223,12 @@ impl<'s> Seen<'s> {
             }
         };
         let pools = (0..self.pools.len()).map(workers).collect();
-        State { items: self.items.clone(), pools }
+        let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
+        let armed = (0..NR_ITEMS).filter(|&item| self.items[item] == Is::Armed);
+        let armed: Vec<_> = armed.map(|item| self.script.places[item].queue).collect();
+        let count = |queue| armed.iter().filter(|of| **of == queue).count() as u64;
+        let timers = (0..self.queues.len()).map(count).collect();
+        let (items, queues) = (self.items.clone(), self.queues.clone());
+        State { items, queues, timers, waits, pools }
     }
 }

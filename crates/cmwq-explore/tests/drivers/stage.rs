@@ -51,6 +51,12 @@ impl Stage {
         }
     }
 
+    /// Those whose items soon wait for the limit.
+    pub(crate) fn limited_queues(self) -> Vec<usize> {
+        let queues = self.queues().iter().enumerate();
+        queues.filter(|(_, kind)| kind.1 == 2).map(|(queue, _)| queue).collect()
+    }
+
     /// The kind of the pools that are looked at.
     pub(crate) fn watched(self) -> Flag {
         self.queues()[0].0

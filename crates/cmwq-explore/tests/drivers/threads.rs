@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::explore::{self, Run};
-use cmwq::{Work, Workqueue};
+use cmwq::{DelayedWork, Workqueue};
 use cmwq_sim::Nanos;
 use cmwq_sim::plan::Sighting;
 use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::script::{Is, NR_ITEMS, Order, Script, State, Workers};
+use crate::script::{Is, LATE, Life, NR_ITEMS, Order, Script, State, Workers};
 use crate::stage::QueueKind;
 
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -95,55 +95,79 @@ struct Rig<'s> {
     script: &'s Script,
     cpus: Vec<u32>,
     queues: Vec<Workqueue>,
-    items: Vec<(Work, Arc<Seat>)>,
+    /// Of a queue that was dropped, who waits until it has gone.
+    drops: Vec<Option<JoinHandle<()>>>,
+    items: Vec<(DelayedWork, Arc<Seat>)>,
     queued: BTreeSet<usize>,
     cancelled: BTreeSet<usize>,
+    /// The items whose timers do not expire within the script.
+    late: BTreeSet<usize>,
+    waits: Vec<JoinHandle<()>>,
+}
+
+fn make(&(flag, max_active): &QueueKind) -> Workqueue {
+    let builder = Workqueue::builder("drivers");
+    let builder = match flag {
+        Flag::Percpu => builder.percpu().max_active(max_active),
+        Flag::Ordered => builder.ordered(),
+        Flag::Unbound => builder.unbound().max_active(max_active),
+        _ => builder.max_active(max_active),
+    };
+    builder.build().expect("a queue")
 }
 
 impl<'s> Rig<'s> {
     fn new(script: &'s Script) -> Self {
-        let queue = |&(flag, max_active): &QueueKind| {
-            let builder = Workqueue::builder("drivers");
-            let builder = match flag {
-                Flag::Percpu => builder.percpu().max_active(max_active),
-                Flag::Ordered => builder.ordered(),
-                Flag::Unbound => builder.unbound().max_active(max_active),
-                _ => builder.max_active(max_active),
-            };
-            builder.build().expect("a queue")
-        };
         let computes_first = script.stage.computes_first();
         let item = |_| {
             let seat = Arc::new(Seat::default());
             let theirs = Arc::clone(&seat);
-            (Work::new(move || theirs.run(computes_first)), seat)
+            (DelayedWork::new(move || theirs.run(computes_first)), seat)
         };
         let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
         let cpus = (0..u32::MAX).filter(|&cpu| mask.is_set(cpu as usize));
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
-            queues: script.stage.queues().iter().map(queue).collect(),
+            queues: script.stage.queues().iter().map(make).collect(),
+            drops: script.stage.queues().iter().map(|_| None).collect(),
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            late: BTreeSet::new(),
+            waits: Vec::new(),
         }
     }
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Queue(item) => {
-                let place = self.script.places[item];
-                let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
-                assert!(queue.queue_work_on(cpu, &self.items[item].0), "{order:?}");
-                self.queued.insert(item);
-            }
+            Order::Queue(item) => self.queue(item, 0),
+            Order::Arm(item, delay) => self.queue(item, delay),
+            Order::Retime(item, delay) => self.retime(item, delay),
             Order::Cancel(item) => {
                 assert!(self.items[item].0.cancel(), "{order:?}");
                 self.cancelled.insert(item);
             }
             Order::SetMaxActive(queue, most) => {
                 self.queues[queue].set_max_active(most).expect("it has a limit");
+            }
+            Order::DropQueue(queue) => self.drop_queue(queue),
+            Order::MakeQueue(queue) => {
+                self.queues[queue] = make(&self.script.stage.queues()[queue]);
+                self.drops[queue] = None;
+            }
+            Order::FlushItem(item) => {
+                self.late.remove(&item);
+                let item = self.items[item].0.clone();
+                self.waits.push(thread::spawn(move || _ = item.flush()));
+            }
+            Order::CancelSync(item) => {
+                let item = self.items[item].0.clone();
+                self.waits.push(thread::spawn(move || assert!(!item.cancel_sync(), "it runs")));
+            }
+            Order::FlushQueue(queue) => {
+                let queue = self.queues[queue].clone();
+                self.waits.push(thread::spawn(move || queue.flush()));
             }
             Order::Report(one, other) => {
                 let run = |Sighting { item, is_blocked }| {
@@ -158,15 +182,54 @@ impl<'s> Rig<'s> {
         }
     }
 
+    fn queue(&mut self, item: usize, delay: Nanos) {
+        let place = self.script.places[item];
+        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let is_mine =
+            queue.queue_delayed_work_on(cpu, &self.items[item].0, Duration::from_nanos(delay));
+        assert!(is_mine, "item {item} was pending");
+        if self.drops[place.queue].is_some() {
+            // It was refused, and is idle.
+            return;
+        }
+        self.queued.insert(item);
+        if delay == LATE {
+            self.late.insert(item);
+        }
+    }
+
+    fn retime(&mut self, item: usize, delay: Nanos) {
+        let place = self.script.places[item];
+        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let delay_of = Duration::from_nanos(delay);
+        assert!(queue.mod_delayed_work_on(cpu, &self.items[item].0, delay_of), "it was pending");
+        if delay == LATE {
+            self.late.insert(item)
+        } else {
+            self.late.remove(&item)
+        };
+    }
+
+    fn drop_queue(&mut self, queue: usize) {
+        // Armed timers would keep it in being.
+        let armed = self.late.difference(&self.cancelled).copied();
+        let armed: Vec<_> = armed.filter(|&item| self.script.places[item].queue == queue).collect();
+        armed.into_iter().for_each(|item| self.obey(Order::Cancel(item)));
+        // It goes with the last handle, which refuses items until then.
+        let handle = self.queues[queue].clone();
+        self.drops[queue] = Some(thread::spawn(move || handle.close().wait()));
+    }
+
     /// As a reader, who lists nothing: if what has come by the inbox were listed, an item that has
     /// to wait for its limit would be overtaken by those behind it.
     fn state(&self) -> State {
-        let is = |(number, (_, seat)): (usize, &(Work, Arc<Seat>))| {
+        let is = |(number, (_, seat)): (usize, &(DelayedWork, Arc<Seat>))| {
             let told = seat.told();
             match (told.is_entered, told.is_blocked) {
                 _ if told.is_done || self.cancelled.contains(&number) => Is::Done,
                 (true, true) => Is::Blocked,
                 (true, false) => Is::Computing,
+                (false, _) if self.late.contains(&number) => Is::Armed,
                 (false, _) if self.queued.contains(&number) => Is::Pending,
                 (false, _) => Is::Idle,
             }
@@ -176,8 +239,16 @@ impl<'s> Rig<'s> {
             let (all, running) = explore::workers(of_managed, cpu).unwrap_or_default();
             Workers { all: all as usize, running: running as usize }
         };
+        let life = |drop: &Option<JoinHandle<()>>| match drop {
+            None => Life::Open,
+            Some(drop) if drop.is_finished() => Life::Gone,
+            Some(_) => Life::Dropping,
+        };
         State {
             items: self.items.iter().enumerate().map(is).collect(),
+            queues: self.drops.iter().map(life).collect(),
+            timers: self.queues.iter().map(explore::nr_timers).collect(),
+            waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
             pools: self.cpus.iter().map(workers).collect(),
         }
     }
@@ -190,9 +261,9 @@ pub(crate) fn play(seed: u64) {
         rig.obey(order);
         let begun = Instant::now();
         loop {
-            let are_at_rest = all_others_sleep();
             let state = rig.state();
-            if are_at_rest && state == *expected {
+            // A timer may expire between the two, and what follows from that is not to be missed.
+            if state == *expected && all_others_sleep() && rig.state() == *expected {
                 break;
             }
             if begun.elapsed() > PATIENCE {
@@ -206,6 +277,9 @@ pub(crate) fn play(seed: u64) {
         seat.tell(Order::Wake(number));
         seat.tell(Order::Finish(number));
     }
+    for wait in rig.waits.into_iter().chain(rig.drops.into_iter().flatten()) {
+        wait.join().expect("it is over");
+    }
 }
 
 fn complain(script: &Script, step: usize, state: &State) -> ! {
@@ -214,6 +288,15 @@ fn complain(script: &Script, step: usize, state: &State) -> ! {
     let pairs = state.items.iter().zip(&expected.items).enumerate();
     for (item, (is, should)) in pairs.filter(|(_, (is, should))| is != should) {
         let _ = write!(said, " item {item} is {is:?}, in the simulator {should:?};");
+    }
+    if state.queues != expected.queues {
+        let _ = write!(said, " queues are {:?}, there {:?};", state.queues, expected.queues);
+    }
+    if state.timers != expected.timers {
+        let _ = write!(said, " timers are {:?}, there {:?};", state.timers, expected.timers);
+    }
+    if state.waits != expected.waits {
+        let _ = write!(said, " waits are {:?}, there {:?};", state.waits, expected.waits);
     }
     eprintln!("{said} the pools' workers are {:?}, there {:?}", state.pools, expected.pools);
     eprintln!("{:?}", script.places);

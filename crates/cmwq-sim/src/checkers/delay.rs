@@ -1,4 +1,5 @@
-//! Delayed items are queued at their time: never early, and late by a tick of the wheel at most.
+//! Delayed items are queued at their time, also if that was changed, or has come because somebody
+//! waits for them: never early, and late by a tick of the wheel at most.
 
 use std::collections::HashMap;
 
@@ -20,6 +21,9 @@ impl Checker for Delay {
         match event.what {
             What::Armed(what, due) => {
                 self.due.insert(what.item, due);
+            }
+            What::Retimed(item, due) => {
+                self.due.insert(item, due);
             }
             What::Cancelled(what) => {
                 self.due.remove(&what.item);

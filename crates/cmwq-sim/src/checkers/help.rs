@@ -94,9 +94,8 @@ fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
 impl Checker for Help {
     fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         let config = world.config;
-        // Without a thread to lend there is no help. And nobody looks at the workers of a pod where
-        // no work waits: if a report about one is lost or wrong, the pod believes itself busy.
-        let may_expect = config.faults.creation_is_sure() && config.faults.detection_is_exact();
+        // Without a thread to lend there is no help.
+        let may_expect = config.faults.creation_is_sure();
         if !self.is_wanted || !config.lending || !may_expect {
             return Ok(());
         }

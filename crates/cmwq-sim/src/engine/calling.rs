@@ -22,6 +22,11 @@ impl Engine<'_> {
                     self.queue_delayed(item, cpu, delay, self.caller_cpu());
                 }
             }
+            Op::ModDelayed { item, cpu, delay } => {
+                if self.lets_in(item, None) {
+                    self.mod_delayed(item, cpu, delay, self.caller_cpu());
+                }
+            }
             Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
             Op::Online(cpu) => self.cpu_returns(cpu),
             Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
@@ -41,6 +46,14 @@ impl Engine<'_> {
     pub(super) fn do_as_anybody(&mut self, op: Op, who: Waiter) -> bool {
         match op {
             Op::FlushItem(item) => return self.flush_item(item, who),
+            Op::FlushDelayed(item) => {
+                let here = match who {
+                    Waiter::Worker(tid) => self.machine.threads[tid].cpu,
+                    _ => self.caller_cpu(),
+                };
+                self.hurry(item, here);
+                return self.flush_item(item, who);
+            }
             Op::FlushQueue(queue) => return self.flush_queue(queue, who),
             Op::Cancel(item) => _ = self.cancel(item),
             Op::CancelSync(item) => {

@@ -21,9 +21,13 @@ impl Engine<'_> {
             self.queue(item, cpu, here);
             return;
         }
-        if self.arena.claim(item).is_pending() {
-            return;
+        if !self.arena.claim(item).is_pending() {
+            self.arm(item, cpu, delay);
         }
+    }
+
+    /// Arms the timer of an item whose `PENDING` the caller owns.
+    fn arm(&mut self, item: ItemId, cpu: Option<u32>, delay: Nanos) {
         let ticket = self.new_ticket(item);
         let due = self.now + delay;
         self.items[item].cpu = cpu;
@@ -32,6 +36,37 @@ impl Engine<'_> {
         let early = if self.config.sabotage == Some(Sabotage::FireEarly) { delay / 2 } else { 0 };
         self.arena.arm(&mut self.wheel, item, due - early);
         self.plan_wheel();
+    }
+
+    /// Times an item anew, wherever it waits. Its `PENDING` is owned meanwhile, so it goes into no
+    /// inbox. KERNEL: `mod_delayed_work_on` — same.
+    pub(super) fn mod_delayed(&mut self, item: ItemId, cpu: Option<u32>, delay: Nanos, here: u32) {
+        self.note(What::Retimed(item, self.now + delay));
+        let is_kept = self.config.sabotage == Some(Sabotage::KeepDelay)
+            && self.arena.is_armed(&self.wheel, item);
+        if is_kept {
+            return;
+        }
+        self.cancel(item);
+        let _ = self.arena.claim(item);
+        if delay > 0 {
+            return self.arm(item, cpu, delay);
+        }
+        self.new_ticket(item);
+        self.queue_claimed(item, cpu, here);
+    }
+
+    /// Queues an item at once if its timer is armed. KERNEL: `flush_delayed_work` — same; then it
+    /// waits.
+    pub(super) fn hurry(&mut self, item: ItemId, here: u32) {
+        if !self.arena.is_armed(&self.wheel, item) {
+            return;
+        }
+        self.note(What::Retimed(item, self.now));
+        if self.config.sabotage != Some(Sabotage::FlushLeavesTimer) {
+            self.arena.disarm(&mut self.wheel, item);
+            self.queue_claimed(item, self.items[item].cpu, here);
+        }
     }
 
     fn plan_wheel(&mut self) {

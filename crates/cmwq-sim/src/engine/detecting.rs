@@ -10,7 +10,7 @@ use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::help;
 use cmwq_core::{Finding, Found, Kick, WorkerId, WorkerView};
 
-use super::{Due, Engine, Mode};
+use super::{Due, Engine, Mode, Thread};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
@@ -91,11 +91,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether reports about the thread are made. Rescuers do not count, so detectors do not watch
-    /// them.
+    /// Whether reports about the thread are made. Detectors only look at those that count as
+    /// running: no rescuers, nor workers of CPU-intensive items and hogs.
     fn is_watched(&self, tid: Tid, announced: bool) -> bool {
-        let is_seen = announced || self.threads[tid].is_worker();
+        let is_seen = announced || (self.threads[tid].is_worker() && self.counts(tid));
         is_seen && self.config.sabotage != Some(Sabotage::NoReports)
+    }
+
+    /// Whether the worker counts as running while it computes in its item.
+    pub(super) fn counts(&self, tid: Tid) -> bool {
+        let Thread { mode: Mode::Item(run), visit, .. } = &self.threads[tid] else { return true };
+        !run.is_hog && (!run.is_intensive || visit.is_some())
     }
 
     /// A worker is counted by its own pool, wherever it works.
@@ -161,24 +167,29 @@ impl Engine<'_> {
         {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
             self.mark_blocked(tid, seq);
-            self.unbind(tid, (pool, id, seq), is_unbound);
+            self.unbind(tid, seq, is_unbound);
         }
         matches!(kick, Kick::Wake(_))
     }
 
     /// Lets a blocked worker of a managed pool wake up elsewhere, if the core says so.
-    fn unbind(&mut self, tid: Tid, (pool, id, seq): (PoolNo, WorkerId, u64), is_unbound: bool) {
-        let pool = &self.pools.list[pool];
+    fn unbind(&mut self, tid: Tid, seq: u64, is_unbound: bool) {
+        let pool = &self.pools.list[self.threads[tid].home];
         if is_unbound {
             let belonging = pool.kind.belonging(&self.machine);
             self.machine.set_place(tid, pool.kind.which(belonging.unbound));
-        } else if pool.read().config().unbinds
-            && pool.read().is_blocked(id, seq)
-            && self.machine.threads[tid].place == pool.kind.place()
-        {
+        } else if self.is_left_bound(tid, seq) {
             // Items do not compute after their waits here: the worker may well wait for its CPU.
             self.machine.excuse(tid);
         }
+    }
+
+    /// Whether the pool knows that the worker of a managed pool is blocked in run `seq`, and wants
+    /// it to wake up in its pod.
+    pub(super) fn is_left_bound(&self, tid: Tid, seq: u64) -> bool {
+        let Thread { home, id, .. } = self.threads[tid];
+        let core = self.pools.list[home].read();
+        core.config().unbinds && core.is_blocked(id, seq) && !self.is_unbound(tid)
     }
 
     // ---- reports as a plan has them
@@ -348,7 +359,18 @@ impl Engine<'_> {
             }
         }
         let has_woken = !findings.is_empty() && self.report_look(pool, &mut findings);
+        if self.config.sabotage == Some(Sabotage::LookLeavesBound) {
+            self.bind_again(pool, &findings);
+        }
         TickFound { has_woken, has_processes }
+    }
+
+    /// The mistake: who was let go wakes up in its pod.
+    fn bind_again(&mut self, pool: PoolNo, found: &[Finding]) {
+        let pool = &self.pools.list[pool];
+        for tid in found.iter().filter(|one| one.is_unbound).filter_map(|one| pool.thread(one.id)) {
+            self.machine.set_place(tid, pool.kind.place());
+        }
     }
 
     /// A look at the thread from outside.

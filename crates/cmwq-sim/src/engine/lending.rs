@@ -92,6 +92,9 @@ impl Engine<'_> {
     /// Work waits in `pool` at capacity: has the workers of other pods watched, for their CPUs.
     pub(super) fn watch_other_pods(&mut self, pool: PoolNo) {
         let Some((me, is_high)) = self.pod_of(pool).filter(|_| self.lends(pool)) else { return };
+        if self.config.sabotage == Some(Sabotage::NeverWatchOthers) {
+            return;
+        }
         let board = &self.pools.boards[usize::from(is_high)];
         let others: Vec<_> = help::to_watch(board, me as usize, self.nr_ticks).collect();
         for pod in others {

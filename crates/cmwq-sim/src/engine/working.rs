@@ -239,7 +239,13 @@ impl Engine<'_> {
                     self.queue_delayed(item, cpu, delay, here);
                 }
             }
+            Op::ModDelayed { item, cpu, delay } => {
+                if self.may_queue(&run, item) && self.lets_in(item, None) {
+                    self.mod_delayed(item, cpu, delay, here);
+                }
+            }
             Op::FlushItem(_)
+            | Op::FlushDelayed(_)
             | Op::FlushQueue(_)
             | Op::Cancel(_)
             | Op::CancelSync(_)
@@ -288,7 +294,10 @@ impl Engine<'_> {
             let (what, stands_for_process) = (run.what, run.stands_for_process);
             self.note(What::Slept(what, runner));
             if self.is_managed(tid) && !stands_for_process {
-                self.machine.set_movable(tid, true);
+                // Who is believed blocked still is not reported again.
+                let is_left_bound = self.is_left_bound(tid, self.threads[tid].seq);
+                let is_looked_at = announced || self.counts(tid);
+                self.machine.set_movable(tid, is_looked_at && !is_left_bound);
             }
         }
         self.report_blocked(tid, announced);

@@ -196,8 +196,19 @@ impl Model<'_> {
             Op::QueueDelayed { item, cpu, delay } => {
                 self.queue_delayed(item, cpu.expect("a CPU"), delay);
             }
+            Op::ModDelayed { item, cpu, delay } => {
+                self.cancel(item);
+                self.queue_delayed(item, cpu.expect("a CPU"), delay);
+            }
             Op::Cancel(item) => self.cancel(item),
             Op::FlushItem(item) => self.flush(item),
+            Op::FlushDelayed(item) => {
+                if let Some((_, Place::Timer { due, .. })) = self.items[item].pending {
+                    self.agenda.remove(&due);
+                    self.expire(item);
+                }
+                self.flush(item);
+            }
             Op::CancelSync(item) => {
                 self.cancel(item);
                 self.flush(item);
@@ -357,7 +368,7 @@ impl Model<'_> {
                 Some(Op::Sleep(ns) | Op::Announced(ns)) => {
                     return self.plan_cause(self.now + ns, Cause::Wake(item));
                 }
-                Some(op @ (Op::Queue { .. } | Op::QueueDelayed { .. })) => {
+                Some(op @ (Op::Queue { .. } | Op::QueueDelayed { .. } | Op::ModDelayed { .. })) => {
                     if self.items[item].budget > 0 {
                         self.items[item].budget -= 1;
                         self.apply(op);

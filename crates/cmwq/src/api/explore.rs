@@ -6,6 +6,7 @@ use std::ptr;
 
 use cmwq_core::WorkerId;
 
+use crate::api::workqueue::Workqueue;
 use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::{current, detection};
@@ -22,6 +23,12 @@ pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
     let mut pools = Runtime::existing()?.pools().filter(is_it);
     let [all, _, running] = pools.find(|pool| pool.spec().nice == 0)?.headcount();
     Some((all, running))
+}
+
+/// How many timers of items that go to the queue are armed.
+#[must_use]
+pub fn nr_timers(wq: &Workqueue) -> u64 {
+    wq.handle().nr_timers()
 }
 
 /// A worker's run of an item, which is over perhaps.

@@ -41,7 +41,7 @@ impl Handle {
     }
 
     /// How many timers are armed.
-    #[cfg(all(test, cmwq_loom))]
+    #[cfg(any(all(test, cmwq_loom), feature = "explore"))]
     pub(crate) fn nr_timers(&self) -> u64 {
         self.0.nr_timers.load(Ordering::Relaxed)
     }
