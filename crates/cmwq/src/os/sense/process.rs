@@ -384,22 +384,31 @@ fn waits(state: ThreadState) -> bool {
     state.is_blocked() && state != ThreadState::Gone
 }
 
+/// LIMIT: the kernel answers with so many bytes of a list at once, if there are so many. Of more it
+/// may leave some for the next time, since it has no room for the last number.
+const FILLED: usize = 2048;
+
 /// Reads a list of children from its beginning.
 fn children_in(list: &File) -> io::Result<Vec<u32>> {
     // Longer than most of these lists are; nobody knows how long one is.
     let mut text = vec![0; 128];
     let mut len = 0;
     loop {
+        let asked = text.len() - len;
         match list.read_at(&mut text[len..], len as u64) {
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(0) => break,
+            Ok(more) => {
+                len += more;
+                if more < asked && asked <= FILLED {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // The kernel fills what it is given, if there is so much.
-        if len < text.len() {
-            break;
+        if len == text.len() {
+            text.resize(2 * len, 0);
         }
-        text.resize(2 * len, 0);
     }
     let text = str::from_utf8(&text[..len]).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
