@@ -66,6 +66,8 @@ fn a_panic_is_the_callers() {
 #[test]
 fn limits_hold() {
     let wq = Workqueue::builder("one").managed().max_active(1).build().unwrap();
+    // And all who are started here: on each node one may run.
+    sys::confine(0, &sys::allowed_cpus()[..1]).unwrap();
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let first = occupy(&wq, &gate);
