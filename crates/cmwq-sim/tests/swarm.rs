@@ -1,5 +1,6 @@
 //! Random runs, none of which may make a checker complain.
 
+use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cmwq_sim::config::TickRole;
@@ -167,4 +168,15 @@ fn fault_sets_have_names() {
     let set: FaultSet = "lost, outage".parse().expect("known faults");
     assert_eq!(set.to_string(), "lost,outage");
     assert!("losst".parse::<FaultSet>().unwrap_err().to_string().contains("unknown fault 'losst'"));
+}
+
+/// What a fuzzer has found.
+#[test]
+fn found_bytes_make_nobody_complain() {
+    let found = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/swarm");
+    let files: Vec<_> = fs::read_dir(found).expect("the fuzzer's seeds").flatten().collect();
+    assert!(!files.is_empty(), "no seeds in {found}");
+    for file in files {
+        let _outcome = run_bytes(&fs::read(file.path()).expect("a seed"));
+    }
 }

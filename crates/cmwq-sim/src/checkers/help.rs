@@ -1,7 +1,7 @@
 //! An idle pod helps a busy one: no work of a managed queue waits at a pod that is busy computing
 //! while another managed pod has an idle CPU and nobody on the way.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{Checker, Gauge, Moment, World};
 use crate::Nanos;
@@ -16,12 +16,14 @@ use crate::scenario::Flag;
 pub(super) struct Help {
     /// There is more than one pod to expect help from, and the plan has managed queues.
     is_wanted: bool,
-    since: Option<Nanos>,
     /// Pools that are busy, and pools that could help.
     busy: BitSet,
     /// Of normal and of high priority.
     helpers: [BitSet; 2],
-    in_need: [BTreeSet<GroupNo>; 2],
+    /// Since when there are any, without a break.
+    helpers_since: [Option<Nanos>; 2],
+    /// And since when each group is in need.
+    in_need: [BTreeMap<GroupNo, Nanos>; 2],
 }
 
 impl Help {
@@ -30,45 +32,53 @@ impl Help {
         let is_wanted = plan.queues.iter().any(is_managed);
         Self {
             is_wanted,
-            since: None,
             busy: BitSet::default(),
             helpers: Default::default(),
+            helpers_since: [None; 2],
             in_need: Default::default(),
         }
     }
 
-    /// A pod that waits for help, and one that could give it.
-    fn find(&self, world: &World<'_>) -> Option<(PoolNo, PoolNo)> {
-        self.in_need.iter().zip(&self.helpers).find_map(|(in_need, helpers)| {
-            let helper = helpers.next_from(0)?;
-            let group = *in_need.first()?;
-            Some((world.waiting.pools(group).next()?, helper))
-        })
+    /// A pod that waits for help, and one that could give it; and since when the group that waits
+    /// there has been in need while somebody could have helped. The longest such time.
+    fn find(&self, world: &World<'_>) -> Option<(PoolNo, PoolNo, Nanos)> {
+        let by_priority = self.in_need.iter().zip(&self.helpers).zip(&self.helpers_since);
+        let longest = by_priority.filter_map(|((in_need, helpers), since)| {
+            let (helper, since) = (helpers.next_from(0)?, (*since)?);
+            let (&group, &needs_since) = in_need.iter().min_by_key(|(_, since)| **since)?;
+            Some((world.waiting.pools(group).next()?, helper, since.max(needs_since)))
+        });
+        longest.min_by_key(|&(_, _, since)| since)
     }
 
     /// Takes up what changed: of pools, and of groups.
-    fn update(&mut self, touched: &[PoolNo], world: &World<'_>) {
+    fn update(&mut self, now: Nanos, touched: &[PoolNo], world: &World<'_>) {
         for &group in world.waiting.changed() {
-            self.reconsider(group, world);
+            self.reconsider(group, now, world);
         }
         for &pool in touched {
             let gauge = &world.gauges[pool];
             self.helpers[usize::from(gauge.is_high)].set(pool, could_help(gauge, world));
             if self.busy.set(pool, needs_help(gauge)) {
                 for &group in world.waiting.ready_at(pool) {
-                    self.reconsider(group, world);
+                    self.reconsider(group, now, world);
                 }
             }
         }
+        for (since, helpers) in self.helpers_since.iter_mut().zip(&self.helpers) {
+            let is_any = helpers.next_from(0).is_some();
+            *since = is_any.then(|| since.unwrap_or(now));
+        }
     }
 
-    fn reconsider(&mut self, group: GroupNo, world: &World<'_>) {
+    fn reconsider(&mut self, group: GroupNo, now: Nanos, world: &World<'_>) {
         let mut pools = world.waiting.pools(group).peekable();
         let first = pools.peek().copied();
         let is_in_need = pools.all(|pool| needs_help(&world.gauges[pool]));
         match first {
             Some(pool) if is_in_need => {
-                self.in_need[usize::from(world.gauges[pool].is_high)].insert(group);
+                let in_need = &mut self.in_need[usize::from(world.gauges[pool].is_high)];
+                in_need.entry(group).or_insert(now);
             }
             _ => {
                 for in_need in &mut self.in_need {
@@ -99,12 +109,8 @@ impl Checker for Help {
         if !self.is_wanted || !config.lending || !may_expect {
             return Ok(());
         }
-        self.update(moment.touched, world);
-        let Some((busy, idle)) = self.find(world) else {
-            self.since = None;
-            return Ok(());
-        };
-        let since = *self.since.get_or_insert(moment.now);
+        self.update(moment.now, moment.touched, world);
+        let Some((busy, idle, since)) = self.find(world) else { return Ok(()) };
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
         let excused_until = since + config.patience() + 2 * tick;
