@@ -17,11 +17,11 @@ use crate::ids::{PwqId, WqKey};
 use crate::work::{WorkFn, WorkItem};
 
 /// LIMIT: items that may have arrived while records are made, for which there is room.
-const ARRIVED_MAX: u32 = 1024;
+const RECORDED_ARRIVED_MAX: u32 = 1024;
 /// LIMIT: records that are kept until the driver fetches them, besides those of what had arrived
 /// before the first one. One hold of the lock makes fewer, also where it lists all that has
 /// arrived.
-const MAX_RECORDS: usize = 2 * ARRIVED_MAX as usize;
+const MAX_RECORDS: usize = 2 * RECORDED_ARRIVED_MAX as usize;
 
 /// An item that may start from now on.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl PoolState {
     #[inline]
     pub(super) fn arrived_max(&self) -> u32 {
         let most = self.config.arrived_max;
-        if self.activations.is_off() { most } else { most.min(ARRIVED_MAX) }
+        if self.activations.is_off() { most } else { most.min(RECORDED_ARRIVED_MAX) }
     }
 
     /// Hands the records over, oldest first; returns how many were lost for want of room.

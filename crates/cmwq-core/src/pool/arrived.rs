@@ -14,6 +14,7 @@ use crate::consts::WORK_NR_COLORS;
 use crate::flush::next_color;
 use crate::ids::PwqId;
 use crate::inbox::Transit;
+use crate::list::Node;
 use crate::work::WorkItem;
 
 /// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: a
@@ -188,7 +189,15 @@ impl PoolState {
         if self.is_behind() {
             self.call_back();
         }
+        let _ = self.first_to_start();
+    }
+
+    /// The first item of the worklist, or of those that have arrived the first that is not parked
+    /// behind its limit, which is listed then.
+    #[inline]
+    pub(super) fn first_to_start(&mut self) -> Option<Node> {
         while self.worklist.is_empty() && self.list_first_arrived() {}
+        self.worklist.first()
     }
 
     /// As [`catch_up`](Self::catch_up), before an item is appended to the worklist.
@@ -210,7 +219,7 @@ impl PoolState {
 
     /// Puts the first arrived item on the worklist, or behind the limit of its pwq.
     #[inline]
-    pub(super) fn list_first_arrived(&mut self) -> bool {
+    fn list_first_arrived(&mut self) -> bool {
         let Some((pwq, item, color)) = self.pop_arrived() else { return false };
         if let Some(color) = color {
             self.pwq(pwq).nr_in_flight[usize::from(color)] -= 1;

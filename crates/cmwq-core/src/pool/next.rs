@@ -95,11 +95,7 @@ impl PoolState {
         while policy::keep_working(self.work_waits(), self.nr_running, self.config.concurrency)
             || (self.items_wait_first() && self.work_waits())
         {
-            if self.worklist.is_empty() && !self.list_first_arrived() {
-                return None;
-            }
-            // The arrived item may have been parked.
-            let Some(node) = self.worklist.first() else { continue };
+            let node = self.first_to_start()?;
             if self.assign(node, id) {
                 return Some(node);
             }
@@ -272,11 +268,7 @@ impl PoolState {
             return Some(node);
         }
         while self.work_waits() && self.nr_running >= self.config.concurrency {
-            if self.worklist.is_empty() && !self.list_first_arrived() {
-                return None;
-            }
-            // The arrived item may have been parked.
-            let Some(node) = self.worklist.first() else { continue };
+            let node = self.first_to_start()?;
             if self.assign(node, id) {
                 return Some(node);
             }

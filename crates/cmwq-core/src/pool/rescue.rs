@@ -235,6 +235,8 @@ impl PoolState {
         if let Some(node) = self.worker(visit.id).scheduled.first() {
             return Rescue::Run(self.start(visit.id, node));
         }
+        // It looks for items on the worklist.
+        self.catch_up();
         if self.pwq(visit.pwq).is_idle() {
             return Rescue::Leave;
         }

@@ -403,7 +403,7 @@ impl Engine<'_> {
         match thread.role {
             Role::Worker if thread.visit.is_none() => pool.lock_in_turn(),
             Role::BhContext(_) => pool.lock_only(),
-            Role::Worker | Role::Rescuer => pool.lock(),
+            Role::Worker | Role::Rescuer => pool.lock_unlisted(),
         }
     }
 

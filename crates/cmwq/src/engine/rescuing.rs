@@ -165,8 +165,6 @@ impl Duty {
                 Rescue::Run(claim) => {
                     let run = || worker.call(&context, &claim, claim.seq);
                     guard = server.run_item(guard, &claim, run);
-                    // It looks for items on the worklist.
-                    guard.core.catch_up();
                 }
                 Rescue::CallAgain => break true,
                 Rescue::Leave => break false,
