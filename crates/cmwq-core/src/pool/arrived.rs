@@ -17,9 +17,9 @@ use crate::inbox::Transit;
 use crate::list::Node;
 use crate::work::WorkItem;
 
-/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: a
-/// millisecond or two, in a pool that has work for more than that.
-pub(super) const ARRIVED_MAX: u32 = 1 << 20;
+/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: some
+/// milliseconds, in a pool that has work for more than that.
+pub(super) const ARRIVED_MAX: u32 = 1 << 18;
 
 /// How many items of a pwq have arrived: first those of the oldest colour, and last those without.
 #[derive(Clone, Debug, Default)]
