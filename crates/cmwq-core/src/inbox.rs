@@ -258,6 +258,17 @@ impl Transit {
         }
     }
 
+    /// Puts a younger item behind these.
+    ///
+    /// # Safety
+    /// As for [`push_front`](Self::push_front).
+    pub(crate) unsafe fn push_back(&mut self, item: NonNull<WorkItem>, pwq: PwqId) {
+        let node = WorkItem::node(item).as_ptr();
+        // SAFETY: the caller owns the item, hence its link.
+        unsafe { ListHead::set_transit(node, ptr::null_mut(), pwq.0 as usize) };
+        self.append(Self { next: node, last: node, len: 1 });
+    }
+
     /// Puts an older item before these.
     ///
     /// # Safety

@@ -140,6 +140,16 @@ impl WorkItem {
         exchange_idle(&self.data, seen.bits(), transit.bits(), order, "claim_for")
     }
 
+    /// The owner of `PENDING` has the item in transit to `pool`. Caller holds that pool's lock.
+    pub(crate) fn set_in_transit(&self, pool: PoolId) {
+        let word = self.word();
+        debug_assert!(word.is_pending() && !word.is_queued());
+        let transit = WorkWord::off_queue(pool, word.is_bh()).with_pending(true);
+        // ORDERING: as for `set_queued`.
+        let was = swap_in_chain(&self.data, transit.bits(), Ordering::Relaxed, "set_in_transit");
+        debug_assert!(was & WorkWord::PENDING_MASK != 0, "in transit without owning PENDING");
+    }
+
     /// The owner of `PENDING` makes the item queued. Caller holds the pool's lock.
     #[inline]
     pub(crate) fn set_queued(&self, word: WorkWord) {

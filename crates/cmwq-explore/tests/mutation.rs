@@ -38,7 +38,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
     (Rule::ArmingAsksWithTheLock, "shutting-down", "no fair continuation"),
     (Rule::BatchesComeBack, "batches", "was lost"),
-    (Rule::QueueingCallsBack, "batches-crowded", "was queued before it"),
+    (Rule::QueuesBehindOthers, "batches-crowded", "was queued before it"),
 ];
 
 #[test]

@@ -27,7 +27,7 @@ const ONLY_SEARCHED: [Rule; 11] = [
     // Rescuers that are called twice come twice, for nothing.
     Rule::CalledOnce,
     // More than a thousand items never wait for one worker here.
-    Rule::QueueingCallsBack,
+    Rule::QueuesBehindOthers,
     // No run shuts all queues down.
     Rule::ShutQueuesRefuseTimers,
     Rule::ArmingAsksWithTheLock,

@@ -9,7 +9,7 @@
 use core::mem;
 use core::ptr::NonNull;
 
-use super::{PoolState, Rule};
+use super::PoolState;
 use crate::consts::WORK_NR_COLORS;
 use crate::flush::next_color;
 use crate::ids::PwqId;
@@ -17,9 +17,9 @@ use crate::inbox::Transit;
 use crate::list::Node;
 use crate::work::WorkItem;
 
-/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: a
-/// millisecond or two, in a pool that has work for more than that.
-pub(super) const ARRIVED_MAX: u32 = 1 << 16;
+/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: some
+/// milliseconds, in a pool that has work for more than that.
+pub(super) const ARRIVED_MAX: u32 = 1 << 18;
 
 /// How many items of a pwq have arrived: first those of the oldest colour, and last those without.
 #[derive(Clone, Debug, Default)]
@@ -112,19 +112,6 @@ impl Arrived {
 }
 
 impl PoolState {
-    /// Whether more items may [`arrive`](Self::arrive): a worker of the pool runs, and will come
-    /// for them.
-    #[inline]
-    #[must_use]
-    pub(crate) fn may_arrive(&self) -> bool {
-        self.makes_batches() && self.is_at_capacity() && !self.is_crowded()
-    }
-
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        self.arrived.len() >= self.arrived_max()
-    }
-
     /// Takes over what was in the pool's inbox.
     #[inline]
     pub(crate) fn arrive(&mut self, items: Transit) {
@@ -137,6 +124,27 @@ impl PoolState {
         }
         self.count_arrived(run);
         self.arrived.append(items);
+        self.list_excess();
+    }
+
+    /// As [`arrive`](Self::arrive), of one item, which is younger than all that wait in the pool.
+    ///
+    /// # Safety
+    /// The caller must own the item's `PENDING`, and its word must name this pool, off-queue.
+    pub(super) unsafe fn arrive_last(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.arrived.push_back(item, pwq) };
+        self.pwq(pwq).arrived.nr_plain += 1;
+        self.list_excess();
+    }
+
+    /// Lists the oldest ones, if more have arrived than may.
+    #[inline]
+    fn list_excess(&mut self) {
+        while self.arrived.len() > self.arrived_max() {
+            self.call_back();
+            let _ = self.list_first_arrived();
+        }
     }
 
     #[inline]
@@ -170,8 +178,7 @@ impl PoolState {
     }
 
     /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
-    /// To be called before an item is queued, since the arrived ones are older, and before an item
-    /// is looked for or waited for. The worker that the items arrived for is at work and comes for
+    /// To be called before an item is looked for or waited for. The worker that the items arrived for is at work and comes for
     /// them, so nobody has to be kicked. The inbox stays as it is.
     #[inline]
     pub fn catch_up(&mut self) {
@@ -198,16 +205,6 @@ impl PoolState {
     pub(super) fn first_to_start(&mut self) -> Option<Node> {
         while self.worklist.is_empty() && self.list_first_arrived() {}
         self.worklist.first()
-    }
-
-    /// As [`catch_up`](Self::catch_up), before an item is appended to the worklist.
-    #[inline]
-    pub(super) fn catch_up_to_queue(&mut self) {
-        if self.keeps(Rule::QueueingCallsBack) {
-            self.catch_up();
-        } else {
-            self.list_arrived();
-        }
     }
 
     #[inline]

@@ -7,15 +7,22 @@ use super::{Kick, PoolState};
 use crate::inbox::Inbox;
 
 impl PoolState {
-    /// Whether pushing into the pool's inbox is enough to queue an item. To be asked before the
-    /// lock is dropped wherever the number of running workers may have changed, or whether the pool
-    /// is watched. `is_watched`: blocked workers of this pool will be noticed. `may_be_helped`:
-    /// another pod has a CPU to spare for items of this pool, so the pool must call that pod for
-    /// each item, under its lock.
+    /// Whether pushing into the pool's inbox is enough to queue an item: as many workers run as may,
+    /// or one has been woken and will look. To be asked before the lock is dropped wherever the
+    /// number of running workers may have changed, or whether the pool is watched. `is_watched`:
+    /// blocked workers of this pool will be noticed. `may_be_helped`: another pod has a CPU to
+    /// spare for items of this pool, so the pool must call that pod for each item, under its lock.
     #[inline(always)]
     #[must_use]
     pub fn is_saturated(&self, is_watched: bool, may_be_helped: impl FnOnce() -> bool) -> bool {
-        is_watched && self.config.may_saturate && self.is_at_capacity() && !may_be_helped()
+        if !self.config.may_saturate {
+            return false;
+        }
+        if self.is_at_capacity() {
+            return is_watched && !may_be_helped();
+        }
+        // Not for one item alone: saying so, and no longer, costs more than the lock.
+        !self.arrived.is_empty() && self.is_one_woken()
     }
 
     /// Queues the items of the pool's inbox, oldest first. Returns what to do for them once the
@@ -36,10 +43,15 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub fn take_inbox(&mut self, inbox: &Inbox) -> Option<Kick> {
-        if self.may_arrive() {
-            self.arrive(inbox.take());
+        if !self.makes_batches() || !(self.is_at_capacity() || self.work_waits()) {
+            return Some(self.empty_inbox(inbox));
+        }
+        self.arrive(inbox.take());
+        if self.is_at_capacity() {
             return None;
         }
-        Some(self.empty_inbox(inbox))
+        // Nobody runs here, so no batch is out.
+        let _ = self.first_to_start();
+        Some(self.kick())
     }
 }

@@ -42,12 +42,14 @@ impl PoolState {
     /// # Safety
     /// As for [`enqueue`](Self::enqueue).
     pub unsafe fn offer(&mut self, id: WorkerId, pwq: PwqId, item: NonNull<WorkItem>) -> Offered {
-        self.catch_up_to_queue();
-        let is_next = !self.work_waits();
+        if self.work_waits() {
+            // SAFETY: passed on to the caller.
+            return Offered::Queued(unsafe { self.enqueue(pwq, item) });
+        }
         let word = self.admit(pwq, None);
         // SAFETY: the caller promises a valid item.
         unsafe { item.as_ref() }.set_queued(word);
-        if word.is_inactive() || !is_next {
+        if word.is_inactive() {
             // SAFETY: the caller owns the item and keeps it alive.
             return Offered::Queued(unsafe { self.insert(pwq, item, word) });
         }
@@ -64,9 +66,34 @@ impl PoolState {
     /// the caller must own its `PENDING` bit.
     #[inline]
     pub unsafe fn enqueue(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
-        self.catch_up_to_queue();
+        if self.is_behind_others() {
+            // SAFETY: the caller owns the item's PENDING.
+            unsafe { item.as_ref() }.set_in_transit(self.config.id);
+            // SAFETY: as above.
+            return unsafe { self.queue_behind(pwq, item) };
+        }
         // SAFETY: passed on to the caller.
         unsafe { self.enqueue_in(pwq, item, None) }
+    }
+
+    /// Whether what is queued now [arrives](super::arrived): its turn comes behind other items, and
+    /// a worker that comes for those may take it along.
+    #[inline]
+    fn is_behind_others(&self) -> bool {
+        let are_others = self.work_waits() && self.keeps(Rule::QueuesBehindOthers);
+        self.makes_batches() && are_others
+    }
+
+    /// Queues an item in transit behind all that wait.
+    #[inline(never)]
+    unsafe fn queue_behind(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
+        // SAFETY: passed on to the caller.
+        unsafe { self.arrive_last(pwq, item) };
+        // Behind a batch that is out an item waits for its worker, which runs.
+        if !self.is_behind() {
+            let _ = self.first_to_start();
+        }
+        self.kick()
     }
 
     /// As [`enqueue`](Self::enqueue), but ahead of the arrived items, and in `color`, or the
@@ -105,7 +132,14 @@ impl PoolState {
             // avoids that.
             return Enqueued::Changed;
         }
-        self.catch_up_to_queue();
+        if self.is_behind_others() {
+            // SAFETY: the caller promises a valid item.
+            if !unsafe { item.as_ref() }.claim_for(seen, self.config.id) {
+                return Enqueued::Changed;
+            }
+            // SAFETY: the item is now ours, and in transit.
+            return Enqueued::Queued(unsafe { self.queue_behind(pwq, item) });
+        }
         let word = self.admit(pwq, None);
         // SAFETY: the caller promises a valid item.
         if unsafe { item.as_ref() }.queue_from_idle(seen, word) {
@@ -166,6 +200,13 @@ impl PoolState {
             return if self.keeps(Rule::WatchAtCapacity) { Kick::Watch } else { Kick::None };
         }
         self.wake_idle()
+    }
+
+    /// Whether the idle worker that stands by has been woken, so that nobody else is.
+    #[inline]
+    pub(super) fn is_one_woken(&self) -> bool {
+        let standby = self.idle_head.and_then(|id| self.workers.get(id.0));
+        standby.is_some_and(|worker| worker.woken)
     }
 
     /// Wakes the idle worker that stands by.

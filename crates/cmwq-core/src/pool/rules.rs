@@ -73,8 +73,9 @@ pub enum Rule {
     FailureIsBorne,
     /// Items that a worker has taken along and not begun come back when the books are read.
     BatchesComeBack,
-    /// Queueing calls a batch back first: its items are older.
-    QueueingCallsBack,
+    /// In a pool that makes batches an item is queued behind all that wait, also behind those that
+    /// are on no list.
+    QueuesBehindOthers,
     /// A worker that stands for a process is not blocked by waiting for it.
     WaitersStandForProcesses,
     /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
@@ -121,7 +122,7 @@ impl Rule {
         Self::ClosedKeepsStandby,
         Self::FailureIsBorne,
         Self::BatchesComeBack,
-        Self::QueueingCallsBack,
+        Self::QueuesBehindOthers,
         Self::WaitersStandForProcesses,
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,

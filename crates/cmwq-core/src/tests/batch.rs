@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, work};
 use crate::place::PoolKind;
-use crate::{Inbox, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
+use crate::{Inbox, Kick, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
 
 const POOL: PoolId = PoolId(0);
 
@@ -76,11 +76,14 @@ fn what_is_taken_along_and_called_back_becomes_active_once() {
 fn what_is_queued_later_comes_behind_what_was_taken_along() {
     let (mut f, pwq, worker, mut items) = with_a_batch(5);
     items.push(f.queue_new(pwq));
+    assert!(f.is_behind(), "it was called back for an item that comes behind it");
+    f.catch_up();
+    items.push(f.queue_new(pwq));
     let batch = f.batch_for(worker).expect("it makes batches");
     // SAFETY: by the batch's worker, for the first time.
     assert_eq!(unsafe { batch.begin(POOL) }.map(|begun| begun.0), None, "it was called back");
     let mut order = Vec::new();
-    for _ in 1..items.len() {
+    while order.len() < items.len() - 1 {
         let _ = f.finish(worker);
         let claim = f.claim(worker);
         order.push(claim.item);
@@ -88,10 +91,31 @@ fn what_is_queued_later_comes_behind_what_was_taken_along() {
             // SAFETY: as often as the claim says.
             order.extend(unsafe { batch.begin(POOL) }.map(|begun| begun.0));
         }
-        if order.len() == items.len() - 1 {
-            break;
-        }
     }
     let queued: Vec<_> = items[1..].iter().map(|item| item.as_ptr()).collect();
     assert_eq!(order, queued);
+}
+
+#[test]
+fn what_is_queued_while_a_worker_wakes_up_can_be_taken_along() {
+    let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1, true);
+    (config.batches, config.may_saturate) = (Some(0), true);
+    let (mut f, workers) = Fixture::with(config, 2);
+    let pwq = f.pwq(256);
+    let inbox = Inbox::new();
+    f.queue_new(pwq);
+    assert!(!f.is_saturated(false, || true), "one item is not worth it");
+    f.queue_new(pwq);
+    assert!(f.is_saturated(false, || true), "a worker is woken, so pushing is enough");
+    for _ in 0..2 {
+        let item = f.item();
+        assert!(work(item).claim_for(work(item).word(), POOL));
+        // SAFETY: owned, and there as long as the fixture.
+        let _ = unsafe { inbox.push(item, pwq) };
+    }
+    assert_eq!(f.take_inbox(&inbox), Some(Kick::None), "somebody is woken already");
+    f.queue_new(pwq);
+    assert_eq!(f.claim(workers[1]).more, 2, "the first batches are small");
+    f.catch_up();
+    assert!(!f.is_saturated(false, || true), "nobody is woken, and no blocked worker is noticed");
 }

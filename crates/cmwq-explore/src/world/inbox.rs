@@ -50,7 +50,14 @@ impl World<'_> {
     /// The locks are taken, for anything but queueing.
     pub(crate) fn catch_up(&mut self) {
         for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
+            pool.empty_inbox();
             pool.core.catch_up();
+        }
+    }
+
+    /// The locks are taken to queue.
+    pub(super) fn catch_up_to_queue(&mut self) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.has_inbox) {
             pool.empty_inbox();
         }
     }

@@ -176,7 +176,7 @@ impl World<'_> {
         link: usize,
         micro: Micro,
     ) -> Progress {
-        self.catch_up();
+        self.catch_up_to_queue();
         let word = self.item(item).word();
         if !self.lets_in(tid, queue) {
             self.item(item).release(word);

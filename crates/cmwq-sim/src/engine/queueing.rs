@@ -17,7 +17,8 @@ impl Engine<'_> {
         let held_back = self.held_back.take();
         let queued = self.queue_now(item, cpu, here);
         if let Some((item, link)) = held_back {
-            let kick = self.arena.enqueue(self.pools.list[link.pool].lock(), link.pwq, item);
+            let kick =
+                self.arena.enqueue(self.pools.list[link.pool].lock_to_queue(), link.pwq, item);
             self.kick(link.pool, kick);
         }
         queued
@@ -110,14 +111,14 @@ impl Engine<'_> {
         {
             let last = last.0 as usize;
             let key = self.queues[queue].key;
-            match self.arena.executing_on(self.pools.list[last].lock(), item, key) {
+            match self.arena.executing_on(self.pools.list[last].lock_only(), item, key) {
                 Some(pwq) => link = self.link_of(last, queue, pwq),
                 None => self.check_pool(last),
             }
         }
         let ticket = self.items[item].pending.unwrap_or_default();
         self.note_queued(Queueing { item, ticket, queue }, link);
-        let kick = self.arena.enqueue(self.pools.list[link.pool].lock(), link.pwq, item);
+        let kick = self.arena.enqueue(self.pools.list[link.pool].lock_to_queue(), link.pwq, item);
         self.kick(link.pool, kick);
     }
 

@@ -82,8 +82,8 @@ impl Pool {
 
     /// With everything that was queued before on the core's lists.
     pub(crate) fn lock(&mut self) -> &mut PoolState {
-        self.core.catch_up();
         self.empty_inbox();
+        self.core.catch_up();
         &mut self.core
     }
 

@@ -256,8 +256,16 @@ impl Pool {
     /// [`unlock`](Self::unlock), since items of the inbox may demand action.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        let mut guard = self.lock_in_turn();
+        let mut guard = self.lock_to_queue();
         guard.core.catch_up();
+        guard
+    }
+
+    /// The lock, with an empty inbox: what is queued now is younger. For queueing, and nothing
+    /// else: a batch that is out stays out.
+    #[inline]
+    pub(crate) fn lock_to_queue(&self) -> MutexGuard<'_, Locked> {
+        let mut guard = self.lock_in_turn();
         if !self.inbox.is_empty() {
             guard.empty_inbox(self);
         }

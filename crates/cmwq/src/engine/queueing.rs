@@ -70,11 +70,7 @@ impl Wq {
         }
         // SAFETY: valid by the caller's promise.
         let func = unsafe { item.as_ref() }.func();
-        let mut guard = pool.lock_in_turn();
-        if !pool.inbox.is_empty() {
-            // Items in the inbox are older.
-            guard.empty_inbox(pool);
-        }
+        let mut guard = pool.lock_to_queue();
         let queued = if self.is_replaced(link, &guard.core) {
             Enqueued::Changed
         } else {
@@ -199,7 +195,7 @@ impl Wq {
                 }
             }
             let is_redirected = guard.is_some();
-            let mut guard = guard.unwrap_or_else(|| pool.lock());
+            let mut guard = guard.unwrap_or_else(|| pool.lock_to_queue());
             // A pwq that runs the item takes it also if the pwq is retired.
             if !is_redirected && self.is_replaced(link, &guard.core) {
                 // The successor was published before the pwq was retired, so this ends.
@@ -248,7 +244,7 @@ impl Wq {
         };
         for run in items.chunk_by(|one, next| is_last_pool(one) == is_last_pool(next)) {
             if is_last_pool(&run[0]) {
-                let (mut guard, mut kick) = (pool.lock(), Kick::None);
+                let (mut guard, mut kick) = (pool.lock_to_queue(), Kick::None);
                 let is_replaced = self.is_replaced(link, &guard.core);
                 if !is_replaced {
                     for &item in run {
