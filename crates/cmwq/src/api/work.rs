@@ -358,7 +358,8 @@ impl Work {
     /// KERNEL: `flush_work` — differs: it does neither.
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
-        runtime().is_some_and(|r| flushing::flush_work(r, &self.0.item))
+        // Before there is a runtime no item is queued.
+        Runtime::existing().is_some_and(|r| flushing::flush_work(r, &self.0.item))
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {
