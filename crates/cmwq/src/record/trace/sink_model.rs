@@ -25,6 +25,12 @@ pub(super) fn moment() -> Option<Moment> {
     None
 }
 
+pub(super) fn end_of_run(_pool: u32, _seq: u64) -> Option<Moment> {
+    None
+}
+
+pub(super) fn record_end(_event: &Event, _seq: u64, _moment: Moment) {}
+
 pub(super) fn record(_event: &Event, _moment: Moment) {}
 
 pub(super) fn tell_name(_wq: u32, _name: &str) {}
