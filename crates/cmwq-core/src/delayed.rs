@@ -16,7 +16,7 @@
 //! Why: docs/decisions/timers-ahead.md
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use core::array;
 use core::fmt;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -115,7 +115,7 @@ pub struct Wheel {
     elapsed: u64,
     /// Which slots have timers: a bit for each place, two words for each level.
     occupied: [u64; 2 * LEVELS],
-    slots: Box<[Bucket]>,
+    slots: Box<[Bucket; LEVELS * SLOTS]>,
     expired: List,
     /// For each level, the slot that came up, while its timers are being moved down.
     moving: [Moving; LEVELS],
@@ -181,12 +181,11 @@ impl Wheel {
     /// with another tag has armed for unarmed, and never touches its link's neighbours.
     #[must_use]
     pub fn tagged(now: Nanos, tag: u32) -> Self {
-        let slots: Vec<Bucket> = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect();
         Self {
             tag,
             elapsed: now >> TICK_SHIFT,
             occupied: [0; 2 * LEVELS],
-            slots: slots.into_boxed_slice(),
+            slots: Box::new(array::from_fn(|_| Bucket::default())),
             expired: List::new(),
             moving: Default::default(),
             paced_at: 0,

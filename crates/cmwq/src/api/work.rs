@@ -188,7 +188,7 @@ unsafe fn refused(item: NonNull<DelayedItem>) {
 }
 
 fn runtime() -> Option<&'static Runtime> {
-    Runtime::global().ok()
+    Runtime::existing().or_else(|| Runtime::global().ok())
 }
 
 /// The same methods for both kinds of items.

@@ -87,11 +87,22 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
 /// Calls `wake_now` and waits, until the item is not in transit.
 #[inline]
 fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+    wake_now();
+    match wait_for(runtime, item, Flusher::Flusher) {
+        Found::InTransit => flush_again(runtime, item, wake_now),
+        found => found == Found::Done,
+    }
+}
+
+/// The item was in transit.
+#[cold]
+fn flush_again(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     let mut rest = Rest::new();
     loop {
+        rest.rest();
         wake_now();
         match wait_for(runtime, item, Flusher::Flusher) {
-            Found::InTransit => rest.rest(),
+            Found::InTransit => {}
             found => return found == Found::Done,
         }
     }
