@@ -82,6 +82,7 @@ pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 pub use hog::Hog;
 pub use look::{Finding, Found};
+pub(crate) use queue::Left;
 pub use queue::{Enqueued, Offered};
 pub use reading::Reading;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};

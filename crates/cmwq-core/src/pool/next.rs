@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Effects, Kick, PoolState, Rule, bucket};
+use super::{Effects, Kick, Left, PoolState, Rule, bucket};
 use crate::barrier::Passed;
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
@@ -201,12 +201,7 @@ impl PoolState {
                 w.sleeping = false;
             });
         }
-        let pwq = self.pwq(current.pwq);
-        pwq.counts.count_completed();
-        if current.inactive {
-            pwq.nr_barriers -= 1;
-        }
-        self.dec_in_flight(current.pwq, current.color, current.inactive)
+        self.dec_in_flight(current.pwq, current.color, current.inactive, Left::Finished)
     }
 
     /// Ends the barrier that worker `id` would run next, if its next scheduled item is a barrier
@@ -228,14 +223,11 @@ impl PoolState {
         }
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
-        let pwq = self.pwq(at.pwq);
-        pwq.counts.count_batch(1);
-        pwq.nr_barriers -= 1;
         self.progress += 1;
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
         // SAFETY: the last touch.
         unsafe { barrier.as_ref() }.start(idle);
-        let effects = self.dec_in_flight(at.pwq, word.color(), true);
+        let effects = self.dec_in_flight(at.pwq, word.color(), true, Left::Passed);
         Some(Passed { barrier, effects })
     }
 
