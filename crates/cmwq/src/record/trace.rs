@@ -297,11 +297,9 @@ fn emit_begin(pool: &impl TracedPool, claim: &Claim) {
     }
     let before = if claim.is_along { sink::end_of_run(pool.id(), claim.seq - 1) } else { None };
     let Some(moment) = before.or_else(sink::moment) else { return };
-    for kind in [Kind::ActivateWork, Kind::ExecuteStart] {
-        if kinds & kind.bit() != 0 {
-            sink::record(&event_of_run(kind, pool, claim), moment);
-        }
-    }
+    let begin = event_of_run(Kind::ExecuteStart, pool, claim);
+    let kinds = [Kind::ActivateWork, Kind::ExecuteStart].into_iter().filter(|k| k.is_in(kinds));
+    sink::record_each(kinds, &begin, moment);
 }
 
 /// What was queued before the reader came has told nobody its queue's name, or what its function is

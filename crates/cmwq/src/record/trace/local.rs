@@ -10,7 +10,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 use super::control::{self, TraceFile, control, is_leased};
-use super::event::{self, Event, Moment, WORDS};
+use super::event::{self, Event, Kind, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::os::sense;
@@ -169,6 +169,17 @@ pub(super) fn record(event: &Event, moment: Moment) {
     let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return lose_one() };
     // SAFETY: as in `with`.
     unsafe { &mut *ring.as_ref().get() }.push_event(event, moment);
+}
+
+/// As [`record`], an event of each of these kinds.
+#[inline(always)]
+pub(super) fn record_each(kinds: impl Iterator<Item = Kind>, event: &Event, moment: Moment) {
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else {
+        return kinds.for_each(|_| lose_one());
+    };
+    // SAFETY: as in `with`.
+    let local = unsafe { &mut *ring.as_ref().get() };
+    kinds.for_each(|kind| local.push_event(&Event { kind, ..*event }, moment));
 }
 
 /// As [`record`], of the end of run `seq`, whose moment is [kept](end_of_run).
