@@ -16,7 +16,7 @@
 //! Why: docs/decisions/timers-ahead.md
 
 use alloc::boxed::Box;
-use core::array;
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -125,7 +125,7 @@ pub struct Wheel {
 }
 
 /// The timers of one slot.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Bucket {
     timers: List,
     len: usize,
@@ -181,11 +181,14 @@ impl Wheel {
     /// with another tag has armed for unarmed, and never touches its link's neighbours.
     #[must_use]
     pub fn tagged(now: Nanos, tag: u32) -> Self {
+        // Not by way of an array, for which stacks may be too small.
+        let slots = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect::<Vec<_>>();
+        let slots = slots.into_boxed_slice().try_into().expect("that many were made");
         Self {
             tag,
             elapsed: now >> TICK_SHIFT,
             occupied: [0; 2 * LEVELS],
-            slots: Box::new(array::from_fn(|_| Bucket::default())),
+            slots,
             expired: List::new(),
             moving: Default::default(),
             paced_at: 0,
