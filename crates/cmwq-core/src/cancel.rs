@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::list;
-use crate::pool::{Effects, Kick, PoolState, Rule};
+use crate::pool::{Effects, Kick, Left, PoolState, Rule};
 use crate::word::WorkWord;
 use crate::work::WorkItem;
 
@@ -48,7 +48,8 @@ impl PoolState {
         let idle = WorkWord::off_queue(self.id(), self.config().bh);
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);
-        let mut effects = self.dec_in_flight(at.pwq, word.color(), word.is_inactive());
+        let mut effects =
+            self.dec_in_flight(at.pwq, word.color(), word.is_inactive(), Left::Cancelled);
         effects.kick = if self.keeps(Rule::GrabKicks) { self.kick() } else { Kick::None };
         Grab::Taken(effects)
     }

@@ -115,7 +115,7 @@ pub struct Wheel {
     elapsed: u64,
     /// Which slots have timers: a bit for each place, two words for each level.
     occupied: [u64; 2 * LEVELS],
-    slots: Box<[Bucket]>,
+    slots: Box<[Bucket; LEVELS * SLOTS]>,
     expired: List,
     /// For each level, the slot that came up, while its timers are being moved down.
     moving: [Moving; LEVELS],
@@ -125,7 +125,7 @@ pub struct Wheel {
 }
 
 /// The timers of one slot.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Bucket {
     timers: List,
     len: usize,
@@ -181,12 +181,14 @@ impl Wheel {
     /// with another tag has armed for unarmed, and never touches its link's neighbours.
     #[must_use]
     pub fn tagged(now: Nanos, tag: u32) -> Self {
-        let slots: Vec<Bucket> = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect();
+        // Not by way of an array, for which stacks may be too small.
+        let slots = (0..LEVELS * SLOTS).map(|_| Bucket::default()).collect::<Vec<_>>();
+        let slots = slots.into_boxed_slice().try_into().expect("that many were made");
         Self {
             tag,
             elapsed: now >> TICK_SHIFT,
             occupied: [0; 2 * LEVELS],
-            slots: slots.into_boxed_slice(),
+            slots,
             expired: List::new(),
             moving: Default::default(),
             paced_at: 0,

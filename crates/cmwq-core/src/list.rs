@@ -158,6 +158,15 @@ impl List {
         self.after(self.head)
     }
 
+    /// Takes the first node out.
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Node> {
+        let first = self.first()?;
+        // SAFETY: linked on this list, (alive).
+        unsafe { unlink(first) };
+        Some(first)
+    }
+
     /// The node behind `node`, which must be on this list.
     #[inline]
     #[must_use]

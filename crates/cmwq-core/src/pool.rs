@@ -82,6 +82,7 @@ pub use footprint::Footprint;
 pub use headcount::{LIMIT_RETRY_NS, may_add_worker, yield_for};
 pub use hog::Hog;
 pub use look::{Finding, Found};
+pub(crate) use queue::Left;
 pub use queue::{Enqueued, Offered};
 pub use reading::Reading;
 pub use report::{BusyWorker, PoolReport, PwqReport, Waiting, WaitingItems};
@@ -591,27 +592,26 @@ impl PoolState {
         None
     }
 
-    /// Takes a worker out of its bucket.
+    /// Takes a worker out of its bucket. `behind`: who comes behind it there, as it said itself.
     #[inline]
-    fn leave_bucket(&mut self, id: WorkerId, addr: usize) {
+    fn leave_bucket(&mut self, id: WorkerId, addr: usize, behind: Option<WorkerId>) {
         let first = &mut self.busy[bucket(addr)];
         // Usually the worker is alone in its bucket, or the first.
         if *first == Some(id) {
-            *first = self.workers.get_mut(id.0).and_then(|worker| worker.hash_next.take());
+            *first = behind;
         } else {
-            self.hash_remove(id, addr);
+            self.hash_remove(id, addr, behind);
         }
     }
 
     /// Takes a worker out of its bucket, of which it is not the first.
     #[cold]
-    fn hash_remove(&mut self, id: WorkerId, addr: usize) {
-        let next = self.worker(id).hash_next.take();
+    fn hash_remove(&mut self, id: WorkerId, addr: usize, behind: Option<WorkerId>) {
         let mut at = self.busy[bucket(addr)];
         while let Some(here) = at {
             let worker = self.worker(here);
             if worker.hash_next == Some(id) {
-                worker.hash_next = next;
+                worker.hash_next = behind;
                 return;
             }
             at = worker.hash_next;

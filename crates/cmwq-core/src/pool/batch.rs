@@ -79,7 +79,8 @@ impl PoolState {
             let (item, func) = batch.member(begun - 1);
             let last_func = if begun == 1 { before.func } else { batch.member(begun - 2).1 };
             let addr = item.as_ptr() as usize;
-            self.leave_bucket(worker, before.addr);
+            let behind = self.worker(worker).hash_next.take();
+            self.leave_bucket(worker, before.addr, behind);
             let behind = self.busy[bucket(addr)].replace(worker);
             self.worker(worker).hash_next = behind;
             self.worker(worker).last_func = Some(last_func);

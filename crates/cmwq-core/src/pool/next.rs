@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Effects, Kick, PoolState, Rule, bucket};
+use super::{Effects, Kick, Left, PoolState, Rule, bucket};
 use crate::barrier::Passed;
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
@@ -19,22 +19,22 @@ impl PoolState {
     /// KERNEL: `worker_thread` — same order. Differs: items that wait first, failed creations.
     #[inline]
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
-        let worker = self.worker(id);
-        let is_reported = worker.sleeping || worker.cpu_intensive;
-        if is_reported && self.keeps(Rule::AskingIsRunning) {
-            // The worker was reported between `finish` and now. It is running, since it asks, and
-            // must count while it runs the next item.
-            self.update(id, |w| {
-                w.sleeping = false;
-                w.cpu_intensive = false;
-            });
-        }
+        let asking_is_running = self.keeps(Rule::AskingIsRunning);
         loop {
             let worker = self.worker(id);
             debug_assert!(worker.current.is_none(), "asked for more before finishing");
+            if (worker.sleeping || worker.cpu_intensive) && asking_is_running {
+                // The worker was reported between `finish` and now. It is running, since it asks,
+                // and must count while it runs the next item.
+                self.update(id, |w| {
+                    w.sleeping = false;
+                    w.cpu_intensive = false;
+                });
+                continue;
+            }
             match worker.phase {
                 Phase::Working => {
-                    if let Some(node) = worker.scheduled.first() {
+                    if let Some(node) = worker.scheduled.pop_front() {
                         return Next::Run(self.start(id, node));
                     }
                     if let Some(node) = self.keep_working(id) {
@@ -114,7 +114,7 @@ impl PoolState {
         };
         let runner = self.find_executing(item.as_ptr() as usize, func);
         let to = runner.filter(|_| self.keeps(Rule::NoReentrance)).unwrap_or(id);
-        // An item that `id` starts at once is unlinked here and linked nowhere else, see `start`.
+        // An item that `id` starts at once is unlinked here and linked nowhere else.
         // Most have no barriers, so that is all.
         let chain = if to != id {
             Some(node)
@@ -138,20 +138,15 @@ impl PoolState {
         unsafe { self.move_chain(first, |pool, node| pool.scheduled_mut(to).push_back(node)) };
     }
 
-    /// Claims `node` for `id`: from here on the item belongs to its function.
+    /// Claims `node`, which is on no list, for `id`: from here on the item belongs to its function.
     ///
     /// KERNEL: `process_one_work` up to the unlock — same order: books, kick, then clear `PENDING`.
     #[inline(always)]
     pub(super) fn start(&mut self, id: WorkerId, node: Node) -> Claim {
         // SAFETY: `node` belongs to an item that this pool still owns.
         let item: NonNull<WorkItem> = unsafe { WorkItem::of_node(node) };
-        // SAFETY: an item that was just assigned is unlinked already, a scheduled one is linked:
-        // see `assign`.
-        unsafe {
-            if list::is_linked(node) {
-                list::unlink(node);
-            }
-        }
+        // SAFETY: the link of such an item is the pool's.
+        debug_assert!(!unsafe { list::is_linked(node) }, "an item on a list was started");
         // SAFETY: the item is alive until `start` below publishes it.
         let (word, func) = unsafe { (item.as_ref().word(), item.as_ref().func()) };
         let at = word.pwq().expect("a listed item is not queued");
@@ -197,7 +192,8 @@ impl PoolState {
         let current = worker.current.take().expect("finished without running");
         worker.last_func = Some(current.func);
         let is_reported = worker.cpu_intensive || worker.sleeping;
-        self.leave_bucket(id, current.addr);
+        let behind = worker.hash_next.take();
+        self.leave_bucket(id, current.addr, behind);
         if is_reported && self.keeps(Rule::FinishCorrects) {
             self.update(id, |w| {
                 w.cpu_intensive = false;
@@ -205,12 +201,7 @@ impl PoolState {
                 w.sleeping = false;
             });
         }
-        let pwq = self.pwq(current.pwq);
-        pwq.counts.count_completed();
-        if current.inactive {
-            pwq.nr_barriers -= 1;
-        }
-        self.dec_in_flight(current.pwq, current.color, current.inactive)
+        self.dec_in_flight(current.pwq, current.color, current.inactive, Left::Finished)
     }
 
     /// Ends the barrier that worker `id` would run next, if its next scheduled item is a barrier
@@ -232,14 +223,11 @@ impl PoolState {
         }
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
-        let pwq = self.pwq(at.pwq);
-        pwq.counts.count_batch(1);
-        pwq.nr_barriers -= 1;
         self.progress += 1;
         let idle = WorkWord::off_queue(self.config.id, self.config.bh);
         // SAFETY: the last touch.
         unsafe { barrier.as_ref() }.start(idle);
-        let effects = self.dec_in_flight(at.pwq, word.color(), true);
+        let effects = self.dec_in_flight(at.pwq, word.color(), true, Left::Passed);
         Some(Passed { barrier, effects })
     }
 
@@ -264,7 +252,7 @@ impl PoolState {
     }
 
     fn guest_node(&mut self, id: WorkerId) -> Option<Node> {
-        if let Some(node) = self.worker(id).scheduled.first() {
+        if let Some(node) = self.worker(id).scheduled.pop_front() {
             return Some(node);
         }
         while self.work_waits() && self.nr_running >= self.config.concurrency {

@@ -32,6 +32,17 @@ pub enum Offered {
     Queued(Kick),
 }
 
+/// How an item has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Its function has returned. A barrier's, too, if that was run.
+    Finished,
+    /// It is a barrier, and was [passed](PoolState::pass_barrier).
+    Passed,
+    /// It was taken back.
+    Cancelled,
+}
+
 impl PoolState {
     /// Queues an item for which the caller, guest `id`, is going to wait. It is the guest's at once
     /// if no other item waits in the pool and its queue's limits have room: nobody is woken then,
@@ -308,15 +319,29 @@ impl PoolState {
         }
     }
 
-    /// The last step of an item that has left: colours, flushes, slots.
+    /// The last step of an item that has left: counters, colours, flushes, slots.
     ///
     /// KERNEL: `pwq_dec_nr_in_flight` — same, but a freed slot of the node is handed to another
     /// pool by the returned effect instead of under two locks.
     #[inline(always)]
-    pub(crate) fn dec_in_flight(&mut self, pwq: PwqId, color: u8, inactive: bool) -> Effects {
+    pub(crate) fn dec_in_flight(
+        &mut self,
+        pwq: PwqId,
+        color: u8,
+        inactive: bool,
+        how: Left,
+    ) -> Effects {
         let mut effects = Effects::NONE;
         let (flushed, retired) = (self.keeps(Rule::FlushedTells), self.keeps(Rule::RetiredTells));
         let p = self.pwq(pwq);
+        match how {
+            Left::Finished => p.counts.count_completed(),
+            Left::Passed => p.counts.count_batch(1),
+            Left::Cancelled => {}
+        }
+        if inactive && how != Left::Cancelled {
+            p.nr_barriers -= 1;
+        }
         let n = &mut p.nr_in_flight[usize::from(color)];
         *n -= 1;
         if *n == 0 && p.flush_color == Some(color) {

@@ -232,7 +232,7 @@ impl PoolState {
     /// only barriers are left (their target was cancelled) is served, too; the kernel looks at
     /// `nr_active`.
     pub fn rescue_next(&mut self, visit: &mut RescueVisit, others_wait: bool) -> Rescue {
-        if let Some(node) = self.worker(visit.id).scheduled.first() {
+        if let Some(node) = self.worker(visit.id).scheduled.pop_front() {
             return Rescue::Run(self.start(visit.id, node));
         }
         // It looks for items on the worklist.

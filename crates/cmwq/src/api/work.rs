@@ -188,7 +188,7 @@ unsafe fn refused(item: NonNull<DelayedItem>) {
 }
 
 fn runtime() -> Option<&'static Runtime> {
-    Runtime::global().ok()
+    Runtime::existing().or_else(|| Runtime::global().ok())
 }
 
 /// The same methods for both kinds of items.
@@ -358,7 +358,8 @@ impl Work {
     /// KERNEL: `flush_work` — differs: it does neither.
     #[doc(alias = "flush_work")]
     pub fn flush(&self) -> bool {
-        runtime().is_some_and(|r| flushing::flush_work(r, &self.0.item))
+        // Before there is a runtime no item is queued.
+        Runtime::existing().is_some_and(|r| flushing::flush_work(r, &self.0.item))
     }
 
     pub(crate) fn queue_on(&self, wq: &Handle, cpu: Option<u32>) -> bool {

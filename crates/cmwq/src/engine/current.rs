@@ -118,6 +118,12 @@ pub(crate) fn run() -> Option<(&'static Pool, WorkerId, u64)> {
     with(|context| context.run.get().map(|run| (context.pool, context.id, run.seq))).flatten()
 }
 
+/// Whether the calling thread is no worker, and runs no item in any other way.
+#[inline]
+pub(crate) fn runs_nothing() -> bool {
+    !is_worker_or_bh() && here().is_none()
+}
+
 /// Whether the calling thread is a worker or a rescuer that visits, or runs an item of a BH queue.
 /// May be asked when the thread's stack has gone.
 pub(crate) fn is_worker_or_bh() -> bool {

@@ -87,28 +87,45 @@ pub(crate) fn flush_work(runtime: &'static Runtime, item: &WorkItem) -> bool {
 /// Calls `wake_now` and waits, until the item is not in transit.
 #[inline]
 fn flush_whole(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
+    wake_now();
+    match wait_for(runtime, item, Flusher::Flusher) {
+        Found::InTransit => flush_again(runtime, item, wake_now),
+        found => found == Found::Done,
+    }
+}
+
+/// The item was in transit.
+#[cold]
+fn flush_again(runtime: &'static Runtime, item: &WorkItem, mut wake_now: impl FnMut()) -> bool {
     let mut rest = Rest::new();
     loop {
+        rest.rest();
         wake_now();
         match wait_for(runtime, item, Flusher::Flusher) {
-            Found::InTransit => rest.rest(),
+            Found::InTransit => {}
             found => return found == Found::Done,
         }
     }
 }
 
 fn wait_for(runtime: &'static Runtime, item: &WorkItem, by: Flusher) -> Found {
+    let done = OwnEvent::take();
+    if current::runs_nothing() {
+        return wait_behind(runtime, item, false, &done, || done.wait(None));
+    }
     if current::is_running(item) {
         say_waits_for_itself(runtime, by);
         return Found::Itself;
     }
     // Asked once, and not under the pool's lock: it takes the registry's.
     let has_rescuer = by == Flusher::Flusher && current::current_is_mem_reclaim();
-    let done = OwnEvent::take();
-    wait_behind(runtime, item, has_rescuer, &done)
+    let what = WaitFor::Item(std::ptr::from_ref(item) as usize);
+    let wait = || current::waiting_for(what, || done.wait(None));
+    wait_behind(runtime, item, has_rescuer, &done, wait)
 }
 
-/// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier.
+/// Puts a barrier behind the item, if the item is queued or running, and waits for the barrier:
+/// `wait` waits for `done`.
 ///
 /// KERNEL: `start_flush_work` — same; differs: a run that began on a pool which the item's ordered
 /// queue had before, while the item was queued again, is found, too.
@@ -118,6 +135,7 @@ fn wait_behind(
     item: &WorkItem,
     has_rescuer: bool,
     done: &OwnEvent,
+    wait: impl FnOnce() -> bool,
 ) -> Found {
     let barrier = Barrier { item: WorkItem::new(barrier_fn), done: done.event() };
     let target = NonNull::from(item);
@@ -156,8 +174,7 @@ fn wait_behind(
         if let Some(wq) = wq.and_then(|key| runtime.wq(key)) {
             check_dependency(&wq);
         }
-        let what = WaitFor::Item(target.as_ptr() as usize);
-        current::waiting_for(what, || done.wait(None));
+        wait();
         return Found::Done;
     }
 }

@@ -122,7 +122,7 @@ impl Handle {
 impl Owner {
     #[inline]
     fn wq(&self) -> &Wq {
-        self.try_wq().unwrap_or_else(|error| self.say_there_is_none(&error))
+        if self.wq.generation == generation::current() { &self.wq } else { self.successor_or_die() }
     }
 
     #[inline]
@@ -131,8 +131,10 @@ impl Owner {
     }
 
     #[cold]
-    fn say_there_is_none(&self, error: &Error) -> ! {
-        panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
+    fn successor_or_die(&self) -> &Wq {
+        self.successor().unwrap_or_else(|error| {
+            panic!("cannot make workqueue '{}' again after a fork: {error}", self.wq.name)
+        })
     }
 
     /// The queue that this child has in its place, if it was made already.

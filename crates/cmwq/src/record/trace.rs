@@ -131,43 +131,46 @@ pub(crate) fn run(pool: &impl TracedPool, claim: &Claim, call: impl FnOnce()) {
         told = session();
         tell_names(pool, claim);
     }
-    // An item that was taken along becomes active as it begins, with the slot of the one before:
-    // one look at the clock will do.
-    let mut moment = None;
-    if claim.is_along && wants_activations() {
-        let Claim { func, wq, .. } = *claim;
-        activate_work(pool, &Activation { addr: claim.item.addr(), func, wq }, &mut moment);
-    }
     #[cfg(feature = "tracing")]
     let _span = outside::executing(pool, claim);
-    execute_start(pool, claim, moment);
+    emit_begin(pool, claim);
     call();
-    execute_end(pool, claim, told);
+    probe_end(pool, claim);
+    if is_on(Kind::ExecuteEnd) {
+        emit_end(pool, claim, told);
+    }
 }
 
 /// A function has returned that was called while no runs were traced: whoever has begun to look
 /// since then knows of it, and is told of its end.
 #[inline(always)]
 pub(crate) fn has_run(pool: &impl TracedPool, claim: &Claim) {
-    execute_end(pool, claim, 0);
+    probe_end(pool, claim);
+    if is_on(Kind::ExecuteEnd) {
+        emit_late_end(pool, claim);
+    }
+}
+
+#[cold]
+fn emit_late_end(pool: &impl TracedPool, claim: &Claim) {
+    emit_end(pool, claim, 0);
+}
+
+#[cfg_attr(not(feature = "usdt"), allow(unused_variables, reason = "there is nobody to tell"))]
+#[inline(always)]
+fn probe_end(pool: &impl TracedPool, claim: &Claim) {
+    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
 }
 
 /// KERNEL: `workqueue_execute_end` — same. The reader that was `told` the names may have gone, and
 /// another one come: 0, nobody was.
 #[inline(always)]
-fn execute_end(pool: &impl TracedPool, claim: &Claim, told: u32) {
-    probe!(workqueue_execute_end, claim.item, claim.func as usize, claim.wq.0, pool.id());
-    if is_on(Kind::ExecuteEnd) {
-        emit_end(pool, claim, told);
-    }
-}
-
-#[cold]
 fn emit_end(pool: &impl TracedPool, claim: &Claim, told: u32) {
     if told != session() {
         tell_names(pool, claim);
     }
-    emit_execute(Kind::ExecuteEnd, pool, claim, sink::moment());
+    let Some(moment) = sink::moment() else { return };
+    sink::record_end(&event_of_run(Kind::ExecuteEnd, pool, claim), claim.seq, moment);
 }
 
 /// Number of the reader, while there is one.
@@ -240,8 +243,8 @@ pub(crate) fn wants_activations() -> bool {
     (cfg!(feature = "usdt") && !IS_MODEL) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock, or is going to
-/// [`run`] the item; `moment` is when, once it has been looked up.
+/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once
+/// that has been looked up.
 #[cold]
 pub(crate) fn activate_work(
     pool: &impl TracedPool,
@@ -278,13 +281,25 @@ pub(crate) fn lose(count: u64) {
     }
 }
 
-/// KERNEL: `workqueue_execute_start` — same.
+/// KERNEL: `workqueue_execute_start` — same. An item that was taken along becomes active and begins
+/// as the one before ends, with its slot: one look at the clock will do for all of that.
 #[inline(always)]
-fn execute_start(pool: &impl TracedPool, claim: &Claim, moment: Option<Option<Moment>>) {
-    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
-    if is_on(Kind::ExecuteStart) {
-        emit_execute(Kind::ExecuteStart, pool, claim, moment.unwrap_or_else(sink::moment));
+fn emit_begin(pool: &impl TracedPool, claim: &Claim) {
+    let mut kinds = Kind::ExecuteStart.bit();
+    if claim.is_along {
+        probe!(workqueue_activate_work, claim.item, claim.func as usize, claim.wq.0, pool.id());
+        kinds |= Kind::ActivateWork.bit();
     }
+    probe!(workqueue_execute_start, claim.item, claim.func as usize, claim.wq.0, pool.id());
+    kinds &= sink::mask();
+    if kinds == 0 {
+        return;
+    }
+    let before = if claim.is_along { sink::end_of_run(pool.id(), claim.seq - 1) } else { None };
+    let Some(moment) = before.or_else(sink::moment) else { return };
+    let begin = event_of_run(Kind::ExecuteStart, pool, claim);
+    let kinds = [Kind::ActivateWork, Kind::ExecuteStart].into_iter().filter(|k| k.is_in(kinds));
+    sink::record_each(kinds, &begin, moment);
 }
 
 /// What was queued before the reader came has told nobody its queue's name, or what its function is
@@ -307,17 +322,15 @@ fn tell_new_names(pool: &impl TracedPool, claim: &Claim) {
 }
 
 #[inline(always)]
-fn emit_execute(kind: Kind, pool: &impl TracedPool, claim: &Claim, moment: Option<Moment>) {
-    let Some(moment) = moment else { return };
-    let event = Event {
+fn event_of_run(kind: Kind, pool: &impl TracedPool, claim: &Claim) -> Event {
+    Event {
         pool: pool.id(),
         wq: claim.wq.0,
         work: claim.item.addr() as u64,
         func: claim.func as usize as u64,
         pool_cpu: cpu_of(pool),
         ..Event::new(kind)
-    };
-    sink::record(&event, moment);
+    }
 }
 
 /// Worker `tid` of the pool was found to block, or to be back. Under the pool's lock.

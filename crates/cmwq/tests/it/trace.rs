@@ -156,14 +156,14 @@ fn items_that_are_taken_along_and_called_back_become_active_once() {
 
 fn batches() {
     const ITEMS: usize = 200;
-    // By then many may be taken along at once, and this is one of the first of many. That they are
-    // is not told here, but by the core's test.
+    // By then many may be taken along at once, and this is one of the first of many.
     const CALLS_BACK: usize = 40;
     let (wq, cpu) = (percpu("batches"), sys::allowed_cpus()[0]);
-    let are_queued = Arc::new(AtomicBool::new(false));
+    let [begun, are_queued] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let item = |n| {
-        let (wq, are_queued) = (wq.clone(), Arc::clone(&are_queued));
+        let (wq, begun, are_queued) = (wq.clone(), Arc::clone(&begun), Arc::clone(&are_queued));
         Work::new(move || {
+            begun.store(true, Ordering::Relaxed);
             // It computes, so what is queued meanwhile goes through the inbox.
             while !are_queued.load(Ordering::Relaxed) {
                 std::thread::yield_now();
@@ -182,6 +182,7 @@ fn batches() {
     session.begin(ALL).unwrap();
     for item in &items {
         assert!(wq.queue_work_on(cpu, item));
+        eventually("the first one runs", || begun.load(Ordering::Relaxed));
     }
     are_queued.store(true, Ordering::Relaxed);
     wq.flush();
@@ -189,10 +190,18 @@ fn batches() {
     let mut found = Found::default();
     found.read(&mut session);
     assert_eq!(found.lost, 0);
-    let mut kinds: HashMap<u64, Vec<Kind>> = HashMap::new();
+    let (mut kinds, mut ended) = (HashMap::<u64, Vec<Kind>>::new(), 0);
+    let mut nr_at_once = 0;
     for event in found.of("batches") {
         kinds.entry(event.work).or_default().push(event.kind);
+        match event.kind {
+            Kind::ExecuteStart => nr_at_once += usize::from(ended == event.stamp),
+            Kind::ExecuteEnd => ended = event.stamp,
+            _ => {}
+        }
     }
+    // What is taken along begins when the one before ends.
+    assert!((1..ITEMS).contains(&nr_at_once), "{nr_at_once}");
     let whole = [Kind::QueueWork, Kind::ActivateWork, Kind::ExecuteStart, Kind::ExecuteEnd];
     let others: Vec<_> = kinds.iter().filter(|(_, kinds)| **kinds != whole).collect();
     assert_eq!((kinds.len(), others), (ITEMS, Vec::new()));

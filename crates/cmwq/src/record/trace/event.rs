@@ -60,6 +60,10 @@ impl Kind {
         1 << self as u8
     }
 
+    pub(super) const fn is_in(self, mask: u32) -> bool {
+        mask & self.bit() != 0
+    }
+
     /// Its name; the kernel's for the kernel's.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -10,7 +10,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 use super::control::{self, TraceFile, control, is_leased};
-use super::event::{self, Event, Moment, WORDS};
+use super::event::{self, Event, Kind, Moment, WORDS};
 use super::map::RingMap;
 use super::ring::Writer;
 use crate::os::sense;
@@ -34,6 +34,8 @@ struct Local {
     known: Box<[u32; KNOWN_QUEUES]>,
     /// Functions that were named: direct-mapped.
     functions: Box<[usize; KNOWN_FUNCTIONS]>,
+    /// The last run, by its pool and number, whose end was written, and when that was.
+    ended: Option<(u32, u64, Moment)>,
 }
 
 /// The file and the rings that nobody uses.
@@ -105,7 +107,7 @@ fn acquire_ring() {
     let Some(Slot(ring)) = slot else { return };
     // SAFETY: the slot was ours alone, and is this thread's now.
     let local = unsafe { &mut *ring.as_ref().get() };
-    local.session = 0;
+    (local.session, local.ended) = (0, None);
     local.tid = u32::try_from(sense::sched::gettid()).unwrap_or_default();
     local.name = base_name(sense::sched::thread_name());
     RING.set(ring.as_ptr());
@@ -134,6 +136,7 @@ fn new_ring(rings: &mut Rings) -> Option<Slot> {
         name: Vec::new(),
         known: Box::new([0; KNOWN_QUEUES]),
         functions: Box::new([0; KNOWN_FUNCTIONS]),
+        ended: None,
     };
     Some(Slot(ptr::NonNull::from(Box::leak(Box::new(UnsafeCell::new(local))))))
 }
@@ -163,11 +166,39 @@ pub(super) fn moment() -> Option<Moment> {
 /// Writes an event of that moment. Of what was switched on; the caller has looked.
 #[inline(always)]
 pub(super) fn record(event: &Event, moment: Moment) {
-    let Moment { stamp, cpu } = moment;
-    let words = Event { stamp, cpu, ..*event }.pack();
     let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return lose_one() };
     // SAFETY: as in `with`.
-    unsafe { &mut *ring.as_ref().get() }.push(&words, stamp);
+    unsafe { &mut *ring.as_ref().get() }.push_event(event, moment);
+}
+
+/// As [`record`], an event of each of these kinds.
+#[inline(always)]
+pub(super) fn record_each(kinds: impl Iterator<Item = Kind>, event: &Event, moment: Moment) {
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else {
+        return kinds.for_each(|_| lose_one());
+    };
+    // SAFETY: as in `with`.
+    let local = unsafe { &mut *ring.as_ref().get() };
+    kinds.for_each(|kind| local.push_event(&Event { kind, ..*event }, moment));
+}
+
+/// As [`record`], of the end of run `seq`, whose moment is [kept](end_of_run).
+#[inline(always)]
+pub(super) fn record_end(event: &Event, seq: u64, moment: Moment) {
+    let Some(ring) = ptr::NonNull::new(RING.get().cast_mut()) else { return lose_one() };
+    // SAFETY: as in `with`.
+    let local = unsafe { &mut *ring.as_ref().get() };
+    local.push_event(event, moment);
+    local.ended = Some((event.pool, seq, moment));
+}
+
+/// When a run of the calling thread ended, if it was the last one whose end was written.
+#[inline(always)]
+pub(super) fn end_of_run(pool: u32, seq: u64) -> Option<Moment> {
+    let ring = ptr::NonNull::new(RING.get().cast_mut())?;
+    // SAFETY: as in `with`.
+    let (of_pool, of_seq, moment) = unsafe { &*ring.as_ref().get() }.ended?;
+    ((of_pool, of_seq) == (pool, seq)).then_some(moment)
 }
 
 /// Whether the calling thread knows that the name of a queue was told, and remembers that it has
@@ -252,6 +283,11 @@ fn current_cpu() -> u16 {
 }
 
 impl Local {
+    #[inline(always)]
+    fn push_event(&mut self, event: &Event, Moment { stamp, cpu }: Moment) {
+        self.push(&Event { stamp, cpu, ..*event }.pack(), stamp);
+    }
+
     #[inline(always)]
     fn push(&mut self, words: &[u64; WORDS], stamp: u64) {
         self.meet_session();

@@ -1,6 +1,6 @@
 //! Nothing is traced under a model checker; the rings have a model of their own.
 
-use super::event::{Event, Moment};
+use super::event::{Event, Kind, Moment};
 
 #[inline(always)]
 pub(super) fn mask() -> u32 {
@@ -25,7 +25,15 @@ pub(super) fn moment() -> Option<Moment> {
     None
 }
 
+pub(super) fn end_of_run(_pool: u32, _seq: u64) -> Option<Moment> {
+    None
+}
+
+pub(super) fn record_end(_event: &Event, _seq: u64, _moment: Moment) {}
+
 pub(super) fn record(_event: &Event, _moment: Moment) {}
+
+pub(super) fn record_each(_kinds: impl Iterator<Item = Kind>, _event: &Event, _moment: Moment) {}
 
 pub(super) fn tell_name(_wq: u32, _name: &str) {}
 
