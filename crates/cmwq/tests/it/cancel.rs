@@ -295,7 +295,7 @@ fn a_flush_outlives_the_cancelled_item_it_waits_for() {
         });
         (receive.recv().unwrap(), flusher)
     };
-    eventually("the flusher waits", || procfs::is_asleep(tid));
+    eventually("the flusher waits", || procfs::rests(tid));
     assert!(work.cancel());
     // The item was inactive: its barrier does not wait for the slot that it will never take.
     assert!(flusher.join().unwrap(), "it waited");

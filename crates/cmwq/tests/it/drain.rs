@@ -28,7 +28,7 @@ fn drainer(wq: &Workqueue) -> thread::JoinHandle<()> {
         wq.drain();
     });
     let tid = receive.recv().unwrap();
-    eventually("the drainer waits", || procfs::is_asleep(tid));
+    eventually("the drainer waits", || procfs::rests(tid));
     drainer
 }
 

@@ -51,7 +51,7 @@ fn begun(wait: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     });
     let tid = waiter.recv().unwrap();
     // After it has told its number there is nothing else to sleep in.
-    eventually("the flusher waits", || procfs::is_asleep(tid));
+    eventually("the flusher waits", || procfs::rests(tid));
     thread
 }
 

@@ -261,7 +261,7 @@ fn twice() {
             assert!(opened.is_open(), "threads are left");
         });
         let tid = tid.recv().unwrap();
-        eventually("the second waits, too", || second.is_finished() || procfs::is_asleep(tid));
+        eventually("the second waits, too", || second.is_finished() || procfs::rests(tid));
         may_leave.open();
         second.join().unwrap();
     });

@@ -18,7 +18,7 @@ pub(super) fn begun<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'static
         wait()
     });
     let tid = waiter.recv().unwrap();
-    eventually("somebody waits", || procfs::is_asleep(tid));
+    eventually("somebody waits", || procfs::rests(tid));
     thread
 }
 

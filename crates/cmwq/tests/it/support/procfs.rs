@@ -1,6 +1,8 @@
 //! This process's threads as the kernel shows them.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use super::sanitizer::is_thread_sanitizer;
 use super::sys;
@@ -76,4 +78,16 @@ pub(crate) fn tid_of(name: &str) -> Option<i32> {
 /// Whether a thread of this process sleeps.
 pub(crate) fn is_asleep(tid: i32) -> bool {
     read(tid).is_some_and(|task| task.is_asleep)
+}
+
+/// Whether a thread of this process has slept for 8 ms. For what is to have begun to wait: on its
+/// way there it may sleep for a lock, whose holder has lost its CPU.
+pub(crate) fn rests(tid: i32) -> bool {
+    let asleep = || read(tid).filter(|task| task.is_asleep).map(|task| task.switches);
+    let since = asleep();
+    let is_as_before = |_| {
+        thread::sleep(Duration::from_millis(1));
+        asleep() == since
+    };
+    since.is_some() && (0..8).all(is_as_before)
 }
