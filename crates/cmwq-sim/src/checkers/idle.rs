@@ -1,5 +1,5 @@
-//! No CPU is idle while a worker of a managed queue whose wait in an item is over waits for another
-//! CPU. `stall` and `help` ask about items; this asks about workers.
+//! No CPU is idle while a worker of a managed queue whose wait in an item is over, or whose item is
+//! a hog, waits for another CPU. `stall` and `help` ask about items; this asks about workers.
 //!
 //! Where reports are late, lost or wrong, a worker that nobody saw block stays where it is. There
 //! it is asked only about those that slept, while work waited at their own pool, for so long that
