@@ -45,7 +45,7 @@ impl PoolState {
         // SAFETY: (queued), (locked).
         unsafe { list::unlink(node) };
         self.fix_cursors();
-        let idle = WorkWord::off_queue(self.id(), self.config().bh);
+        let idle = WorkWord::off_queue(self.id(), self.config().is_bh());
         item_ref.publish_idle(idle.with_pending(true));
         self.pwq_count_cancelled(at.pwq);
         let mut effects =

@@ -170,13 +170,10 @@ pub struct PoolConfig {
     pub idle_ratio: u32,
     /// Pause after a failed creation.
     pub create_cooldown: Nanos,
-    /// A BH pool: the word of an idle item says that it ran in one.
-    pub bh: bool,
-    /// The pool learns what its items do before and after their waits, see
-    /// [`PoolState::learn_wait`].
-    pub learns_waits: bool,
-    /// Workers that block need not come back to the pool's own CPUs, see
-    /// [`PoolState::is_unbound`]. Only where it learns.
+    /// What it is for.
+    pub kind: place::PoolKind,
+    /// Workers that block, and hogs, need not stay on the pool's own CPUs, see
+    /// [`PoolState::is_unbound`]. Only in managed pools.
     pub unbinds: bool,
     /// Workers may take several items along (see [`Claim::more`](crate::Claim)) after so many
     /// claims in a row without a batch that was called back. Only while one worker may run at a
@@ -202,12 +199,10 @@ impl PoolConfig {
         concurrency: u32,
         has_others: bool,
     ) -> Self {
-        let bh = matches!(kind, place::PoolKind::Bh);
         let is_managed = matches!(kind, place::PoolKind::Managed);
         let has_inbox = matches!(kind, place::PoolKind::Managed | place::PoolKind::Percpu);
         Self {
-            bh,
-            learns_waits: is_managed,
+            kind,
             unbinds: is_managed && has_others,
             batches: if has_inbox { Some(CALM_CLAIMS) } else { None },
             ..Self::new(id, concurrency)
@@ -223,13 +218,27 @@ impl PoolConfig {
             idle_timeout: IDLE_WORKER_TIMEOUT_NS,
             idle_ratio: policy::DEFAULT_RATIO,
             create_cooldown: CREATE_COOLDOWN_NS,
-            bh: false,
-            learns_waits: false,
+            kind: place::PoolKind::Percpu,
             unbinds: false,
             batches: None,
             may_saturate: true,
             arrived_max: ARRIVED_MAX,
         }
+    }
+
+    /// Whether it runs items of managed queues: it learns what they do before and after their waits
+    /// (see [`PoolState::learn_wait`]), and has room for a few hogs only.
+    #[inline]
+    #[must_use]
+    pub const fn is_managed(&self) -> bool {
+        matches!(self.kind, place::PoolKind::Managed)
+    }
+
+    /// Whether it is a BH pool: the word of an idle item says that it ran in one.
+    #[inline]
+    #[must_use]
+    pub const fn is_bh(&self) -> bool {
+        matches!(self.kind, place::PoolKind::Bh)
     }
 }
 
@@ -495,11 +504,16 @@ impl PoolState {
             idle: w.phase == Phase::Idle,
             sleeping: w.sleeping,
             running: w.is_counted(),
-            hog: w.cpu_intensive && !self.is_cpu_intensive(w),
+            hog: self.is_hog(w),
             stands_for_process: w.stands_for_process(),
             seq: w.seq,
             wq: w.current.and_then(|c| self.pwqs.get(c.pwq.0)).map(|p| p.wq),
         }
+    }
+
+    /// Whether it was counted until it was seen to hog the CPU.
+    fn is_hog(&self, w: &Worker) -> bool {
+        w.cpu_intensive && !self.is_cpu_intensive(w)
     }
 
     /// Whether it runs an item of a `WQ_CPU_INTENSIVE` queue.

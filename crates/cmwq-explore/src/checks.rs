@@ -1,16 +1,27 @@
 //! What must hold in every state, beside what [`crate::ledger`] checks at every event.
 
 use cmwq_core::PoolId;
-use cmwq_core::value::{Listed, PoolValue};
+use cmwq_core::value::{Listed, PoolValue, WorkerValue};
 
 use crate::world::{Named, World};
 
 /// Panics if something does not hold.
 pub(crate) fn check(world: &World<'_>, pools: &[PoolValue]) {
-    for pool in &world.pools {
+    for (pool, value) in world.pools.iter().zip(pools) {
         pool.core.check();
+        if pool.core.config().is_managed() {
+            check_hogs(value, pool.core.config().concurrency);
+        }
     }
     check_lists(world, pools);
+}
+
+/// No more hogs are out of the count in a managed pool than it has CPUs, in scopes where these
+/// stay. No scope has a managed queue that is CPU-intensive.
+fn check_hogs(pool: &PoolValue, nr_cpus: u32) {
+    let is_hog = |worker: &&WorkerValue| worker.cpu_intensive && !worker.sleeping;
+    let nr_hogs = pool.workers.iter().filter(is_hog).count();
+    assert!(nr_hogs <= nr_cpus as usize, "{nr_hogs} hogs do not count");
 }
 
 /// No item is lost: one whose word says that it is queued is on one list of that pool, and nothing

@@ -37,6 +37,7 @@ pub fn gate() -> Vec<Scope> {
         workers::failing(),
         workers::reports(),
         workers::hogs(),
+        workers::hogs_managed(),
         workers::processes(),
         items::limits(),
         items::cancelling(),

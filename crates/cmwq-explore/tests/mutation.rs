@@ -35,6 +35,7 @@ const NOTICED: &[(Rule, &str, &str)] = &[
     (Rule::ClosedKeepsStandby, "reopen", "(standby)"),
     (Rule::FailureIsBorne, "outage", "no fair continuation"),
     (Rule::WaitersStandForProcesses, "processes", "a wait for a process"),
+    (Rule::HogsNeedRoom, "hogs-managed", "hogs do not count"),
     (Rule::ShutQueuesRefuseTimers, "shutting-down", "no fair continuation"),
     (Rule::ArmingAsksWithTheLock, "shutting-down", "no fair continuation"),
     (Rule::BatchesComeBack, "batches", "was lost"),

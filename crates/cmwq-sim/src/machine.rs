@@ -50,7 +50,8 @@ pub(crate) struct Thread {
     pub(crate) state: State,
     /// Was woken and has not had a CPU since.
     pub(crate) is_fresh: bool,
-    /// Its wait in an item of a managed queue was over once: any CPU may take it over.
+    /// Its wait in an item of a managed queue was over once, or the item is a hog: any CPU may take
+    /// it over.
     pub(crate) is_movable: bool,
     /// CPU time it still wants before it decides anything.
     pub(crate) burn: Nanos,
@@ -240,17 +241,15 @@ impl Machine {
         }
     }
 
-    /// The thread, which is not queued, may be taken over by any CPU, or no longer.
+    /// Any CPU may take the thread over, or may not any longer.
     pub(crate) fn set_movable(&mut self, tid: Tid, is_movable: bool) {
-        debug_assert_ne!(self.threads[tid].state, State::Queued);
         self.threads[tid].is_movable = is_movable;
+        if is_movable && self.threads[tid].state == State::Queued {
+            self.movable.insert(tid);
+        } else {
+            self.movable.remove(&tid);
+        }
         self.track(WHOLE);
-    }
-
-    /// The thread stays where it is, and that is no mistake.
-    pub(crate) fn excuse(&mut self, tid: Tid) {
-        self.threads[tid].is_movable = false;
-        self.movable.remove(&tid);
     }
 
     /// The movable threads that wait for a CPU.

@@ -25,12 +25,11 @@ pub enum PoolKind {
     Cpu(u32),
     /// Runs bottom halves on a CPU.
     Bh(u32),
-    /// Serves the pod that is this domain, every active item at once.
+    /// Serves the pod that is this domain, every active item at once. Ordered queues have that of
+    /// all CPUs.
     Unbound(u32),
     /// Serves a pod likewise, as many running workers as it has CPUs online.
     Managed(u32),
-    /// Serves ordered queues, anywhere.
-    Ordered,
     /// Serves a pod for unbound and ordered queues with attributes that are not the usual ones. It
     /// is closed while there are none.
     Own {
@@ -54,7 +53,6 @@ impl PoolKind {
             Self::Unbound(domain) | Self::Managed(domain) | Self::Own { domain, .. } => {
                 Place::Domain(domain)
             }
-            Self::Ordered => Place::Domain(WHOLE),
         }
     }
 
@@ -64,7 +62,7 @@ impl PoolKind {
             Self::Cpu(_) => place::PoolKind::Percpu,
             Self::Bh(_) => place::PoolKind::Bh,
             Self::Managed(_) => place::PoolKind::Managed,
-            Self::Unbound(_) | Self::Ordered | Self::Own { .. } => place::PoolKind::Unbound,
+            Self::Unbound(_) | Self::Own { .. } => place::PoolKind::Unbound,
         }
     }
 
@@ -188,10 +186,10 @@ impl Pools {
 
     /// Reuses an empty pool of other attributes as the pool of this kind.
     pub(crate) fn renew(&mut self, kind: PoolKind, is_high: bool) -> Option<PoolNo> {
-        let closes = |kind: PoolKind| kind.in_core().closes(kind.is_usual());
-        if !closes(kind) {
+        if !kind.in_core().is_renewed() {
             return None;
         }
+        let closes = |kind: PoolKind| kind.in_core().closes(kind.is_usual());
         let mut pools = self.list.iter_mut();
         let number = pools.position(|pool| closes(pool.kind) && pool.lock_only().renew())?;
         let pool = &mut self.list[number];

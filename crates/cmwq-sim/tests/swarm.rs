@@ -65,6 +65,13 @@ fn a_seed_in_which_many_flushers_wake_at_once() {
     check_seeds(604..605, &Options { faults: FaultSet::NONE, ..Options::default() });
 }
 
+/// A worker that is found while its pool wants such workers to stay, and then waits again for a
+/// shorter time than it takes to be found.
+#[test]
+fn a_seed_in_which_who_was_left_bound_waits_again() {
+    check_seeds(82_078..82_079, &Options::default());
+}
+
 /// One queue of each kind in turn gets all the load of a small machine.
 #[test]
 fn crowded_seeds() {

@@ -23,6 +23,15 @@ impl PoolKind {
         !matches!(self, Self::Bh)
     }
 
+    /// Whether a pool that was closed, and in which nothing is left, becomes a pool of this kind
+    /// before a new one is made. Also if queues without attributes of their own may lead to it.
+    ///
+    /// KERNEL: no twin. There pools are freed.
+    #[must_use]
+    pub const fn is_renewed(self) -> bool {
+        matches!(self, Self::Unbound)
+    }
+
     /// Whether workers may leave the pod in which they begin. `is_all`: they may use no CPU outside
     /// of it; `is_deadline`: they have a deadline policy, with which threads cannot be bound to a
     /// pod.

@@ -145,7 +145,8 @@ impl PoolState {
     /// `wq_worker_running` — same.
     pub fn worker_resumed(&mut self, id: WorkerId, seq: u64) {
         if self.is_blocked(id, seq) {
-            self.update(id, |w| w.sleeping = false);
+            let is_uncounted = self.stays_uncounted(id);
+            self.update(id, |w| (w.sleeping, w.cpu_intensive) = (false, is_uncounted));
         }
     }
 

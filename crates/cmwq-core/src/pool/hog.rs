@@ -1,12 +1,16 @@
 //! CPU hogs: items that use the CPU for long without ever sleeping. They stop counting in
 //! `nr_running`, as if their queue were `WQ_CPU_INTENSIVE`, until they end.
+//!
+//! In a managed pool, which has room for a few hogs only, a hog that waits gives its room back.
+//! When it is back it takes room again, or counts if there is none. So hogs are looked at there as
+//! others are.
 
-use super::{Kick, PoolState};
+use super::{Kick, PoolState, Rule};
 use crate::detect::hogs;
 use crate::ids::{WorkerId, WqKey};
-use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
 use crate::work::WorkFn;
+use crate::worker::Worker;
 
 /// What a worker that hogs its CPU is running.
 #[must_use]
@@ -20,11 +24,21 @@ pub struct Hog {
 }
 
 impl PoolState {
-    /// How many more workers of this pool, whose kind is `kind`, may be taken for hogs.
+    /// How many more workers of this pool may be taken for hogs.
     #[must_use]
-    pub fn room_for_hogs(&self, kind: PoolKind) -> u32 {
-        let nr_hogs = || self.workers().filter(|view| view.hog && !view.sleeping).count() as u32;
-        hogs::room(kind, self.config.concurrency, nr_hogs)
+    pub fn room_for_hogs(&self) -> u32 {
+        let is_hog = |worker: &Worker| !worker.sleeping && self.is_hog(worker);
+        let nr_hogs = || self.workers.iter().filter(|(_, worker)| is_hog(worker)).count() as u32;
+        hogs::room(self.config.kind, self.config.concurrency, nr_hogs)
+    }
+
+    /// Whether worker `id`, which has slept, does not count now that it is back.
+    ///
+    /// KERNEL: `WORKER_CPU_INTENSIVE` — differs: there it stays set until the item ends.
+    pub(super) fn stays_uncounted(&self, id: WorkerId) -> bool {
+        let Some(worker) = self.workers.get(id.0) else { return false };
+        let has_room = || self.room_for_hogs() > 0 || !self.keeps(Rule::HogsNeedRoom);
+        worker.cpu_intensive && (self.is_cpu_intensive(worker) || has_room())
     }
 
     /// Worker `id` was seen to hog the CPU in run `seq`. `None`: nothing changed, because the

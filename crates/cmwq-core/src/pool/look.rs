@@ -35,7 +35,7 @@ pub struct Finding {
     pub found: Found,
     /// The pool's answer: it did not know that, and the worker is in that run still.
     pub is_news: bool,
-    /// The pool's answer: the worker, which is blocked, is to be
+    /// The pool's answer: the worker, which is blocked or a hog, is to be
     /// [unbound](PoolState::is_unbound).
     pub is_unbound: bool,
     /// The pool's answer: what a hog that is news runs, as [`Hog::item`](super::Hog::item).
@@ -102,6 +102,7 @@ impl PoolState {
         if finding.found == Found::Hog {
             let hog = self.worker_cpu_intensive(id, seq);
             finding.is_news = hog.is_some();
+            finding.is_unbound = self.is_unbound(id, seq);
             finding.hogs = hog.and_then(|hog| hog.item);
             return hog.map_or(Kick::None, |hog| hog.kick);
         }

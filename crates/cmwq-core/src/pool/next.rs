@@ -170,7 +170,7 @@ impl PoolState {
         }
         self.progress += 1;
         let kick = if self.keeps(Rule::KickBehindStart) { self.kick() } else { Kick::None };
-        let idle = WorkWord::off_queue(self.config.id, self.config.bh);
+        let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
         // by `func`.
         unsafe { item.as_ref() }.start(idle);
@@ -224,7 +224,7 @@ impl PoolState {
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
         self.progress += 1;
-        let idle = WorkWord::off_queue(self.config.id, self.config.bh);
+        let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
         // SAFETY: the last touch.
         unsafe { barrier.as_ref() }.start(idle);
         let effects = self.dec_in_flight(at.pwq, word.color(), true, Left::Passed);

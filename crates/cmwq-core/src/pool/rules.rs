@@ -78,6 +78,8 @@ pub enum Rule {
     QueuesBehindOthers,
     /// A worker that stands for a process is not blocked by waiting for it.
     WaitersStandForProcesses,
+    /// A hog of a managed pool that has waited is one again only if there is room.
+    HogsNeedRoom,
     /// An item that is to be queued later, on a queue that is shut down, is refused, and not queued
     /// at once: see [`Closed`](crate::Closed). The search itself takes this rule out.
     #[cfg(feature = "explore")]
@@ -124,6 +126,7 @@ impl Rule {
         Self::BatchesComeBack,
         Self::QueuesBehindOthers,
         Self::WaitersStandForProcesses,
+        Self::HogsNeedRoom,
         Self::ShutQueuesRefuseTimers,
         Self::ArmingAsksWithTheLock,
     ];

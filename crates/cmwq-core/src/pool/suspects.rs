@@ -9,7 +9,8 @@ const SLEEPERS_PER_LOOK: usize = 8;
 
 impl PoolState {
     /// Calls `look` for each worker that has to be looked at: first some of those believed blocked,
-    /// which may be back, then those that count as running, which may be blocked.
+    /// which may be back, then those that are believed to run, which may be blocked. A hog that is
+    /// blocked makes room for another one, which matters only in managed pools.
     ///
     /// A guest is looked at in its own pool. Workers that have waited for longest are most likely
     /// back, so the oldest eight are chosen. While a worker that is back is believed blocked, the
@@ -36,7 +37,10 @@ impl PoolState {
         }
         let sleepers = oldest.iter().filter(|sleeper| sleeper.0 != u64::MAX);
         sleepers.filter_map(|&(_, id)| self.worker_view(id)).for_each(&mut look);
-        self.workers().filter(|view| view.running).for_each(look);
+        let is_looked_at = |view: &WorkerView| {
+            view.running || (self.config.is_managed() && view.hog && !view.sleeping)
+        };
+        self.workers().filter(is_looked_at).for_each(look);
         has_processes
     }
 }

@@ -11,6 +11,9 @@
 //! used of the CPU since it was first found blocked is measured whether its worker was unbound or
 //! not, so the pool finds out when items change.
 //!
+//! A hog is unbound, too, when it is taken out of the count: others start beside it, and it would
+//! share its pod's CPU with them while other CPUs are idle.
+//!
 //! KERNEL: `WORKER_UNBOUND` — differs: there only workers whose CPU has left.
 //!
 //! Why: docs/decisions/blocked-workers-wake-anywhere.md
@@ -20,18 +23,16 @@ use crate::consts::MANY_SHORT_WAKES;
 use crate::ids::WorkerId;
 
 impl PoolState {
-    /// Whether worker `id`, reported blocked in run `seq`, is to be unbound. Never a rescuer, which
-    /// belongs to no pool that would bind it again. Nor a worker that stands for a process: the
-    /// process runs where it likes, and the worker itself hardly computes.
+    /// Whether worker `id`, reported blocked in run `seq` or found to be a hog, is to be unbound.
+    /// Never a rescuer, which belongs to no pool that would bind it again. Nor a worker that stands
+    /// for a process: the process runs where it likes, and the worker itself hardly computes.
     #[must_use]
     pub fn is_unbound(&self, id: WorkerId, seq: u64) -> bool {
-        let is_own = self
-            .workers
-            .get(id.0)
-            .is_some_and(|worker| !worker.guest && !worker.stands_for_process());
-        self.config.unbinds
-            && is_own
-            && self.short_wakes < MANY_SHORT_WAKES
-            && self.is_blocked(id, seq)
+        let Some(worker) = self.workers.get(id.0).filter(|worker| worker.seq == seq) else {
+            return false;
+        };
+        let is_own = !worker.guest && !worker.stands_for_process();
+        let computes_later = worker.sleeping && self.short_wakes < MANY_SHORT_WAKES;
+        self.config.unbinds && is_own && (self.is_hog(worker) || computes_later)
     }
 }

@@ -64,10 +64,9 @@ impl PoolState {
         }
     }
 
-    /// An item has ended whose worker was found blocked in it. Only managed pools learn from that
-    /// ([`learns_waits`](crate::PoolConfig::learns_waits)).
+    /// An item has ended whose worker was found blocked in it. Only managed pools learn from that.
     pub(crate) fn item_waited(&mut self, waited: Waited) {
-        if !self.config.learns_waits {
+        if !self.config.is_managed() {
             return;
         }
         let count = |counts: bool, so_far: u8| if counts { so_far.saturating_add(1) } else { 0 };

@@ -141,8 +141,7 @@ fn an_idle_target_needs_none() {
 #[test]
 fn a_target_of_another_pool_is_idle_here() {
     let (mut f, pwq, _) = pool(10);
-    let mut config = crate::PoolConfig::new(PoolId(1), 1);
-    config.bh = false;
+    let config = crate::PoolConfig::new(PoolId(1), 1);
     let (mut elsewhere, _) = Fixture::with(config, 2);
     let target = f.queue_new(pwq);
     let barrier = elsewhere.item();

@@ -1,13 +1,14 @@
 //! BH pools: no workers, a concurrency of 0, and a guest that serves them.
 
 use super::support::{Fixture, work};
+use crate::place::PoolKind;
 use crate::{
     BhNext, BhRound, BhVisit, Create, Creator, FlushTarget, Kick, PoolConfig, PoolId, PwqId,
 };
 
 fn bh() -> (Fixture, PwqId) {
     let mut config = PoolConfig::new(PoolId(7), 0);
-    config.bh = true;
+    config.kind = PoolKind::Bh;
     let (mut f, _) = Fixture::with(config, 0);
     let pwq = f.pwq(i32::MAX as u32);
     (f, pwq)

@@ -2,6 +2,7 @@
 
 use super::support::Fixture;
 use crate::consts::MANY_FIRST_WAITS;
+use crate::place::PoolKind;
 use crate::{Kick, PoolConfig, PoolId, Waited};
 
 const YES: fn() -> bool = || true;
@@ -45,7 +46,7 @@ fn in_place_of_who_is_blocked_somebody_looks_for_work_elsewhere() {
 
 #[test]
 fn who_helps_others_is_wanted_back_by_work_callers_and_those_that_compute() {
-    let config = PoolConfig { learns_waits: true, ..PoolConfig::new(PoolId(0), 1) };
+    let config = PoolConfig { kind: PoolKind::Managed, ..PoolConfig::new(PoolId(0), 1) };
     let (mut f, w) = Fixture::with(config, 3);
     let pwq = f.pwq(256);
     let _ = f.kick_to_help();

@@ -1,8 +1,11 @@
 //! Items that hog the CPU do not count from then on, once, whatever else is reported of them.
 
+use std::vec::Vec;
+
 use super::support::{Fixture, ItemPtr};
+use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
-use crate::{Kick, PwqId, WorkerId, WqKey};
+use crate::{Finding, Found, Kick, PoolConfig, PoolId, PwqId, Waited, WorkerId, WqKey};
 
 /// A per-CPU pool whose worker `b` runs the first item while the second waits.
 fn hogged() -> (Fixture, PwqId, [WorkerId; 2], [ItemPtr; 2]) {
@@ -10,6 +13,20 @@ fn hogged() -> (Fixture, PwqId, [WorkerId; 2], [ItemPtr; 2]) {
     let items = [(); 2].map(|()| f.queue_new(pwq));
     assert_eq!(f.runs(b, items[0]), Kick::Watch);
     (f, pwq, [a, b], items)
+}
+
+/// A pool of this kind with one CPU, whose first two workers run a hog and another item, while a
+/// third item waits.
+fn hog_and_another(kind: PoolKind) -> (Fixture, Vec<WorkerId>) {
+    let config = PoolConfig::of_kind(PoolId(0), kind, 1, true);
+    let (mut f, mut w) = Fixture::with(config, 4);
+    w.reverse();
+    let pwq = f.pwq(10);
+    let items = [(); 3].map(|()| f.queue_new(pwq));
+    let _ = f.runs(w[0], items[0]);
+    assert_eq!(f.hogs(w[0]), Some(Kick::Wake(w[1])));
+    let _ = f.runs(w[1], items[1]);
+    (f, w)
 }
 
 impl Fixture {
@@ -177,4 +194,55 @@ fn no_worker_is_taken_for_a_guest() {
     let (mut f, pwq, [_, b], _) = hogged();
     assert!(f.guest_cpu_intensive(b).is_none());
     assert_eq!(f.pwq_stats(pwq).expect("the pwq").cpu_intensive, 0);
+}
+
+fn is_looked_at(f: &Fixture, id: WorkerId) -> bool {
+    let mut found = false;
+    f.suspects(|view| found |= view.id == id);
+    found
+}
+
+#[test]
+fn a_hog_of_a_managed_pool_that_waits_gives_its_room_back() {
+    let (mut f, w) = hog_and_another(PoolKind::Managed);
+    assert_eq!((f.room_for_hogs(), is_looked_at(&f, w[0])), (0, true));
+    let _ = f.blocks(w[0]);
+    assert_eq!((f.room_for_hogs(), f.nr_running()), (1, 1));
+    f.resumes(w[0]);
+    assert_eq!((f.room_for_hogs(), f.nr_running()), (0, 1), "nobody has taken it");
+
+    let _ = f.blocks(w[0]);
+    assert_eq!(f.hogs(w[1]), Some(Kick::Wake(w[2])));
+    f.resumes(w[0]);
+    assert!(!f.is_hog(w[0]) && f.is_hog(w[1]));
+    assert_eq!((f.room_for_hogs(), f.nr_running()), (0, 1), "there is no room for both");
+    let _ = f.finish(w[1]);
+    assert!(f.hogs(w[0]).is_some(), "as any other");
+}
+
+#[test]
+fn other_pools_have_room_for_all_hogs_and_look_at_none() {
+    let (mut f, w) = hog_and_another(PoolKind::Percpu);
+    assert_eq!((f.room_for_hogs(), is_looked_at(&f, w[0])), (u32::MAX, false));
+    let _ = f.blocks(w[0]);
+    assert!(f.hogs(w[1]).is_some());
+    f.resumes(w[0]);
+    assert!(f.is_hog(w[0]) && f.is_hog(w[1]));
+    assert_eq!(f.nr_running(), 0);
+}
+
+#[test]
+fn a_hog_of_a_managed_pool_is_unbound_when_it_is_found() {
+    for (kind, expected) in [(PoolKind::Managed, true), (PoolKind::Percpu, false)] {
+        let (mut f, w) = hog_and_another(kind);
+        // What it uses after waits says nothing about it.
+        (0..10).for_each(|_| f.item_waited(Waited { before: 0, after: 0 }));
+        assert!(!f.is_unbound(w[1], f.seq(w[1])), "it is no hog");
+        let _ = f.finish(w[0]);
+        let mut found = Finding::new(w[1], f.seq(w[1]), Found::Hog);
+        let _ = f.report_look(std::slice::from_mut(&mut found), None);
+        f.check();
+        assert_eq!((found.is_news, found.is_unbound), (true, expected));
+        assert!(!f.is_unbound(w[1], f.seq(w[1]) + 1), "another run");
+    }
 }

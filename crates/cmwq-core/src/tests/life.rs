@@ -1,6 +1,7 @@
 //! An item's way from queueing to finishing, and a worker's from idle to idle.
 
 use super::support::{Fixture, count_other, pwq_config, work};
+use crate::place::PoolKind;
 use crate::policy::UNMANAGED;
 use crate::{
     Create, Creator, Effects, Enqueued, Kick, PoolConfig, PoolId, PwqId, PwqRef, Stays, WqKey,
@@ -244,7 +245,7 @@ fn a_pwq_is_removed_only_when_nothing_is_in_flight() {
 #[test]
 fn a_bh_pool_leaves_its_mark() {
     let mut config = PoolConfig::new(PoolId(9), 1);
-    config.bh = true;
+    config.kind = PoolKind::Bh;
     let (mut f, w) = Fixture::with(config, 2);
     let pwq = f.pwq(10);
     let item = f.queue_new(pwq);

@@ -152,6 +152,7 @@ fn pools_of_unusual_attributes_close_and_all_but_bh_begin_with_a_worker() {
     for kind in [PoolKind::Percpu, PoolKind::Managed, PoolKind::Unbound, PoolKind::Bh] {
         assert!(!kind.closes(true));
         assert_eq!(kind.closes(false), kind == PoolKind::Unbound);
+        assert_eq!(kind.is_renewed(), kind == PoolKind::Unbound);
         assert_eq!(kind.begins_with_worker(), kind != PoolKind::Bh);
     }
 }

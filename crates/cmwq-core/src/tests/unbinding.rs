@@ -4,10 +4,11 @@ use std::vec::Vec;
 
 use super::support::Fixture;
 use crate::consts::{COMPUTES_AFTER_WAIT_NS, MANY_SHORT_WAKES};
+use crate::place::PoolKind;
 use crate::{Kick, Lend, PoolConfig, PoolId, Waited, WorkerId};
 
 fn managed(unbinds: bool) -> (Fixture, Vec<WorkerId>) {
-    let config = PoolConfig { learns_waits: true, unbinds, ..PoolConfig::new(PoolId(0), 1) };
+    let config = PoolConfig { kind: PoolKind::Managed, unbinds, ..PoolConfig::new(PoolId(0), 1) };
     Fixture::with(config, 2)
 }
 

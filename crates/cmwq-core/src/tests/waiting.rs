@@ -13,8 +13,8 @@ const LATER: Waited = Waited { before: WAITS_SOON_NS, after: 2 * WAITS_SOON_NS }
 /// It computes, then waits, and that was it.
 const LAST: Waited = Waited { before: WAITS_FIRST_NS, after: WAITS_FIRST_NS - 1 };
 
-fn pool(learns_waits: bool) -> (Fixture, Vec<WorkerId>) {
-    Fixture::with(PoolConfig { learns_waits, ..PoolConfig::new(PoolId(0), 1) }, 4)
+fn pool(kind: PoolKind) -> (Fixture, Vec<WorkerId>) {
+    Fixture::with(PoolConfig { kind, ..PoolConfig::new(PoolId(0), 1) }, 4)
 }
 
 fn learn(f: &mut Fixture, waited: Waited, times: u8) {
@@ -61,7 +61,7 @@ fn goes_on(f: &mut Fixture, w: &[WorkerId]) -> bool {
 
 #[test]
 fn a_few_items_in_a_row_are_believed() {
-    let (mut f, w) = pool(true);
+    let (mut f, w) = pool(PoolKind::Managed);
     learn(&mut f, FIRST, MANY_FIRST_WAITS - 1);
     assert!(!goes_on(&mut f, &w));
     learn(&mut f, FIRST, 1);
@@ -70,7 +70,7 @@ fn a_few_items_in_a_row_are_believed() {
 
 #[test]
 fn one_that_computes_first_or_never_waits_ends_it() {
-    let (mut f, w) = pool(true);
+    let (mut f, w) = pool(PoolKind::Managed);
     learn(&mut f, FIRST, 200);
     learn(&mut f, FIRST, 200);
     assert!(goes_on(&mut f, &w));
@@ -86,7 +86,7 @@ fn one_that_computes_first_or_never_waits_ends_it() {
 
 #[test]
 fn a_barrier_is_not_expected_to_wait() {
-    let (mut f, w) = pool(true);
+    let (mut f, w) = pool(PoolKind::Managed);
     learn(&mut f, FIRST, MANY_FIRST_WAITS);
     let pwq = f.pwq(8);
     let (item, barrier) = (f.queue_new(pwq), f.item());
@@ -104,7 +104,7 @@ fn a_barrier_is_not_expected_to_wait() {
 #[test]
 fn a_guests_item_is_expected_to_wait_by_either_pool_and_a_barrier_by_none() {
     for (here, at_home) in [(false, false), (false, true), (true, false)] {
-        let (mut f, w) = pool(true);
+        let (mut f, w) = pool(PoolKind::Managed);
         if here {
             learn(&mut f, FIRST, MANY_FIRST_WAITS);
         }
@@ -129,7 +129,7 @@ fn a_guests_item_is_expected_to_wait_by_either_pool_and_a_barrier_by_none() {
 
 #[test]
 fn pools_that_are_not_managed_keep_the_kernels_rule() {
-    let (mut f, w) = pool(false);
+    let (mut f, w) = pool(PoolKind::Percpu);
     learn(&mut f, FIRST, MANY_FIRST_WAITS);
     assert!(!goes_on(&mut f, &w));
 }
@@ -139,9 +139,9 @@ fn managed_pools_learn_also_where_there_are_no_others() {
     let config = |kind, has_others| PoolConfig::of_kind(PoolId(0), kind, 1, has_others);
     for has_others in [false, true] {
         let managed = config(PoolKind::Managed, has_others);
-        assert_eq!((managed.learns_waits, managed.unbinds), (true, has_others));
-        assert!(!config(PoolKind::Percpu, has_others).learns_waits);
-        assert!(!config(PoolKind::Unbound, has_others).learns_waits);
+        assert_eq!((managed.is_managed(), managed.unbinds), (true, has_others));
+        assert!(!config(PoolKind::Percpu, has_others).is_managed());
+        assert!(!config(PoolKind::Unbound, has_others).is_managed());
     }
 }
 

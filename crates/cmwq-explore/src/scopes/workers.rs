@@ -136,6 +136,19 @@ pub(super) fn hogs() -> Scope {
     }
 }
 
+/// Hogs of a managed pool wait, and are back.
+pub(super) fn hogs_managed() -> Scope {
+    Scope {
+        name: "hogs-managed",
+        about: "hogs of a managed pool wait while others take their room",
+        pools: vec![PoolSpec { kind: PoolKind::Managed, ..PoolSpec::per_cpu(1) }],
+        items: programs(&[&[WaitFor(1)], &[], &[]]),
+        clients: programs(&[&[Queue(0, 0, 0)], &[Queue(1, 0, 0)], &[Queue(2, 0, 0)]]),
+        faults: Faults { hogs: 2, stray_reports: true, ..NONE },
+        ..blocking()
+    }
+}
+
 /// Items wait for processes, which run, block until another one has ended, and run again.
 pub(super) fn processes() -> Scope {
     Scope {

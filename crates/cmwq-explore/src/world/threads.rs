@@ -372,6 +372,9 @@ impl World<'_> {
         let Some((pool, id)) = self.watched_worker(tid) else { return Progress::Blocked };
         let p = &self.pools[usize::from(pool)].core;
         let Some(view) = p.worker_view(id) else { return Progress::Blocked };
+        if p.room_for_hogs() == 0 {
+            return Progress::Blocked;
+        }
         let mut hog = Finding::new(id, view.seq, Found::Hog);
         self.report_look(pool, std::slice::from_mut(&mut hog));
         if hog.is_news { Progress::Moved } else { Progress::Blocked }
@@ -383,7 +386,7 @@ impl World<'_> {
     pub(crate) fn believe(&mut self, pool: u8) -> Progress {
         let Some(left) = self.left.beliefs.checked_sub(1) else { return Progress::Blocked };
         let p = &mut self.pools[usize::from(pool)].core;
-        if !p.config().learns_waits {
+        if !p.config().is_managed() {
             return Progress::Blocked;
         }
         self.left.beliefs = left;

@@ -4,7 +4,7 @@ use cmwq_sim::plan::Sighting;
 use cmwq_sim::{Nanos, Rng};
 
 use crate::simulated::simulated;
-use crate::stage::Stage;
+use crate::stage::{NR_STAGES, Stage};
 
 const STEPS: usize = 70;
 /// Delays that are over within a step, and after the script.
@@ -24,6 +24,8 @@ pub(crate) enum Order {
     Wake(usize),
     Finish(usize),
     SetMaxActive(usize, u32),
+    /// The queue is led to pools with these attributes.
+    SetAttrs(usize, Attributes),
     /// The timers of the queue's items are cancelled; then it lets no more in, and goes when it has
     /// none left.
     DropQueue(usize),
@@ -38,6 +40,15 @@ pub(crate) enum Order {
     /// Somebody reports what he has found of an item's worker, and of another item's, if that is
     /// of the same pool: of workers of two pools, woken at once, time would say who is first.
     Report(Sighting, Option<Sighting>),
+}
+
+/// Attributes of an unbound or ordered queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// 0: the usual ones. Others are nice levels.
+    pub(crate) number: u8,
+    /// One pool for all CPUs, and not one for each.
+    pub(crate) is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +70,7 @@ pub(crate) enum Life {
 }
 
 /// Of a pool that is looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Workers {
     pub(crate) all: usize,
     /// Those that count as running, here or as guests of another pool.
@@ -75,7 +86,7 @@ pub(crate) struct State {
     pub(crate) timers: Vec<u64>,
     /// Of each order to wait, whether that is over.
     pub(crate) waits: Vec<bool>,
-    /// By CPU.
+    /// By CPU; of unbound ones those that have workers, and attributes of their own.
     pub(crate) pools: Vec<Workers>,
 }
 
@@ -127,13 +138,17 @@ fn places(seed: u64, stage: Stage) -> Vec<Place> {
     // Of a queue that is made again one sees whether its limit is as new.
     let limited = stage.limited_queues();
     let prefers_limited = changes_queues(seed) && !limited.is_empty();
+    // Where a pool has items of several CPUs each of these has its turn behind the limit; in the
+    // simulator they have one pwq.
+    let is_bound = |queue| stage == Stage::Attributes && stage.limited_queues().contains(&queue);
     // Else mostly those of the pools that decide most.
     let often = if prefers_limited { limited } else { vec![0, 1, 2] };
     let mut any = || {
         let is_often = rng.chance(700_000);
         let queue = if is_often { *rng.pick(&often) } else { rng.below(nr_queues) as usize };
         // One CPU has more than the other: help is wanted.
-        let cpu = if nr_cpus > 1 && rng.chance(300_000) { 1 } else { 0 };
+        let is_other = nr_cpus > 1 && rng.chance(300_000);
+        let cpu = usize::from(is_other && !is_bound(queue));
         Place { queue, cpu }
     };
     (0..NR_ITEMS).map(|_| any()).collect()
@@ -141,12 +156,12 @@ fn places(seed: u64, stage: Stage) -> Vec<Place> {
 
 /// Whether the script has reports. The simulator's checkers take them for what they are, mistakes.
 pub(crate) const fn has_reports(seed: u64) -> bool {
-    seed / 4 % 2 == 1
+    seed / NR_STAGES % 2 == 1
 }
 
 /// Whether queues are dropped and made again.
 const fn changes_queues(seed: u64) -> bool {
-    seed / 8 % 2 == 1
+    seed / NR_STAGES / 2 % 2 == 1
 }
 
 fn any_order(rng: &mut Rng, script: &Script) -> Option<Order> {
@@ -170,7 +185,13 @@ impl Choice<'_> {
     /// `None`: there is nothing for which this would be an order.
     fn any(&self, rng: &mut Rng) -> Option<Order> {
         let seed = self.script.seed;
-        let kinds = [(0..30, true), (30..36, changes_queues(seed)), (36..42, has_reports(seed))];
+        let has_attributes = self.script.stage == Stage::Attributes;
+        let kinds = [
+            (0..30, true),
+            (30..36, changes_queues(seed)),
+            (36..42, has_reports(seed)),
+            (42..47, has_attributes),
+        ];
         let kinds = kinds.into_iter().filter(|(_, may)| *may);
         let kinds: Vec<u64> = kinds.flat_map(|(kinds, _)| kinds).collect();
         Some(match *rng.pick(&kinds) {
@@ -192,6 +213,11 @@ impl Choice<'_> {
             29 => Order::FlushItem(self.item(rng, Is::Armed)?),
             30..=31 => Order::DropQueue(self.queue(rng, Life::Open)?),
             32..=35 => Order::MakeQueue(self.queue(rng, Life::Gone)?),
+            42..=46 => {
+                let number = rng.below(4) as u8;
+                let attributes = Attributes { number, is_whole: rng.chance(500_000) };
+                Order::SetAttrs(self.queue(rng, Life::Open)?, attributes)
+            }
             _ => {
                 let one = self.sighting(rng)?;
                 let other = if rng.chance(500_000) { self.sighting(rng) } else { None };

@@ -9,7 +9,7 @@ use cmwq_sim::scenario::QueueSpec;
 use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, simulate};
 
-use crate::script::{Is, Life, NR_ITEMS, Order, Script, State, Workers, has_reports};
+use crate::script::{Attributes, Is, Life, NR_ITEMS, Order, Script, State, Workers, has_reports};
 use crate::stage::Stage;
 
 /// Virtual time of a step: many turns of all items that compute at once.
@@ -21,6 +21,14 @@ const fn time(step: usize) -> Nanos {
     (step as Nanos + 1) * STEP
 }
 
+const fn first_scope(stage: Stage) -> Option<Scope> {
+    match stage {
+        Stage::Percpu => None,
+        Stage::OnePod | Stage::TwoPods => Some(Scope::Cpu),
+        Stage::Attributes => Some(Scope::System),
+    }
+}
+
 /// The script as a plan: the orders to each item are its program.
 fn plan(script: &Script) -> Plan {
     let Script { stage, places, orders, .. } = script;
@@ -28,7 +36,7 @@ fn plan(script: &Script) -> Plan {
         name: usize::to_string(&number),
         flags: [flag].into_iter().collect(),
         max_active,
-        scope: (*stage != Stage::Percpu).then_some(Scope::Cpu),
+        scope: first_scope(*stage),
     };
     let end = time(orders.len());
     let item = |number| {
@@ -66,6 +74,10 @@ fn plan(script: &Script) -> Plan {
             }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
+            Order::SetAttrs(queue, Attributes { number, is_whole }) => {
+                let scope = if is_whole { Scope::System } else { Scope::Cpu };
+                Op::SetAttrs { queue, nice: number, scope }
+            }
             Order::DropQueue(queue) => Op::DropQueue(queue),
             Order::MakeQueue(queue) => Op::MakeQueue(queue),
             Order::FlushItem(item) => Op::FlushDelayed(item),
@@ -134,6 +146,8 @@ struct Seen<'s> {
     running: BTreeMap<usize, u32>,
     /// Each worker's own pool.
     homes: BTreeMap<usize, usize>,
+    /// The pools with attributes of their own, and how many pwqs lead to each.
+    own: BTreeMap<usize, usize>,
     /// The pools of the stage's CPUs, as far as items were queued there.
     pools: Vec<Option<usize>>,
 }
@@ -148,6 +162,7 @@ impl<'s> Seen<'s> {
             waits: Vec::new(),
             running: BTreeMap::new(),
             homes: BTreeMap::new(),
+            own: BTreeMap::new(),
             pools: vec![None; script.stage.nr_cpus()],
         }
     }
@@ -171,6 +186,16 @@ impl<'s> Seen<'s> {
             }
             What::WorkerLeft(_, worker) => {
                 self.homes.remove(&worker);
+                return;
+            }
+            What::Linked(_, pool) => {
+                *self.own.entry(pool).or_default() += 1;
+                return;
+            }
+            What::Unlinked(_, pool) => {
+                *self.own.entry(pool).or_default() -= 1;
+                // It may become a usual one.
+                self.own.retain(|_, nr_links| *nr_links > 0);
                 return;
             }
             What::Counted(pool, running) => {
@@ -214,15 +239,23 @@ impl<'s> Seen<'s> {
         })
     }
 
+    fn workers(&self, pool: usize) -> Workers {
+        Workers {
+            all: self.homes.values().filter(|home| **home == pool).count(),
+            running: self.running.get(&pool).map_or(0, |running| *running as usize),
+        }
+    }
+
     fn state(&self) -> State {
-        let workers = |cpu| {
-            let Some(pool) = self.pool(cpu) else { return Workers::default() };
-            Workers {
-                all: self.homes.values().filter(|home| **home == pool).count(),
-                running: self.running.get(&pool).map_or(0, |running| *running as usize),
-            }
+        let pools = if self.script.stage == Stage::Attributes {
+            let mut all: Vec<_> = self.own.keys().map(|&pool| self.workers(pool)).collect();
+            all.retain(|workers| workers.all > 0);
+            all.sort_unstable();
+            all
+        } else {
+            let of = |cpu| self.pool(cpu).map(|pool| self.workers(pool)).unwrap_or_default();
+            (0..self.pools.len()).map(of).collect()
         };
-        let pools = (0..self.pools.len()).map(workers).collect();
         let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
         let armed = (0..NR_ITEMS).filter(|&item| self.items[item] == Is::Armed);
         let armed: Vec<_> = armed.map(|item| self.script.places[item].queue).collect();

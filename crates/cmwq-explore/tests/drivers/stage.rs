@@ -10,6 +10,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// A queue: its kind and `max_active`.
 pub(crate) type QueueKind = (Flag, u32);
 
+/// How many seeds in a row are for different stages.
+pub(crate) const NR_STAGES: u64 = 5;
+
 /// See the module header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -19,18 +22,22 @@ pub(crate) enum Stage {
     OnePod,
     /// Managed queues of two CPUs, whose pods help each other.
     TwoPods,
+    /// Unbound and ordered queues of two CPUs that get attributes of their own. What is looked at
+    /// is the pools that have such.
+    Attributes,
 }
 
 impl Stage {
     pub(crate) const fn of(seed: u64) -> Self {
-        match seed % 4 {
+        match seed % NR_STAGES {
             0 | 1 => Self::Percpu,
             2 => Self::OnePod,
-            _ => Self::TwoPods,
+            3 => Self::TwoPods,
+            _ => Self::Attributes,
         }
     }
 
-    /// The first three share a pool.
+    /// The first three share a pool, as long as they have no attributes of their own.
     pub(crate) const fn queues(self) -> &'static [QueueKind] {
         match self {
             Self::Percpu => &[
@@ -48,6 +55,13 @@ impl Stage {
             ],
             // Where two pods share a limit, a slot that comes free may make both run.
             Self::TwoPods => &[(Flag::Managed, 256), (Flag::Managed, 256), (Flag::Managed, 256)],
+            Self::Attributes => &[
+                (Flag::Unbound, 256),
+                (Flag::Unbound, 2),
+                (Flag::Ordered, 0),
+                (Flag::Unbound, 2),
+                (Flag::Ordered, 0),
+            ],
         }
     }
 
@@ -62,11 +76,11 @@ impl Stage {
         self.queues()[0].0
     }
 
-    /// How many pools are looked at: one for each CPU on which items are queued.
+    /// On how many CPUs items are queued. Of each the pool is looked at, if it has one for itself.
     pub(crate) const fn nr_cpus(self) -> usize {
         match self {
             Self::Percpu | Self::OnePod => 1,
-            Self::TwoPods => 2,
+            Self::TwoPods | Self::Attributes => 2,
         }
     }
 
@@ -74,7 +88,7 @@ impl Stage {
     /// whether their items wait first; that would depend on how fast the machine is.
     pub(crate) const fn computes_first(self) -> Nanos {
         match self {
-            Self::Percpu => 0,
+            Self::Percpu | Self::Attributes => 0,
             Self::OnePod | Self::TwoPods => 2 * WAITS_FIRST_NS,
         }
     }

@@ -8,15 +8,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::explore::{self, Run};
-use cmwq::{DelayedWork, Workqueue};
+use cmwq::{AffinityScope, Attrs, DelayedWork, Workqueue};
 use cmwq_sim::Nanos;
 use cmwq_sim::plan::Sighting;
 use cmwq_sim::scenario::Flag;
 use rustix::thread::{gettid, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::script::{Is, LATE, Life, NR_ITEMS, Order, Script, State, Workers};
-use crate::stage::QueueKind;
+use crate::script::{Attributes, Is, LATE, Life, NR_ITEMS, Order, Script, State, Workers};
+use crate::stage::{QueueKind, Stage};
 
 const PATIENCE: Duration = Duration::from_secs(200);
 
@@ -94,7 +94,8 @@ fn all_others_sleep() -> bool {
 struct Rig<'s> {
     script: &'s Script,
     cpus: Vec<u32>,
-    queues: Vec<Workqueue>,
+    /// `None`: it has gone.
+    queues: Vec<Option<Workqueue>>,
     /// Of a queue that was dropped, who waits until it has gone.
     drops: Vec<Option<JoinHandle<()>>>,
     items: Vec<(DelayedWork, Arc<Seat>)>,
@@ -105,7 +106,7 @@ struct Rig<'s> {
     waits: Vec<JoinHandle<()>>,
 }
 
-fn make(&(flag, max_active): &QueueKind) -> Workqueue {
+fn make(stage: Stage, &(flag, max_active): &QueueKind) -> Workqueue {
     let builder = Workqueue::builder("drivers");
     let builder = match flag {
         Flag::Percpu => builder.percpu().max_active(max_active),
@@ -113,7 +114,14 @@ fn make(&(flag, max_active): &QueueKind) -> Workqueue {
         Flag::Unbound => builder.unbound().max_active(max_active),
         _ => builder.max_active(max_active),
     };
+    let usual = Attributes { number: 0, is_whole: true };
+    let builder = if stage == Stage::Attributes { builder.attrs(attrs(usual)) } else { builder };
     builder.build().expect("a queue")
+}
+
+fn attrs(Attributes { number, is_whole }: Attributes) -> Attrs {
+    let scope = if is_whole { AffinityScope::System } else { AffinityScope::Cpu };
+    Attrs::new().nice(5 * i32::from(number)).affinity_scope(Some(scope))
 }
 
 impl<'s> Rig<'s> {
@@ -124,12 +132,13 @@ impl<'s> Rig<'s> {
             let theirs = Arc::clone(&seat);
             (DelayedWork::new(move || theirs.run(computes_first)), seat)
         };
+        let queues = script.stage.queues().iter();
         let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
         let cpus = (0..u32::MAX).filter(|&cpu| mask.is_set(cpu as usize));
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
-            queues: script.stage.queues().iter().map(make).collect(),
+            queues: queues.map(|kind| Some(make(script.stage, kind))).collect(),
             drops: script.stage.queues().iter().map(|_| None).collect(),
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
@@ -149,11 +158,15 @@ impl<'s> Rig<'s> {
                 self.cancelled.insert(item);
             }
             Order::SetMaxActive(queue, most) => {
-                self.queues[queue].set_max_active(most).expect("it has a limit");
+                self.open(queue).set_max_active(most).expect("it has a limit");
+            }
+            Order::SetAttrs(queue, attributes) => {
+                self.open(queue).apply_attrs(&attrs(attributes)).expect("they make sense");
             }
             Order::DropQueue(queue) => self.drop_queue(queue),
             Order::MakeQueue(queue) => {
-                self.queues[queue] = make(&self.script.stage.queues()[queue]);
+                let stage = self.script.stage;
+                self.queues[queue] = Some(make(stage, &stage.queues()[queue]));
                 self.drops[queue] = None;
             }
             Order::FlushItem(item) => {
@@ -167,7 +180,8 @@ impl<'s> Rig<'s> {
             }
             Order::FlushQueue(queue) => {
                 let queue = self.queues[queue].clone();
-                self.waits.push(thread::spawn(move || queue.flush()));
+                let flush = move || queue.iter().for_each(Workqueue::flush);
+                self.waits.push(thread::spawn(flush));
             }
             Order::Report(one, other) => {
                 let run = |Sighting { item, is_blocked }| {
@@ -182,9 +196,23 @@ impl<'s> Rig<'s> {
         }
     }
 
+    /// A queue that is there.
+    fn open(&self, queue: usize) -> &Workqueue {
+        self.queues[queue].as_ref().expect("it has not gone")
+    }
+
+    /// Queues that are drained go.
+    fn reap(&mut self) {
+        let drops = self.queues.iter_mut().zip(&self.drops);
+        let is_over =
+            |drop: &Option<JoinHandle<()>>| drop.as_ref().is_some_and(|it| it.is_finished());
+        drops.filter(|(_, drop)| is_over(drop)).for_each(|(queue, _)| *queue = None);
+    }
+
     fn queue(&mut self, item: usize, delay: Nanos) {
         let place = self.script.places[item];
-        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let Some(queue) = &self.queues[place.queue] else { return };
+        let cpu = self.cpus[place.cpu];
         let is_mine =
             queue.queue_delayed_work_on(cpu, &self.items[item].0, Duration::from_nanos(delay));
         assert!(is_mine, "item {item} was pending");
@@ -200,7 +228,7 @@ impl<'s> Rig<'s> {
 
     fn retime(&mut self, item: usize, delay: Nanos) {
         let place = self.script.places[item];
-        let (queue, cpu) = (&self.queues[place.queue], self.cpus[place.cpu]);
+        let (queue, cpu) = (self.open(place.queue), self.cpus[place.cpu]);
         let delay_of = Duration::from_nanos(delay);
         assert!(queue.mod_delayed_work_on(cpu, &self.items[item].0, delay_of), "it was pending");
         if delay == LATE {
@@ -216,7 +244,7 @@ impl<'s> Rig<'s> {
         let armed: Vec<_> = armed.filter(|&item| self.script.places[item].queue == queue).collect();
         armed.into_iter().for_each(|item| self.obey(Order::Cancel(item)));
         // It goes with the last handle, which refuses items until then.
-        let handle = self.queues[queue].clone();
+        let handle = self.open(queue).clone();
         self.drops[queue] = Some(thread::spawn(move || handle.close().wait()));
     }
 
@@ -234,11 +262,17 @@ impl<'s> Rig<'s> {
                 (false, _) => Is::Idle,
             }
         };
-        let of_managed = self.script.stage.watched() != Flag::Percpu;
-        let workers = |&cpu: &u32| {
-            let (all, running) = explore::workers(of_managed, cpu).unwrap_or_default();
-            Workers { all: all as usize, running: running as usize }
+        let workers = |(all, running)| Workers { all: all as usize, running: running as usize };
+        let pools = if self.script.stage == Stage::Attributes {
+            let mut all: Vec<_> = explore::nice_workers().into_iter().map(workers).collect();
+            all.sort_unstable();
+            all
+        } else {
+            let of_managed = self.script.stage.watched() != Flag::Percpu;
+            let of = |&cpu: &u32| explore::workers(of_managed, cpu).unwrap_or_default();
+            self.cpus.iter().map(of).map(workers).collect()
         };
+        let timers = |queue: &Option<Workqueue>| queue.as_ref().map_or(0, explore::nr_timers);
         let life = |drop: &Option<JoinHandle<()>>| match drop {
             None => Life::Open,
             Some(drop) if drop.is_finished() => Life::Gone,
@@ -247,9 +281,9 @@ impl<'s> Rig<'s> {
         State {
             items: self.items.iter().enumerate().map(is).collect(),
             queues: self.drops.iter().map(life).collect(),
-            timers: self.queues.iter().map(explore::nr_timers).collect(),
+            timers: self.queues.iter().map(timers).collect(),
             waits: self.waits.iter().map(JoinHandle::is_finished).collect(),
-            pools: self.cpus.iter().map(workers).collect(),
+            pools,
         }
     }
 }
@@ -261,6 +295,7 @@ pub(crate) fn play(seed: u64) {
         rig.obey(order);
         let begun = Instant::now();
         loop {
+            rig.reap();
             let state = rig.state();
             // A timer may expire between the two, and what follows from that is not to be missed.
             if state == *expected && all_others_sleep() && rig.state() == *expected {

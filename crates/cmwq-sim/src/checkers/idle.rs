@@ -1,5 +1,5 @@
-//! No CPU is idle while a worker of a managed queue whose wait in an item is over waits for another
-//! CPU. `stall` and `help` ask about items; this asks about workers.
+//! No CPU is idle while a worker of a managed queue whose wait in an item is over, or whose item is
+//! a hog, waits for another CPU. `stall` and `help` ask about items; this asks about workers.
 //!
 //! Where reports are late, lost or wrong, a worker that nobody saw block stays where it is. There
 //! it is asked only about those that slept, while work waited at their own pool, for so long that
@@ -32,14 +32,15 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Whoever has slept there for so long that it was found is remembered.
+    /// Whoever has slept there for so long that it was found is remembered, unless its pool wants
+    /// it to stay.
     fn settle(&mut self, pool: PoolNo, now: Nanos, world: &World<'_>) {
         let Pool { waits_since, sleepers, .. } = grown(&mut self.pools, pool);
         let Some(waits_since) = *waits_since else { return };
         let within = world.config.unnoticed_at_most();
         sleepers.retain(|&(worker, slept)| {
             let is_found = now > waits_since.max(slept) + within;
-            if is_found {
+            if is_found && world.machine.threads[worker - 1].is_movable {
                 *grown(&mut self.has_to_be_found, worker) = true;
             }
             !is_found

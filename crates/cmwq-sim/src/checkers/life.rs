@@ -1,7 +1,7 @@
 //! Queues that come and go: one goes when all of its items are done, takes none after that, and a
 //! pool that no queue leads to any more has no workers in the end.
 
-use super::{Checker, World};
+use super::{Checker, Gauge, World};
 use crate::event::{Event, PoolNo, Queueing, What};
 use crate::grown::grown;
 use crate::plan::Plan;
@@ -79,8 +79,10 @@ impl Checker for Life {
 
     fn end(&mut self, world: &World<'_>) -> Result<(), String> {
         let left = |(pool, leads): (PoolNo, &Option<u32>)| {
-            let nr_workers = world.gauges[pool].nr_workers;
-            (*leads == Some(0) && nr_workers != 0).then_some((pool, nr_workers))
+            let Gauge { kind, nr_workers, .. } = world.gauges[pool];
+            // It may be a usual one now.
+            let is_unused = *leads == Some(0) && !kind.is_usual();
+            (is_unused && nr_workers != 0).then_some((pool, nr_workers))
         };
         match self.leads.iter().enumerate().find_map(left) {
             Some((pool, nr_workers)) => {

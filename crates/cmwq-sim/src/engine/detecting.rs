@@ -91,11 +91,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether reports about the thread are made. Detectors only look at those that count as
-    /// running: no rescuers, nor workers of CPU-intensive items and hogs.
+    /// Whether reports about the thread are made.
     fn is_watched(&self, tid: Tid, announced: bool) -> bool {
-        let is_seen = announced || (self.threads[tid].is_worker() && self.counts(tid));
+        let is_seen = announced || (self.threads[tid].is_worker() && self.is_looked_at(tid));
         is_seen && self.config.sabotage != Some(Sabotage::NoReports)
+    }
+
+    /// Detectors only look at workers that count as running, and at hogs of managed pools: not at
+    /// those of CPU-intensive items.
+    pub(super) fn is_looked_at(&self, tid: Tid) -> bool {
+        let is_hog = matches!(self.threads[tid].mode, Mode::Item(run) if run.is_hog);
+        self.counts(tid) || (is_hog && self.is_managed(tid))
     }
 
     /// Whether the worker counts as running while it computes in its item.
@@ -118,6 +124,7 @@ impl Engine<'_> {
                 // It only corrects the books, and decides nothing.
                 self.pools.list[pool].lock_only().worker_resumed(finding.id, finding.seq);
                 self.check_core(pool);
+                self.may_count(pool, finding.id);
             } else {
                 self.deliver(report);
             }
@@ -162,17 +169,22 @@ impl Engine<'_> {
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
         let kick = room.map_or(Kick::None, |kick| self.replace_blocked(pool, kick));
         self.kick(pool, kick);
-        for &Finding { id, seq, is_unbound, .. } in
-            findings.iter().filter(|one| one.found == Found::Blocked)
-        {
+        for &Finding { id, seq, found, is_unbound, .. } in findings.iter() {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
-            self.mark_blocked(tid, seq);
-            self.unbind(tid, seq, is_unbound);
+            match found {
+                Found::Back => self.may_count(pool, id),
+                Found::Blocked => {
+                    self.mark_blocked(tid, seq);
+                    self.unbind(tid, seq, is_unbound);
+                }
+                Found::Hog => self.unbind(tid, seq, is_unbound),
+            }
         }
         matches!(kick, Kick::Wake(_))
     }
 
-    /// Lets a blocked worker of a managed pool wake up elsewhere, if the core says so.
+    /// Lets a worker of a managed pool that is blocked, or a hog, leave its pod if the core says
+    /// so.
     fn unbind(&mut self, tid: Tid, seq: u64, is_unbound: bool) {
         let pool = &self.pools.list[self.threads[tid].home];
         if is_unbound {
@@ -180,7 +192,7 @@ impl Engine<'_> {
             self.machine.set_place(tid, pool.kind.which(belonging.unbound));
         } else if self.is_left_bound(tid, seq) {
             // Items do not compute after their waits here: the worker may well wait for its CPU.
-            self.machine.excuse(tid);
+            self.machine.set_movable(tid, false);
         }
     }
 
@@ -319,11 +331,10 @@ impl Engine<'_> {
         let core = self.pools.list[pool].lock_unlisted();
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));
-        let kind = self.pools.list[pool].kind.in_core();
-        let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs(kind);
+        let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs();
         self.check_pool(pool);
         let mut findings = Vec::new();
-        for WorkerView { id, seq, sleeping, .. } in views {
+        for WorkerView { id, seq, sleeping, hog, .. } in views {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
             if !matches!(self.threads[tid].mode, Mode::Item(_)) || self.threads[tid].seq != seq {
                 continue;
@@ -351,7 +362,7 @@ impl Engine<'_> {
                     findings.push(Finding::new(id, seq, Found::Blocked));
                 }
                 // What a process computes is not its worker's time.
-                Seen::Running if !is_process && room_for_hogs > 0 && self.hogs(tid) => {
+                Seen::Running if !hog && !is_process && room_for_hogs > 0 && self.hogs(tid) => {
                     room_for_hogs -= 1;
                     findings.push(Finding::new(id, seq, Found::Hog));
                 }
@@ -400,6 +411,21 @@ impl Engine<'_> {
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_hog = true;
         }
+        if self.is_managed(tid) {
+            self.machine.set_movable(tid, true);
+        }
         self.regauge(tid);
+    }
+
+    /// A worker is back. If it was a hog, it counts now unless there was room for another one.
+    fn may_count(&mut self, pool: PoolNo, id: WorkerId) {
+        let Some(tid) = self.pools.list[pool].thread(id) else { return };
+        let is_hog = self.pools.list[pool].read().worker_view(id).is_some_and(|view| view.hog);
+        if let Mode::Item(run) = &mut self.threads[tid].mode
+            && run.is_hog
+        {
+            run.is_hog = is_hog;
+            self.regauge(tid);
+        }
     }
 }

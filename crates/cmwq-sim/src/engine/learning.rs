@@ -31,8 +31,8 @@ impl Engine<'_> {
         let thread = &mut self.threads[tid];
         let is_in_run =
             thread.seq == seq && matches!(thread.mode, Mode::Item(run) if !run.stands_for_process);
-        let learns_waits = self.pools.list[thread.home].read().config().learns_waits;
-        if is_in_run && learns_waits && thread.is_worker() && thread.marks.found.is_none() {
+        let is_managed = self.pools.list[thread.home].read().config().is_managed();
+        if is_in_run && is_managed && thread.is_worker() && thread.marks.found.is_none() {
             thread.marks.found = Some(self.machine.used(tid, self.now));
         }
     }

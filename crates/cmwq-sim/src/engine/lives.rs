@@ -4,6 +4,8 @@
 //! pwqs of the old ones, and removes each when it has drained. A pwq that cannot be removed yet is
 //! tried again, unless the rescuer visits, which will remove it.
 
+use std::iter::successors;
+
 use cmwq_core::{Closed, PoolId, PwqRef, Pwqs, Stays};
 
 use super::{Due, Engine, Waiter};
@@ -11,7 +13,6 @@ use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
-use crate::machine::Place;
 use crate::places::{Kind, Life, PoolKind};
 use crate::plan::{ItemId, Op, QueueId};
 use crate::topology::Scope;
@@ -59,15 +60,16 @@ impl Engine<'_> {
     // ---- attributes
 
     pub(super) fn set_attrs(&mut self, queue: QueueId, nice: u8, scope: Scope) {
-        let it = &mut self.queues[queue];
+        let it = &self.queues[queue];
         if it.life != Life::Open || !it.kind.is_replaceable() {
             return;
         }
+        let slots = self.slots(queue);
+        let it = &mut self.queues[queue];
         (it.nice, it.scope) = (nice, scope);
         self.note(What::AttrsSet(queue));
         let mut is_led = Vec::new();
-        for now in self.queues[queue].pwqs.in_use().collect::<Vec<_>>() {
-            let cpu = self.first_cpu(now.pool.0 as usize);
+        for (cpu, now) in slots {
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
             let wanted = self.pool(wanted, self.queues[queue].is_high);
             if Pwqs::moves(now.pool, PoolId(wanted as u32)) {
@@ -82,11 +84,15 @@ impl Engine<'_> {
         self.unplug_oldest(queue);
     }
 
-    fn first_cpu(&self, pool: PoolNo) -> u32 {
-        match self.pools.list[pool].kind.place() {
-            Place::Cpu(cpu) => cpu,
-            Place::Domain(domain) => self.machine.domains().cpus(domain).start,
-        }
+    /// The CPUs from which something came to the queue, and where each leads.
+    fn slots(&self, queue: QueueId) -> Vec<(u32, PwqRef)> {
+        let it = &self.queues[queue];
+        let leads = |cpu| {
+            let pool = self.pools.find(it.pool_kind(cpu, &self.machine), it.is_high)?;
+            Some((cpu, it.link(pool)?.at()))
+        };
+        let cpus = successors(it.cpus.next_from(0), |&cpu| it.cpus.next_from(cpu + 1));
+        cpus.filter_map(|cpu| leads(cpu as u32)).collect()
     }
 
     fn retire(&mut self, queue: QueueId, at: PwqRef) {

@@ -143,6 +143,7 @@ impl Engine<'_> {
     /// The queue's link to the pool that serves callers on `cpu`.
     pub(super) fn link(&mut self, queue: QueueId, cpu: u32) -> Link {
         let cpu = self.stand_in(queue, cpu);
+        self.queues[queue].cpus.set(cpu as usize, true);
         let is_high = self.queues[queue].is_high;
         let kind = self.queues[queue].pool_kind(cpu, &self.machine);
         let pool = self.pool(kind, is_high);

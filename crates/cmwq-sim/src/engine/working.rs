@@ -296,7 +296,7 @@ impl Engine<'_> {
             if self.is_managed(tid) && !stands_for_process {
                 // Who is believed blocked still is not reported again.
                 let is_left_bound = self.is_left_bound(tid, self.threads[tid].seq);
-                let is_looked_at = announced || self.counts(tid);
+                let is_looked_at = announced || self.is_looked_at(tid);
                 self.machine.set_movable(tid, is_looked_at && !is_left_bound);
             }
         }
@@ -352,7 +352,7 @@ impl Engine<'_> {
     }
 
     /// Whether it is a worker of a managed pool.
-    fn is_managed(&self, tid: Tid) -> bool {
+    pub(super) fn is_managed(&self, tid: Tid) -> bool {
         let thread = &self.threads[tid];
         thread.is_worker() && matches!(self.pools.list[thread.home].kind, PoolKind::Managed(_))
     }

@@ -25,7 +25,7 @@ struct Account {
 #[derive(Debug)]
 struct Domain {
     cpus: Range<u32>,
-    /// The node that has all of its CPUs, unless they are the whole machine.
+    /// The node that has all of its CPUs.
     node: Option<u32>,
     nr_online: u32,
     account: Option<Account>,
@@ -55,7 +55,7 @@ impl Domains {
             of_cpu: vec![Vec::new(); cpus as usize],
         };
         new.add(0..cpus, &nodes);
-        let mut known = HashMap::new();
+        let mut known = HashMap::from([((0, cpus), WHOLE)]);
         let others = Scope::ALL.into_iter().map(|(scope, _)| scope);
         for scope in std::iter::once(Scope::Cache).chain(others.filter(|s| *s != Scope::Cache)) {
             let pods = shape.pods(scope);
@@ -70,8 +70,7 @@ impl Domains {
     }
 
     fn add(&mut self, cpus: Range<u32>, nodes: &[Range<u32>]) -> u32 {
-        let is_whole = cpus.len() == self.of_cpu.len();
-        let node = nodes.iter().position(|node| within(&cpus, node)).filter(|_| !is_whole);
+        let node = nodes.iter().position(|node| within(&cpus, node));
         let nr_online = cpus.end - cpus.start;
         let node = node.map(|node| node as u32);
         self.list.push(Domain { cpus, node, nr_online, account: None });

@@ -12,6 +12,7 @@ use cmwq_core::{
 };
 
 use super::PoolKind;
+use crate::bitset::BitSet;
 use crate::by_pool::ByPool;
 use crate::config::{Config, Sabotage};
 use crate::event::{GroupNo, PoolNo};
@@ -40,7 +41,9 @@ pub(crate) fn pool_of(kind: Kind, cpu: u32, scope: Scope, machine: &Machine) -> 
         place::PoolKind::Percpu => PoolKind::Cpu(cpu),
         place::PoolKind::Bh => PoolKind::Bh(cpu),
         place::PoolKind::Managed => PoolKind::Managed(machine.domains().pod(scope, cpu)),
-        place::PoolKind::Unbound if kind.leads_to_one(true, u32::MAX, 0) => PoolKind::Ordered,
+        place::PoolKind::Unbound if kind.leads_to_one(true, u32::MAX, 0) => {
+            PoolKind::Unbound(WHOLE)
+        }
         place::PoolKind::Unbound => PoolKind::Unbound(machine.domains().pod(scope, cpu)),
     }
 }
@@ -111,6 +114,8 @@ pub(crate) struct Queue {
     is_intensive: bool,
     has_rescuer: bool,
     pub(crate) limits: Limits,
+    /// From which CPUs something came: as in the runtime these are led elsewhere.
+    pub(crate) cpus: BitSet,
     pub(crate) pwqs: Pwqs,
     /// What else is known of each pwq, in the same order.
     pub(crate) links: Vec<Link>,
@@ -140,6 +145,7 @@ impl Queue {
             is_intensive: spec.flags.has(Flag::CpuIntensive),
             has_rescuer: spec.flags.has(Flag::MemReclaim),
             limits,
+            cpus: BitSet::default(),
             pwqs: Pwqs::new(),
             links: Vec::new(),
             by_pool: ByPool::default(),
@@ -200,7 +206,6 @@ impl Queue {
             PoolKind::Unbound(domain) if self.nice != 0 => {
                 PoolKind::Own { domain, nice: self.nice }
             }
-            PoolKind::Ordered if self.nice != 0 => PoolKind::Own { domain: WHOLE, nice: self.nice },
             kind => kind,
         }
     }

@@ -5,11 +5,11 @@ mod evidence;
 mod hogs;
 mod tick;
 
-use cmwq_sim::config::{Costs, Detect, Faults, TickRole};
+use cmwq_sim::config::{Costs, Detect, Faults, Sabotage, TickRole};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec, WorkSpec};
 use cmwq_sim::script::Step;
 use cmwq_sim::topology::Scope;
-use cmwq_sim::{Config, Moment, Nanos, Scenario, Violation, run_scenario_under};
+use cmwq_sim::{Config, Moment, Nanos, Scenario, Timeline, Violation, run_scenario_under};
 
 const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
@@ -45,6 +45,18 @@ fn starts_by_looks(works: &[&[Step]]) -> Vec<Nanos> {
 
 /// When managed works start, each queued for its CPU of two, by looks, in microseconds.
 fn starts_on(works: &[(u32, &[Step])]) -> Vec<Nanos> {
+    times_on(Moment::Start, works)
+}
+
+/// When something happens to managed works, each queued for its CPU of two, by looks, in
+/// microseconds.
+fn times_on(what: Moment, works: &[(u32, &[Step])]) -> Vec<Nanos> {
+    let timeline = play_on(works, None).expect("no checker complains");
+    let events = timeline.events.iter().filter(|event| event.what == what);
+    events.map(|event| event.t / US).collect()
+}
+
+fn play_on(works: &[(u32, &[Step])], sabotage: Option<Sabotage>) -> Result<Timeline, Violation> {
     let costs = Costs { slice: Some(MS), ..Costs::default() };
     let (flags, scope) = (Flags::NONE.with(Flag::Managed), Some(Scope::Cpu));
     let queue = QueueSpec { flags, scope, ..QueueSpec::default() };
@@ -56,8 +68,6 @@ fn starts_on(works: &[(u32, &[Step])]) -> Vec<Nanos> {
     let works = works.iter().map(work).collect();
     let scenario = Scenario { cpus: 2, workqueues: vec![queue], works };
     let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
-    let timeline = run_scenario_under(&scenario, &Config { costs, detect, ..Config::exact(2) });
-    let timeline = timeline.expect("no checker complains");
-    let starts = timeline.events.iter().filter(|event| event.what == Moment::Start);
-    starts.map(|event| event.t / US).collect()
+    let config = Config { costs, detect, sabotage, ..Config::exact(2) };
+    run_scenario_under(&scenario, &config)
 }

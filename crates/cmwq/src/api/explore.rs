@@ -25,6 +25,15 @@ pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
     Some((all, running))
 }
 
+/// The workers of each pool of unbound and ordered queues that has any, and a nice level of its
+/// own: all, and those that run.
+#[must_use]
+pub fn nice_workers() -> Vec<(u32, u32)> {
+    let pools = Runtime::existing().into_iter().flat_map(Runtime::pools);
+    let nice = pools.filter(|pool| pool.kind == PoolKind::Unbound && pool.spec().nice != 0);
+    nice.map(Pool::headcount).filter(|[all, ..]| *all > 0).map(|[all, _, run]| (all, run)).collect()
+}
+
 /// How many timers of items that go to the queue are armed.
 #[must_use]
 pub fn nr_timers(wq: &Workqueue) -> u64 {

@@ -175,10 +175,10 @@ impl Context {
         guard.mirror.decided(Reason::Blocked);
         guard.record_state(self.id);
         let is_unbound = guard.core.is_unbound(self.id, run.seq);
-        let learns_waits = guard.core.config().learns_waits;
+        let is_managed = guard.core.config().is_managed();
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
-        if learns_waits && !reclaim::current_is_rescuer() {
+        if is_managed && !reclaim::current_is_rescuer() {
             self.thread.record_blocked(run.seq);
         }
         if is_unbound {

@@ -20,6 +20,8 @@ use crate::record::trace::{self, Kind};
 
 struct Suspect {
     finding: Finding,
+    /// It is known as a hog.
+    is_hog: bool,
     thread: Arc<Thread>,
 }
 
@@ -96,7 +98,11 @@ pub(crate) fn look(pool: &'static Pool, me: Option<WorkerId>, patient: bool) -> 
 pub(crate) fn report(pool: &'static Pool, found: impl Iterator<Item = (WorkerId, u64, bool)>) {
     let suspect = |(id, seq, is_blocked): (WorkerId, u64, bool)| {
         let thread = pool.read(|_, locked| locked.thread(id).cloned())?;
-        Some(Suspect { finding: Finding::new(id, seq, Found::of(is_blocked)), thread })
+        Some(Suspect {
+            finding: Finding::new(id, seq, Found::of(is_blocked)),
+            is_hog: false,
+            thread,
+        })
     };
     apply(pool, &mut found.filter_map(suspect).collect::<Vec<_>>(), None);
 }
@@ -112,9 +118,9 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> L
         let Some(thread) = guard.thread(view.id) else { return };
         // What it may be found to be.
         let finding = Finding::new(view.id, view.seq, Found::of(!view.sleeping));
-        suspects.push(Suspect { finding, thread: Arc::clone(thread) });
+        suspects.push(Suspect { finding, is_hog: view.hog, thread: Arc::clone(thread) });
     });
-    let room_for_hogs = guard.core.room_for_hogs(pool.kind.in_core());
+    let room_for_hogs = guard.core.room_for_hogs();
     let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
     pool.unlock(guard, kick);
     Look { has_to_watch: true, has_processes, room_for_hogs, ..Look::default() }
@@ -129,23 +135,23 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     }
     let wake = room.map_or(Kick::None, |kick| guard.replace_blocked(pool, kick));
     let has_woken = matches!(wake, Kick::Wake(_));
-    let learns_waits = guard.core.config().learns_waits;
+    let is_managed = guard.core.config().is_managed();
     pool.unlock(guard, wake);
     // After the wake-up, so that it does not delay another worker. On an alarm the caller itself
     // takes the next item, after this.
-    for Suspect { finding, thread } in suspects.iter() {
+    for Suspect { finding, thread, .. } in suspects.iter() {
         match finding.found {
             Found::Back => {}
             Found::Blocked => {
-                if learns_waits {
+                if is_managed {
                     thread.record_blocked(finding.seq);
-                }
-                if finding.is_unbound {
-                    pool.unbind(thread, finding.seq);
                 }
             }
             Found::Hog if finding.is_news => report_hog(pool, finding.hogs, thread),
             Found::Hog => {}
+        }
+        if finding.is_unbound {
+            pool.unbind(thread, finding.seq);
         }
     }
     has_woken
@@ -207,8 +213,8 @@ impl Suspect {
             }
             Seen::Running => {
                 found.running += 1;
-                let is_hog =
-                    hog_thresh != 0 && found.room_for_hogs > 0 && self.thread.hogs(seq, hog_thresh);
+                let may_be_hog = !self.is_hog && hog_thresh != 0 && found.room_for_hogs > 0;
+                let is_hog = may_be_hog && self.thread.hogs(seq, hog_thresh);
                 found.room_for_hogs -= u32::from(is_hog);
                 self.finding.found = Found::Hog;
                 is_hog

@@ -196,7 +196,7 @@ impl Pool {
         let mut config = PoolConfig::of_kind(id, spec.kind.in_core(), concurrency, pods.is_some());
         config.idle_timeout = runtime.params.idle_timeout_ns;
         config.idle_ratio = runtime.params.idle_ratio;
-        let has_tick = !config.bh && runtime.detect != Detect::Inline;
+        let has_tick = !config.is_bh() && runtime.detect != Detect::Inline;
         config.may_saturate = may_saturate(pods.is_some(), has_tick);
         let may_stray = attach::may_stray(&spec);
         let attachment = Attachment::new(&spec, placed, runtime);

@@ -490,7 +490,7 @@ impl Runtime {
     /// pools as were ever needed at the same time. In a library that is shut down no pool is
     /// vacant.
     fn renew_one(&self, registry: &mut Registry, key: &PoolKey) -> Option<&'static Pool> {
-        if key.kind != place::PoolKind::Unbound {
+        if !key.kind.is_renewed() {
             return None;
         }
         let vacant = registry.pools.iter_mut().filter(|(_, pool)| pool.is_vacant());

@@ -1,15 +1,15 @@
 //! Items that use the CPU for long without sleeping make room for others, as the kernel's do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
-use crate::support::wait::Opened;
+use crate::support::wait::{Opened, PATIENCE};
 use crate::support::{Gate, Peak, eventually, joined, managed, percpu, sys, unbound, undisturbed};
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("hogs::unnamed", unnamed),
     ("hogs::managed_limit", managed_limit),
     ("hogs::managed_room", managed_room),
+    ("hogs::managed_waits", managed_waits),
 ];
 
 /// How long the first item computes.
@@ -181,6 +182,7 @@ fn a_managed_queue_takes_one_hog_per_cpu_out_of_the_count() {
     let params = "cpu_intensive_thresh_us=3000";
     Stage::new("hogs::managed_limit").params(params).play();
     Stage::new("hogs::managed_room").params(params).play();
+    Stage::new("hogs::managed_waits").params(params).play();
 }
 
 fn managed_limit() {
@@ -217,17 +219,20 @@ fn at_most_two_per_cpu(wq: &Workqueue, long: Duration) -> Result<(), String> {
     if most <= 2 * cpus { Ok(()) } else { Err(format!("{most} on {cpus} CPUs; {}", wq.stats())) }
 }
 
-/// A short item does not wait for the end of long ones that occupy all CPUs.
+/// A short item does not wait for the end of long ones that occupy all CPUs, and these may leave
+/// theirs.
 fn managed_room() {
     let wq = managed("room");
     let gate = Gate::new();
     let _opened = Opened(&gate);
     let inside = Arc::new(Peak::new());
     let cpus = sys::allowed_cpus();
+    let tids = Arc::new(Mutex::new(Vec::new()));
     let hogs: Vec<_> = (0..cpus.len())
         .map(|_| {
-            let (gate, inside) = (gate.clone(), Arc::clone(&inside));
+            let (gate, inside, tids) = (gate.clone(), Arc::clone(&inside), Arc::clone(&tids));
             wq.queue(move || {
+                tids.lock().unwrap().push(sys::gettid());
                 let _inside = inside.enter();
                 while !gate.is_open() {
                     burn(Duration::from_millis(1));
@@ -237,6 +242,54 @@ fn managed_room() {
         .collect();
     eventually("all CPUs are occupied", || inside.now() == cpus.len());
     joined(wq.queue(|| ()));
+    eventually("one of them may run anywhere", || {
+        let of = |tid: &i32| sys::allowed_cpus_of(*tid).unwrap();
+        tids.lock().unwrap().iter().any(|tid| of(tid) == cpus)
+    });
     gate.open();
     hogs.into_iter().for_each(joined);
+}
+
+/// A short item does not wait for long ones either where as many others are long, and wait now.
+fn managed_waits() {
+    let wq = Arc::new(managed("waits"));
+    let gate = Gate::new();
+    let _opened = Opened(&gate);
+    let inside = Arc::new(Peak::new());
+    let nr_cpus = sys::allowed_cpus().len();
+    let queue = |body: Arc<dyn Fn() + Send + Sync>| -> Vec<_> {
+        let run = || {
+            let (inside, body) = (Arc::clone(&inside), Arc::clone(&body));
+            move || {
+                let _inside = inside.enter();
+                body();
+            }
+        };
+        (0..nr_cpus).map(|_| wq.queue(run())).collect()
+    };
+    let first = queue(Arc::new({
+        let (wq, gate) = (Arc::clone(&wq), gate.clone());
+        move || {
+            while wq.stats().cpu_intensive < nr_cpus as u64 {
+                burn(Duration::from_millis(1));
+            }
+            gate.pass();
+        }
+    }));
+    eventually("all CPUs are occupied", || inside.now() == nr_cpus);
+    // By no gate: they must not wait for its lock.
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let second = queue(Arc::new({
+        let has_ended = Arc::clone(&has_ended);
+        move || {
+            let begun = Instant::now();
+            while !has_ended.load(Ordering::SeqCst) && begun.elapsed() < PATIENCE {
+                burn(Duration::from_millis(1));
+            }
+        }
+    }));
+    eventually("others have begun beside them", || inside.now() == 2 * nr_cpus);
+    joined(wq.queue(move || has_ended.store(true, Ordering::SeqCst)));
+    gate.open();
+    first.into_iter().chain(second).for_each(joined);
 }
