@@ -26,7 +26,7 @@ const ONLY_SEARCHED: [Rule; 12] = [
     Rule::WaitersLeaveTheLine,
     // Rescuers that are called twice come twice, for nothing.
     Rule::CalledOnce,
-    // More than a thousand items never wait for one worker here.
+    // No checker of the simulator asks in which order the items of a pool start.
     Rule::QueuesBehindOthers,
     // A few hogs more share their CPUs with others, and hold up nobody.
     Rule::HogsNeedRoom,
