@@ -17,8 +17,8 @@ use crate::inbox::Transit;
 use crate::list::Node;
 use crate::work::WorkItem;
 
-/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all: some
-/// milliseconds, in a pool that has work for more than that.
+/// LIMIT: so many items may have arrived, since one hold of the lock may have to list them all:
+/// some milliseconds, in a pool that has work for more.
 pub(super) const ARRIVED_MAX: u32 = 1 << 18;
 
 /// How many items of a pwq have arrived: first those of the oldest colour, and last those without.
@@ -178,8 +178,8 @@ impl PoolState {
     }
 
     /// Makes the books right, and puts the arrived items on the worklist, where they can be found.
-    /// To be called before an item is looked for or waited for. The worker that the items arrived for is at work and comes for
-    /// them, so nobody has to be kicked. The inbox stays as it is.
+    /// To be called before an item is looked for or waited for. The worker that the items arrived
+    /// for is at work and comes for them, so nobody has to be kicked. The inbox stays as it is.
     #[inline]
     pub fn catch_up(&mut self) {
         if self.is_behind() {

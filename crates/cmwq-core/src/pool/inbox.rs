@@ -7,11 +7,12 @@ use super::{Kick, PoolState};
 use crate::inbox::Inbox;
 
 impl PoolState {
-    /// Whether pushing into the pool's inbox is enough to queue an item: as many workers run as may,
-    /// or one has been woken and will look. To be asked before the lock is dropped wherever the
-    /// number of running workers may have changed, or whether the pool is watched. `is_watched`:
-    /// blocked workers of this pool will be noticed. `may_be_helped`: another pod has a CPU to
-    /// spare for items of this pool, so the pool must call that pod for each item, under its lock.
+    /// Whether pushing into the pool's inbox is enough to queue an item: as many workers run as
+    /// may, or one has been woken and will look. To be asked before the lock is dropped wherever
+    /// the number of running workers may have changed, or whether the pool is watched.
+    /// `is_watched`: blocked workers of this pool will be noticed. `may_be_helped`: another pod has
+    /// a CPU to spare for items of this pool, so the pool must call that pod for each item, under
+    /// its lock.
     #[inline(always)]
     #[must_use]
     pub fn is_saturated(&self, is_watched: bool, may_be_helped: impl FnOnce() -> bool) -> bool {
