@@ -182,7 +182,7 @@ pub struct PoolConfig {
     /// Queueing may be a push into the inbox alone:
     /// [`help::may_saturate`](crate::help::may_saturate).
     pub may_saturate: bool,
-    /// How many items may have arrived; further ones are listed at once, see
+    /// How many items may have arrived: while there are more, the oldest ones are listed. See
     /// [`PoolState::take_inbox`].
     pub arrived_max: u32,
 }
@@ -190,8 +190,8 @@ pub struct PoolConfig {
 impl PoolConfig {
     /// As [`new`](Self::new), with what a pool of this kind does: managed pools learn how their
     /// items wait, and their workers need not come back to their CPUs if there are other pools
-    /// (`has_others`). Batches come out of the inbox, which only items of managed and per-CPU
-    /// queues go through, and are made while one worker may run at a time.
+    /// (`has_others`). Batches are made where queueing may be a push into the inbox, in pools
+    /// of managed and per-CPU queues, while one worker may run at a time.
     #[must_use]
     pub const fn of_kind(
         id: PoolId,
@@ -247,7 +247,7 @@ impl PoolConfig {
 pub struct PoolState {
     config: PoolConfig,
     worklist: List,
-    /// Items that were taken out of the inbox, younger than the worklist. See `batch`.
+    /// Items on no list, younger than the worklist. See `arrived`.
     arrived: Transit,
     /// The batch that is out.
     out: Option<Out>,

@@ -34,6 +34,7 @@ pub const ORDERING_SITES: &[&str] = &[
     "claim.release",
     "claim_for.acquire",
     "claim_for.seen",
+    "set_in_transit.chain",
     "set_queued.chain",
     "update_queued.chain",
     "queue_from_idle.acquire",

@@ -159,6 +159,11 @@ fn a_run_hears_who_was_refused_before_set_queued() {
 }
 
 #[test]
+fn a_run_hears_who_was_refused_before_set_in_transit() {
+    hears_a_refused_caller(|item| item.set_in_transit(PoolId(1)));
+}
+
+#[test]
 fn a_run_hears_who_was_refused_before_update_queued() {
     hears_a_refused_caller(|item| item.update_queued(queued()));
 }

@@ -1,6 +1,6 @@
-//! Items that have *arrived*: they were taken out of the pool's inbox while its worker is busy.
-//! They are younger than those on the worklist, and still in transit. Most are never on a list,
-//! because a [batch](super::batch) takes them.
+//! Items that have *arrived*: they were queued behind others, for which a worker of the pool runs,
+//! or has been woken. They are younger than those on the worklist, and still in transit. Most are
+//! never on a list, because a [batch](super::batch) takes them.
 //!
 //! - *(coloured)* The arrived items of a pwq that a flush has found have a colour, and are counted
 //!   in flight. They are older than those without one. So their number says which have which

@@ -286,7 +286,7 @@ impl Pool {
 
     /// The lock alone: items in the inbox stay there, and a batch that is out stays out, so counts
     /// may lag. For a worker that has ended an item, since waiting items are older than the
-    /// inbox's; and for queueing, which corrects the counts before it appends to the worklist.
+    /// inbox's.
     #[inline]
     pub(crate) fn lock_in_turn(&self) -> MutexGuard<'_, Locked> {
         trace::ready();
