@@ -214,6 +214,17 @@ impl Transit {
         Self { next: ptr::null_mut(), last: ptr::null_mut(), len: 0 }
     }
 
+    /// One item.
+    ///
+    /// # Safety
+    /// As for [`push_front`](Self::push_front).
+    pub(crate) unsafe fn one(item: NonNull<WorkItem>, pwq: PwqId) -> Self {
+        let mut one = Self::empty();
+        // SAFETY: passed on to the caller.
+        unsafe { one.push_front(item, pwq) };
+        one
+    }
+
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.next.is_null()
@@ -256,17 +267,6 @@ impl Transit {
             self.last = younger.last;
             self.len += younger.len;
         }
-    }
-
-    /// Puts a younger item behind these.
-    ///
-    /// # Safety
-    /// As for [`push_front`](Self::push_front).
-    pub(crate) unsafe fn push_back(&mut self, item: NonNull<WorkItem>, pwq: PwqId) {
-        let node = WorkItem::node(item).as_ptr();
-        // SAFETY: the caller owns the item, hence its link.
-        unsafe { ListHead::set_transit(node, ptr::null_mut(), pwq.0 as usize) };
-        self.append(Self { next: node, last: node, len: 1 });
     }
 
     /// Puts an older item before these.

@@ -112,7 +112,7 @@ impl Arrived {
 }
 
 impl PoolState {
-    /// Takes over what was in the pool's inbox.
+    /// Takes over items in transit to the pool, which are younger than all that wait there.
     #[inline]
     pub(crate) fn arrive(&mut self, items: Transit) {
         let mut run = None;
@@ -124,17 +124,6 @@ impl PoolState {
         }
         self.count_arrived(run);
         self.arrived.append(items);
-        self.list_excess();
-    }
-
-    /// As [`arrive`](Self::arrive), of one item, which is younger than all that wait in the pool.
-    ///
-    /// # Safety
-    /// The caller must own the item's `PENDING`, and its word must name this pool, off-queue.
-    pub(super) unsafe fn arrive_last(&mut self, pwq: PwqId, item: NonNull<WorkItem>) {
-        // SAFETY: passed on to the caller.
-        unsafe { self.arrived.push_back(item, pwq) };
-        self.pwq(pwq).arrived.nr_plain += 1;
         self.list_excess();
     }
 

@@ -30,12 +30,13 @@ impl PoolState {
     /// lock is dropped.
     #[inline]
     pub fn empty_inbox(&mut self, inbox: &Inbox) -> Kick {
-        let mut kick = Kick::None;
-        for (pwq, item) in inbox.take() {
+        let (mut items, mut kick) = (inbox.take(), Kick::None);
+        while !self.is_behind_others() {
+            let Some((pwq, item)) = items.pop() else { return kick };
             // SAFETY: the thread that pushed the item owned its PENDING and keeps it alive.
-            kick = kick.or(unsafe { self.enqueue(pwq, item) });
+            kick = kick.or(unsafe { self.enqueue_in(pwq, item, None) });
         }
-        kick
+        if items.is_empty() { kick } else { kick.or(self.queue_behind(items)) }
     }
 
     /// As [`empty_inbox`](Self::empty_inbox), but if a running worker comes for the items, they
@@ -44,15 +45,10 @@ impl PoolState {
     #[inline]
     #[must_use]
     pub fn take_inbox(&mut self, inbox: &Inbox) -> Option<Kick> {
-        if !self.makes_batches() || !(self.is_at_capacity() || self.work_waits()) {
-            return Some(self.empty_inbox(inbox));
-        }
-        self.arrive(inbox.take());
-        if self.is_at_capacity() {
+        if self.makes_batches() && self.is_at_capacity() {
+            self.arrive(inbox.take());
             return None;
         }
-        // Nobody runs here, so no batch is out.
-        let _ = self.first_to_start();
-        Some(self.kick())
+        Some(self.empty_inbox(inbox))
     }
 }

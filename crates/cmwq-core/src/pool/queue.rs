@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 
 use super::{Effects, Kick, PoolState, Rule};
 use crate::ids::{PwqId, PwqRef, WorkerId, WqKey};
+use crate::inbox::Transit;
 use crate::list;
 use crate::word::WorkWord;
 use crate::work::WorkItem;
@@ -81,7 +82,7 @@ impl PoolState {
             // SAFETY: the caller owns the item's PENDING.
             unsafe { item.as_ref() }.set_in_transit(self.config.id);
             // SAFETY: as above.
-            return unsafe { self.queue_behind(pwq, item) };
+            return self.queue_behind(unsafe { Transit::one(item, pwq) });
         }
         // SAFETY: passed on to the caller.
         unsafe { self.enqueue_in(pwq, item, None) }
@@ -90,16 +91,15 @@ impl PoolState {
     /// Whether what is queued now [arrives](super::arrived): its turn comes behind other items, and
     /// a worker that comes for those may take it along.
     #[inline]
-    fn is_behind_others(&self) -> bool {
+    pub(super) fn is_behind_others(&self) -> bool {
         let are_others = self.work_waits() && self.keeps(Rule::QueuesBehindOthers);
         self.makes_batches() && are_others
     }
 
-    /// Queues an item in transit behind all that wait.
+    /// Queues items in transit behind all that wait.
     #[inline(never)]
-    unsafe fn queue_behind(&mut self, pwq: PwqId, item: NonNull<WorkItem>) -> Kick {
-        // SAFETY: passed on to the caller.
-        unsafe { self.arrive_last(pwq, item) };
+    pub(super) fn queue_behind(&mut self, items: Transit) -> Kick {
+        self.arrive(items);
         // Behind a batch that is out an item waits for its worker, which runs.
         if !self.is_behind() {
             let _ = self.first_to_start();
@@ -149,7 +149,7 @@ impl PoolState {
                 return Enqueued::Changed;
             }
             // SAFETY: the item is now ours, and in transit.
-            return Enqueued::Queued(unsafe { self.queue_behind(pwq, item) });
+            return Enqueued::Queued(self.queue_behind(unsafe { Transit::one(item, pwq) }));
         }
         let word = self.admit(pwq, None);
         // SAFETY: the caller promises a valid item.
