@@ -109,6 +109,7 @@ impl World<'_> {
             | What::Both
             | What::LateReports
             | What::Hog
+            | What::CreationFails
             | What::Tick => self.catch_up_to_first(),
             _ => self.catch_up(),
         }

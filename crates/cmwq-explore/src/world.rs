@@ -285,7 +285,10 @@ impl<'s> World<'s> {
     /// One step of a thread.
     pub(crate) fn step(&mut self, tid: Tid) -> Progress {
         if !self.thread(tid).todo.is_empty() {
-            self.catch_up();
+            match self.thread(tid).todo[0] {
+                Todo::Created(..) | Todo::Grant(_) => self.catch_up_to_first(),
+                _ => self.catch_up(),
+            }
             return self.do_first(tid);
         }
         if self.thread(tid).run.is_some() {

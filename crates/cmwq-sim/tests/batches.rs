@@ -1,6 +1,7 @@
 //! Items that come around a pool's lock, and that a worker takes along: nobody notices, but for
 //! what they cost. Every expected time is worked out by hand.
 
+use cmwq_sim::config::{Costs, Detect, TickRole};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, QueueSpec};
@@ -96,6 +97,26 @@ fn a_flush_does_not_wait_for_a_blocked_batch_of_another_queue() {
         let all_but_one = (NR_ITEMS as Nanos - 1) * US;
         assert_eq!(time_of(&outcome.events, flushed), all_but_one, "item {sleeper}");
     }
+}
+
+/// An item queues the others, and computes until it is a hog. The worker that begins these first
+/// creates a standby, which lists none of them.
+#[test]
+fn items_are_taken_along_behind_a_creation() {
+    let mut plan = burst(usize::MAX, None);
+    let queue = |item| Op::Queue { item, cpu: Some(0) };
+    plan.items[0].ops = (1..NR_ITEMS / 2).map(queue).chain([Op::Burn(SECOND / 50)]).collect();
+    plan.items[0].nr_queueings = NR_ITEMS as u32;
+    plan.calls.truncate(1);
+    let costs = Costs { slice: Some(1_000 * US), ..Costs::default() };
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let config = Config { costs, detect, keep_events: true, ..Config::exact(1) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let is_made = |what: &What| matches!(what, What::WorkerMade(..));
+    let made = outcome.events.iter().filter(|event| is_made(&event.what));
+    assert!(made.filter(|event| event.t > 0).count() > 0, "nobody was created for the hog");
+    assert!(outcome.stats.taken_along > 20, "{:?}", outcome.stats);
 }
 
 #[test]

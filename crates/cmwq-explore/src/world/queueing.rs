@@ -12,8 +12,9 @@ use crate::scope::{Kind, Op};
 impl World<'_> {
     /// One step of an operation.
     pub(super) fn exec(&mut self, tid: Tid, op: Op) -> Progress {
-        if !matches!(op, Op::Queue(..) | Op::WaitFor(_) | Op::FlushQueue(_)) {
-            self.catch_up();
+        match op {
+            Op::Queue(..) | Op::WaitFor(_) | Op::FlushQueue(_) | Op::RunHere(..) => {}
+            _ => self.catch_up(),
         }
         match op {
             Op::Queue(item, queue, slot) => self.queue(tid, item, queue, slot),

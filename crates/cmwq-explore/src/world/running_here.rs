@@ -17,6 +17,7 @@ impl World<'_> {
             }
             Micro::Claimed(link) => self.offer(tid, (item, queue), link),
             Micro::RunsHere(link, guest) => {
+                self.catch_up_to_first();
                 let pool = self.queues[usize::from(queue)].made[link].pool;
                 self.end_here(tid, item, pool, guest)
             }

@@ -92,7 +92,7 @@ impl Engine<'_> {
         let manager = creation.by.manager();
         let is_refused = self.is_refused(pool);
         if is_refused || self.creation_fails() {
-            let core = self.pools.list[pool].lock();
+            let core = self.pools.list[pool].lock_unlisted();
             if is_refused {
                 core.create_refused(creation.id, manager, self.now);
             } else {
@@ -123,7 +123,7 @@ impl Engine<'_> {
         let tid = self.spawn_worker(pool, id);
         self.gauges[pool].nr_workers += 1;
         self.note(What::WorkerMade(pool, tid + 1));
-        let kick = self.pools.list[pool].lock().worker_created(id, manager, self.now);
+        let kick = self.pools.list[pool].lock_unlisted().worker_created(id, manager, self.now);
         // The worker is idle now, and may never be woken.
         self.plan_cull(pool);
         self.kick(pool, kick);

@@ -290,7 +290,7 @@ impl Engine<'_> {
         let mut grant = Some(to);
         while let Some(to) = grant {
             let pool = to.pool.0 as usize;
-            let effects = self.pools.list[pool].lock().grant(to.pwq);
+            let effects = self.pools.list[pool].lock_unlisted().grant(to.pwq);
             self.kick(pool, effects.kick);
             grant = effects.grant;
         }

@@ -380,7 +380,7 @@ impl Pool {
     pub(crate) fn grant(runtime: &'static Runtime, mut grant: Option<PwqRef>) {
         while let Some(to) = grant.take() {
             let Some(pool) = runtime.pool(to.pool) else { return };
-            let mut guard = pool.lock();
+            let mut guard = pool.lock_unlisted();
             let Effects { kick, grant: next, .. } = guard.core.grant(to.pwq);
             pool.unlock(guard, kick);
             grant = next;

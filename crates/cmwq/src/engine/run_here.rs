@@ -77,7 +77,7 @@ impl Wq {
         let item_ref = unsafe { item.as_ref() };
         let (was, func) = (item_ref.claim(), item_ref.func());
         debug_assert!(!was.is_pending(), "a fresh item was pending");
-        let mut guard = pool.lock();
+        let mut guard = pool.lock_to_queue();
         trace::queue_work(self, pool, item, None);
         let guest = guard.core.guest_enter();
         // SAFETY: PENDING is ours.
@@ -109,7 +109,7 @@ fn run(pool: &'static Pool, guest: WorkerId, claim: &Claim) {
     if generation != generation::current() {
         return;
     }
-    let mut guard = pool.lock();
+    let mut guard = pool.lock_unlisted();
     let effects = guard.core.finish(guest);
     // Nobody but the caller knows the item, so nobody can have queued or awaited it.
     debug_assert!(guard.core.guest_may_leave(guest), "behind an item that nobody knows");

@@ -85,7 +85,7 @@ impl Pool {
             self.spawn(id, thread).inspect_err(|_| headcount.leave())
         };
 
-        let mut guard = self.lock();
+        let mut guard = self.lock_unlisted();
         match &spawned {
             Ok(()) => guard.mirror.created(),
             Err(error) => guard.mirror.creation_failed(error.raw_os_error().unwrap_or(0)),
