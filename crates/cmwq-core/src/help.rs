@@ -32,4 +32,4 @@ pub use choose::{
 pub use habit::Habit;
 pub use layout::{Layout, Whereabouts};
 pub use queuer::{Plain, Queuer};
-pub use short_items::{Progress, Visit};
+pub use short_items::{Progress, Visit, may_begin_next};

@@ -271,8 +271,10 @@ pub struct PoolState {
     nr_rescuers: u32,
     /// Rescuers' marks on the worklist.
     nr_cursors: u32,
-    /// See `PoolState::progress`.
-    progress: u64,
+    /// See `PoolState::nr_started`.
+    nr_started: u64,
+    /// How often an item began to wait where none waited.
+    nr_began_to_wait: u64,
     /// Items in a row that hardly computed after they had waited, see `unbinding`.
     short_wakes: u8,
     /// Items in a row that waited before they computed, see `waiting`.
@@ -319,7 +321,8 @@ impl PoolState {
             pwqs: Slab::new(),
             nr_rescuers: 0,
             nr_cursors: 0,
-            progress: 0,
+            nr_started: 0,
+            nr_began_to_wait: 0,
             short_wakes: 0,
             first_waits: 0,
             soon_waits: 0,

@@ -162,6 +162,8 @@ pub(crate) struct Thread {
     pub(crate) mode: Mode,
     /// The number of its run in its own pool, for reports.
     pub(crate) seq: u64,
+    /// How many items it has run as a helper since its visit was last judged.
+    ran: u32,
     /// How many items of its batch may still be begun.
     more: u32,
     /// It has ended an item, and asks for the next one under the same hold of the lock.
@@ -473,10 +475,11 @@ impl<'a> Engine<'a> {
             id,
             mode,
             seq: 0,
+            ran: 0,
             more: 0,
             is_behind_item: false,
             visit: None,
-            helping_visit: help::Visit::begin(self.now, false),
+            helping_visit: help::Visit::begin(self.now, 0, false),
             is_parked: matches!(mode, Mode::Ask),
             token: false,
             flush: None,

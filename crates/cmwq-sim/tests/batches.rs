@@ -1,11 +1,14 @@
 //! Items that come around a pool's lock, and that a worker takes along: nobody notices, but for
 //! what they cost. Every expected time is worked out by hand.
 
+use std::sync::Arc;
+
 use cmwq_sim::config::{Costs, Detect, TickRole};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, QueueSpec};
 use cmwq_sim::swarm::Options;
+use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, Outcome, run_seed, simulate};
 
 const US: Nanos = 1_000;
@@ -117,6 +120,52 @@ fn items_are_taken_along_behind_a_creation() {
     let made = outcome.events.iter().filter(|event| is_made(&event.what));
     assert!(made.filter(|event| event.t > 0).count() > 0, "nobody was created for the hog");
     assert!(outcome.stats.taken_along > 20, "{:?}", outcome.stats);
+}
+
+/// A long item of a managed queue, on one of two CPUs, and behind it short ones, of which one
+/// sleeps. The other CPU's worker comes to help.
+fn beside_a_long_item(sleeper: usize) -> Outcome {
+    let mut plan = burst(sleeper, None);
+    plan.queues[0].flags = [Flag::Managed].into_iter().collect();
+    plan.queues[0].scope = Some(Scope::Cpu);
+    plan.items.truncate(NR_ITEMS / 2);
+    plan.calls.truncate(NR_ITEMS / 2);
+    plan.items[0].ops = [Op::Burn(SECOND / 20)].into();
+    let short: Arc<[Op]> = [Op::Burn(US / 2)].into();
+    for (number, item) in plan.items.iter_mut().enumerate().skip(1) {
+        if number != sleeper {
+            item.ops = Arc::clone(&short);
+        }
+    }
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let outcome = simulate(&plan, &Config { detect, keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    outcome
+}
+
+/// It finds them short, but stays, since nobody else runs them.
+#[test]
+fn a_helper_takes_short_items_along_whose_own_worker_is_busy() {
+    let outcome = beside_a_long_item(usize::MAX);
+    assert!(outcome.stats.taken_along > NR_ITEMS as u64 / 4, "{:?}", outcome.stats);
+    for number in 1..NR_ITEMS / 2 {
+        let start = |what: &What| matches!(what, What::Started(what, ..) if what.item == number);
+        assert_eq!(time_of(&outcome.events, start), (number - 1) as Nanos * US / 2, "{number}");
+    }
+}
+
+/// The helper is replaced by another one.
+#[test]
+fn an_item_that_blocks_in_a_helpers_batch_holds_nobody_up() {
+    for sleeper in 2..NR_ITEMS / 2 - 1 {
+        let outcome = beside_a_long_item(sleeper);
+        let next =
+            |what: &What| matches!(what, What::Started(what, ..) if what.item == sleeper + 1);
+        let slept = |what: &What| matches!(what, What::Slept(what, _) if what.item == sleeper);
+        let at = (sleeper - 1) as Nanos * US / 2;
+        assert_eq!(time_of(&outcome.events, slept), at, "item {sleeper}");
+        assert_eq!(time_of(&outcome.events, next), at, "behind item {sleeper}");
+    }
 }
 
 #[test]

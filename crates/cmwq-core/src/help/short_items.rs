@@ -4,7 +4,8 @@
 //! Two CPUs that take short items from one pool hinder each other more than they help: for each
 //! item the cache lines of the pool's lock and of the item go to and fro. So a guest that finds the
 //! items short leaves, and the pool asks for no help until the tick finds that its own workers take
-//! longer for an item.
+//! longer for an item. But a guest stays that is the only one who runs them, since the pool's own
+//! worker is in a long item, which may well be the one that queues them.
 //!
 //! A long item of a queuer that computes is better run on another CPU: [`is_worth_moving`].
 
@@ -20,13 +21,33 @@ const OLD_NS: Nanos = 10_000_000;
 /// it: 1 ms.
 const STILL_NS: Nanos = 1_000_000;
 
+/// Whether a helper begins the next item of those that it has taken along. Not if it was found
+/// blocked, since its CPU is another worker's now; not if its own pool
+/// [is crowded](crate::PoolState::is_crowded) or has work in its inbox; and not if a caller
+/// computes on its CPU. At the end of the batch the pool is
+/// [asked](crate::PoolState::wants_back).
+#[inline]
+#[must_use]
+pub fn may_begin_next(
+    was_blocked: bool,
+    is_crowded: bool,
+    inbox_is_empty: bool,
+    caller_computes: impl FnOnce() -> bool,
+) -> bool {
+    !was_blocked && !is_crowded && inbox_is_empty && !caller_computes()
+}
+
 /// A worker's visit to another pod's pool, from its coming to its going.
 #[derive(Clone, Debug)]
 pub struct Visit {
     since: Nanos,
     items: u32,
-    /// Whether the last [`ITEMS`] items were short.
+    /// How many items the pool had started then.
+    nr_started: u64,
+    /// Whether the last items that were measured were short.
     was_short: Option<bool>,
+    /// Whether nobody else started any meanwhile.
+    was_alone: bool,
     /// The tick looks at the pool. Only the tick can find later that its items are worth helping.
     has_tick: bool,
     /// The worker's own pool wants it back.
@@ -34,13 +55,15 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// The guest comes. `has_tick`: the tick looks at the pool whose items it runs.
+    /// The guest comes to a pool that has started so many items. `has_tick`: the tick looks at the
+    /// pool.
     #[must_use]
-    pub const fn begin(now: Nanos, has_tick: bool) -> Self {
-        Self { since: now, items: 0, was_short: None, has_tick, is_wanted: false }
+    pub const fn begin(now: Nanos, nr_started: u64, has_tick: bool) -> Self {
+        let (was_short, was_alone) = (None, false);
+        Self { since: now, items: 0, nr_started, was_short, was_alone, has_tick, is_wanted: false }
     }
 
-    /// Another item was run. `is_wanted`: whether the worker's own pool
+    /// The guest has run `items` more. `is_wanted`: whether the worker's own pool
     /// [wants it back](crate::PoolState::wants_back). Whether the visit is over. `may_leave`:
     /// whether no items are scheduled that only this guest can run
     /// ([`PoolState::guest_may_leave`](crate::PoolState::guest_may_leave)).
@@ -48,13 +71,22 @@ impl Visit {
     #[must_use]
     pub fn is_over(
         &mut self,
+        items: u32,
         is_wanted: bool,
-        now: impl FnOnce() -> Nanos,
+        now: impl FnOnce() -> Progress,
         may_leave: impl FnOnce() -> bool,
     ) -> bool {
         self.is_wanted = is_wanted;
-        self.count(now);
-        (self.is_wanted || self.is_short() && self.has_tick) && may_leave()
+        self.count(items, now);
+        let is_in_the_way = self.is_short() && self.has_tick && !self.was_alone;
+        (self.is_wanted || is_in_the_way) && may_leave()
+    }
+
+    /// Whether the guest stays although the items are short. Then nobody else is to come.
+    #[inline]
+    #[must_use]
+    pub fn stays_alone(&self) -> bool {
+        self.was_alone && self.is_short() && self.has_tick
     }
 
     /// The guest goes. Whether the pool's items are found short. `work_waits`: in that pool.
@@ -64,12 +96,14 @@ impl Visit {
     }
 
     #[inline]
-    fn count(&mut self, now: impl FnOnce() -> Nanos) {
-        self.items += 1;
-        if self.items == ITEMS {
+    fn count(&mut self, items: u32, now: impl FnOnce() -> Progress) {
+        self.items += items;
+        if self.items >= ITEMS {
             let now = now();
-            self.was_short = Some(are_short(now.saturating_sub(self.since), ITEMS.into()));
-            (self.since, self.items) = (now, 0);
+            let items = u64::from(self.items);
+            self.was_short = Some(are_short(now.at.saturating_sub(self.since), items));
+            self.was_alone = now.started.wrapping_sub(self.nr_started) == items;
+            (self.since, self.nr_started, self.items) = (now.at, now.started, 0);
         }
     }
 
@@ -94,8 +128,7 @@ impl Visit {
 pub struct Progress {
     /// The time.
     pub at: Nanos,
-    /// `PoolState::progress`: items that were started, and items that came when none waited. With a
-    /// backlog there are none of the latter.
+    /// [`PoolState::nr_started`](crate::PoolState::nr_started).
     pub started: u64,
 }
 

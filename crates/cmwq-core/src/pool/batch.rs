@@ -11,9 +11,10 @@
 //! - *(one slot)* The items of a batch run one after the other, by one pwq and in one colour. So
 //!   they share the slot, and the count in flight, of the item that was claimed first. The last
 //!   item of the batch gives both back.
-//! - One batch is out of a pool at a time, and only while its worker is the only one that may run:
-//!   no other worker could have started its items. Another worker that may run takes the lock
-//!   first, which calls the batch back.
+//! - One batch is out of a pool at a time, and only while its worker is the only one that may start
+//!   items: another worker takes the lock first, which calls the batch back.
+//! - A *helper's* batch is made of items for which the pool has no worker, since that is in another
+//!   item; when it asks for work, it calls the batch back. The helper's own pool sees one run.
 //!
 //! KERNEL: none; `process_one_work` takes the pool's lock for each item.
 
@@ -118,7 +119,7 @@ impl PoolState {
 
     /// Brings the books up to date: the worker has begun `count` more items, and finished as many.
     fn turn_to(&mut self, worker: WorkerId, count: u32, nr_colored: u32, now: Current) {
-        self.progress += u64::from(count);
+        self.nr_started += u64::from(count);
         let p = self.pwq(now.pwq);
         p.counts.count_batch(count);
         p.nr_in_flight[usize::from(now.color)] -= nr_colored;

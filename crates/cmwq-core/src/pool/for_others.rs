@@ -47,12 +47,17 @@ impl PoolState {
     }
 
     /// Whether a worker of this pool that helps another pod has to come back: because work waits
-    /// here; because more workers run than may, since another one started while this one was
-    /// blocked (unless items [wait first](Self::items_wait_first)); or because a thread outside of
-    /// the pools has the CPU (`caller_computes`).
+    /// here; because the pool [is crowded](Self::is_crowded); or because a thread outside of the
+    /// pools has the CPU (`caller_computes`).
     pub fn wants_back(&self, caller_computes: impl FnOnce() -> bool) -> bool {
-        let is_crowded = self.is_over_capacity() && !self.items_wait_first();
-        self.work_waits() || is_crowded || caller_computes()
+        self.work_waits() || self.is_crowded() || caller_computes()
+    }
+
+    /// Whether more workers run than may, since another one started while one was blocked that is
+    /// back. Not if items [wait first](Self::items_wait_first). Only reports make a pool crowded.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.is_over_capacity() && !self.items_wait_first()
     }
 
     /// A worker of this pool was reported blocked, which demanded `kick`: which worker to wake.

@@ -32,6 +32,14 @@ impl PoolState {
         hogs::room(self.config.kind, self.config.concurrency, nr_hogs)
     }
 
+    /// How many workers a look may take for hogs. None while the pool's items are found short: then
+    /// they are being run, by its own workers or by a [helper](crate::help::short_items), and so
+    /// wait for no hog. A worker more would only take the hog's CPU.
+    #[must_use]
+    pub fn room_for_new_hogs(&self, has_short_items: bool) -> u32 {
+        if has_short_items { 0 } else { self.room_for_hogs() }
+    }
+
     /// Whether worker `id`, which has slept, does not count now that it is back.
     ///
     /// KERNEL: `WORKER_CPU_INTENSIVE` — differs: there it stays set until the item ends.

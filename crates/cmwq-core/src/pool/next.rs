@@ -1,9 +1,11 @@
 //! Out of the pool: what a worker does next, and what finishing an item means.
 
+use alloc::sync::Arc;
 use core::ptr::NonNull;
 
 use super::{Effects, Kick, Left, PoolState, Rule, bucket};
 use crate::barrier::Passed;
+use crate::batch::Batch;
 use crate::ids::{Nanos, WorkerId};
 use crate::list::{self, Node};
 use crate::policy;
@@ -20,6 +22,8 @@ impl PoolState {
     #[inline]
     pub fn next(&mut self, id: WorkerId, now: impl Fn() -> Nanos) -> Next {
         let asking_is_running = self.keeps(Rule::AskingIsRunning);
+        // What a helper has taken along is older than what waits.
+        self.assert_caught_up();
         loop {
             let worker = self.worker(id);
             debug_assert!(worker.current.is_none(), "asked for more before finishing");
@@ -168,7 +172,7 @@ impl PoolState {
         if worker.cpu_intensive != cpu_intensive {
             self.update(id, |w| w.cpu_intensive = cpu_intensive);
         }
-        self.progress += 1;
+        self.nr_started += 1;
         let kick = if self.keeps(Rule::KickBehindStart) { self.kick() } else { Kick::None };
         let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
         // SAFETY: the last touch; after it the item may be queued again, run elsewhere, or be freed
@@ -223,7 +227,7 @@ impl PoolState {
         }
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
-        self.progress += 1;
+        self.nr_started += 1;
         let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
         // SAFETY: the last touch.
         unsafe { barrier.as_ref() }.start(idle);
@@ -241,6 +245,15 @@ impl PoolState {
         id
     }
 
+    /// As [`guest_enter`](Self::guest_enter), for a worker that may take items along: in `batch`,
+    /// the place for those of its own pool.
+    #[must_use]
+    pub fn helper_enter(&mut self, batch: Option<Arc<Batch>>) -> WorkerId {
+        let id = self.guest_enter();
+        self.worker(id).batch = batch;
+        id
+    }
+
     /// The next item for a guest, while this pool cannot start it itself. `waits_first`: whether
     /// the guest's own pool [expects](Self::items_wait_first) that items wait.
     pub fn guest_next(&mut self, id: WorkerId, waits_first: bool) -> Option<Claim> {
@@ -248,6 +261,9 @@ impl PoolState {
         let mut claim = self.start(id, node);
         let is_barrier = self.worker(id).current.as_ref().is_some_and(|current| current.inactive);
         claim.is_to_wait |= waits_first && !is_barrier;
+        if !is_barrier && !waits_first && self.worker(id).batch.is_some() {
+            self.take_along(id, &mut claim);
+        }
         Some(claim)
     }
 

@@ -27,7 +27,13 @@ impl PoolState {
     /// count in place of a time.
     #[must_use]
     pub const fn progress(&self) -> u64 {
-        self.progress
+        self.nr_started + self.nr_began_to_wait
+    }
+
+    /// How many items were started, by whomever.
+    #[must_use]
+    pub const fn nr_started(&self) -> u64 {
+        self.nr_started
     }
 
     /// Whoever looks has seen nothing that waits: what waited for a slot once does not count any
@@ -43,7 +49,7 @@ impl PoolState {
     #[inline]
     pub(super) unsafe fn push_work(&mut self, node: Node) {
         if self.worklist.is_empty() {
-            self.progress += 1;
+            self.nr_began_to_wait += 1;
         }
         // SAFETY: passed on to the caller.
         unsafe { self.worklist.push_back(node) };

@@ -1,15 +1,16 @@
 //! Items that are taken along, with one thread; for more, see the loom models and the search.
 
+use std::sync::Arc;
 use std::vec::Vec;
 
 use super::support::{Fixture, ItemPtr, work};
 use crate::place::PoolKind;
-use crate::{Inbox, Kick, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
+use crate::{Batch, Inbox, Kick, PoolConfig, PoolId, PoolState, PwqId, WorkerId};
 
 const POOL: PoolId = PoolId(0);
 
-/// A pool whose worker has claimed the first of so many items and taken the next two along.
-pub(super) fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
+/// A pool whose worker runs another item while so many have arrived.
+fn arrived(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
     let mut config = PoolConfig::of_kind(POOL, PoolKind::Percpu, 1, true);
     config.batches = Some(0);
     let (mut f, workers) = Fixture::with(config, 2);
@@ -25,11 +26,77 @@ pub(super) fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemP
         assert!(unsafe { inbox.push(item, pwq) });
     }
     assert_eq!(f.take_inbox(&inbox), None, "its worker comes for it");
-    f.record_activations();
-    let _ = f.finish(workers[1]);
-    let claim = f.claim(workers[1]);
-    assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));
     (f, pwq, workers[1], items)
+}
+
+/// A pool whose worker has claimed the first of so many items and taken the next two along.
+pub(super) fn with_a_batch(count: usize) -> (Fixture, PwqId, WorkerId, Vec<ItemPtr>) {
+    let (mut f, pwq, worker, items) = arrived(count);
+    f.record_activations();
+    let _ = f.finish(worker);
+    let claim = f.claim(worker);
+    assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));
+    (f, pwq, worker, items)
+}
+
+/// A pool whose worker runs another item while a helper has claimed the first of so many items and
+/// taken the next two along. Returns the helper and its batch.
+fn with_a_helpers_batch(count: usize) -> (Fixture, [WorkerId; 2], Arc<Batch>, Vec<ItemPtr>) {
+    let (mut f, _, worker, items) = arrived(count);
+    let mut abroad = PoolState::new(PoolConfig::of_kind(PoolId(1), PoolKind::Managed, 1, true));
+    let own = abroad.worker_new();
+    let batch = abroad.batch_for(own).expect("its own pool makes batches");
+    let helper = f.helper_enter(Some(Arc::clone(&batch)));
+    f.catch_up_to_first();
+    let claim = f.guest_next(helper, false).expect("an item");
+    assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 2));
+    (f, [worker, helper], batch, items)
+}
+
+#[test]
+fn a_helper_takes_items_along_while_the_pools_worker_is_in_another_one() {
+    let (mut f, [worker, helper], batch, items) = with_a_helpers_batch(5);
+    for &item in &items[1..3] {
+        // SAFETY: as often as the claim says.
+        let begun = unsafe { batch.begin(POOL) }.expect("nobody called it back");
+        assert_eq!(begun.0, item.as_ptr());
+    }
+    let (running, started) = (f.nr_running(), f.nr_started());
+    f.catch_up_to_first();
+    assert_eq!((f.nr_running(), f.nr_started()), (running, started + 2), "the books are right");
+    assert!(f.is_executing(items[2]) && !f.is_executing(items[1]));
+    let _ = f.finish(helper);
+    let claim = f.guest_next(helper, false).expect("another one");
+    assert_eq!((claim.item, claim.more), (items[3].as_ptr(), 0), "one waits behind a batch");
+    let _ = f.finish(helper);
+    let _ = f.guest_leave(helper);
+    let _ = f.finish(worker);
+    let _ = f.runs(worker, items[4]);
+    f.check();
+}
+
+/// What a helper has taken along is older than what waits.
+#[test]
+fn a_worker_that_asks_for_work_calls_a_helpers_batch_back() {
+    let (mut f, [worker, helper], batch, items) = with_a_helpers_batch(5);
+    // SAFETY: for the first time.
+    assert!(unsafe { batch.begin(POOL) }.is_some());
+    let _ = f.finish(worker);
+    assert_eq!(f.claim(worker).item, items[2].as_ptr());
+    // SAFETY: for the second time of two.
+    assert!(unsafe { batch.begin(POOL) }.is_none(), "it was called back");
+    assert!(f.is_executing(items[1]), "it is the helper's");
+    let _ = f.finish(helper);
+    f.check();
+}
+
+#[test]
+fn who_brings_no_batch_takes_nothing_along() {
+    let (mut f, _, _, items) = arrived(5);
+    let guest = f.guest_enter();
+    f.catch_up_to_first();
+    let claim = f.guest_next(guest, false).expect("an item");
+    assert_eq!((claim.item, claim.more), (items[0].as_ptr(), 0));
 }
 
 /// What has become active since the last look; nothing may have been missed.

@@ -221,6 +221,13 @@ fn a_hog_of_a_managed_pool_that_waits_gives_its_room_back() {
 }
 
 #[test]
+fn while_short_items_are_run_nobody_is_taken_for_a_hog() {
+    let (mut f, w) = hog_and_another(PoolKind::Managed);
+    let _ = f.blocks(w[0]);
+    assert_eq!((f.room_for_new_hogs(false), f.room_for_new_hogs(true)), (1, 0));
+}
+
+#[test]
 fn other_pools_have_room_for_all_hogs_and_look_at_none() {
     let (mut f, w) = hog_and_another(PoolKind::Percpu);
     assert_eq!((f.room_for_hogs(), is_looked_at(&f, w[0])), (u32::MAX, false));

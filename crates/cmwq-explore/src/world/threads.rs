@@ -1,6 +1,7 @@
 //! Workers, guests and rescuers between two lock holds, and what is reported of them.
 
 use cmwq_core::consts::{MANY_FIRST_WAITS, WAITS_FIRST_NS};
+use cmwq_core::help;
 use cmwq_core::{
     Claim, Finding, Found, Kick, Lend, Nanos, Next, Passed, PoolId, PoolState, PwqRef, Rescue,
     RescueVisit, Waited, WorkerId,
@@ -107,17 +108,28 @@ impl World<'_> {
         }
         let thread = self.thread(tid);
         let Some(run) = thread.run else { return Progress::Blocked };
-        if let (Who::Worker(home, id), true, Micro::Start) =
-            (thread.who, thread.guest.is_some(), thread.exec.micro)
-        {
-            self.catch_up_to_first();
-            self.turn_home(tid, home, id);
-            return Progress::Moved;
-        }
-        if !self.begin_next(tid) {
+        if let (Who::Worker(home, id), true) = (thread.who, thread.guest.is_some()) {
+            self.after_guests_item(tid, run, (home, id));
+        } else if !self.begin_next(tid) {
             self.finish(tid, run);
         }
         Progress::Moved
+    }
+
+    fn after_guests_item(&mut self, tid: Tid, run: Run, (home, id): (u8, WorkerId)) {
+        if self.thread(tid).exec.micro != Micro::Start {
+            self.catch_up_to_first();
+            return self.finish(tid, run);
+        }
+        let own = &self.pools[usize::from(home)];
+        let was_blocked = own.core.worker_view(id).is_some_and(|view| view.sleeping);
+        let (is_crowded, is_empty) = (own.core.is_crowded(), own.inbox.is_empty());
+        let may_begin = help::may_begin_next(was_blocked, is_crowded, is_empty, || false);
+        if !(may_begin && self.begin_next(tid)) {
+            self.thread(tid).more = 0;
+            self.catch_up_to_first();
+            self.turn_home(tid, home, id);
+        }
     }
 
     /// The books behind an item.
@@ -177,8 +189,12 @@ impl World<'_> {
     /// A guest takes the next item, or leaves.
     fn serve(&mut self, tid: Tid, busy: u8) {
         let (known, is_wanted) = (self.thread(tid).guest, self.thread(tid).is_wanted);
+        let batch = match self.thread(tid).who {
+            Who::Worker(home, id) => self.pools[usize::from(home)].core.batch_for(id),
+            _ => None,
+        };
         let p = &mut self.pools[usize::from(busy)].core;
-        let guest = known.unwrap_or_else(|| p.guest_enter());
+        let guest = known.unwrap_or_else(|| p.helper_enter(batch));
         self.thread(tid).guest = Some(guest);
         let p = &mut self.pools[usize::from(busy)].core;
         if !(is_wanted && p.guest_may_leave(guest))

@@ -169,13 +169,16 @@ impl Engine<'_> {
         hogs.for_each(|hog| self.is_hog(pool, hog.id));
         let kick = room.map_or(Kick::None, |kick| self.replace_blocked(pool, kick));
         self.kick(pool, kick);
-        for &Finding { id, seq, found, is_unbound, .. } in findings.iter() {
+        for &Finding { id, seq, found, is_news, is_unbound, .. } in findings.iter() {
             let Some(tid) = self.pools.list[pool].thread(id) else { continue };
             match found {
                 Found::Back => self.may_count(pool, id),
                 Found::Blocked => {
                     self.mark_blocked(tid, seq);
                     self.unbind(tid, seq, is_unbound);
+                    if let Some(visit) = self.threads[tid].visit.filter(|_| is_news) {
+                        self.helper_blocked(visit.host);
+                    }
                 }
                 Found::Hog => self.unbind(tid, seq, is_unbound),
             }
@@ -331,7 +334,8 @@ impl Engine<'_> {
         let core = self.pools.list[pool].lock_unlisted();
         let mut views = Vec::new();
         let has_processes = core.suspects(|view| views.push(view));
-        let mut room_for_hogs = self.pools.list[pool].read().room_for_hogs();
+        let it = &self.pools.list[pool];
+        let mut room_for_hogs = it.read().room_for_new_hogs(it.has_short_items);
         self.check_pool(pool);
         let mut findings = Vec::new();
         for WorkerView { id, seq, sleeping, hog, .. } in views {

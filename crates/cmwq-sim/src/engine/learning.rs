@@ -19,6 +19,13 @@ pub(super) struct Marks {
     sleeps: Option<u64>,
 }
 
+impl Marks {
+    /// Whether the thread was found blocked in the run that has just ended.
+    pub(super) const fn was_blocked(&self) -> bool {
+        self.found.is_some()
+    }
+}
+
 impl Engine<'_> {
     /// The thread enters the function of an item. `is_to_wait`: see [`cmwq_core::Claim`].
     pub(super) fn mark_sleeps(&mut self, tid: Tid, is_to_wait: bool) {

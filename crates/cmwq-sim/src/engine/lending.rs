@@ -203,8 +203,12 @@ impl Engine<'_> {
             Lend::No => return None,
         };
         self.threads[tid].seq = seq;
-        let guest = self.pools.list[host].lock_unlisted().guest_enter();
-        self.threads[tid].helping_visit = help::Visit::begin(self.now, self.ticking.is_some());
+        let batch = self.pools.list[home].read().batch_for(id);
+        let core = self.pools.list[host].lock_unlisted();
+        let (guest, nr_started) = (core.helper_enter(batch), core.nr_started());
+        self.threads[tid].helping_visit =
+            help::Visit::begin(self.now, nr_started, self.ticking.is_some());
+        self.threads[tid].ran = 0;
         self.threads[tid].visit = Some(Visit { host, id: guest });
         self.kick(home, Kick::Watch);
         Some(Turn::Again)
@@ -215,6 +219,8 @@ impl Engine<'_> {
         let claim = self.pools.list[visit.host].lock_unlisted().guest_next(visit.id, waits_first);
         self.check_pool(visit.host);
         if let Some(claim) = claim {
+            self.threads[tid].more = claim.more;
+            self.threads[tid].ran += 1;
             return self.begin(tid, visit.host, visit.id, claim);
         }
         self.go_home(tid, visit);
@@ -229,12 +235,26 @@ impl Engine<'_> {
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
-        let now = self.now;
-        let core = self.pools.list[visit.host].lock_unlisted();
-        let length = &mut self.threads[tid].helping_visit;
-        if length.is_over(is_wanted, || now, || core.guest_may_leave(visit.id)) {
-            self.go_home(tid, visit);
+        let may_leave = self.pools.list[visit.host].lock_unlisted().guest_may_leave(visit.id);
+        let progress = self.progress_of(visit.host);
+        let thread = &mut self.threads[tid];
+        let (ran, length) = (std::mem::take(&mut thread.ran), &mut thread.helping_visit);
+        if length.is_over(ran, is_wanted, || progress, || may_leave) {
+            return self.go_home(tid, visit);
         }
+        if length.stays_alone() && !self.pools.list[visit.host].has_short_items {
+            self.set_short(visit.host, true);
+        }
+    }
+
+    /// A helper in the pool was found blocked: what it has taken along comes back, and the items
+    /// are not short.
+    pub(super) fn helper_blocked(&mut self, host: PoolNo) {
+        let _ = self.pools.list[host].lock_unlisted();
+        if self.pools.list[host].has_short_items {
+            self.set_short(host, false);
+        }
+        self.kick(host, Kick::None);
     }
 
     fn go_home(&mut self, tid: Tid, visit: Visit) {

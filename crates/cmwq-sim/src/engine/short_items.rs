@@ -39,7 +39,7 @@ impl Engine<'_> {
     }
 
     /// How many items it has started by now.
-    fn progress_of(&self, pool: PoolNo) -> Progress {
-        Progress { at: self.now, started: self.pools.list[pool].read().progress() }
+    pub(super) fn progress_of(&self, pool: PoolNo) -> Progress {
+        Progress { at: self.now, started: self.pools.list[pool].read().nr_started() }
     }
 }

@@ -1,8 +1,9 @@
 //! The worker's loop: two short matches, one over what the core says, one over an item's program.
 
+use cmwq_core::help;
 use cmwq_core::{Claim, Creator, Kick, Next, PoolState, WorkerId};
 
-use super::{Engine, Mode, Rest, Role, Run, Waiter};
+use super::{Engine, Mode, Rest, Role, Run, Thread, Waiter};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::arena::{Arena, Name};
@@ -179,20 +180,34 @@ impl Engine<'_> {
     /// After an item, a worker begins the next one of its batch without the lock. `false`: there is
     /// none, or the batch was called back.
     fn begin_next(&mut self, tid: Tid, site: Site) -> bool {
-        let (home, id) = (self.threads[tid].home, self.threads[tid].id);
         let Some(more) = self.threads[tid].more.checked_sub(1) else { return false };
         self.threads[tid].more = more;
-        let Some(item) = Arena::begin(self.pools.list[home].read(), id) else {
+        let Thread { home, id, visit, .. } = self.threads[tid];
+        let (pool, id) = visit.map_or((home, id), |visit| (visit.host, visit.id));
+        let may_begin = visit.is_none() || self.helper_may_begin_next(tid);
+        let begun = || Arena::begin(self.pools.list[pool].read(), id);
+        let Some(item) = may_begin.then(begun).flatten() else {
             self.threads[tid].more = 0;
             return false;
         };
-        self.threads[tid].seq += 1;
+        match visit {
+            // Its own pool knows of one run, whatever it runs as a guest.
+            Some(_) => self.threads[tid].ran += 1,
+            None => self.threads[tid].seq += 1,
+        }
         self.nr_taken_along += 1;
         self.enter(tid, site, item, false);
         if let Mode::Item(run) = &mut self.threads[tid].mode {
             run.is_taken_along = true;
         }
         true
+    }
+
+    fn helper_may_begin_next(&self, tid: Tid) -> bool {
+        let own = &self.pools.list[self.threads[tid].home];
+        let was_blocked = self.threads[tid].marks.was_blocked();
+        let is_crowded = own.read().is_crowded();
+        help::may_begin_next(was_blocked, is_crowded, own.inbox.is_empty(), || own.caller_computes)
     }
 
     /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:
@@ -393,6 +408,8 @@ impl Engine<'_> {
         if self.threads[tid].is_worker() {
             self.gauges[self.threads[tid].home].executing -= 1;
         }
+        // A helper may have taken items along meanwhile.
+        let _ = self.pools.list[rest.site.pool].lock_only();
         self.after_item(tid, rest.site.pool)
     }
 

@@ -158,6 +158,16 @@ impl Context {
         self.run.set(None);
     }
 
+    /// The thread is blocked: if it helps another pool, that is told.
+    fn tell_who_is_helped(&self) {
+        if let Some((busy, _)) = self.thread.guest()
+            && !reclaim::current_is_rescuer()
+            && let Some(busy) = self.pool.runtime.pool(busy)
+        {
+            busy.helper_blocked();
+        }
+    }
+
     /// Enters a blocking section: from now on this worker counts as blocked, whatever detectors
     /// see.
     fn block(&self) {
@@ -184,6 +194,7 @@ impl Context {
         if is_unbound {
             self.pool.unbind(&self.thread, run.seq);
         }
+        self.tell_who_is_helped();
     }
 
     fn unblock(&self) {

@@ -120,7 +120,7 @@ fn collect(pool: &'static Pool, suspects: &mut Vec<Suspect>, is_tick: bool) -> L
         let finding = Finding::new(view.id, view.seq, Found::of(!view.sleeping));
         suspects.push(Suspect { finding, is_hog: view.hog, thread: Arc::clone(thread) });
     });
-    let room_for_hogs = guard.core.room_for_hogs();
+    let room_for_hogs = guard.core.room_for_new_hogs(pool.has_short_items());
     let kick = if is_tick { guard.core.begin_another() } else { Kick::None };
     pool.unlock(guard, kick);
     Look { has_to_watch: true, has_processes, room_for_hogs, ..Look::default() }
@@ -136,6 +136,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
     let wake = room.map_or(Kick::None, |kick| guard.replace_blocked(pool, kick));
     let has_woken = matches!(wake, Kick::Wake(_));
     let is_managed = guard.core.config().is_managed();
+    guard.note_crowd(pool);
     pool.unlock(guard, wake);
     // After the wake-up, so that it does not delay another worker. On an alarm the caller itself
     // takes the next item, after this.
@@ -145,6 +146,12 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
             Found::Blocked => {
                 if is_managed {
                     thread.record_blocked(finding.seq);
+                }
+                if finding.is_news
+                    && let Some((busy, _)) = thread.guest()
+                    && let Some(busy) = pool.runtime.pool(busy)
+                {
+                    busy.helper_blocked();
                 }
             }
             Found::Hog if finding.is_news => report_hog(pool, finding.hogs, thread),

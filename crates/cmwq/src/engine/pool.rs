@@ -149,6 +149,8 @@ pub(crate) struct Pool {
     /// Its items are so short that helping is not worth it, see
     /// [`help::short_items`](cmwq_core::help::short_items). Written under the lock.
     has_short_items: AtomicBool,
+    /// Written under the lock.
+    is_crowded: AtomicBool,
     attachment: Attachment,
     /// Workers may leave the pod. Written while there are none.
     may_stray: AtomicBool,
@@ -239,6 +241,7 @@ impl Pool {
             is_ticking: AtomicBool::new(false),
             pods,
             has_short_items: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
             attachment,
             may_stray: AtomicBool::new(may_stray),
             lone_cpu,
@@ -667,6 +670,7 @@ impl Locked {
             self.trace_worker(Kind::WorkerResumed, pool, id);
         }
         self.core.worker_resumed(id, seq);
+        self.note_crowd(pool);
     }
 
     #[inline]

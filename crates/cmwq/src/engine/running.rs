@@ -58,9 +58,18 @@ impl Server<'_> {
                 As::Worker | As::Bh => drop(guard),
             }
             self.pool.act_effects(effects);
-            guard = self.lock();
+            guard = self.lock_again();
         }
         guard
+    }
+
+    /// Between an end and the next claim: a helper may have taken items along meanwhile.
+    #[cold]
+    fn lock_again(&self) -> MutexGuard<'static, Locked> {
+        match self.is {
+            As::Worker | As::Bh => self.pool.lock_only(),
+            As::Guest => self.pool.lock_unlisted(),
+        }
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use cmwq_core::help::Visit;
+use cmwq_core::help::{self, Visit};
 use cmwq_core::{Batch, Claim, Creator, Kick, Lend, Nanos, Next, Passed, WorkerId, WqKey};
 
 use crate::detect::method::Detect;
@@ -133,7 +133,7 @@ impl Worker {
         let mut guard = server.run_item(guard, &claim, || {
             self.call(context, &claim, claim.seq);
             if claim.more > 0 {
-                self.run_batch(context, &claim);
+                let _ = self.run_batch(context, &claim, self.pool, None);
             }
         });
         // If runs are traced, those of barriers are, too.
@@ -158,27 +158,46 @@ impl Worker {
             // SAFETY: the core has just given it up.
             unsafe { flushing::pass(barrier) };
             self.pool.act_effects(effects);
-            guard = self.pool.lock_in_turn();
+            guard = self.pool.lock_only();
         }
         guard
     }
 
-    /// The items that were taken along with the first one, until they are called back.
+    /// The items of `pool` that were taken along with the first one, until they are called back.
+    /// Returns how many these are. `lent`: for a helper, the run that its own pool knows of.
     #[inline(never)]
-    fn run_batch(&self, context: &Context, first: &Claim) {
-        let Some(batch) = &self.batch else { return };
-        let mut claim =
-            Claim { is_to_wait: false, more: 0, is_along: true, kick: Kick::None, ..*first };
-        for _ in 0..first.more {
+    fn run_batch(
+        &self,
+        context: &Context,
+        first: &Claim,
+        pool: &'static Pool,
+        lent: Option<u64>,
+    ) -> u32 {
+        let (Some(batch), mut ran) = (&self.batch, 0) else { return 0 };
+        let is_along = lent.is_none();
+        let mut claim = Claim { is_to_wait: false, more: 0, is_along, kick: Kick::None, ..*first };
+        while ran < first.more && (lent.is_none() || self.helper_may_begin_next()) {
             // SAFETY: the batch is this worker's, and the claim has at least so many items.
-            let Some((item, func)) = (unsafe { batch.begin(self.pool.id) }) else { break };
+            let Some((item, func)) = (unsafe { batch.begin(pool.id) }) else { break };
+            ran += 1;
             (claim.item, claim.func, claim.seq) = (item, func, claim.seq + 1);
             self.thread.mirror.started_next(&claim);
-            self.enter(context, &claim, claim.seq);
+            if !is_along && trace::wants_activations() {
+                trace::activate_along(pool, &claim);
+            }
+            self.enter(context, &claim, lent.unwrap_or(claim.seq));
         }
         if self.thread.was_blocked() {
             self.report_wait(None);
         }
+        ran
+    }
+
+    fn helper_may_begin_next(&self) -> bool {
+        let own = self.pool;
+        let (is_crowded, is_empty) = (own.is_crowded(), own.inbox.is_empty());
+        let was_blocked = self.thread.was_blocked();
+        help::may_begin_next(was_blocked, is_crowded, is_empty, || own.caller_computes())
     }
 
     /// Calls the item's function, with the thread's name and CPU set right; and reports to the
@@ -298,6 +317,7 @@ impl Worker {
             return false;
         };
         let waits_first = own.core.items_wait_first();
+        own.note_crowd(self.pool);
         own.mirror.decided(Reason::Lent);
         self.thread.meter.charge(&mut own.core);
         // Detectors watch a worker that helps: if it blocks, this pod has a CPU to spare again.
@@ -313,23 +333,33 @@ impl Worker {
     /// work, or they are so short that it is not worth it. `waits_first`: what its own pool expects
     /// of them.
     fn serve(&self, context: &Context, busy: &'static Pool, mut seq: u64, mut waits_first: bool) {
-        let (mut visit, mut is_wanted) = (Visit::begin(clock::now(), busy.has_tick), false);
+        let (mut ran, mut is_wanted) = (0, false);
         let mut guard = busy.lock_unlisted();
-        let guest = guard.core.guest_enter();
+        let guest = guard.core.helper_enter(self.batch.clone());
+        let mut visit = Visit::begin(clock::now(), guard.core.nr_started(), busy.has_tick);
         self.thread.set_guest(Some((busy.id, guest)));
         self.thread.mirror.serve(busy.id.0, false);
         let server = self.server(busy, guest, As::Guest);
         while let Some(claim) = guard.core.guest_next(guest, waits_first) {
             guard = server.run_item(guard, &claim, || {
                 self.call(context, &claim, seq);
+                ran = 1;
+                if claim.more > 0 {
+                    ran += self.run_batch(context, &claim, busy, Some(seq));
+                }
                 let mut own = self.pool.lock_unlisted();
                 seq = own.core.lend_again(self.id);
                 is_wanted = own.core.wants_back(|| self.pool.caller_computes());
                 waits_first = own.core.items_wait_first();
+                own.note_crowd(self.pool);
                 self.pool.unlock(own, Kick::None);
             });
-            if visit.is_over(is_wanted, clock::now, || guard.core.guest_may_leave(guest)) {
+            let may_leave = guard.core.guest_may_leave(guest);
+            if visit.is_over(ran, is_wanted, || guard.progress_now(), || may_leave) {
                 break;
+            }
+            if visit.stays_alone() && !busy.has_short_items() {
+                guard.found_short(busy);
             }
         }
         self.thread.meter.charge(&mut guard.core);

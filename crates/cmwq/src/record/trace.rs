@@ -243,8 +243,7 @@ pub(crate) fn wants_activations() -> bool {
     (cfg!(feature = "usdt") && !IS_MODEL) || is_on(Kind::ActivateWork)
 }
 
-/// KERNEL: `workqueue_activate_work` — same. Caller holds the pool's lock; `moment` is when, once
-/// that has been looked up.
+/// KERNEL: `workqueue_activate_work` — same. `moment` is when, once that has been looked up.
 #[cold]
 pub(crate) fn activate_work(
     pool: &impl TracedPool,
@@ -271,6 +270,13 @@ pub(crate) fn activate_work(
         ..Event::new(Kind::ActivateWork)
     };
     sink::record(&event, moment);
+}
+
+/// A helper begins an item that it has taken along from another pool, in which it becomes active.
+#[cold]
+pub(crate) fn activate_along(pool: &impl TracedPool, claim: &Claim) {
+    let activation = Activation { addr: claim.item.addr(), func: claim.func, wq: claim.wq };
+    activate_work(pool, &activation, &mut None);
 }
 
 /// So many events could not be kept.

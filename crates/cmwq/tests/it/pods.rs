@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cmwq::{JoinHandle, Work, Workqueue};
+use cmwq::{JoinHandle, Work, Workqueue, blocking};
 
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
@@ -17,6 +17,7 @@ use crate::support::{Gate, eventually, joined, managed, sys, undisturbed, within
 pub(crate) const SCENES: &[Scene] = &[
     ("pods::lend", lend),
     ("pods::after_short", after_short),
+    ("pods::along", along),
     ("pods::many", many),
     ("pods::flush", flush),
     ("pods::non_reentrant", non_reentrant),
@@ -69,6 +70,12 @@ fn an_idle_pod_takes_an_item_from_a_busy_one() {
 #[test]
 fn an_idle_pod_takes_an_item_behind_many_short_ones() {
     play("pods::after_short");
+}
+
+/// A helper takes short items along, of which some wait for the one behind them.
+#[test]
+fn an_item_that_a_helper_runs_may_wait_for_the_next_one() {
+    play_with("pods::along", &["sentinel", "perf", "tick", "inline"]);
 }
 
 #[test]
@@ -159,6 +166,34 @@ fn after_short() {
             joined(second);
             joined(first);
         }
+    }
+}
+
+/// The first item keeps its pod's CPU until all others have run, which only helpers can do.
+fn along() {
+    const NR_ITEMS: usize = 1_000;
+    let wq = managed("along");
+    let cpu = sys::allowed_cpus()[0];
+    for _ in 0..5 {
+        let all = Gate::new();
+        let first = wq.queue_on(cpu, {
+            let all = all.clone();
+            move || all.spin()
+        });
+        let gates: Vec<_> = (0..=NR_ITEMS).map(|_| Gate::new()).collect();
+        let item = |number: usize| {
+            let (gate, next) = (gates[number].clone(), gates[number + 1].clone());
+            wq.queue_on(cpu, move || {
+                gate.open();
+                if number % 50 == 49 && number + 1 < NR_ITEMS {
+                    blocking(|| next.pass());
+                }
+            })
+        };
+        let items: Vec<_> = (0..NR_ITEMS).map(item).collect();
+        items.into_iter().for_each(joined);
+        all.open();
+        joined(first);
     }
 }
 

@@ -7,43 +7,71 @@ use crate::ids::Nanos;
 /// As in `short_items`.
 const OLD_NS: Nanos = 10_000_000;
 
+fn at(at: Nanos) -> impl Fn() -> Progress + Copy {
+    move || Progress { at, started: 1_000 }
+}
+
 #[test]
 fn a_guest_judges_sixteen_items_together() {
-    let mut visit = Visit::begin(100, true);
+    let mut visit = Visit::begin(100, 0, true);
     let nobody_asks = || -> bool { unreachable!("it is not over") };
-    let nobody_looks = || -> Nanos { unreachable!("nobody looks now") };
-    assert!((0..15).all(|_| !visit.is_over(false, nobody_looks, nobody_asks)));
-    assert!(visit.is_over(false, || 100 + 16 * 999, || true));
-    assert!((0..15).all(|_| visit.is_over(false, nobody_looks, || true)), "until the next look");
-    let at = 100 + 16 * 999 + 16 * 1000;
-    assert!(!visit.is_over(false, || at, nobody_asks), "1 µs for each");
+    let nobody_looks = || -> Progress { unreachable!("nobody looks now") };
+    assert!((0..15).all(|_| !visit.is_over(1, false, nobody_looks, nobody_asks)));
+    assert!(visit.is_over(1, false, || Progress { at: 100 + 16 * 999, started: 17 }, || true));
+    assert!((0..15).all(|_| visit.is_over(1, false, nobody_looks, || true)), "until the next look");
+    let progress = Progress { at: 100 + 16 * 999 + 16 * 1000, started: 40 };
+    assert!(!visit.is_over(1, false, || progress, nobody_asks), "1 µs for each");
+}
+
+#[test]
+fn a_guest_stays_for_short_items_that_nobody_else_runs() {
+    let mut visit = Visit::begin(100, 7, true);
+    let nobody_asks = || -> bool { unreachable!("it is not over") };
+    assert!(!visit.is_over(16, false, || Progress { at: 200, started: 23 }, nobody_asks));
+    assert!(visit.stays_alone());
+    let nobody_looks = || -> Progress { unreachable!("too few for a look") };
+    assert!(!visit.is_over(3, false, nobody_looks, nobody_asks) && visit.stays_alone());
+    assert!(!visit.is_over(33, false, || Progress { at: 300, started: 59 }, nobody_asks));
+    assert!(visit.stays_alone() && visit.is_over(1, true, nobody_looks, || true), "wanted back");
+    assert!(!visit.is_over(14, false, nobody_looks, nobody_asks));
+    assert!(visit.is_over(1, false, || Progress { at: 400, started: 76 }, || true));
+    assert!(!visit.stays_alone(), "somebody has started one of the seventeen");
+}
+
+#[test]
+fn of_long_items_nobody_says_that_a_guest_is_alone() {
+    let mut visit = Visit::begin(0, 0, true);
+    assert!(!visit.is_over(16, false, || Progress { at: 16_000, started: 16 }, || true));
+    assert!(!visit.stays_alone());
 }
 
 #[test]
 fn a_guest_goes_that_is_wanted_back_but_not_from_what_only_it_can_run() {
-    let mut visit = Visit::begin(100, false);
-    assert!(!visit.is_over(false, || 100, || true) && !visit.is_over(true, || 100, || false));
-    assert!(visit.is_over(true, || 100, || true));
+    let mut visit = Visit::begin(100, 0, false);
+    assert!(
+        !visit.is_over(1, false, at(100), || true) && !visit.is_over(1, true, at(100), || false)
+    );
+    assert!(visit.is_over(1, true, at(100), || true));
     assert!(!visit.finds_short(100, false), "it goes for another reason");
 }
 
 #[test]
 fn nothing_is_found_short_where_no_tick_would_measure_again() {
-    let mut visit = Visit::begin(100, false);
-    assert!((0..16).all(|_| !visit.is_over(false, || 101, || true)));
+    let mut visit = Visit::begin(100, 0, false);
+    assert!((0..16).all(|_| !visit.is_over(1, false, at(101), || true)));
     assert!(!visit.finds_short(101, false));
 }
 
 #[test]
 fn a_short_visit_is_judged_at_its_end() {
-    let mut visit = Visit::begin(100, true);
+    let mut visit = Visit::begin(100, 0, true);
     assert!(visit.finds_short(100_000, false), "in vain");
     assert!(!visit.finds_short(100_000, true), "the pool has become able to start them itself");
-    let too_few = || -> Nanos { unreachable!("too few for a look") };
-    assert!((0..3).all(|_| !visit.is_over(false, too_few, || true)));
+    let too_few = || -> Progress { unreachable!("too few for a look") };
+    assert!((0..3).all(|_| !visit.is_over(1, false, too_few, || true)));
     assert!(visit.finds_short(100 + 3 * 999, true));
     assert!(!visit.finds_short(100 + 3 * 1000, false));
-    assert!((3..16).all(|_| !visit.is_over(false, || 200_000, || true)));
+    assert!((3..16).all(|_| !visit.is_over(1, false, at(200_000), || true)));
     assert!(!visit.finds_short(900_000, false), "sixteen long ones, and then none");
 }
 

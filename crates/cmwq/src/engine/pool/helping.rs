@@ -37,6 +37,13 @@ impl Pool {
         self.has_short_items.load(Ordering::Relaxed)
     }
 
+    /// Whether the pool is [crowded](cmwq_core::PoolState::is_crowded). A hint for its helpers.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        // ORDERING: no pairing: a hint; with the lock they ask the core.
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
     /// Measures the pool's items again, if they were found short. By the tick. Caller holds no core
     /// lock.
     pub(crate) fn detect_short_items(&'static self) {
@@ -128,6 +135,17 @@ impl Pool {
         }
     }
 
+    /// A helper here was found blocked: what it has taken along comes back, and the items are not
+    /// short.
+    pub(crate) fn helper_blocked(&'static self) {
+        let mut guard = self.lock_unlisted();
+        if self.has_short_items() {
+            let now = guard.progress_now();
+            guard.set_short(self, false, now);
+        }
+        self.unlock(guard, Kick::None);
+    }
+
     /// Another pod has a backlog, and could use a CPU here: has this pool watched.
     pub(crate) fn watch_for_others(&'static self) {
         if self.is_watched() {
@@ -191,8 +209,8 @@ impl Locked {
     }
 
     /// How many items the pool has started by now.
-    pub(super) fn progress_now(&self) -> Progress {
-        Progress { at: clock::now(), started: self.core.progress() }
+    pub(crate) fn progress_now(&self) -> Progress {
+        Progress { at: clock::now(), started: self.core.nr_started() }
     }
 
     /// A guest has found the pool's items short.
@@ -205,6 +223,15 @@ impl Locked {
         self.measured = now;
         // ORDERING: no pairing: written under the lock, a hint for all others.
         pool.has_short_items.store(is_short, Ordering::Relaxed);
+    }
+
+    /// Whether the pool is crowded may have changed, and matters to its helpers.
+    pub(crate) fn note_crowd(&self, pool: &Pool) {
+        let is_crowded = self.core.is_crowded();
+        if pool.is_crowded() != is_crowded {
+            // ORDERING: no pairing: see `Pool::is_crowded`.
+            pool.is_crowded.store(is_crowded, Ordering::Relaxed);
+        }
     }
 
     /// The called worker, or another one, looks for other pods' work: the call is answered.
