@@ -153,14 +153,20 @@ impl Pool {
     /// asks again.
     #[cold]
     fn creation_refused(&'static self) {
-        let runtime = self.runtime;
-        runtime.headcount.say();
-        let pools = runtime.pools().map(|pool| pool.id);
-        let _ = yield_for(&self.id, pools, |&id| runtime.pool(id).is_some_and(Pool::yield_one));
+        self.runtime.headcount.say();
+        let _ = self.has_other_yielded();
         self.retry_creation();
     }
 
-    /// No thread could be had. Said once; tried again later by the service.
+    fn has_other_yielded(&'static self) -> bool {
+        let runtime = self.runtime;
+        let pools = runtime.pools().map(|pool| pool.id);
+        let yields = |&id: &_| runtime.pool(id).is_some_and(Pool::yield_one);
+        yield_for(&self.id, pools, yields).is_some()
+    }
+
+    /// No thread could be had. Said once; tried again later by the service, and soon if another
+    /// pool yields a worker, which may stay idle for minutes otherwise.
     #[cold]
     fn creation_failed(&'static self, error: &io::Error) {
         // ORDERING: no pairing: a counter.
@@ -171,6 +177,9 @@ impl Pool {
                  is tried again (raise RLIMIT_NPROC or the pids limit of the cgroup)"
             )
         });
+        if self.has_other_yielded() {
+            self.lock_only().core.retry_soon(clock::now());
+        }
         self.retry_creation();
     }
 
