@@ -10,6 +10,7 @@
 
 use std::{iter, ptr};
 
+use crate::os::IS_MODEL;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
 use crate::os::published::Published;
@@ -208,6 +209,10 @@ impl<P: Guarded> Sentinel<P> {
     }
 
     fn main(&self, cpu: u32, events: &Events) {
+        if !IS_MODEL {
+            // It would handle them when nothing else wants the CPU, and on a small stack.
+            sense::signal::handle_none();
+        }
         let home = match sense::sched::pin_current(&CpuSet::single(cpu)) {
             // The CPU has just left, and may return.
             Err(error) if sense::sched::is_absent(&error) => Ok(()),
