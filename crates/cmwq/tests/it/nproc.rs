@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cmwq::{ErrorKind, Workqueue};
 
+use crate::bh::bh;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
@@ -136,9 +137,9 @@ fn first_worker() {
 
 /// One pool has all threads that there may be, and uses none of them: others get some.
 fn idle_elsewhere() {
-    all_at_once(&percpu("idle"), 0, 6);
+    all_at_once(&percpu("idle"), 0, 8);
     let limit = no_more_threads();
-    for kind in [unbound("needs"), managed("needs")] {
+    for kind in [bh("needs"), unbound("needs"), managed("needs")] {
         assert_eq!(joined(kind.queue(|| 1)), 1);
     }
     more_threads(limit);
