@@ -121,6 +121,8 @@ pub struct Faults {
     pub create_fails: u32,
     /// All thread creations fail from the first time to the second.
     pub create_outage: Option<(Nanos, Nanos)>,
+    /// The system has no more threads for workers than so many: creations beyond fail.
+    pub max_threads: Option<u32>,
     /// CPUs that are slower than the others.
     pub slow_cpus: u32,
     /// How slow those are: their time per nominal time, in hundredths.
@@ -143,7 +145,7 @@ impl Faults {
     /// Whether threads can always be had.
     #[must_use]
     pub const fn creation_is_sure(&self) -> bool {
-        self.create_fails == 0 && self.create_outage.is_none()
+        self.create_fails == 0 && self.create_outage.is_none() && self.max_threads.is_none()
     }
 }
 

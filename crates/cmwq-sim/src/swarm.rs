@@ -398,6 +398,7 @@ fn draw_rates(rng: &mut Rng, faults: FaultSet) -> Faults {
         duplicate,
         create_fails,
         create_outage: faults.has(Fault::Outage).then_some((outage_from, outage_to)),
+        max_threads: None,
         slow_cpus,
         slowness: rng.between(110, 1_000),
         foreign_cpus,

@@ -75,13 +75,25 @@ fn sleepers_have_no_more_workers_than_there_may_be() {
 /// The pools of two CPUs, one after the other: the first yields what it does not use.
 #[test]
 fn idle_workers_are_yielded() {
+    others_get_what_is_idle(&config(1, Some(8)), 9);
+}
+
+/// The same where not the process, but the system has no more threads.
+#[test]
+fn idle_workers_are_yielded_where_threads_are_short() {
+    let mut config = config(1, None);
+    config.faults.max_threads = Some(8);
+    others_get_what_is_idle(&config, 8);
+}
+
+fn others_get_what_is_idle(config: &Config, max: i32) {
     let sleepers = |queue, at| (0..8).map(move |_| (queue, at, vec![Op::Sleep(50 * MS)]));
     let items: Vec<_> = sleepers(0, 0).chain(sleepers(1, 1_000 * MS)).collect();
     let queues = vec![queue("first", &[Flag::Unbound]), queue("second", &[Flag::Percpu])];
-    let outcome = simulate(&plan(queues, &items), &config(1, Some(8)));
+    let outcome = simulate(&plan(queues, &items), config);
     let (most, ended) = counts(&outcome);
     assert_eq!(ended, 16);
-    assert!(most <= 9, "{most}");
+    assert!(most <= max, "{most}");
     // Of the second pool's seven others each came when it asked again, every 10 ms.
     let finished = outcome.events.iter().rev().find(|e| matches!(e.what, What::Finished(..)));
     let last = finished.map_or(0, |event| event.t);

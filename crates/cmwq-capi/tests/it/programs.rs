@@ -37,6 +37,17 @@ fn delayed_items_of_a_program_with_another_hz() {
     check_as("delayed_hz", "delayed", &["-DHZ=1000"]);
 }
 
+#[test]
+fn a_program_without_standard_streams() {
+    for source in ["perf", "sentinel", "tick"] {
+        let path = crate_dir().join("tests/c/streams.c");
+        let Some(program) = program("streams", &path, &[]) else { return };
+        let output = run(Command::new(&program).env("CMWQ_DETECT", source));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{source}: {}\n{said}", output.status);
+    }
+}
+
 /// Its threads are in its code when a program closes it.
 #[test]
 fn a_library_that_is_closed_stays_loaded() {

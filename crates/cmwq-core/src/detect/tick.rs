@@ -77,6 +77,12 @@ impl Tick {
         }
     }
 
+    /// The better source is not there: it was chosen, and the system refuses it.
+    pub const fn turn_alone(&mut self) {
+        self.longest = TickRole::Alone.longest();
+        self.interval = min(self.interval, self.longest);
+    }
+
     /// Work has begun to wait somewhere, or detection relies on the tick: after how many
     /// nanoseconds it comes.
     #[must_use]

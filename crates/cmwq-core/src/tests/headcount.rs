@@ -1,6 +1,7 @@
 //! Limits of how many workers a process has.
 
 use super::support::Fixture;
+use crate::consts::CREATE_COOLDOWN_NS;
 use crate::policy::UNMANAGED;
 use crate::{LIMIT_RETRY_NS, Retry, may_add_worker, yield_for};
 
@@ -24,6 +25,18 @@ fn a_refused_pool_works_with_what_it_has_and_asks_again_soon() {
     let _ = f.runs(w[0], item);
     assert_eq!(f.retry(now + LIMIT_RETRY_NS), Retry::Create, "nobody stands by");
     let _ = f.finish(w[0]);
+}
+
+#[test]
+fn a_pool_that_another_one_lets_a_worker_go_for_asks_again_soon() {
+    let (mut f, _) = Fixture::new(UNMANAGED, 1);
+    f.now = 5_000;
+    let now = f.now;
+    let failed = f.worker_new();
+    f.create_failed(failed, None, now);
+    assert_eq!(f.retry(now), Retry::At(now + CREATE_COOLDOWN_NS));
+    f.retry_soon(now);
+    assert_eq!(f.retry(now), Retry::At(now + LIMIT_RETRY_NS));
 }
 
 #[test]

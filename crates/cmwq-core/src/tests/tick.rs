@@ -50,6 +50,15 @@ fn who_relies_on_it_gets_the_first_interval() {
 }
 
 #[test]
+fn where_the_better_source_is_refused_it_is_as_if_alone() {
+    let mut tick = Tick::new(TickRole::Behind);
+    let intervals = after(&mut tick, &[false; 6 * FRUITLESS_TICKS as usize]);
+    assert_eq!(intervals.last(), Some(&4_000));
+    tick.turn_alone();
+    assert_eq!(after(&mut tick, &[false; 3 * FRUITLESS_TICKS as usize]), [1_000; 24]);
+}
+
+#[test]
 fn where_workers_wait_for_processes_it_is_not_shorter_than_a_millisecond() {
     let mut tick = Tick::new(TickRole::Behind);
     assert_eq!(tick.begin(), 250 * US);

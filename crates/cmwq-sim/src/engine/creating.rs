@@ -98,17 +98,17 @@ impl Engine<'_> {
             } else {
                 core.create_failed(creation.id, manager, self.now);
             }
-            let retry_at = core.create_retry_at();
             self.check_pool(pool);
             // The worker in the making counted as busy, so fewer idle workers may stay now.
             self.plan_cull(pool);
             self.note(What::CreateFailed(pool));
             self.plan_mayday(pool);
-            self.plan_retry(retry_at.unwrap_or(self.now));
             self.dismiss_if_closed(pool);
-            if is_refused {
-                self.yield_for(pool);
+            if self.has_other_yielded(pool) {
+                self.pools.list[pool].lock_only().retry_soon(self.now);
             }
+            let retry_at = self.pools.list[pool].read().create_retry_at();
+            self.plan_retry(retry_at.unwrap_or(self.now));
             return false;
         }
         self.introduce(pool, creation.id, manager);
@@ -133,27 +133,34 @@ impl Engine<'_> {
     /// Whether the process has as many workers as it may, and this pool has one.
     fn is_refused(&self, pool: PoolNo) -> bool {
         let Some(max) = self.config.max_workers else { return false };
-        let of_process = self.gauges.iter().map(|gauge| gauge.nr_workers).sum();
+        let of_process = self.nr_workers();
         // One is in the making.
         let of_pool = self.pools.list[pool].read().nr_staying() - 1;
         !may_add_worker(of_process, max, of_pool)
     }
 
+    fn nr_workers(&self) -> u32 {
+        self.gauges.iter().map(|gauge| gauge.nr_workers).sum()
+    }
+
     /// Another pool lets an idle worker go, if one has any to spare.
-    fn yield_for(&mut self, refused: PoolNo) {
-        yield_for(&refused, 0..self.pools.list.len(), |&pool| {
+    fn has_other_yielded(&mut self, refused: PoolNo) -> bool {
+        let yields = yield_for(&refused, 0..self.pools.list.len(), |&pool| {
             let leaving = self.pools.list[pool].lock_only().yield_one();
             if let Some(id) = leaving {
                 self.send_away(pool, id);
             }
             leaving.is_some()
         });
+        yields.is_some()
     }
 
     fn creation_fails(&mut self) -> bool {
         let faults = &self.config.faults;
         let in_outage = |(from, to): (u64, u64)| (from..to).contains(&self.now);
-        faults.create_outage.is_some_and(in_outage) || self.rng.chance(faults.create_fails)
+        faults.create_outage.is_some_and(in_outage)
+            || faults.max_threads.is_some_and(|max| self.nr_workers() >= max)
+            || self.rng.chance(faults.create_fails)
     }
 
     // ---- trying again

@@ -10,6 +10,7 @@
 
 use std::{iter, ptr};
 
+use crate::os::IS_MODEL;
 use crate::os::notice::{self, Notice};
 use crate::os::park::{Parker, WAKE};
 use crate::os::published::Published;
@@ -30,8 +31,16 @@ pub(crate) struct Sentinels<P: 'static> {
     cpus: Box<[Sentinel<P>]>,
     /// Serialises starting threads, moving them and publishing pools.
     setup: Mutex<()>,
+    events: Events,
+}
+
+/// What sentinels tell of themselves.
+#[derive(Debug)]
+struct Events {
     /// A sentinel has found itself on another CPU.
     is_one_astray: AtomicBool,
+    /// A CPU will never have a sentinel.
+    is_one_refused: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -71,7 +80,10 @@ impl<P: Guarded> Sentinels<P> {
         Self {
             cpus: (0..count).map(new).collect(),
             setup: Mutex::new(()),
-            is_one_astray: AtomicBool::new(false),
+            events: Events {
+                is_one_astray: AtomicBool::new(false),
+                is_one_refused: AtomicBool::new(false),
+            },
         }
     }
 
@@ -93,12 +105,18 @@ impl<P: Guarded> Sentinels<P> {
         sentinel.is_none_or(|sentinel| sentinel.state.load(Ordering::Relaxed) == REFUSED)
     }
 
+    /// Some CPU will never have a sentinel.
+    pub(crate) fn is_one_refused(&self) -> bool {
+        // ORDERING: no pairing: a hint that comes true at some time.
+        self.events.is_one_refused.load(Ordering::Relaxed)
+    }
+
     /// Whether a sentinel has found itself on another CPU since the last call. It may have been
     /// moved away on purpose: whoever knows the process's CPUs decides whether it goes back.
     pub(crate) fn is_one_astray(&self) -> bool {
         // ORDERING: no pairing: a hint; a sentinel that is still astray sets it again.
-        self.is_one_astray.load(Ordering::Relaxed)
-            && self.is_one_astray.swap(false, Ordering::Relaxed)
+        let is_one_astray = &self.events.is_one_astray;
+        is_one_astray.load(Ordering::Relaxed) && is_one_astray.swap(false, Ordering::Relaxed)
     }
 
     /// The process has these CPUs now: pins their sentinels to them.
@@ -145,7 +163,7 @@ impl<P: Guarded> Sentinels<P> {
             sentinel.add(pool);
             // ORDERING: no pairing: written under `setup`, or by the thread itself for good.
             if sentinel.state.load(Ordering::Relaxed) == OFF {
-                sentinel.start(cpu, threads, &self.is_one_astray);
+                sentinel.start(cpu, threads, &self.events);
             }
         }
     }
@@ -169,18 +187,19 @@ impl<P: Guarded> Sentinel<P> {
         end.publish(Box::new(Known { pool, next: Published::nothing() }));
     }
 
-    fn start(&'static self, cpu: u32, threads: &'static ThreadGroup, astray: &'static AtomicBool) {
+    fn start(&'static self, cpu: u32, threads: &'static ThreadGroup, events: &'static Events) {
         // ORDERING: no pairing: see `cover`.
         self.state.store(ON, Ordering::Relaxed);
         let started = threads
-            .spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, astray));
+            .spawn(&format!("cmwq/idle:{cpu}"), SENTINEL_STACK, move || self.main(cpu, events));
         if let Err(error) = started {
-            self.refused(cpu, &error);
+            self.refused(cpu, &error, events);
         }
     }
 
-    fn refused(&self, cpu: u32, error: &std::io::Error) {
+    fn refused(&self, cpu: u32, error: &std::io::Error, events: &Events) {
         self.state.store(REFUSED, Ordering::Relaxed);
+        events.is_one_refused.store(true, Ordering::Relaxed);
         notice::once(Notice::SentinelRefused, || {
             format!(
                 "no idle-class sentinel on CPU {cpu} ({error}); blocked workers there are told by \
@@ -189,14 +208,18 @@ impl<P: Guarded> Sentinel<P> {
         });
     }
 
-    fn main(&self, cpu: u32, astray: &AtomicBool) {
+    fn main(&self, cpu: u32, events: &Events) {
+        if !IS_MODEL {
+            // It would handle them when nothing else wants the CPU, and on a small stack.
+            sense::signal::handle_none();
+        }
         let home = match sense::sched::pin_current(&CpuSet::single(cpu)) {
             // The CPU has just left, and may return.
             Err(error) if sense::sched::is_absent(&error) => Ok(()),
             home => home,
         };
         if let Err(error) = home.and_then(|()| sense::sched::enter_idle_class()) {
-            self.refused(cpu, &error);
+            self.refused(cpu, &error, events);
             return;
         }
         // ORDERING: no pairing: a number.
@@ -211,7 +234,7 @@ impl<P: Guarded> Sentinel<P> {
             if sense::sched::current_cpu() != Some(cpu) {
                 // Its CPU has left, or it was moved from outside. It knows nothing about the CPU
                 // that it runs on now. ORDERING: no pairing: a hint.
-                astray.store(true, Ordering::Relaxed);
+                events.is_one_astray.store(true, Ordering::Relaxed);
                 continue;
             }
             for pool in self.pools() {

@@ -18,7 +18,7 @@
 
 use std::io;
 
-use cmwq_core::{BhRound, Retry};
+use cmwq_core::{BhRound, LIMIT_RETRY_NS, Retry};
 
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
@@ -125,7 +125,9 @@ impl BhContexts {
                          wait until it can (raise RLIMIT_NPROC or the pids limit of the cgroup)"
                     )
                 });
-                runtime.service.retry_at(Retry::after_failure(clock::now()));
+                let now = clock::now();
+                let soon = Pool::has_one_yielded(runtime, None).then(|| now + LIMIT_RETRY_NS);
+                runtime.service.retry_at(soon.unwrap_or_else(|| Retry::after_failure(now)));
                 State::Missing
             }
         }

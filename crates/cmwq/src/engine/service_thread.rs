@@ -175,6 +175,10 @@ impl Loop {
         if self.runtime.sentinels.is_one_astray() {
             self.service.rescan_soon();
         }
+        if self.runtime.sentinels.is_one_refused() {
+            // Switch records do not help: they are only read when somebody looks.
+            self.tick.turn_alone();
+        }
         let interval = self.tick.after(all);
         self.tick_at =
             if self.service.ticking.is_empty() { NEVER } else { clock::now() + interval };

@@ -38,6 +38,8 @@ pub(crate) mod thread;
 #[cfg(all(test, not(any(cmwq_loom, cmwq_shuttle))))]
 mod tests;
 
+#[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
+pub(crate) use budget::above_streams;
 pub(crate) use budget::{is_alone, reserve};
 pub(crate) use clock::{CpuClock, current_cpu_time};
 pub(crate) use perf::{Switch, SwitchRecords};

@@ -21,7 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bh::no_thread", no_thread),
 ];
 
-fn bh(name: &str) -> Workqueue {
+pub(crate) fn bh(name: &str) -> Workqueue {
     Workqueue::builder(name).bh().build().unwrap()
 }
 
@@ -326,8 +326,7 @@ fn without_a_thread_items_wait_for_one() {
 }
 
 fn no_thread() {
-    // The service is there; the context is not.
-    joined(percpu("service").queue(|| ()));
+    // The service is there, and no worker that could yield its thread; the context is not.
     let wq = bh("waits for a context");
     let before = no_more_threads();
     let handles: Vec<_> = (0..3).map(|n| wq.queue_on(0, move || n)).collect();

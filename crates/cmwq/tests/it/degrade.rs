@@ -38,7 +38,8 @@ fn without_proc() {
 
 #[test]
 fn without_the_idle_class() {
-    Stage::new("degrade::no_idle_class").detect("sentinel").play();
+    let no_hogs = "cpu_intensive_thresh_us=0";
+    Stage::new("degrade::no_idle_class").detect("sentinel").params(no_hogs).play();
 }
 
 #[test]
@@ -154,6 +155,28 @@ fn no_idle_class() {
     sys::refuse(&[libc::SYS_sched_setscheduler, libc::SYS_sched_setattr]).unwrap();
     assert_works();
     assert_said("idle-class sentinel");
+    let ticks = ticks_of_a_fruitless_watch();
+    assert!(ticks > 150, "the tick is the only source, and {ticks} times in 400 ms is not enough");
+}
+
+/// How often the service thread has looked in 400 ms at a worker that computes, while work waits.
+fn ticks_of_a_fruitless_watch() -> u64 {
+    let (wq, cpu) = (percpu("computes"), sys::allowed_cpus()[0]);
+    let switches = || {
+        let service = procfs::other_tasks().into_iter().find(|task| task.name == "cmwq/service");
+        service.expect("the service thread").switches
+    };
+    let computes = wq.queue_on(cpu, move || {
+        // Until here the interval has grown as far as it does.
+        burn(Duration::from_millis(100));
+        let before = switches();
+        burn(Duration::from_millis(400));
+        switches() - before
+    });
+    let waits = wq.queue_on(cpu, || ());
+    let ticks = joined(computes);
+    joined(waits);
+    ticks
 }
 
 fn no_affinity() {

@@ -25,6 +25,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("idle::deferred", deferred),
     ("idle::blocked", blocked),
     ("idle::blocked_guest", blocked_guest),
+    ("idle::signals", signals),
 ];
 
 #[test]
@@ -48,6 +49,28 @@ fn a_far_timer_wakes_nobody() {
 #[test]
 fn a_due_deferrable_timer_wakes_nobody() {
     Stage::new("idle::deferred").play();
+}
+
+/// Of the idle class they would handle them late, and on a small stack.
+#[test]
+fn sentinels_take_no_signals() {
+    for source in ["sentinel", "perf"] {
+        Stage::new("idle::signals").detect(source).play();
+    }
+}
+
+fn signals() {
+    let _queues = used_queues();
+    let is_sentinel = |task: &Task| task.name.starts_with("cmwq/idle:");
+    let sentinels = || procfs::other_tasks().into_iter().filter(is_sentinel).collect::<Vec<_>>();
+    let has_all = |task: &Task, signals: &[i32]| signals.iter().all(|s| task.has_blocked(*s));
+    eventually("sentinels that take no signals", || {
+        let signals = [libc::SIGTERM, libc::SIGALRM, libc::SIGPROF, libc::SIGUSR1, libc::SIGCHLD];
+        !sentinels().is_empty() && sentinels().iter().all(|task| has_all(task, &signals))
+    });
+    // Their own faults have to be reported, and what a sandbox traps.
+    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGSYS];
+    assert!(sentinels().iter().all(|task| faults.iter().all(|s| !task.has_blocked(*s))));
 }
 
 /// How long nothing may happen.

@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use cmwq::{ErrorKind, Workqueue};
 
+use crate::bh::bh;
 use crate::support::load::burn;
 use crate::support::scene::{Scene, Stage};
 use crate::support::wait::Opened;
-use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys};
+use crate::support::{Gate, Peak, eventually, joined, managed, percpu, procfs, sys, unbound};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("nproc::while_items_block", while_items_block),
     ("nproc::first_worker", first_worker),
+    ("nproc::idle_elsewhere", idle_elsewhere),
     ("nproc::standby", standby),
     ("nproc::service", service),
 ];
@@ -37,6 +39,11 @@ fn no_thread_while_items_block() {
 #[test]
 fn no_thread_for_the_first_worker() {
     Stage::new("nproc::first_worker").user(user(1)).play();
+}
+
+#[test]
+fn idle_workers_of_other_pools_give_their_threads() {
+    Stage::new("nproc::idle_elsewhere").user(user(6)).play();
 }
 
 #[test]
@@ -126,6 +133,16 @@ fn first_worker() {
         assert_eq!(joined(handle), i);
     }
     assert_eq!(notices_about_creation(), 1);
+}
+
+/// One pool has all threads that there may be, and uses none of them: others get some.
+fn idle_elsewhere() {
+    all_at_once(&percpu("idle"), 0, 8);
+    let limit = no_more_threads();
+    for kind in [bh("needs"), unbound("needs"), managed("needs")] {
+        assert_eq!(joined(kind.queue(|| 1)), 1);
+    }
+    more_threads(limit);
 }
 
 /// The last worker begins to run without a standby. When it blocks, much later, threads can be had

@@ -23,6 +23,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("rescue::first_worker", first_worker),
     ("rescue::creating", creating),
     ("rescue::managed", managed),
+    ("rescue::unbound", unbound),
     ("rescue::two_pools", two_pools),
     ("rescue::destroyed", destroyed),
     ("rescue::dropped", dropped),
@@ -60,6 +61,7 @@ fn what_a_rescued_item_queues_gets_a_worker() {
 #[test]
 fn managed_and_unbound_queues_are_rescued() {
     Stage::new("rescue::managed").user(user(12)).play();
+    Stage::new("rescue::unbound").user(user(12)).play();
 }
 
 #[test]
@@ -324,23 +326,30 @@ fn creating() {
     stuck.free();
 }
 
-fn managed() {
+/// There is one pool, since others would yield their idle workers.
+fn managed_or_unbound(kind: fn(Builder) -> Builder) {
     let cpu = cpu();
     // No other pod helps.
     sys::confine(0, &[cpu]).unwrap();
-    for kind in [Builder::managed, Builder::unbound] {
-        let wq = reclaim("managed", kind);
-        let stuck = Stuck::new(kind(Workqueue::builder("plain")).build().unwrap(), &[cpu]);
-        let (peak, from) = (Arc::new(Peak::new()), Instant::now());
-        let (handles, seen) = queue_some(&wq, cpu, 20, &peak);
-        handles.into_iter().for_each(joined);
-        let seen = seen.lock().unwrap();
-        assert!(seen.iter().all(|seen| seen.is_rescuer), "{seen:?}");
-        assert!(seen.iter().map(|seen| seen.number).eq(0..20), "{seen:?}");
-        assert!(seen[0].at - from < SOON, "{seen:?}");
-        assert_eq!(peak.most(), 1);
-        stuck.free();
-    }
+    let wq = reclaim("rescued", kind);
+    let stuck = Stuck::new(kind(Workqueue::builder("plain")).build().unwrap(), &[cpu]);
+    let (peak, from) = (Arc::new(Peak::new()), Instant::now());
+    let (handles, seen) = queue_some(&wq, cpu, 20, &peak);
+    handles.into_iter().for_each(joined);
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().all(|seen| seen.is_rescuer), "{seen:?}");
+    assert!(seen.iter().map(|seen| seen.number).eq(0..20), "{seen:?}");
+    assert!(seen[0].at - from < SOON, "{seen:?}");
+    assert_eq!(peak.most(), 1);
+    stuck.free();
+}
+
+fn managed() {
+    managed_or_unbound(Builder::managed);
+}
+
+fn unbound() {
+    managed_or_unbound(Builder::unbound);
 }
 
 /// More items in each pool than a rescuer runs in one go while others wait.

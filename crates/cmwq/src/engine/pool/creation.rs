@@ -5,10 +5,11 @@
 
 use std::io;
 
-use cmwq_core::{Create, Creator, Kick, WorkerId, yield_for};
+use cmwq_core::{Create, Creator, Kick, PoolId, WorkerId, yield_for};
 
 use super::{Locked, Pool, PoolKind, Todo};
 use crate::engine::reclaim;
+use crate::engine::runtime::Runtime;
 use crate::engine::thread::Thread;
 use crate::os::clock;
 use crate::os::notice::{self, Notice};
@@ -153,14 +154,25 @@ impl Pool {
     /// asks again.
     #[cold]
     fn creation_refused(&'static self) {
-        let runtime = self.runtime;
-        runtime.headcount.say();
-        let pools = runtime.pools().map(|pool| pool.id);
-        let _ = yield_for(&self.id, pools, |&id| runtime.pool(id).is_some_and(Pool::yield_one));
+        self.runtime.headcount.say();
+        let _ = Self::has_one_yielded(self.runtime, Some(self));
         self.retry_creation();
     }
 
-    /// No thread could be had. Said once; tried again later by the service.
+    /// Has a pool yield a worker for `refused`, or for a BH context. `false`: none has one to
+    /// spare.
+    pub(crate) fn has_one_yielded(
+        runtime: &'static Runtime,
+        refused: Option<&'static Self>,
+    ) -> bool {
+        let refused = refused.map(|pool| pool.id);
+        let pools = runtime.pools().map(|pool| Some(pool.id));
+        let pool = |id: &Option<PoolId>| id.and_then(|id| runtime.pool(id));
+        yield_for(&refused, pools, |id| pool(id).is_some_and(Self::yield_one)).is_some()
+    }
+
+    /// No thread could be had. Said once; tried again later by the service, and soon if another
+    /// pool yields a worker, which may stay idle for minutes otherwise.
     #[cold]
     fn creation_failed(&'static self, error: &io::Error) {
         // ORDERING: no pairing: a counter.
@@ -171,6 +183,9 @@ impl Pool {
                  is tried again (raise RLIMIT_NPROC or the pids limit of the cgroup)"
             )
         });
+        if Self::has_one_yielded(self.runtime, Some(self)) {
+            self.lock_only().core.retry_soon(clock::now());
+        }
         self.retry_creation();
     }
 

@@ -1,9 +1,9 @@
-//! How many of the process's descriptors the library takes for itself.
+//! Which of the process's descriptors the library takes for itself, and how many.
 
 use core::mem::MaybeUninit;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 /// LIMIT: half of the descriptors that the process may have are left to the program; a thousand
@@ -64,9 +64,25 @@ pub(super) fn is_within(budget: libc::rlim_t, opened: impl AsFd) -> bool {
     libc::rlim_t::from(opened.as_fd().as_raw_fd().unsigned_abs()) < budget
 }
 
+/// A descriptor that was just opened, or the same by another number if it has that of a standard
+/// stream. A program that runs without these would print into it; and one that gets some later
+/// (`dup2`) would close it, and then the library the program's.
+///
+/// # Errors
+/// If there is no other number.
+pub(crate) fn above_streams<F: AsFd + From<OwnedFd>>(opened: F) -> io::Result<F> {
+    let fd = opened.as_fd();
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(opened);
+    }
+    // Rust's library clones to numbers behind those of the streams.
+    fd.try_clone_to_owned().map(F::from)
+}
+
 /// Returns a descriptor that was just opened, or closes it and fails as if the limit were a part of
 /// what it is.
-pub(super) fn within_budget<F: AsFd>(opened: F) -> io::Result<F> {
+pub(super) fn within_budget<F: AsFd + From<OwnedFd>>(opened: F) -> io::Result<F> {
+    let opened = above_streams(opened)?;
     if budget().is_none_or(|budget| is_within(budget, &opened)) {
         Ok(opened)
     } else {

@@ -1,4 +1,4 @@
-//! Handlers of signals: whether one is there, and setting one.
+//! Handlers of signals: whether one is there, and setting one; and threads that handle none.
 //!
 //! *Does not* replace a handler that the program has.
 
@@ -41,6 +41,30 @@ pub(crate) fn take(signal: i32, handler: Handler) -> io::Result<()> {
     // SAFETY: the handler lives as long as the process, because this library stays loaded.
     let rc = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The calling thread handles no signals from now on, but those that it brings about itself: with
+/// these blocked the process would end, and no handler would say why.
+pub(crate) fn handle_none() {
+    const FAULTS: [i32; 6] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        // What a filter of system calls traps.
+        libc::SIGSYS,
+    ];
+    let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `signals` is writable, and made by the first call; the rest are numbers. Those that
+    // the C library needs are not among all of them.
+    unsafe {
+        libc::sigfillset(signals.as_mut_ptr());
+        for fault in FAULTS {
+            libc::sigdelset(signals.as_mut_ptr(), fault);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), ptr::null_mut());
+    }
 }
 
 /// Calls `f`, in a handler, which must not change the `errno` of what it interrupts.

@@ -12,6 +12,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
+use super::budget::above_streams;
+
 /// Who made the other end, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -28,7 +30,7 @@ fn socket(flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
     let fd = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // SAFETY: a descriptor that was just made, and that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {

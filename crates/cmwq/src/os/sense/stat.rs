@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::budget::{is_within, within_budget};
+use super::budget::{above_streams, is_within, within_budget};
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl StatFile {
     /// # Errors
     /// If there is no such thread, or descriptors are scarce.
     pub(super) fn open_path(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)? })
+        Ok(Self { file: above_streams(File::open(path)?)? })
     }
 
     /// Whether it may be kept, to be read now and then: the library has not as many descriptors as

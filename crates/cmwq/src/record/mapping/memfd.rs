@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
+use crate::os::sense;
 use crate::os::sync::{AtomicU64, Ordering};
 
 /// Its name: `/memfd:cmwq (deleted)` in `/proc/PID/fd`.
@@ -52,16 +53,7 @@ fn create() -> io::Result<OwnedFd> {
     let raw =
         i32::try_from(raw).ok().filter(|raw| *raw >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: just made, and nobody else's.
-    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-    if raw > libc::STDERR_FILENO {
-        return Ok(fd);
-    }
-    // A program that runs without standard streams must not print into it.
-    // SAFETY: takes numbers.
-    let higher = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) };
-    check(higher)?;
-    // SAFETY: as above.
-    Ok(unsafe { OwnedFd::from_raw_fd(higher) })
+    sense::above_streams(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
 /// A file beyond the limit would cost the process a SIGXFSZ.

@@ -22,6 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use super::layout::{self, Control, MAGIC, MAX_LEASE, MAX_RINGS, NAME, PAGE, RING_EVENTS};
 use super::map::{Map, RingMap};
 use super::stamp::{self, Source};
+use crate::os::sense;
 use crate::os::sync::{AtomicU32, Ordering};
 
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
@@ -112,7 +113,7 @@ impl TraceFile {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: just made, and nobody else's.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let file = sense::above_streams(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))?;
         // A file over the limit would not be an error but a signal.
         let limit = file_limit();
         let max_rings = MAX_RINGS.min(limit / layout::ring_bytes(PAGE, RING_EVENTS) as u64);

@@ -19,6 +19,12 @@ pub(crate) struct Task {
     blocked: u64,
 }
 
+impl Task {
+    pub(crate) fn has_blocked(&self, signal: i32) -> bool {
+        self.blocked & 1 << (signal - 1) != 0
+    }
+}
+
 /// All threads but the calling one and that of a sanitizer. One that ends meanwhile is left out.
 pub(crate) fn other_tasks() -> Vec<Task> {
     let me = sys::gettid();
@@ -43,9 +49,8 @@ fn tids() -> Vec<i32> {
 
 /// It is named as the thread that started it, which is the first, and answers no signals.
 fn is_sanitizers(task: &Task) -> bool {
-    const TERM: u64 = 1 << (libc::SIGTERM - 1);
     let first = read(std::process::id().cast_signed());
-    task.blocked & TERM != 0 && first.is_some_and(|first| first.name == task.name)
+    task.has_blocked(libc::SIGTERM) && first.is_some_and(|first| first.name == task.name)
 }
 
 fn read(tid: i32) -> Option<Task> {
