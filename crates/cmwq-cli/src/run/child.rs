@@ -16,11 +16,11 @@ use super::captured::{Captured, Captures};
 use super::journal::typed;
 use super::lines::Lines;
 use super::programs::Programs;
-use super::running::Running;
+use super::running::{Running, send};
 use crate::message;
 
 /// How long a command may take to end that was asked to, before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Where its output goes while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +136,7 @@ impl Call<'_> {
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
-                // It was not waited for, so the number is its own; it may have ended just now.
-                let _ = rustix::process::kill_process_group(pid, signal);
+                send(pid, signal);
                 has_timed_out = true;
                 deadline = Some(Instant::now() + GRACE);
             }

@@ -19,7 +19,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,10 @@ use cmwq_core::jobserver::{Build, TokenAct, Tokens};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGQUIT};
 
+use crate::ignored::not_ignored;
 use crate::launch::code;
 use crate::{exit, message};
 
@@ -124,13 +127,10 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
             return ExitCode::from(exit::NO_RESULT);
         }
     };
-    // A terminal's Ctrl-C is for the build.
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
-    }
+    let asked = listen();
     let mut build = Command::new(program);
     let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
-    build.args(arguments).env("MAKEFLAGS", format!("{flags} -j {}", pipe.auth()));
+    build.args(arguments).env("MAKEFLAGS", with(&flags, &pipe.auth()));
     let child = match build.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -140,7 +140,7 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
         }
     };
     let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match serve(child, &mut pipe, cpus) {
+    match serve(child, &mut pipe, &asked, cpus) {
         Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
@@ -161,11 +161,37 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
     }
 }
 
+/// What make's flags are with a jobserver. What is behind `--` are variables, not flags.
+fn with(flags: &str, auth: &str) -> String {
+    let variables = if flags.starts_with("-- ") { Some(0) } else { flags.find(" -- ") };
+    let (flags, variables) = flags.split_at(variables.unwrap_or(flags.len()));
+    format!("{flags} -j {auth}{}{variables}", if variables.starts_with('-') { " " } else { "" })
+}
+
+/// Which signals have come that are for the build. A terminal's come to it anyway.
+fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
+    for signal in not_ignored(&[SIGINT, SIGQUIT]) {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    let mut asked = Vec::new();
+    for signal in [Signal::TERM, Signal::HUP] {
+        for number in not_ignored(&[signal.as_raw()]) {
+            let has_come = Arc::default();
+            // Where that cannot be, the signal ends this command as ever.
+            if signal_hook::flag::register(number, Arc::clone(&has_come)).is_ok() {
+                asked.push((signal, has_come));
+            }
+        }
+    }
+    asked
+}
+
 /// Serves the build until it has ended: how it ended, how many tokens were held at most, and how
 /// many were lost.
 fn serve(
     mut child: Child,
     pipe: &mut Pipe,
+    asked: &[(Signal, Arc<AtomicBool>)],
     cpus: usize,
 ) -> io::Result<(std::process::ExitStatus, usize, usize)> {
     let (mut tokens, mut most) = (Tokens::default(), 0);
@@ -173,6 +199,10 @@ fn serve(
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok((status, most, tokens.lost));
+        }
+        for (signal, _) in asked.iter().filter(|(_, has_come)| has_come.swap(false, Relaxed)) {
+            // It was not waited for, so the number is its own.
+            let _ = kill_process(Pid::from_child(&child), *signal);
         }
         let begin = Instant::now();
         let mut seen = Build::default();
@@ -214,6 +244,15 @@ fn count(pid: u32, seen: &mut Build) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_make_was_told_stays() {
+        assert_eq!(with("", "A"), " -j A");
+        assert_eq!(with("ks", "A"), "ks -j A");
+        assert_eq!(with(" -- X=1 Y=a\\ b", "A"), " -j A -- X=1 Y=a\\ b");
+        assert_eq!(with("k -j2 -- X=1", "A"), "k -j2 -j A -- X=1");
+        assert_eq!(with("-- X=1", "A"), " -j A -- X=1");
+    }
 
     #[test]
     fn tokens_go_in_and_out_of_both_kinds_of_pipe() {

@@ -84,7 +84,7 @@ impl Running {
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));
         if let Some(signal) = groups.sent {
-            let _ = kill_process_group(pid_of(&child), signal);
+            send(pid_of(&child), signal);
         }
         Ok((child, Ticket { running: self, number }))
     }
@@ -95,15 +95,38 @@ impl Running {
         self.going.fetch_max(1, Ordering::Relaxed) == 0
     }
 
+    /// Stops those that run while `stand_still` does, and starts none meanwhile.
+    pub(super) fn pause(&self, stand_still: impl FnOnce()) {
+        let groups = self.lock();
+        groups.send(Signal::TSTP);
+        stand_still();
+        groups.send(Signal::CONT);
+    }
+
     /// Ends those that run, too.
     pub(super) fn end_now(&self, signal: Signal) {
         let mut groups = self.lock();
         self.going.store(2, Ordering::Relaxed);
         groups.sent = Some(signal);
-        for group in groups.by_number.values() {
+        groups.send(signal);
+    }
+}
+
+impl Groups {
+    fn send(&self, signal: Signal) {
+        for group in self.by_number.values() {
             // A process that is in the books was not waited for: the number is its own.
-            let _ = kill_process_group(*group, signal);
+            send(*group, signal);
         }
+    }
+}
+
+/// Sends a signal to a group that was not waited for. It may have ended just now.
+pub(super) fn send(group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+    if signal == Signal::TERM {
+        // Who stands still does not hear it.
+        let _ = kill_process_group(group, Signal::CONT);
     }
 }
 
