@@ -102,6 +102,7 @@ impl Call<'_> {
         let started = running.start(|| command.spawn());
         let (mut child, ticket) = match started {
             Ok(started) => started,
+            Err(error) if is_scarce(&error) => return Err(error),
             Err(error) => return Ok(not_started(program, &error, output)),
         };
         // It has its own by now.
@@ -207,6 +208,12 @@ fn is_readable(pipe: &OwnedFd) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().contains(PollFlags::IN))
+}
+
+/// Whether the system has as many processes or open files as there may be, for now.
+pub(super) fn is_scarce(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    errno.is_some_and(|e| [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].contains(&e))
 }
 
 fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> Ran {

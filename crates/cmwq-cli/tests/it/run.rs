@@ -1,6 +1,10 @@
 //! `cmwq run` as a user runs it.
 
 mod beside;
+mod ending;
+mod output;
+mod scarce;
+mod signals;
 mod terminal;
 
 use std::fs;
@@ -498,7 +502,7 @@ fn output_that_cannot_be_read_again_ends_all_with_1() {
     let args = ["--retries", "1", "--tag", "--", "sh", "-c", script, ":::", "1"];
     let output = command(folder.path(), &args).env("TMPDIR", folder.path()).output().unwrap();
     let said = stderr(&output);
-    assert!(said.contains("cannot read what it wrote: unexpected end of file"), "{said}");
+    assert!(said.contains("cannot write: unexpected end of file"), "{said}");
     check_code(&output, 1);
     assert_eq!(fs::read_to_string(folder.path().join("runs")).unwrap(), "ran\n");
 }
