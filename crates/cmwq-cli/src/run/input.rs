@@ -31,7 +31,7 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
             b'\\' => Ok(b'\\'),
             _ => Err(wrong()),
         },
-        [b'\\', b'x', digits @ ..] if (1..=2).contains(&digits.len()) => {
+        [b'\\', b'x', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => {
             let digits = str::from_utf8(digits).map_err(|_| wrong())?;
             u8::from_str_radix(digits, 16).map_err(|_| wrong())
         }
@@ -194,7 +194,7 @@ mod tests {
         ] {
             assert_eq!(delimiter(text), Ok(byte), "{text}");
         }
-        for text in ["", "ab", "\\q", "\\x", "\\xzz", "\\x123"] {
+        for text in ["", "ab", "\\q", "\\x", "\\xzz", "\\x+1", "\\x123"] {
             assert!(delimiter(text).is_err(), "{text}");
         }
     }
