@@ -103,9 +103,10 @@ impl Pipe {
         self.write.write_all(b"+").is_ok()
     }
 
-    fn take(&mut self) -> bool {
-        let mut token = [0];
-        matches!(self.read.read(&mut token), Ok(1))
+    /// Takes so many, or what there is: how many.
+    fn take(&mut self, most: usize) -> usize {
+        let mut tokens = vec![0; most];
+        self.read.read(&mut tokens).unwrap_or(0)
     }
 }
 
@@ -211,7 +212,8 @@ fn serve(
         let act = tokens.after(seen, cpus);
         match act {
             TokenAct::Put => tokens.count += usize::from(pipe.put()),
-            TokenAct::Take => tokens.count -= usize::from(pipe.take()).min(tokens.count),
+            TokenAct::Take => tokens.count -= pipe.take(1).min(tokens.count),
+            TokenAct::TakeSurplus(surplus) => _ = pipe.take(surplus),
             TokenAct::Nothing => {}
         }
         most = most.max(tokens.count.saturating_sub(pipe.unread()));
@@ -258,11 +260,13 @@ mod tests {
     fn tokens_go_in_and_out_of_both_kinds_of_pipe() {
         for kind in [Kind::Pipe, Kind::Fifo] {
             let mut pipe = Pipe::new(kind).unwrap();
-            assert!(!pipe.take(), "it is empty, and nobody waits");
-            assert!(pipe.put() && pipe.put());
-            assert_eq!(pipe.unread(), 2);
-            assert!(pipe.take());
+            assert_eq!(pipe.take(1), 0, "it is empty, and nobody waits");
+            assert!((0..1000).all(|_| pipe.put()));
+            assert_eq!(pipe.unread(), 1000);
+            assert_eq!(pipe.take(1), 1);
+            assert_eq!(pipe.take(998), 998);
             assert_eq!(pipe.unread(), 1);
+            assert_eq!(pipe.take(7), 1);
         }
     }
 }
