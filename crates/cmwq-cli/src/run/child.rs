@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,30 +83,26 @@ impl Call<'_> {
         let Some((program, arguments)) = self.words.split_first() else {
             return Ok(Ran { end: End::NotFound, output: None, written: Ok(()) });
         };
-        let mut command = self.programs.command(program);
-        // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
-        let mut output = None;
-        match self.capture {
-            Capture::Nothing => {}
-            Capture::Lines => {
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-            Capture::Whole => {
-                let files = [self.captures.open()?, self.captures.open()?];
-                command.stdout(files[0].for_command()?).stderr(files[1].for_command()?);
-                output = Some(files);
-            }
-        }
+        let output = match self.capture {
+            Capture::Whole => Some([self.captures.open()?, self.captures.open()?]),
+            Capture::Nothing | Capture::Lines => None,
+        };
+        let spawn = |command: Command| self.spawn(command, arguments, output.as_ref());
         let _watch = cmwq::watch_children();
-        let started = running.start(|| command.spawn());
+        let started = running.start(|| {
+            let started = spawn(self.programs.command(program));
+            if !started.as_ref().is_err_and(is_script) {
+                return started;
+            }
+            let mut shell = Command::new("/bin/sh");
+            shell.arg(self.programs.command(program).get_program());
+            spawn(shell)
+        });
         let (mut child, ticket) = match started {
             Ok(started) => started,
             Err(error) if is_scarce(&error) => return Err(error),
             Err(error) => return Ok(not_started(program, &error, output)),
         };
-        // It has its own by now.
-        drop(command);
         let waited = self.wait(&mut child, lines);
         if waited.is_err() {
             // It has nowhere to write, and nobody could end it any more.
@@ -117,6 +113,24 @@ impl Call<'_> {
         let status = child.wait()?;
         let end = if matches!(waited, Ok(true)) { End::TimedOut } else { ended(status) };
         Ok(Ran { end, output, written: waited.map(drop) })
+    }
+
+    /// Starts a command with these arguments behind those it has.
+    fn spawn(
+        &self,
+        mut command: Command,
+        arguments: &[OsString],
+        output: Option<&[Arc<Captured>; 2]>,
+    ) -> io::Result<Child> {
+        // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        if self.capture == Capture::Lines {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        if let Some([out, err]) = output {
+            command.stdout(out.for_command()?).stderr(err.for_command()?);
+        }
+        command.spawn()
     }
 
     /// Waits until it has ended, and does not take its status. `true`: it took too long.
@@ -216,12 +230,24 @@ pub(super) fn is_scarce(error: &io::Error) -> bool {
     errno.is_some_and(|e| [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].contains(&e))
 }
 
+/// Whether it may be executed and the system does not know how: a shell takes it, as of shells and
+/// execvp(3).
+fn is_script(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
+}
+
 fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> Ran {
     let end = match error.kind() {
         io::ErrorKind::NotFound => End::NotFound,
-        _ => {
+        kind => {
             let program = typed(&[program.to_owned()]);
-            message::say(format_args!("{program}: cannot be started: {error}"));
+            if kind == io::ErrorKind::InvalidInput {
+                message::say(format_args!(
+                    "{program}: an argument has a zero byte: -0 parts there"
+                ));
+            } else {
+                message::say(format_args!("{program}: cannot be started: {error}"));
+            }
             End::NotStarted
         }
     };

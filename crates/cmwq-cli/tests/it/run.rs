@@ -469,6 +469,28 @@ fn a_program_that_cannot_be_started_is_told_with_the_reason() {
     assert!(told.contains("true: cannot be started: Argument list too long"), "{told}");
 }
 
+/// As xargs and shells do.
+#[test]
+fn a_script_that_does_not_say_who_reads_it_is_read_by_sh() {
+    let folder = tempfile::tempdir().unwrap();
+    // Not written here: a child that another test starts meanwhile would have it open for writing.
+    let write = "echo 'echo $# $1' > script; chmod 755 script";
+    let mut shell = Command::new("sh");
+    assert!(shell.args(["-c", write]).current_dir(folder.path()).status().unwrap().success());
+    for more in [&[][..], &["--line-buffer"], &["-u"]] {
+        let output = run_in(folder.path(), &[more, &["./script", ":::", "a b"]].concat(), b"");
+        check_code(&output, 0);
+        assert_eq!(printed(&output), "1 a b\n");
+    }
+}
+
+#[test]
+fn an_argument_with_a_zero_byte_is_told_of_with_the_remedy() {
+    let output = run(&["true"], b"a\0b\0");
+    check_code(&output, 126);
+    assert!(stderr(&output).contains("true: an argument has a zero byte: -0 parts there"));
+}
+
 /// Those that run are ended for it, and are not what the exit code is about.
 #[test]
 fn output_that_cannot_be_written_ends_all_with_1() {
