@@ -1,6 +1,7 @@
 //! The progress bar of `cmwq run`: on a terminal, and nowhere else.
 
 use std::fs;
+use std::num::NonZero;
 use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
@@ -45,6 +46,29 @@ fn a_terminal_shows_what_runs_waits_and_has_failed() {
     check_code(&output, 123);
     assert_eq!(printed(&output), "a\nb\nc\n");
     assert!(rest.ends_with("\x1b[2K") || rest.ends_with("\r"), "not taken away: {rest:?}");
+}
+
+/// On a line of its own, which no later bar takes away.
+#[test]
+fn a_message_stands_above_the_bar() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut user, program) = terminal();
+    let script = format!("{WAITS}; exit 255");
+    let args = ["--max-active", "1", "--halt", "never", "sh", "-c", &script, ":::", "a", "b"];
+    let mut command = command(folder.path(), &args);
+    let child = command.env("TERM", "xterm").stderr(program).spawn().unwrap();
+    drop(command);
+    let mut shown = read_until(&mut user, "0/2 done, 1 running, 1 waiting");
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    shown += &read_until(&mut user, "1/2 done, 1 running, 0 waiting, 1 failed");
+    fs::write(folder.path().join("go.b"), "").unwrap();
+    shown += &read_until(&mut user, "nothing else: read to the end");
+    check_code(&child.wait_with_output().unwrap(), 124);
+    let [rows, columns] = [24, 80].map(|n| NonZero::new(n).unwrap());
+    let mut screen = vt100::Parser::new(rows, columns, 0);
+    screen.process(shown.as_bytes());
+    let said = "cmwq: sh: exited with status 255";
+    assert_eq!(screen.screen().contents(), [said, said].join("\n"), "{shown:?}");
 }
 
 #[test]
