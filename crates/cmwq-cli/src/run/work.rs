@@ -448,7 +448,7 @@ impl Work {
         let verdict = self.halt.verdict(end, books.tally);
         drop(books);
         // Those that are ended since enough is enough do not say how it went.
-        if !matches!(end, End::Signal(_)) || self.running.going() != Going::Ended {
+        if self.running.going() != Going::Ended {
             self.worst.fetch_max(code(end), Relaxed);
         }
         match verdict {
