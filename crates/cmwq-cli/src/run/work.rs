@@ -365,7 +365,8 @@ impl Work {
                     continue;
                 }
                 Err(error) => {
-                    message::say(format_args!("{}: {error}", typed(&job.words)));
+                    let command = typed(&job.words);
+                    message::say(format_args!("{command}: cannot be started: {error}"));
                     (End::NotStarted, Output::Nothing)
                 }
             };

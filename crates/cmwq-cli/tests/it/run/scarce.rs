@@ -37,3 +37,17 @@ fn the_next_command_waits_until_another_has_ended() {
     check_code(&output, 0);
     assert_eq!(sorted(printed(&output)), numbers);
 }
+
+/// There is nobody whose end one could wait for. How many files the rest takes is not said here.
+#[test]
+fn who_cannot_start_the_first_says_why() {
+    let script = r#"ulimit -n "$1"; exec "$0" run true ::: a"#;
+    let refused = (6..24).map(|limit| {
+        let mut command = Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq"), &limit.to_string()]);
+        command.output().unwrap()
+    });
+    let refused: Vec<_> = refused.filter(|output| output.status.code() == Some(126)).collect();
+    let says = |output| stderr(output).contains("cannot be started: Too many open files");
+    assert!(!refused.is_empty() && refused.iter().all(says), "{refused:?}");
+}
