@@ -85,7 +85,12 @@ impl<R: BufRead> Stream<R> {
                     }
                 }
                 b'\'' | b'"' => self.quoted(byte, word.get_or_insert_default())?,
-                b'\\' => word.get_or_insert_default().extend(self.byte()?),
+                // As for xargs, one at the end is nothing, and no argument without bytes.
+                b'\\' => {
+                    if let Some(byte) = self.byte()? {
+                        word.get_or_insert_default().push(byte);
+                    }
+                }
                 byte => word.get_or_insert_default().push(byte),
             }
         }
@@ -174,6 +179,8 @@ mod tests {
         assert!(cut(b"a 'b", Cut::Blanks).unwrap_err().contains("unmatched single quote"));
         assert!(cut(b"a \"b\nc\"", Cut::Blanks).unwrap_err().contains("unmatched double"));
         assert_eq!(cut(b" \n", Cut::Blanks).unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(cut(b"a\\", Cut::Blanks).unwrap(), [b"a"]);
+        assert_eq!(cut(b"a \\", Cut::Blanks).unwrap(), [b"a"], "nor an empty one");
     }
 
     #[test]
