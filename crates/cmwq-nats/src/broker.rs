@@ -164,8 +164,16 @@ impl BrokerBuilder {
         handle.spawn(async move {
             let _ = sender.send(options.connect(servers).await);
         });
-        let connected =
-            cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked");
+        // The client panics where an address or a server asks for TLS, and it has none.
+        let connected = cmwq::blocking(|| receiver.recv()).map_err(|_panicked| {
+            Error::new(
+                ErrorKind::Unreachable,
+                format!(
+                    "no connection to the broker at {shown}: the NATS client panicked; if TLS is \
+                     wanted there, build with the feature `tls` of cmwq-nats"
+                ),
+            )
+        })?;
         let client = connected.map_err(|error| {
             let hint = match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {

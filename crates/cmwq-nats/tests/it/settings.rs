@@ -69,6 +69,15 @@ fn a_login_may_be_part_of_the_address() {
     assert!(Broker::connect(&format!("t0k@{}", server.address())).is_ok());
 }
 
+#[cfg(not(feature = "tls"))]
+#[test]
+fn without_tls_who_asks_for_it_is_told_so() {
+    let server = broker_or_skip!();
+    let error = Broker::connect(&format!("tls://{}", server.address())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(error.to_string().contains("the feature `tls`"), "{error}");
+}
+
 #[test]
 fn a_destroyed_queue_is_gone_and_can_be_opened_again() {
     let server = broker_or_skip!();
