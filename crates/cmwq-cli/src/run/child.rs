@@ -137,7 +137,7 @@ impl Call<'_> {
     fn wait(&self, child: &mut Child, lines: Option<&Lines<'_>>) -> io::Result<bool> {
         let pid = pid_of(child);
         if self.timeout.is_none() && self.capture != Capture::Lines {
-            return ended_by_itself(pid);
+            return self.ended_by_itself(pid);
         }
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let mut pipes: [Option<OwnedFd>; 2] =
@@ -154,6 +154,28 @@ impl Call<'_> {
                 send(pid, signal);
                 has_timed_out = true;
                 deadline = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    /// Waits for nothing else than its end: without a descriptor, which all commands started
+    /// meanwhile would inherit, and close. Returns as [`Self::wait`].
+    fn ended_by_itself(&self, pid: Pid) -> io::Result<bool> {
+        let mut how = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(pid), how) {
+                Err(Errno::INTR) => {}
+                Ok(Some(status)) if status.stopped() => {
+                    let signal = status.stopping_signal().unwrap_or(0);
+                    if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) {
+                        let command = typed(self.words);
+                        message::say(format_args!(
+                            "{command}: stands still: it wants the terminal, which is not its"
+                        ));
+                    }
+                    how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                }
+                waited => return Ok(waited.map(|_| false)?),
             }
         }
     }
@@ -187,18 +209,6 @@ impl Call<'_> {
         }
         let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
         Ok(has_ended && !may_be_more)
-    }
-}
-
-/// Waits for nothing else than its end: without a descriptor, which all commands started meanwhile
-/// would inherit, and close. Returns as [`Call::wait`].
-fn ended_by_itself(pid: Pid) -> io::Result<bool> {
-    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    loop {
-        match waitid(WaitId::Pid(pid), how) {
-            Err(Errno::INTR) => {}
-            waited => return Ok(waited.map(|_| false)?),
-        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The progress bar of `cmwq run`: on a terminal, and nowhere else.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::num::NonZero;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 use super::{WAITS, command, eventually, printed};
 use crate::sum_terminal::{read_until, terminal};
-use crate::support::{check_code, stderr};
+use crate::support::{check_code, not_tested, stderr};
 
 /// Three commands, one at a time; the first one fails, and each waits for a file.
 fn begun(folder: &TempDir, more: &[&str], to: Stdio) -> Child {
@@ -93,4 +94,27 @@ fn a_pipe_shows_nothing() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 123);
     assert_eq!(stderr(&output), "");
+}
+
+/// As for a password. Nobody would see why nothing happens.
+#[test]
+fn a_command_that_wants_the_terminal_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = format!("exec {} run sh -c 'read x </dev/tty' ::: a", env!("CARGO_BIN_EXE_cmwq"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &run, "/dev/null"]).current_dir(folder.path());
+    let piped = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = piped else { return not_tested("script is not installed") };
+    let mut keys = child.stdin.take().unwrap();
+    let mut shown = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    while !shown.contains("it wants the terminal") {
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+    }
+    keys.write_all(b"\x03").unwrap();
+    while !shown.contains("Ctrl-C again ends them") {
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+    }
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "it hears that it is to end");
 }
