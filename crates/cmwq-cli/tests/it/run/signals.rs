@@ -6,7 +6,7 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{WAITS, begun, command, eventually, printed};
+use super::{begun, command, eventually, printed};
 use crate::support::{check_code, stderr};
 
 fn send(child: &Child, signal: Signal) {
@@ -62,8 +62,9 @@ fn quit_ends_what_runs() {
 #[test]
 fn who_is_stopped_stops_its_commands_and_continues_them() {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("echo $$ > pid; {WAITS}; echo {{}}");
-    let child = command(folder.path(), &["sh", "-c", &script, ":::", "a"]).spawn().unwrap();
+    // It starts nothing meanwhile: a shell whose child is stopped in vfork is in another state.
+    let script = "echo $$ > pid; touch started.a; while [ ! -e go.a ]; do :; done; echo {}";
+    let child = command(folder.path(), &["sh", "-c", script, ":::", "a"]).spawn().unwrap();
     eventually("it starts", || folder.path().join("started.a").exists());
     let pid: u32 = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
     send(&child, Signal::TSTP);
