@@ -11,6 +11,7 @@ mod exit;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod ignored;
 mod launch;
 mod look;
 mod manual;
@@ -79,6 +80,7 @@ pub fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     paint::choose(cli.color);
+    ignored::let_processes_be_waited_for();
     match cli.verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Dump(args) => dump::run(&args),

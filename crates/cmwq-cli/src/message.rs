@@ -1,13 +1,23 @@
-//! Messages on standard error: one line each, `cmwq: ` in front.
+//! Messages on standard error: one line each, `cmwq: ` in front. A progress bar there makes room.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Mutex, PoisonError};
 
 use cmwq::foreign::harmless_lines;
+use indicatif::ProgressBar;
 use os_display::Quotable as _;
 use rustix::io::Errno;
+
+/// What is on the terminal, and is taken away for each message.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// From now on this bar is on standard error, if it is not hidden.
+pub(crate) fn stand_beside(bar: &ProgressBar) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+}
 
 /// Says `text` on standard error, in one write so that lines of several processes stay whole.
 /// Whatever it quotes cannot do anything to a terminal.
@@ -18,8 +28,14 @@ pub(crate) fn say(text: impl Display) {
     }
     let text = text.to_string();
     let text = harmless_lines(&text);
+    let line = format!("cmwq: {text}\n");
     // When standard error is gone there is nobody left to tell; the exit code still speaks.
-    let _ = io::stderr().lock().write_all(format!("cmwq: {text}\n").as_bytes());
+    let write = || _ = io::stderr().lock().write_all(line.as_bytes());
+    let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match bar {
+        Some(bar) if !bar.is_hidden() => bar.suspend(write),
+        _ => write(),
+    }
 }
 
 /// Says `text` about the file called `path`, which is quoted for the shell where it must be, so

@@ -96,8 +96,8 @@ fn print(target: &Target, args: &Args) -> Result<(), ExitCode> {
     if printed == ExitCode::from(exit::DONE) {
         return Ok(());
     }
-    // Nobody reads any more: that ends it.
-    Err(ExitCode::from(exit::OUTPUT_CLOSED))
+    // Nobody reads any more, or it cannot be written: that ends it.
+    Err(printed)
 }
 
 /// The time of day, in seconds.

@@ -25,15 +25,23 @@ pub(crate) fn print_json(document: &str) -> ExitCode {
 
 /// Prints `text`; the exit code says whether that could be done.
 pub(crate) fn print(text: &str) -> ExitCode {
+    write(text).err().unwrap_or(ExitCode::from(exit::DONE))
+}
+
+/// Prints a part of what is to be printed.
+///
+/// # Errors
+/// The exit code, if it could not be: a message said why.
+pub(crate) fn write(text: &str) -> Result<(), ExitCode> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::from(exit::DONE),
+        Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::from(exit::OUTPUT_CLOSED)
+            Err(ExitCode::from(exit::OUTPUT_CLOSED))
         }
         Err(error) => {
             message::say(format_args!("cannot write to standard output: {error}"));
-            ExitCode::from(exit::FAILED)
+            Err(ExitCode::from(exit::FAILED))
         }
     }
 }

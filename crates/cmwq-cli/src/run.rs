@@ -30,9 +30,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::{exit, message};
+use crate::{exit, message, output};
 use halt::Halt;
 use input::{Cut, Lists, Stream};
+use journal::{Done, Journal};
 use memory::Floor;
 use template::Template;
 
@@ -76,7 +77,7 @@ pub(crate) struct Args {
     keep_order: bool,
 
     /// Print each line when it comes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keep_order")]
     line_buffer: bool,
 
     /// Leave output as it comes
@@ -154,9 +155,37 @@ pub(crate) struct Args {
 
     /// Run the command once, and be its jobserver
     #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true,
-        default_missing_value = "pipe")]
+        default_missing_value = "pipe", conflicts_with_all = NOT_OF_BUILDS)]
     jobserver: Option<jobserver::Kind>,
 }
+
+/// What has no meaning for a command that runs once, as it is.
+const NOT_OF_BUILDS: [&str; 24] = [
+    "null",
+    "delimiter",
+    "arg_file",
+    "max_args",
+    "replace",
+    "keep_order",
+    "line_buffer",
+    "ungroup",
+    "tag",
+    "max_active",
+    "ordered",
+    "nice",
+    "highpri",
+    "cpu_intensive",
+    "delay",
+    "timeout",
+    "retries",
+    "halt",
+    "joblog",
+    "resume",
+    "memory",
+    "dry_run",
+    "no_progress",
+    "json",
+];
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=1e9).contains(s));
@@ -243,18 +272,33 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     };
     if args.dry_run {
-        return dry_run(&template, source);
+        return dry_run(args, &template, source);
     }
-    work::run(args, template, source)
+    let journal = match args.joblog.as_ref().map(|path| Journal::open(path, args.resume)) {
+        None => None,
+        Some(Ok(journal)) => Some(journal),
+        Some(Err(error)) => return log_failed(args, &error),
+    };
+    work::run(args, template, source, journal)
 }
 
-fn dry_run(template: &Template, mut source: Source) -> ExitCode {
-    let mut text = String::new();
+/// Prints each command at once: there may be no end of arguments.
+fn dry_run(args: &Args, template: &Template, mut source: Source) -> ExitCode {
+    let log = args.joblog.as_ref().filter(|_| args.resume);
+    let done = match log.map_or_else(|| Ok(Done::default()), |path| Done::read(path)) {
+        Ok(done) => done,
+        Err(error) => return log_failed(args, &error),
+    };
     for number in 1.. {
         match source.next() {
             Ok(Some(arguments)) => {
-                text += &journal::typed(&template.fill(number, &arguments));
-                text.push('\n');
+                let words = template.fill(number, &arguments);
+                if done.has(number, &words) {
+                    continue;
+                }
+                if let Err(code) = output::write(&(journal::typed(&words) + "\n")) {
+                    return code;
+                }
             }
             Ok(None) => break,
             Err(error) => {
@@ -263,5 +307,11 @@ fn dry_run(template: &Template, mut source: Source) -> ExitCode {
             }
         }
     }
-    crate::output::print(&text)
+    ExitCode::from(exit::DONE)
+}
+
+fn log_failed(args: &Args, error: &io::Error) -> ExitCode {
+    let path = args.joblog.clone().unwrap_or_default();
+    message::say(format_args!("{}: {error}", path.display()));
+    ExitCode::from(exit::FAILED)
 }

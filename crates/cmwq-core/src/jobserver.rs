@@ -41,6 +41,9 @@ pub enum TokenAct {
     Put,
     /// Take one in, if one is left.
     Take,
+    /// Take in so many that were never put out, and are not in [`Tokens::count`]: a job has written
+    /// more than it had taken.
+    TakeSurplus(usize),
 }
 
 impl Tokens {
@@ -51,6 +54,10 @@ impl Tokens {
         let lost = held.saturating_sub(seen.threads);
         self.count -= lost;
         self.lost += lost;
+        let surplus = seen.unread.saturating_sub(self.count);
+        if surplus > 0 {
+            return TokenAct::TakeSurplus(surplus);
+        }
         let is_crowded = seen.runnable > cpus;
         self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
         if seen.runnable < cpus && seen.unread == 0 && self.count < TOKENS_PER_CPU * cpus {

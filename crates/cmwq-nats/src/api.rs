@@ -140,7 +140,8 @@ async fn insist<T>(
                 ErrorKind::Unreachable,
                 format!(
                     "could not {what} for {patience:?}: {trouble}; it may have been done all the \
-                     same. Look whether nats-server runs, with -js, and still has its streams"
+                     same. Look whether nats-server runs, with -js, still has its streams, and \
+                     lets this login use them"
                 ),
             ));
         }

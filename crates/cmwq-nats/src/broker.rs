@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use serde_json::Value;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
+use crate::address::{self, Login};
 use crate::api::{self, No, Question};
 use crate::error::{Error, ErrorKind};
 use crate::pulls::{Pulls, Source};
@@ -56,7 +57,8 @@ pub struct BrokerBuilder {
 
 impl Broker {
     /// Connects to servers, such as `"127.0.0.1:4222"` or `"nats://a,nats://b"`: whichever answers.
-    /// Blocks until one does.
+    /// Blocks until one does. The first may have a login, for all of them:
+    /// `"nats://user:password@host"` or `"nats://token@host"`.
     ///
     /// # Errors
     /// [`Unreachable`](ErrorKind::Unreachable): none answered, or it did not let us in.
@@ -68,8 +70,14 @@ impl Broker {
     /// Describes a connection before it is made: with names and passwords, TLS, or another
     /// patience.
     pub fn builder(servers: &str) -> BrokerBuilder {
-        let servers = servers.split(',').map(|server| server.trim().to_owned()).collect();
+        let parted = servers.split(',').map(|server| address::part(server.trim()));
+        let (servers, logins): (Vec<_>, Vec<_>) = parted.unzip();
         let options = ConnectOptions::new().reconnect_delay_callback(reconnect_delay);
+        let options = match logins.into_iter().flatten().next() {
+            None => options,
+            Some(Login::User(user, password)) => options.user_and_password(user, password),
+            Some(Login::Token(token)) => options.token(token),
+        };
         BrokerBuilder { servers, options: options.name("cmwq-nats"), patience: PATIENCE }
     }
 
@@ -112,7 +120,8 @@ impl Broker {
 
 impl BrokerBuilder {
     /// All that the NATS client can be told: user and password, credentials, certificates. Replaces
-    /// what was set before; the delay between two tries to connect again is then the client's, too.
+    /// what was set before, also by a login in an address; the delay between two tries to connect
+    /// again is then the client's, too.
     pub fn options(mut self, options: ConnectOptions) -> Self {
         self.options = options;
         self
@@ -155,15 +164,27 @@ impl BrokerBuilder {
         handle.spawn(async move {
             let _ = sender.send(options.connect(servers).await);
         });
-        let connected =
-            cmwq::blocking(|| receiver.recv()).expect("the connection's thread panicked");
-        let client = connected.map_err(|error| {
+        // The client panics where an address or a server asks for TLS, and it has none.
+        let connected = cmwq::blocking(|| receiver.recv()).map_err(|_panicked| {
             Error::new(
                 ErrorKind::Unreachable,
                 format!(
-                    "no connection to the broker at {shown}: {error}; is nats-server running \
-                     there, with -js?"
+                    "no connection to the broker at {shown}: the NATS client panicked; if TLS is \
+                     wanted there, build with the feature `tls` of cmwq-nats"
                 ),
+            )
+        })?;
+        let client = connected.map_err(|error| {
+            let hint = match error.kind() {
+                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                    "say who you are in the address, as nats://USER:PASSWORD@HOST, or by \
+                     BrokerBuilder::options"
+                }
+                _ => "is nats-server running there, with -js?",
+            };
+            Error::new(
+                ErrorKind::Unreachable,
+                format!("no connection to the broker at {shown}: {error}; {hint}"),
             )
         })?;
         let (stop, thread) = (Some(stop), Some(thread));

@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod address;
 mod api;
 mod broker;
 mod dead;

@@ -132,8 +132,9 @@ fn is_plain(byte: u8) -> bool {
 fn check(what: &str, name: &str) -> Result<(), Error> {
     if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_plain) {
         return Err(Error::invalid(format!(
-            "'{name}' cannot be the name of a {what}: use 1 to {LONGEST} of the characters \
-             a-z, A-Z, 0-9, '-' and '_'"
+            "'{}' cannot be the name of a {what}: use 1 to {LONGEST} of the characters a-z, A-Z, \
+             0-9, '-' and '_'",
+            name.escape_debug()
         )));
     }
     Ok(())
@@ -158,10 +159,11 @@ mod tests {
 
     #[test]
     fn names_that_subjects_cannot_have_are_refused_with_a_hint() {
-        for name in ["", "a.b", "a b", "*", ">", &"x".repeat(129)] {
+        for name in ["", "a.b", "a b", "*", ">", "\r\nPUB", &"x".repeat(129)] {
             let error = Names::new(name).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::InvalidInput);
             assert!(error.to_string().contains("a-z"), "{error}");
+            assert!(!error.to_string().contains(char::is_control), "{error:?}");
             assert!(Address::unique(name, "1").is_err());
         }
         assert!(Address::keyed("f", "").is_err());

@@ -79,13 +79,13 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ScriptError> {
     let (number, unit) = (text[..split].trim(), text[split..].trim());
     if unit.is_empty() {
         return Err(ScriptError::new(format!(
-            "'{text}' has no unit: use us, ms or s, as in '5ms'"
+            "'{text}' has no unit: use ns, us, ms or s, as in '5ms'"
         )));
     }
     let unit = if unit == "µs" { "us" } else { unit };
     let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(ScriptError::new(format!(
-            "unknown unit '{unit}' in '{text}': use us, ms or s"
+            "unknown unit '{unit}' in '{text}': use ns, us, ms or s"
         )));
     };
     scaled(number, *scale).ok_or_else(|| {
@@ -145,7 +145,7 @@ mod tests {
         assert!(error("run 5ms").contains("unknown step 'run'"));
         assert!(error("burn").contains("lacks a duration"));
         assert!(error("burn 5").contains("no unit"));
-        assert!(error("burn 5min").contains("unknown unit 'min'"));
+        assert!(error("burn 5min").contains("unknown unit 'min' in '5min': use ns, us, ms or s"));
         assert!(error("burn -5ms").contains("not a number"));
         assert!(error("burn 5.ms").contains("not a number"));
         assert!(error("sleep 99999999999999s").contains("not a number that fits"));

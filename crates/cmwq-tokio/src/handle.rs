@@ -21,7 +21,7 @@ use crate::task::{Abort, End, Join};
 /// [cmwq's handler](cmwq::set_item_panic_handler).
 ///
 /// A handle that is kept until the closure has ended, and dropped without being awaited, drops its
-/// value or its panic.
+/// value or its panic. A value that panics as it is dropped does so there, and no further.
 ///
 /// # Panics
 /// Polled again after it was ready.

@@ -167,9 +167,12 @@ impl<F: Send + 'static, T: Send + 'static> Join<T> for Task<F, T> {
     fn detach(&self) {
         let mut state = self.lock();
         state.is_detached = true;
-        let left = (state.waker.take(), state.take_end());
+        let (waker, end) = (state.waker.take(), state.take_end());
         drop(state);
-        drop(left);
+        drop(waker);
+        // As tokio's handle. Whoever drops it may be unwinding himself, and a second panic would
+        // end the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(end)));
     }
 
     fn as_abort(self: Arc<Self>) -> Arc<dyn Abort> {

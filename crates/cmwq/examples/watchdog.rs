@@ -1,6 +1,6 @@
 //! Two ordered queues flush each other, and the watchdog says where.
 //!
-//! `cargo run --example watchdog`. The process ends itself after the first report, by abort.
+//! `cargo run -p cmwq --features stacks --example watchdog`: aborts after the first report.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_setfl, memfd_create};
 
 /// What is in memory of one file is moved to a disk when it is larger than this, in bytes.
 const LARGE: u64 = 4 << 20;
@@ -73,6 +73,9 @@ impl Captured {
             Ok(memory) => (File::from(memory), true),
             Err(_) => (tempfile::tempfile()?, false),
         };
+        // As with a pipe, what is written to `/dev/stdout`, which is opened again, is not written
+        // over.
+        fcntl_setfl(&written, OFlags::APPEND)?;
         Ok(Self { written, is_in_memory, moved: Mutex::default() })
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use super::captured::{Captured, Captures};
 use super::journal::typed;
 use super::lines::Lines;
 use super::programs::Programs;
-use super::running::Running;
+use super::running::{Running, send};
 use crate::message;
 
 /// How long a command may take to end that was asked to, before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// Where its output goes while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,29 +83,26 @@ impl Call<'_> {
         let Some((program, arguments)) = self.words.split_first() else {
             return Ok(Ran { end: End::NotFound, output: None, written: Ok(()) });
         };
-        let mut command = self.programs.command(program);
-        // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
-        let mut output = None;
-        match self.capture {
-            Capture::Nothing => {}
-            Capture::Lines => {
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-            Capture::Whole => {
-                let files = [self.captures.open()?, self.captures.open()?];
-                command.stdout(files[0].for_command()?).stderr(files[1].for_command()?);
-                output = Some(files);
-            }
-        }
+        let output = match self.capture {
+            Capture::Whole => Some([self.captures.open()?, self.captures.open()?]),
+            Capture::Nothing | Capture::Lines => None,
+        };
+        let spawn = |command: Command| self.spawn(command, arguments, output.as_ref());
         let _watch = cmwq::watch_children();
-        let started = running.start(|| command.spawn());
+        let started = running.start(|| {
+            let started = spawn(self.programs.command(program));
+            if !started.as_ref().is_err_and(is_script) {
+                return started;
+            }
+            let mut shell = Command::new("/bin/sh");
+            shell.arg(self.programs.command(program).get_program());
+            spawn(shell)
+        });
         let (mut child, ticket) = match started {
             Ok(started) => started,
+            Err(error) if is_scarce(&error) => return Err(error),
             Err(error) => return Ok(not_started(program, &error, output)),
         };
-        // It has its own by now.
-        drop(command);
         let waited = self.wait(&mut child, lines);
         if waited.is_err() {
             // It has nowhere to write, and nobody could end it any more.
@@ -118,11 +115,29 @@ impl Call<'_> {
         Ok(Ran { end, output, written: waited.map(drop) })
     }
 
+    /// Starts a command with these arguments behind those it has.
+    fn spawn(
+        &self,
+        mut command: Command,
+        arguments: &[OsString],
+        output: Option<&[Arc<Captured>; 2]>,
+    ) -> io::Result<Child> {
+        // Of its own, so that Ctrl-C is for us, and it ends with what it has started.
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        if self.capture == Capture::Lines {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        if let Some([out, err]) = output {
+            command.stdout(out.for_command()?).stderr(err.for_command()?);
+        }
+        command.spawn()
+    }
+
     /// Waits until it has ended, and does not take its status. `true`: it took too long.
     fn wait(&self, child: &mut Child, lines: Option<&Lines<'_>>) -> io::Result<bool> {
         let pid = pid_of(child);
         if self.timeout.is_none() && self.capture != Capture::Lines {
-            return ended_by_itself(pid);
+            return self.ended_by_itself(pid);
         }
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let mut pipes: [Option<OwnedFd>; 2] =
@@ -136,10 +151,31 @@ impl Call<'_> {
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
-                // It was not waited for, so the number is its own; it may have ended just now.
-                let _ = rustix::process::kill_process_group(pid, signal);
+                send(pid, signal);
                 has_timed_out = true;
                 deadline = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    /// Waits for nothing else than its end: without a descriptor, which all commands started
+    /// meanwhile would inherit, and close. Returns as [`Self::wait`].
+    fn ended_by_itself(&self, pid: Pid) -> io::Result<bool> {
+        let mut how = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(pid), how) {
+                Err(Errno::INTR) => {}
+                Ok(Some(status)) if status.stopped() => {
+                    let signal = status.stopping_signal().unwrap_or(0);
+                    if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) {
+                        let command = typed(self.words);
+                        message::say(format_args!(
+                            "{command}: stands still: it wants the terminal, which is not its"
+                        ));
+                    }
+                    how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                }
+                waited => return Ok(waited.map(|_| false)?),
             }
         }
     }
@@ -176,18 +212,6 @@ impl Call<'_> {
     }
 }
 
-/// Waits for nothing else than its end: without a descriptor, which all commands started meanwhile
-/// would inherit, and close. Returns as [`Call::wait`].
-fn ended_by_itself(pid: Pid) -> io::Result<bool> {
-    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    loop {
-        match waitid(WaitId::Pid(pid), how) {
-            Err(Errno::INTR) => {}
-            waited => return Ok(waited.map(|_| false)?),
-        }
-    }
-}
-
 /// `false`: there will be no more.
 fn read_some(pipe: &OwnedFd, which: usize, lines: Option<&Lines<'_>>) -> io::Result<bool> {
     let mut buffer = [0; 16 << 10];
@@ -210,12 +234,30 @@ fn is_readable(pipe: &OwnedFd) -> bool {
     poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().contains(PollFlags::IN))
 }
 
+/// Whether the system has as many processes or open files as there may be, for now.
+pub(super) fn is_scarce(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    errno.is_some_and(|e| [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].contains(&e))
+}
+
+/// Whether it may be executed and the system does not know how: a shell takes it, as of shells and
+/// execvp(3).
+fn is_script(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
+}
+
 fn not_started(program: &OsStr, error: &io::Error, output: Option<[Arc<Captured>; 2]>) -> Ran {
     let end = match error.kind() {
         io::ErrorKind::NotFound => End::NotFound,
-        _ => {
+        kind => {
             let program = typed(&[program.to_owned()]);
-            message::say(format_args!("{program}: cannot be started: {error}"));
+            if kind == io::ErrorKind::InvalidInput {
+                message::say(format_args!(
+                    "{program}: an argument has a zero byte: -0 parts there"
+                ));
+            } else {
+                message::say(format_args!("{program}: cannot be started: {error}"));
+            }
             End::NotStarted
         }
     };

@@ -31,7 +31,7 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
             b'\\' => Ok(b'\\'),
             _ => Err(wrong()),
         },
-        [b'\\', b'x', digits @ ..] if (1..=2).contains(&digits.len()) => {
+        [b'\\', b'x', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => {
             let digits = str::from_utf8(digits).map_err(|_| wrong())?;
             u8::from_str_radix(digits, 16).map_err(|_| wrong())
         }
@@ -85,7 +85,12 @@ impl<R: BufRead> Stream<R> {
                     }
                 }
                 b'\'' | b'"' => self.quoted(byte, word.get_or_insert_default())?,
-                b'\\' => word.get_or_insert_default().extend(self.byte()?),
+                // As for xargs, one at the end is nothing, and no argument without bytes.
+                b'\\' => {
+                    if let Some(byte) = self.byte()? {
+                        word.get_or_insert_default().push(byte);
+                    }
+                }
                 byte => word.get_or_insert_default().push(byte),
             }
         }
@@ -174,6 +179,8 @@ mod tests {
         assert!(cut(b"a 'b", Cut::Blanks).unwrap_err().contains("unmatched single quote"));
         assert!(cut(b"a \"b\nc\"", Cut::Blanks).unwrap_err().contains("unmatched double"));
         assert_eq!(cut(b" \n", Cut::Blanks).unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(cut(b"a\\", Cut::Blanks).unwrap(), [b"a"]);
+        assert_eq!(cut(b"a \\", Cut::Blanks).unwrap(), [b"a"], "nor an empty one");
     }
 
     #[test]
@@ -194,7 +201,7 @@ mod tests {
         ] {
             assert_eq!(delimiter(text), Ok(byte), "{text}");
         }
-        for text in ["", "ab", "\\q", "\\x", "\\xzz", "\\x123"] {
+        for text in ["", "ab", "\\q", "\\x", "\\xzz", "\\x+1", "\\x123"] {
             assert!(delimiter(text).is_err(), "{text}");
         }
     }

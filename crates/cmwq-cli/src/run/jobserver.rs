@@ -19,7 +19,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,10 @@ use cmwq_core::jobserver::{Build, TokenAct, Tokens};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGQUIT};
 
+use crate::ignored::not_ignored;
 use crate::launch::code;
 use crate::{exit, message};
 
@@ -100,9 +103,10 @@ impl Pipe {
         self.write.write_all(b"+").is_ok()
     }
 
-    fn take(&mut self) -> bool {
-        let mut token = [0];
-        matches!(self.read.read(&mut token), Ok(1))
+    /// Takes so many, or what there is: how many.
+    fn take(&mut self, most: usize) -> usize {
+        let mut tokens = vec![0; most];
+        self.read.read(&mut tokens).unwrap_or(0)
     }
 }
 
@@ -124,13 +128,10 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
             return ExitCode::from(exit::NO_RESULT);
         }
     };
-    // A terminal's Ctrl-C is for the build.
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
-    }
+    let asked = listen();
     let mut build = Command::new(program);
     let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
-    build.args(arguments).env("MAKEFLAGS", format!("{flags} -j {}", pipe.auth()));
+    build.args(arguments).env("MAKEFLAGS", with(&flags, &pipe.auth()));
     let child = match build.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -140,7 +141,7 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
         }
     };
     let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match serve(child, &mut pipe, cpus) {
+    match serve(child, &mut pipe, &asked, cpus) {
         Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
@@ -161,11 +162,37 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
     }
 }
 
+/// What make's flags are with a jobserver. What is behind `--` are variables, not flags.
+fn with(flags: &str, auth: &str) -> String {
+    let variables = if flags.starts_with("-- ") { Some(0) } else { flags.find(" -- ") };
+    let (flags, variables) = flags.split_at(variables.unwrap_or(flags.len()));
+    format!("{flags} -j {auth}{}{variables}", if variables.starts_with('-') { " " } else { "" })
+}
+
+/// Which signals have come that are for the build. A terminal's come to it anyway.
+fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
+    for signal in not_ignored(&[SIGINT, SIGQUIT]) {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    let mut asked = Vec::new();
+    for signal in [Signal::TERM, Signal::HUP] {
+        for number in not_ignored(&[signal.as_raw()]) {
+            let has_come = Arc::default();
+            // Where that cannot be, the signal ends this command as ever.
+            if signal_hook::flag::register(number, Arc::clone(&has_come)).is_ok() {
+                asked.push((signal, has_come));
+            }
+        }
+    }
+    asked
+}
+
 /// Serves the build until it has ended: how it ended, how many tokens were held at most, and how
 /// many were lost.
 fn serve(
     mut child: Child,
     pipe: &mut Pipe,
+    asked: &[(Signal, Arc<AtomicBool>)],
     cpus: usize,
 ) -> io::Result<(std::process::ExitStatus, usize, usize)> {
     let (mut tokens, mut most) = (Tokens::default(), 0);
@@ -174,6 +201,10 @@ fn serve(
         if let Some(status) = child.try_wait()? {
             return Ok((status, most, tokens.lost));
         }
+        for (signal, _) in asked.iter().filter(|(_, has_come)| has_come.swap(false, Relaxed)) {
+            // It was not waited for, so the number is its own.
+            let _ = kill_process(Pid::from_child(&child), *signal);
+        }
         let begin = Instant::now();
         let mut seen = Build::default();
         count(child.id(), &mut seen);
@@ -181,7 +212,8 @@ fn serve(
         let act = tokens.after(seen, cpus);
         match act {
             TokenAct::Put => tokens.count += usize::from(pipe.put()),
-            TokenAct::Take => tokens.count -= usize::from(pipe.take()).min(tokens.count),
+            TokenAct::Take => tokens.count -= pipe.take(1).min(tokens.count),
+            TokenAct::TakeSurplus(surplus) => _ = pipe.take(surplus),
             TokenAct::Nothing => {}
         }
         most = most.max(tokens.count.saturating_sub(pipe.unread()));
@@ -216,14 +248,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_make_was_told_stays() {
+        assert_eq!(with("", "A"), " -j A");
+        assert_eq!(with("ks", "A"), "ks -j A");
+        assert_eq!(with(" -- X=1 Y=a\\ b", "A"), " -j A -- X=1 Y=a\\ b");
+        assert_eq!(with("k -j2 -- X=1", "A"), "k -j2 -j A -- X=1");
+        assert_eq!(with("-- X=1", "A"), " -j A -- X=1");
+    }
+
+    #[test]
     fn tokens_go_in_and_out_of_both_kinds_of_pipe() {
         for kind in [Kind::Pipe, Kind::Fifo] {
             let mut pipe = Pipe::new(kind).unwrap();
-            assert!(!pipe.take(), "it is empty, and nobody waits");
-            assert!(pipe.put() && pipe.put());
-            assert_eq!(pipe.unread(), 2);
-            assert!(pipe.take());
+            assert_eq!(pipe.take(1), 0, "it is empty, and nobody waits");
+            assert!((0..1000).all(|_| pipe.put()));
+            assert_eq!(pipe.unread(), 1000);
+            assert_eq!(pipe.take(1), 1);
+            assert_eq!(pipe.take(998), 998);
             assert_eq!(pipe.unread(), 1);
+            assert_eq!(pipe.take(7), 1);
         }
     }
 }

@@ -21,8 +21,17 @@ const COLUMNS: usize = 9;
 #[derive(Debug)]
 pub(super) struct Journal {
     file: Mutex<File>,
-    /// Number and words of those that have succeeded before.
-    done: HashSet<(u64, String)>,
+    done: Done,
+}
+
+/// What has succeeded before, by number and words.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    commands: HashSet<(u64, String)>,
+    /// The log has its first line.
+    is_begun: bool,
+    /// Its last line was cut off, as by a full disk.
+    is_cut_off: bool,
 }
 
 /// A command that has ended.
@@ -48,26 +57,17 @@ impl Journal {
     /// # Errors
     /// Those of the system, and that the file is something else.
     pub(super) fn open(path: &Path, resumes: bool) -> io::Result<Self> {
-        let mut done = HashSet::new();
-        let mut is_new = true;
-        if resumes && let Some(before) = open_if_there(path)? {
-            for (n, line) in BufReader::new(before).split(b'\n').enumerate() {
-                let line = String::from_utf8_lossy(&line?).into_owned();
-                if n == 0 && format!("{line}\n") != HEADER {
-                    let text = "is no log of commands: its first line is another";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-                }
-                is_new = false;
-                done.extend(succeeded(&line));
-            }
-        }
+        let done = if resumes { Done::read(path)? } else { Done::default() };
         let mut file = OpenOptions::new()
             .create(true)
             .write(true)
             .append(resumes)
             .truncate(!resumes)
             .open(path)?;
-        if is_new {
+        if done.is_cut_off {
+            file.write_all(b"\n")?;
+        }
+        if !done.is_begun {
             file.write_all(HEADER.as_bytes())?;
         }
         Ok(Self { file: Mutex::new(file), done })
@@ -75,7 +75,7 @@ impl Journal {
 
     /// Whether the command has succeeded before.
     pub(super) fn is_done(&self, number: u64, words: &[OsString]) -> bool {
-        !self.done.is_empty() && self.done.contains(&(number, typed(words)))
+        self.done.has(number, words)
     }
 
     /// Adds a line, in one write.
@@ -99,6 +99,37 @@ impl Journal {
         );
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(line.as_bytes())
+    }
+}
+
+impl Done {
+    /// Reads it from a log; nothing, if there is none.
+    ///
+    /// # Errors
+    /// Those of the system, and that the file is something else.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let mut done = Self::default();
+        let Some(log) = open_if_there(path)? else { return Ok(done) };
+        let (mut log, mut line) = (BufReader::new(log), Vec::new());
+        while log.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            if !done.is_begun && text != HEADER {
+                let text = "is no log of commands: its first line is another";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            done.is_begun = true;
+            match text.strip_suffix('\n') {
+                Some(text) => done.commands.extend(succeeded(text)),
+                None => done.is_cut_off = true,
+            }
+            line.clear();
+        }
+        Ok(done)
+    }
+
+    /// Whether the command has succeeded.
+    pub(super) fn has(&self, number: u64, words: &[OsString]) -> bool {
+        !self.commands.is_empty() && self.commands.contains(&(number, typed(words)))
     }
 }
 
@@ -143,6 +174,23 @@ mod tests {
         let afresh = Journal::open(&path, false).unwrap();
         assert!(!afresh.is_done(1, &good));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), HEADER);
+    }
+
+    /// Its disk was full.
+    #[test]
+    fn a_line_that_was_cut_off_is_not_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let cut_off = format!("{HEADER}1\t:\t1.0\t1.0\t0\t0\t0\t0\ttrue");
+        std::fs::write(&path, &cut_off).unwrap();
+        let words = ["true".into()];
+        let journal = Journal::open(&path, true).unwrap();
+        assert!(!journal.is_done(1, &words), "its words may have gone on");
+        let (end, started, took) = (End::Exit(0), SystemTime::now(), Duration::ZERO);
+        let entry = Entry { number: 1, words: &words, end, started, took, written: 0 };
+        journal.add(&entry).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with(&(cut_off + "\n1\t")));
+        assert!(Journal::open(&path, true).unwrap().is_done(1, &words));
     }
 
     #[test]

@@ -26,12 +26,14 @@ impl<'a> Lines<'a> {
     /// More of standard output (0) or standard error (1).
     pub(super) fn add(&self, which: usize, bytes: &[u8]) -> io::Result<()> {
         let mut begun = self.lock();
-        begun[which].extend_from_slice(bytes);
-        let Some(end) = begun[which].iter().rposition(|byte| *byte == b'\n') else {
+        // What was there before has no end: a long line is not searched again with each part.
+        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            begun[which].extend_from_slice(bytes);
             return Ok(());
         };
-        let rest = begun[which].split_off(end + 1);
-        let whole = std::mem::replace(&mut begun[which], rest);
+        let (ended, rest) = bytes.split_at(end + 1);
+        let mut whole = std::mem::replace(&mut begun[which], rest.to_vec());
+        whole.extend_from_slice(ended);
         self.sink.write(which, &tagged(&whole, self.tag.as_deref()))
     }
 
@@ -61,9 +63,58 @@ pub(super) fn tagged(text: &[u8], tag: Option<&[u8]>) -> Vec<u8> {
     tagged
 }
 
+/// Puts a tag before each line that is written to it.
+#[derive(Debug)]
+pub(super) struct Tagging<'a, W> {
+    to: W,
+    tag: Option<&'a [u8]>,
+    /// The line that is written has its tag.
+    is_begun: bool,
+}
+
+impl<'a, W: io::Write> Tagging<'a, W> {
+    pub(super) fn new(to: W, tag: Option<&'a [u8]>) -> Self {
+        Self { to, tag, is_begun: false }
+    }
+}
+
+impl<W: io::Write> io::Write for Tagging<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.tag.is_none() {
+            return self.to.write(bytes);
+        }
+        // The rest of a line that has its tag, and then lines.
+        let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        let (rest, lines) = bytes.split_at(if self.is_begun { end } else { 0 });
+        self.to.write_all(rest)?;
+        self.to.write_all(&tagged(lines, self.tag))?;
+        self.is_begun = bytes.last().map_or(self.is_begun, |byte| *byte != b'\n');
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    #[test]
+    fn what_comes_in_parts_has_one_tag_for_each_line() {
+        let text = b"ab\n\ncd\ne";
+        for size in 1..=text.len() {
+            let mut written = Vec::new();
+            let mut tagging = Tagging::new(&mut written, Some(b"x"));
+            for part in text.chunks(size) {
+                tagging.write_all(part).unwrap();
+            }
+            assert_eq!(written, tagged(text, Some(b"x")), "{size} at once");
+        }
+    }
 
     #[test]
     fn every_line_has_its_tag() {

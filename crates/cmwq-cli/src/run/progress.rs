@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::message;
+
 const TEMPLATE: &str = "[{elapsed}] {wide_bar} {msg}";
 
 /// How far everything is.
@@ -50,7 +52,9 @@ impl Progress {
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is well formed");
-        Self(bar.with_style(style))
+        let bar = bar.with_style(style);
+        message::stand_beside(&bar);
+        Self(bar)
     }
 
     pub(super) fn is_shown(&self) -> bool {

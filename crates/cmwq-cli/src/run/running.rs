@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::process::Child;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -28,6 +28,8 @@ pub(super) struct Running {
     // it matters.
     going: AtomicU8,
     groups: Mutex<Groups>,
+    /// A command was started, or may be.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ struct Groups {
     next: u64,
     /// Commands that run, or are about to, and whose number is not known yet.
     nr_starting: usize,
+    /// None is started for now.
+    is_paused: bool,
     by_number: BTreeMap<u64, Pid>,
     /// What all that run were sent last, to end them.
     sent: Option<Signal>,
@@ -50,6 +54,11 @@ pub(super) struct Ticket<'a> {
 impl Running {
     fn lock(&self) -> MutexGuard<'_, Groups> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_when(&self, is_so: impl Fn(&Groups) -> bool) -> MutexGuard<'_, Groups> {
+        let wait = self.changed.wait_while(self.lock(), |groups| !is_so(groups));
+        wait.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn going(&self) -> Going {
@@ -74,17 +83,18 @@ impl Running {
         &self,
         spawn: impl FnOnce() -> io::Result<Child>,
     ) -> io::Result<(Child, Ticket<'_>)> {
-        self.lock().nr_starting += 1;
+        self.lock_when(|groups| !groups.is_paused).nr_starting += 1;
         // Not under the lock: it takes a millisecond.
         let started = spawn();
         let mut groups = self.lock();
         groups.nr_starting -= 1;
+        self.changed.notify_all();
         let child = started?;
         groups.next += 1;
         let number = groups.next;
         groups.by_number.insert(number, pid_of(&child));
         if let Some(signal) = groups.sent {
-            let _ = kill_process_group(pid_of(&child), signal);
+            send(pid_of(&child), signal);
         }
         Ok((child, Ticket { running: self, number }))
     }
@@ -95,15 +105,42 @@ impl Running {
         self.going.fetch_max(1, Ordering::Relaxed) == 0
     }
 
+    /// Stops those that run while `stand_still` does, and starts none meanwhile.
+    pub(super) fn pause(&self, stand_still: impl FnOnce()) {
+        self.lock().is_paused = true;
+        // One that is being started runs, and its number is not known yet.
+        let mut groups = self.lock_when(|groups| groups.nr_starting == 0);
+        groups.send(Signal::TSTP);
+        stand_still();
+        groups.send(Signal::CONT);
+        groups.is_paused = false;
+        self.changed.notify_all();
+    }
+
     /// Ends those that run, too.
     pub(super) fn end_now(&self, signal: Signal) {
         let mut groups = self.lock();
         self.going.store(2, Ordering::Relaxed);
         groups.sent = Some(signal);
-        for group in groups.by_number.values() {
+        groups.send(signal);
+    }
+}
+
+impl Groups {
+    fn send(&self, signal: Signal) {
+        for group in self.by_number.values() {
             // A process that is in the books was not waited for: the number is its own.
-            let _ = kill_process_group(*group, signal);
+            send(*group, signal);
         }
+    }
+}
+
+/// Sends a signal to a group that was not waited for. It may have ended just now.
+pub(super) fn send(group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+    if signal == Signal::TERM {
+        // Who stands still does not hear it.
+        let _ = kill_process_group(group, Signal::CONT);
     }
 }
 
@@ -118,7 +155,37 @@ mod tests {
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::process::Command;
 
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
     use super::*;
+
+    /// A pause that is asked for meanwhile begins when it is known, and stops it, too.
+    #[test]
+    fn one_that_is_being_started_is_stopped_with_the_others() {
+        let running = Running::default();
+        std::thread::scope(|scope| {
+            let (mut child, _ticket) = running
+                .start(|| {
+                    let child = Command::new("sleep").arg("600").process_group(0).spawn()?;
+                    let pid = pid_of(&child);
+                    let running = &running;
+                    scope.spawn(move || running.pause(|| stopped_and_killed(pid)));
+                    while !running.lock().is_paused {
+                        std::thread::yield_now();
+                    }
+                    Ok(child)
+                })
+                .unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+        });
+    }
+
+    fn stopped_and_killed(pid: Pid) {
+        let how = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(pid), how).unwrap().unwrap();
+        assert!(status.stopped());
+        kill_process_group(pid, Signal::KILL).unwrap();
+    }
 
     /// It is asked to end, which it would not do, and killed, before its number is known.
     #[test]

@@ -1,27 +1,46 @@
-//! Ctrl-C: once lets those end that run, twice ends them, and once more kills them.
+//! Ctrl-C: once lets those end that run, twice ends them, and once more kills them. Ctrl-\ is the
+//! second. Ctrl-Z stops commands, too: a terminal sends signals to our group, and not to theirs.
 
 use std::sync::Arc;
 use std::thread;
 
-use rustix::process::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, getppid, getsid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::raise;
 
 use super::running::Going;
 use super::work::Work;
+use crate::ignored::not_ignored;
 use crate::message;
 
 /// Listens from now on. Where that cannot be, signals end this command as ever.
 pub(super) fn listen(work: &Arc<Work>) {
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let mut wanted = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
+    if somebody_could_continue_us() {
+        wanted.extend(not_ignored(&[SIGTSTP]));
+    }
+    let Ok(mut signals) = Signals::new(wanted) else { return };
     let work = Arc::clone(work);
     let listen = move || {
         for signal in signals.forever() {
-            act(&work, signal);
-            work.note_signal(signal);
+            if signal == SIGTSTP {
+                // To this thread, which so does nothing more before it is continued.
+                work.running().pause(|| _ = raise(SIGSTOP));
+            } else {
+                act(&work, signal);
+                work.note_signal(signal);
+            }
         }
     };
     let _ = thread::Builder::new().name("signals".into()).spawn(listen);
+}
+
+/// A shell with job control is in our session. Without one the system ignores SIGTSTP, and so do
+/// we.
+fn somebody_could_continue_us() -> bool {
+    let session = |pid: Option<Pid>| getsid(pid).ok();
+    getppid().is_some_and(|parent| session(Some(parent)) == session(None))
 }
 
 fn act(work: &Work, signal: i32) {

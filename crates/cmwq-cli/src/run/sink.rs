@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::captured::Captured;
-use super::lines::tagged;
+use super::lines::{Tagging, tagged};
 use super::progress::Progress;
 
 /// What is smaller is kept in memory while it waits for its turn, and its files are closed.
@@ -18,22 +18,22 @@ const SMALL: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) enum Output {
     Nothing,
-    /// Standard output and standard error.
-    Files([Arc<Captured>; 2]),
-    /// The same.
+    /// Standard output and standard error, and what to print before each line.
+    Files([Arc<Captured>; 2], Option<Vec<u8>>),
+    /// The same, as it is printed.
     Bytes([Vec<u8>; 2]),
 }
 
 impl Output {
-    /// What was captured in files, in memory if it is small or is to have tags.
+    /// What was captured in files, in memory if it is small.
     pub(super) fn captured(
         files: Option<[Arc<Captured>; 2]>,
         tag: Option<&[u8]>,
     ) -> io::Result<Self> {
         let Some(files) = files else { return Ok(Self::Nothing) };
         let is_small = |file: &Arc<Captured>| file.len().is_ok_and(|len| len <= SMALL);
-        if !files.iter().all(is_small) && tag.is_none() {
-            return Ok(Self::Files(files));
+        if !files.iter().all(is_small) {
+            return Ok(Self::Files(files, tag.map(<[u8]>::to_vec)));
         }
         let [out, err] = &files;
         Ok(Self::Bytes([tagged(&out.contents()?, tag), tagged(&err.contents()?, tag)]))
@@ -112,9 +112,9 @@ impl Sink {
                 ours[0].write_all(&both[0])?;
                 ours[1].write_all(&both[1])
             }
-            Output::Files(files) => {
+            Output::Files(files, tag) => {
                 let mut both = files.iter().zip(ours);
-                both.try_for_each(|(from, to)| from.copy_to(to))
+                both.try_for_each(|(from, to)| from.copy_to(&mut Tagging::new(to, tag.as_deref())))
             }
         };
         self.progress.aside(|| state.put(copy))

@@ -177,14 +177,20 @@ impl Form {
             Self::Stem => argument[..stem].to_vec(),
             Self::Name => argument[name..].to_vec(),
             Self::NameStem => argument[name..stem].to_vec(),
-            Self::Directory => match slash {
-                None => b".".to_vec(),
-                Some(0) => b"/".to_vec(),
-                Some(slash) => argument[..slash].to_vec(),
-            },
+            Self::Directory => directory(argument).to_vec(),
             Self::Number => number.to_string().into_bytes(),
         }
     }
+}
+
+/// As dirname(1): slashes at the end are none, and several are one.
+fn directory(argument: &[u8]) -> &[u8] {
+    let without_slashes = |path: &[u8]| path.iter().rposition(|byte| *byte != b'/').map(|n| n + 1);
+    let Some(end) = without_slashes(argument) else {
+        return if argument.is_empty() { b"." } else { b"/" };
+    };
+    let Some(slash) = argument[..end].iter().rposition(|byte| *byte == b'/') else { return b"." };
+    without_slashes(&argument[..slash]).map_or(b"/", |end| &argument[..end])
 }
 
 #[cfg(test)]
@@ -215,6 +221,9 @@ mod tests {
         assert_eq!(parts("b.c/d"), ["b.c/d", "b.c/d", "d", "b.c", "d"]);
         assert_eq!(parts(".hidden"), [".hidden", ".hidden", ".hidden", ".", ".hidden"]);
         assert_eq!(parts("/x"), ["/x", "/x", "x", "/", "x"]);
+        let directories =
+            ["a/", "a//b", "//", "//a//", "a/b//", "", ".."].map(|n| parts(n)[3].clone());
+        assert_eq!(directories, [".", "a", "/", "/", "a", ".", "."], "as dirname");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use super::memory::Memory;
 use super::running::{Going, Running};
 use crate::message;
 
-/// When to look again whether memory is short.
-const SHORT_WAIT: Duration = Duration::from_millis(100);
+/// When to look again whether memory or processes are short.
+pub(super) const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 /// One command.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(super) struct Turns {
     delay: Duration,
     memory: Memory,
     said_short: AtomicBool,
+    said_scarce: AtomicBool,
     // ORDERING (all accesses): no pairing: a number, which only grows under the lock of `line`.
     busy: AtomicU64,
     line: Mutex<Line>,
@@ -61,6 +63,7 @@ impl Turns {
             delay,
             memory,
             said_short: AtomicBool::new(false),
+            said_scarce: AtomicBool::new(false),
             busy: AtomicU64::new(0),
             line: Mutex::new(line),
         }
@@ -103,16 +106,26 @@ impl Turns {
         if shortage.is_none() {
             self.said_short.store(false, Relaxed);
         }
-        if !self.delay.is_zero() {
-            let now = Instant::now();
-            if line.next_start > now {
-                // In parts: it may be told to end meanwhile.
-                return Some((line.next_start - now).min(SHORT_WAIT));
-            }
-            line.next_start = now + self.delay;
+        let now = Instant::now();
+        if line.next_start > now {
+            // In parts: it may be told to end meanwhile.
+            return Some((line.next_start - now).min(SHORT_WAIT));
         }
+        line.next_start = now + self.delay;
         self.busy.fetch_add(1, Relaxed);
         None
+    }
+
+    /// The system could not start one, as `error` says, and what runs has to end first.
+    pub(super) fn hold(&self, error: &io::Error) {
+        let mut line = self.line();
+        line.next_start = line.next_start.max(Instant::now() + SHORT_WAIT);
+        drop(line);
+        if !self.said_scarce.swap(true, Relaxed) {
+            message::say(format_args!(
+                "no other command can be started now ({error}): the next waits until one has ended"
+            ));
+        }
     }
 
     /// One that started has ended.

@@ -14,7 +14,7 @@ use cmwq::{AffinityScope, Config, Detect, Workqueue};
 use rustix::process::Signal;
 
 use super::captured::Captures;
-use super::child::{Call, Capture, End};
+use super::child::{Call, Capture, End, GRACE, is_scarce};
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
 use super::lines::Lines;
@@ -25,7 +25,7 @@ use super::report::{self, Record, Summary, Times};
 use super::running::{Going, Running};
 use super::sink::{Output, Sink};
 use super::template::Template;
-use super::turns::{Job, Turn, Turns};
+use super::turns::{Job, SHORT_WAIT, Turn, Turns};
 use super::{Args, Source, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
@@ -85,9 +85,14 @@ pub(super) struct Work {
 }
 
 /// Runs everything.
-pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
+pub(super) fn run(
+    args: &Args,
+    template: Template,
+    source: Source,
+    journal: Option<Journal>,
+) -> ExitCode {
     let began = Instant::now();
-    let work = match Work::new(args) {
+    let work = match Work::new(args, journal) {
         Ok(work) => Arc::new(work),
         Err(text) => {
             message::say(text);
@@ -130,7 +135,7 @@ pub(super) fn run(args: &Args, template: Template, source: Source) -> ExitCode {
 }
 
 impl Work {
-    fn new(args: &Args) -> Result<Self, String> {
+    fn new(args: &Args, journal: Option<Journal>) -> Result<Self, String> {
         let most = most_commands(raise_limit());
         let max_active = if args.ordered { 1 } else { args.max_active.unwrap_or(most).min(most) };
         // Commands inherit the CPUs of the worker that starts them.
@@ -146,17 +151,15 @@ impl Work {
                 }
             })
             .map_err(|error| format!("cannot start the workqueue: {error}"))
-            .and_then(|queue| Self::with(args, queue, max_active))
+            .and_then(|queue| Self::with(args, queue, max_active, journal))
     }
 
-    fn with(args: &Args, queue: Workqueue, max_active: u32) -> Result<Self, String> {
-        let journal = match &args.joblog {
-            None => None,
-            Some(path) => Some(
-                Journal::open(path, args.resume)
-                    .map_err(|error| format!("{}: {error}", path.display()))?,
-            ),
-        };
+    fn with(
+        args: &Args,
+        queue: Workqueue,
+        max_active: u32,
+        journal: Option<Journal>,
+    ) -> Result<Self, String> {
         let capture = match () {
             () if args.ungroup => Capture::Nothing,
             () if args.line_buffer => Capture::Lines,
@@ -270,6 +273,7 @@ impl Work {
     /// Waits until all that was started has ended, and no more will be.
     fn wait(&self) -> Books {
         let mut relieve_at = Instant::now() + RELIEVE;
+        let mut kill_at = None;
         let mut books = self.books();
         loop {
             let is_over = books.is_all || self.running.going() != Going::On;
@@ -288,8 +292,21 @@ impl Work {
                 drop(books);
                 self.captures.relieve();
                 relieve_at = Instant::now() + RELIEVE;
+                self.insist(&mut kill_at);
                 books = self.books();
             }
+        }
+    }
+
+    /// Kills those that were to end for `--halt` or for output that is lost, and do not. Of a
+    /// signal somebody can send another one.
+    fn insist(&self, kill_at: &mut Option<Instant>) {
+        if self.running.going() != Going::Ended || self.signal.load(Relaxed) != 0 {
+            return;
+        }
+        let now = Instant::now();
+        if now >= *kill_at.get_or_insert(now + GRACE) {
+            self.running.end_now(Signal::KILL);
         }
     }
 
@@ -340,8 +357,16 @@ impl Work {
             attempts += 1;
             let (end, output) = match self.attempt(job) {
                 Ok(ran) => ran,
+                // As xargs.
+                Err(error) if is_scarce(&error) && self.may_wait() => {
+                    self.turns.hold(&error);
+                    attempts -= 1;
+                    thread::sleep(SHORT_WAIT);
+                    continue;
+                }
                 Err(error) => {
-                    message::say(format_args!("{}: {error}", typed(&job.words)));
+                    let command = typed(&job.words);
+                    message::say(format_args!("{command}: cannot be started: {error}"));
                     (End::NotStarted, Output::Nothing)
                 }
             };
@@ -355,6 +380,11 @@ impl Work {
         let output = if self.json { json(job, end, times, output) } else { Ok(output) };
         self.heed(output.and_then(|output| self.sink.finish(job.number, output)));
         self.count(end);
+    }
+
+    /// What runs gives back what it has; where nothing runs, waiting does not help.
+    fn may_wait(&self) -> bool {
+        self.running.going() == Going::On && self.running.count() > 0
     }
 
     fn attempt(&self, job: &Job) -> io::Result<(End, Output)> {
@@ -398,7 +428,7 @@ impl Work {
         let Some(journal) = &self.journal else { return };
         let written = match output {
             Output::Nothing => 0,
-            Output::Files(files) => files[0].len().unwrap_or(0),
+            Output::Files(files, _) => files[0].len().unwrap_or(0),
             Output::Bytes(both) => both[0].len() as u64,
         };
         let entry = Entry {
@@ -418,7 +448,10 @@ impl Work {
         books.tally.failed += u64::from(!end.is_success());
         let verdict = self.halt.verdict(end, books.tally);
         drop(books);
-        self.worst.fetch_max(code(end), Relaxed);
+        // Those that are ended since enough is enough do not say how it went.
+        if self.running.going() != Going::Ended {
+            self.worst.fetch_max(code(end), Relaxed);
+        }
         match verdict {
             Verdict::GoOn => {}
             Verdict::EndSoon => _ = self.running.end_soon(),
@@ -502,7 +535,7 @@ fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output>
     let both = match output {
         Output::Nothing => Default::default(),
         Output::Bytes(both) => both,
-        Output::Files([out, err]) => [out.contents()?, err.contents()?],
+        Output::Files([out, err], _) => [out.contents()?, err.contents()?],
     };
     let record = Record::new(job.number, &job.words, end, times, &both);
     Ok(Output::Bytes([report::line(&record), Vec::new()]))

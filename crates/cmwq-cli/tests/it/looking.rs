@@ -234,6 +234,16 @@ fn monitor_ends_when_nobody_reads() {
     assert_eq!(monitor.wait().unwrap().code(), Some(141));
 }
 
+/// That is not what a reader who goes looks like.
+#[test]
+fn a_monitor_that_cannot_write_says_so() {
+    let victim = Victim::start("deadlock");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+    command.args(["monitor", "-i", "3600", &victim.pid()]).stdout(full);
+    assert_eq!(command.status().unwrap().code(), Some(1));
+}
+
 /// As often as there is time for: `CMWQ_MONITOR_SECS`, by default one second.
 #[test]
 fn monitor_under_load_is_between_what_began_and_what_was_queued() {

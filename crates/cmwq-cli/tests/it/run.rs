@@ -1,6 +1,10 @@
 //! `cmwq run` as a user runs it.
 
 mod beside;
+mod ending;
+mod output;
+mod scarce;
+mod signals;
 mod terminal;
 
 use std::fs;
@@ -465,6 +469,28 @@ fn a_program_that_cannot_be_started_is_told_with_the_reason() {
     assert!(told.contains("true: cannot be started: Argument list too long"), "{told}");
 }
 
+/// As xargs and shells do.
+#[test]
+fn a_script_that_does_not_say_who_reads_it_is_read_by_sh() {
+    let folder = tempfile::tempdir().unwrap();
+    // Not written here: a child that another test starts meanwhile would have it open for writing.
+    let write = "echo 'echo $# $1' > script; chmod 755 script";
+    let mut shell = Command::new("sh");
+    assert!(shell.args(["-c", write]).current_dir(folder.path()).status().unwrap().success());
+    for more in [&[][..], &["--line-buffer"], &["-u"]] {
+        let output = run_in(folder.path(), &[more, &["./script", ":::", "a b"]].concat(), b"");
+        check_code(&output, 0);
+        assert_eq!(printed(&output), "1 a b\n");
+    }
+}
+
+#[test]
+fn an_argument_with_a_zero_byte_is_told_of_with_the_remedy() {
+    let output = run(&["true"], b"a\0b\0");
+    check_code(&output, 126);
+    assert!(stderr(&output).contains("true: an argument has a zero byte: -0 parts there"));
+}
+
 /// Those that run are ended for it, and are not what the exit code is about.
 #[test]
 fn output_that_cannot_be_written_ends_all_with_1() {
@@ -498,7 +524,7 @@ fn output_that_cannot_be_read_again_ends_all_with_1() {
     let args = ["--retries", "1", "--tag", "--", "sh", "-c", script, ":::", "1"];
     let output = command(folder.path(), &args).env("TMPDIR", folder.path()).output().unwrap();
     let said = stderr(&output);
-    assert!(said.contains("cannot read what it wrote: unexpected end of file"), "{said}");
+    assert!(said.contains("cannot write: unexpected end of file"), "{said}");
     check_code(&output, 1);
     assert_eq!(fs::read_to_string(folder.path().join("runs")).unwrap(), "ran\n");
 }

@@ -44,6 +44,14 @@ fn what_nobody_wants_is_taken_back() {
 }
 
 #[test]
+fn what_nobody_put_out_is_taken_in_at_once() {
+    let mut all = tokens(3);
+    assert_eq!(all.after(seen(1, 9, 1003), CPUS), TokenAct::TakeSurplus(1000));
+    assert_eq!((all.count, all.lost), (3, 0), "those three are as before");
+    assert_eq!(all.after(seen(1, 9, 3), CPUS), TokenAct::Take);
+}
+
+#[test]
 fn tokens_of_the_dead_are_missed() {
     let mut all = tokens(7);
     let _ = all.after(seen(2, 3, 1), CPUS);
@@ -100,7 +108,7 @@ fn played(computes: usize, waits: usize, cpus: usize) -> (f64, f64) {
         match all.after(seen(runnable, jobs.len(), unread), cpus) {
             TokenAct::Put => all.count += 1,
             TokenAct::Take if unread > 0 => all.count -= 1,
-            TokenAct::Take | TokenAct::Nothing => {}
+            TokenAct::Take | TokenAct::TakeSurplus(_) | TokenAct::Nothing => {}
         }
     }
     let looks = (LOOKS / 2) as f64;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmwq_nats::{Broker, ErrorKind};
 
-use crate::support::{broker_or_skip, eventually, noting, queue, runs};
+use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs};
 
 #[test]
 fn what_is_not_said_stays_as_it_is() {
@@ -48,6 +48,34 @@ fn no_broker_is_said_with_its_address() {
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     assert!(error.to_string().contains("nats-server"), "{error}");
+}
+
+/// Passwords are in no message, nor where a builder is shown.
+#[test]
+fn a_login_may_be_part_of_the_address() {
+    let more = ["--user", "me", "--pass", "p@ss"].map(str::to_owned).to_vec();
+    let server = broker_or_skip!(Server::told(more));
+    let at = |login: &str| Broker::builder(&format!("nats://{login}@{}", server.address()));
+    assert!(at("me:p%40ss").connect().unwrap().queue("a").open().is_ok());
+    let wrong = at("me:guess");
+    assert!(!format!("{wrong:?}").contains("guess"), "{wrong:?}");
+    let error = wrong.connect().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    let told = error.to_string();
+    assert!(told.contains(&server.address()) && !told.contains("guess"), "{told}");
+    assert!(told.contains("nats://USER:PASSWORD@HOST"), "{told}");
+    assert!(at("token").connect().is_err());
+    let server = broker_or_skip!(Server::told(["--auth", "t0k"].map(str::to_owned).to_vec()));
+    assert!(Broker::connect(&format!("t0k@{}", server.address())).is_ok());
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn without_tls_who_asks_for_it_is_told_so() {
+    let server = broker_or_skip!();
+    let error = Broker::connect(&format!("tls://{}", server.address())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(error.to_string().contains("the feature `tls`"), "{error}");
 }
 
 #[test]

@@ -98,6 +98,30 @@ fn a_panic_of_what_was_captured_is_told() {
     });
 }
 
+/// It is not the one who aborts that it belongs to.
+#[test]
+fn a_panic_of_what_was_captured_by_a_closure_without_a_handle_is_not_the_aborters() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("as it is dropped");
+        }
+    }
+    on_each_runtime(|| async {
+        let queue = ordered("panicking");
+        let gate = Gate::default();
+        let first = occupy(&queue, &gate).await;
+        let panics = Panics;
+        let second = queue.spawn_blocking(move || std::mem::forget(panics));
+        let abort = second.abort_handle();
+        drop(second);
+        abort.abort();
+        assert!(abort.is_finished());
+        gate.open();
+        first.await.unwrap();
+    });
+}
+
 #[test]
 fn dropping_a_handle_takes_its_closure_back_if_asked_to() {
     on_each_runtime(|| async {

@@ -91,6 +91,25 @@ fn a_value_that_nobody_wants_is_dropped() {
     });
 }
 
+/// As with tokio's handles: whoever drops one does not hear of it.
+#[test]
+fn a_panic_of_a_value_that_nobody_wants_ends_with_it() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("as it is dropped");
+        }
+    }
+    on_each_runtime(|| async {
+        let tokios = tokio::task::spawn_blocking(|| Panics);
+        eventually("it ends", || tokios.is_finished()).await;
+        drop(tokios);
+        let ours = spawn_blocking(|| Panics);
+        eventually("it ends", || ours.is_finished()).await;
+        drop(ours);
+    });
+}
+
 #[test]
 fn a_handle_is_awaited_once() {
     on_each_runtime(|| async {

@@ -1,13 +1,15 @@
 //! The progress bar of `cmwq run`: on a terminal, and nowhere else.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::num::NonZero;
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 use super::{WAITS, command, eventually, printed};
 use crate::sum_terminal::{read_until, terminal};
-use crate::support::{check_code, stderr};
+use crate::support::{check_code, not_tested, stderr};
 
 /// Three commands, one at a time; the first one fails, and each waits for a file.
 fn begun(folder: &TempDir, more: &[&str], to: Stdio) -> Child {
@@ -47,6 +49,29 @@ fn a_terminal_shows_what_runs_waits_and_has_failed() {
     assert!(rest.ends_with("\x1b[2K") || rest.ends_with("\r"), "not taken away: {rest:?}");
 }
 
+/// On a line of its own, which no later bar takes away.
+#[test]
+fn a_message_stands_above_the_bar() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut user, program) = terminal();
+    let script = format!("{WAITS}; exit 255");
+    let args = ["--max-active", "1", "--halt", "never", "sh", "-c", &script, ":::", "a", "b"];
+    let mut command = command(folder.path(), &args);
+    let child = command.env("TERM", "xterm").stderr(program).spawn().unwrap();
+    drop(command);
+    let mut shown = read_until(&mut user, "0/2 done, 1 running, 1 waiting");
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    shown += &read_until(&mut user, "1/2 done, 1 running, 0 waiting, 1 failed");
+    fs::write(folder.path().join("go.b"), "").unwrap();
+    shown += &read_until(&mut user, "nothing else: read to the end");
+    check_code(&child.wait_with_output().unwrap(), 124);
+    let [rows, columns] = [24, 80].map(|n| NonZero::new(n).unwrap());
+    let mut screen = vt100::Parser::new(rows, columns, 0);
+    screen.process(shown.as_bytes());
+    let said = "cmwq: sh: exited with status 255";
+    assert_eq!(screen.screen().contents(), [said, said].join("\n"), "{shown:?}");
+}
+
 #[test]
 fn who_does_not_want_a_bar_gets_none() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,4 +94,27 @@ fn a_pipe_shows_nothing() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 123);
     assert_eq!(stderr(&output), "");
+}
+
+/// As for a password. Nobody would see why nothing happens.
+#[test]
+fn a_command_that_wants_the_terminal_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = format!("exec {} run sh -c 'read x </dev/tty' ::: a", env!("CARGO_BIN_EXE_cmwq"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &run, "/dev/null"]).current_dir(folder.path());
+    let piped = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = piped else { return not_tested("script is not installed") };
+    let mut keys = child.stdin.take().unwrap();
+    let mut shown = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    while !shown.contains("it wants the terminal") {
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+    }
+    keys.write_all(b"\x03").unwrap();
+    while !shown.contains("Ctrl-C again ends them") {
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+    }
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "it hears that it is to end");
 }

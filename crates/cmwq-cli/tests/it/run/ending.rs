@@ -1,0 +1,92 @@
+//! How `cmwq run` ends before all is done.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+
+use super::{command, eventually, printed, run, run_in};
+use crate::support::{check_code, stderr};
+
+/// What is ended for it did not fail by itself.
+#[test]
+fn those_that_are_ended_do_not_say_how_it_went() {
+    let waits = "while :; do sleep 0.01; done";
+    let code = |halt: &str, other: &str, last: &str| {
+        let args = ["--max-active", "2", "--halt", halt, "sh", "-c", ":::", other, last];
+        run(&args, b"").status.code()
+    };
+    assert_eq!(code("now,success=1", waits, "exit 0"), Some(0));
+    assert_eq!(code("now,fail=1", waits, "exit 1"), Some(123));
+    let folder = tempfile::tempdir().unwrap();
+    let up = folder.path().join("up").display().to_string();
+    let says_so = format!("trap 'exit 9' TERM; touch {up}; {waits}");
+    let last = format!("while [ ! -e {up} ]; do sleep 0.01; done");
+    assert_eq!(code("now,success=1", &says_so, &last), Some(0));
+}
+
+/// There is nobody who would press Ctrl-C a third time.
+#[test]
+fn who_does_not_end_when_enough_is_enough_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap '' TERM; if [ {} = last ]; then while [ ! -e up ]; do sleep 0.01; done; \
+                  exit 1; fi; touch up; while :; do sleep 0.05; done";
+    let args = ["--halt", "now,fail=1", "sh", "-c", script, ":::", "other", "last"];
+    check_code(&run_in(folder.path(), &args, b""), 123);
+}
+
+#[test]
+fn a_dry_run_prints_each_command_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command(folder.path(), &["--dry-run", "echo", "{}"]).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"a\n").unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "echo a\n");
+    drop(out);
+    eventually("it sees that nobody reads", || {
+        // Without a reader of its own it has ended, which is what is waited for.
+        let _ = std::io::Write::write_all(&mut input, b"b\n");
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+}
+
+#[test]
+fn a_dry_run_leaves_out_what_need_not_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = |more: &[&'static str]| {
+        [more, &["-k", "--joblog", "log", "test", "{}", "!=", "b", ":::", "a", "b"]].concat()
+    };
+    check_code(&run_in(folder.path(), &args(&[]), b""), 123);
+    let log = fs::read(folder.path().join("log")).unwrap();
+    let output = run_in(folder.path(), &args(&["--dry-run", "--resume"]), b"");
+    assert_eq!(printed(&output), "test b '!=' b\n");
+    check_code(&run_in(folder.path(), &args(&["--dry-run"]), b""), 0);
+    assert!(fs::read(folder.path().join("log")).unwrap() == log, "it is not written to");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_a_failure_of_writing() {
+    let args = ["--joblog", "/dev/null/log", "true", ":::", "a"];
+    let output = run(&args, b"");
+    check_code(&output, 1);
+    assert!(stderr(&output).contains("/dev/null/log: Not a directory"), "{}", stderr(&output));
+    check_code(&run(&["--joblog", "/dev/full", "true", ":::", "a"], b""), 1);
+}
+
+#[test]
+fn what_has_no_meaning_together_is_refused() {
+    for args in [
+        &["--jobserver", "--dry-run"][..],
+        &["--jobserver", "--timeout", "1"],
+        &["--jobserver", "-n", "1"],
+        &["--jobserver", "--retries", "1"],
+        &["--jobserver", "--json"],
+        &["-k", "--line-buffer"],
+    ] {
+        let output = run(&[args, &["--", "echo", "a"]].concat(), b"");
+        check_code(&output, 2);
+        assert_eq!(printed(&output), "", "{args:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Signals to `cmwq run`, and what becomes of its commands.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{begun, command, eventually, printed};
+use crate::support::{check_code, stderr};
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// The state of a process, as R, S, T or Z.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// As `nohup` starts it.
+#[test]
+fn a_signal_that_is_ignored_from_the_start_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"trap "" HUP QUIT; exec "$0" run sh -c 'kill -HUP $PPID; kill -QUIT $PPID
+        kill -HUP $$; echo lives' ::: a"#;
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq")]).current_dir(folder.path());
+    let output = command.output().unwrap();
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "lives\n");
+}
+
+/// Without that the system takes ended processes away, and nobody learns how they ended.
+#[test]
+fn that_ended_children_are_ignored_is_taken_back() {
+    let script = r#"trap "" CHLD; exec "$0" "$@""#;
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq"), "run"]).args(args);
+        command.env_remove("MAKEFLAGS").output().unwrap()
+    };
+    let output = run(&["-k", "sh", "-c", "echo {}; exit {}", ":::", "0", "1"]);
+    check_code(&output, 123);
+    assert_eq!((printed(&output), stderr(&output)), ("0\n1\n", ""));
+    check_code(&run(&["--jobserver", "--", "sh", "-c", "exit 7"]), 7);
+}
+
+/// Commands have groups of their own, which a terminal does not send it to.
+#[test]
+fn quit_ends_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = begun(&folder);
+    send(&child, Signal::QUIT);
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 131);
+    assert_eq!(printed(&output), "");
+    assert!(!folder.path().join("started.b").exists());
+}
+
+#[test]
+fn who_is_stopped_stops_its_commands_and_continues_them() {
+    let folder = tempfile::tempdir().unwrap();
+    // It starts nothing meanwhile: a shell whose child is stopped in vfork is in another state.
+    let script = "echo $$ > pid; touch started.a; while [ ! -e go.a ]; do :; done; echo {}";
+    let child = command(folder.path(), &["sh", "-c", script, ":::", "a"]).spawn().unwrap();
+    eventually("it starts", || folder.path().join("started.a").exists());
+    let pid: u32 = fs::read_to_string(folder.path().join("pid")).unwrap().trim().parse().unwrap();
+    send(&child, Signal::TSTP);
+    eventually("it stops", || state(child.id()) == Some('T'));
+    eventually("its command stops", || state(pid) == Some('T'));
+    send(&child, Signal::CONT);
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "a\n");
+}
+
+#[test]
+fn a_command_that_stands_still_hears_that_it_is_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'echo heard; exit 3' TERM; kill -STOP $$; sleep 600";
+    let args = ["--timeout", "0.3", "sh", "-c", script, ":::", "a"];
+    let output = command(folder.path(), &args).output().unwrap();
+    check_code(&output, 123);
+    assert_eq!(printed(&output), "heard\n");
+}
+
+/// A build is sent what is sent to us, so that it does not go on without its jobserver.
+#[test]
+fn a_build_is_ended_with_its_jobserver() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 600";
+    let args = ["--jobserver=fifo", "--", "sh", "-c", script];
+    let mut command = command(folder.path(), &args);
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let _ = fs::remove_file(folder.path().join("pid"));
+        let child = command.env("TMPDIR", folder.path()).spawn().unwrap();
+        eventually("it starts", || folder.path().join("pid").exists());
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), None);
+        check_code(&output, code);
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1, "nothing but the number is left");
+    }
+}
