@@ -112,10 +112,10 @@ impl<T> JoinHandle<T> {
     ///
     /// Blocks the calling thread; a task of an executor awaits the handle instead. Called from a
     /// work function, it counts as blocking at once: another worker takes over. A work function
-    /// must not wait so for an item that cannot begin before its own end: of the same
-    /// [ordered](crate::Builder::ordered) queue, or one behind a
-    /// [`max_active`](crate::Builder::max_active) that items like itself use up. That is a
-    /// deadlock, which the [watchdog](crate::watchdog) names.
+    /// must not wait so for itself, by a handle that it was given later, nor for an item that
+    /// cannot begin before its own end: of the same [ordered](crate::Builder::ordered) queue, or
+    /// one behind a [`max_active`](crate::Builder::max_active) that items like itself use up. That
+    /// is a deadlock, which the [watchdog](crate::watchdog) names where items wait behind it.
     ///
     /// # Errors
     /// If the closure panicked, the panic's payload; or that it did not run
