@@ -76,14 +76,16 @@ fn a_closure_may_abort_itself_in_vain() {
     });
 }
 
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("as it is dropped");
+    }
+}
+
 #[test]
 fn a_panic_of_what_was_captured_is_told() {
-    struct Panics;
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            panic!("as it is dropped");
-        }
-    }
     on_each_runtime(|| async {
         let queue = ordered("panicking");
         let gate = Gate::default();
@@ -101,12 +103,6 @@ fn a_panic_of_what_was_captured_is_told() {
 /// It is not the one who aborts that it belongs to.
 #[test]
 fn a_panic_of_what_was_captured_by_a_closure_without_a_handle_is_not_the_aborters() {
-    struct Panics;
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            panic!("as it is dropped");
-        }
-    }
     on_each_runtime(|| async {
         let queue = ordered("panicking");
         let gate = Gate::default();
