@@ -203,6 +203,7 @@ impl Engine<'_> {
             Lend::No => return None,
         };
         self.threads[tid].seq = seq;
+        self.pools.list[home].is_called = false;
         let batch = self.pools.list[home].read().batch_for(id);
         let core = self.pools.list[host].lock_unlisted();
         let (guest, nr_started) = (core.helper_enter(batch), core.nr_started());

@@ -316,6 +316,8 @@ impl Worker {
             self.pool.unlock(own, Kick::None);
             return false;
         };
+        // Who was called while this worker was on its way may be this worker.
+        own.answer_call();
         let waits_first = own.core.items_wait_first();
         own.note_crowd(self.pool);
         own.mirror.decided(Reason::Lent);
