@@ -274,10 +274,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.dry_run {
         return dry_run(args, &template, source);
     }
-    let journal = match args.joblog.as_ref().map(|path| Journal::open(path, args.resume)) {
-        None => None,
-        Some(Ok(journal)) => Some(journal),
-        Some(Err(error)) => return log_failed(args, &error),
+    let journal = args.joblog.as_ref().map(|path| Journal::open(path, args.resume));
+    let journal = match journal.transpose() {
+        Ok(journal) => journal,
+        Err(error) => return log_failed(args, &error),
     };
     work::run(args, template, source, journal)
 }
@@ -285,8 +285,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// Prints each command at once: there may be no end of arguments.
 fn dry_run(args: &Args, template: &Template, mut source: Source) -> ExitCode {
     let log = args.joblog.as_ref().filter(|_| args.resume);
-    let done = match log.map_or_else(|| Ok(Done::default()), |path| Done::read(path)) {
-        Ok(done) => done,
+    let done = match log.map(|path| Done::read(path)).transpose() {
+        Ok(done) => done.unwrap_or_default(),
         Err(error) => return log_failed(args, &error),
     };
     for number in 1.. {

@@ -1,5 +1,7 @@
 //! Addresses of servers, and who they say one is.
 
+use percent_encoding::percent_decode_str;
+
 /// A user and his password, or a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
@@ -22,22 +24,7 @@ pub(crate) fn part(server: &str) -> (String, Option<Login>) {
 
 /// With the bytes that are written as `%40`.
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).filter(|two| two.iter().all(u8::is_ascii_hexdigit));
-        match digits.and_then(|two| str::from_utf8(two).ok()).filter(|_| *first == b'%') {
-            Some(two) => {
-                bytes.extend(u8::from_str_radix(two, 16));
-                rest = &behind[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl Visit {
     ) -> bool {
         self.is_wanted = is_wanted;
         self.count(items, now);
-        let is_in_the_way = self.is_short() && self.has_tick && !self.was_alone;
+        let is_in_the_way = self.finds_them_short() && !self.was_alone;
         (self.is_wanted || is_in_the_way) && may_leave()
     }
 
@@ -86,7 +86,7 @@ impl Visit {
     #[inline]
     #[must_use]
     pub fn stays_alone(&self) -> bool {
-        self.was_alone && self.is_short() && self.has_tick
+        self.was_alone && self.finds_them_short()
     }
 
     /// The guest goes. Whether the pool's items are found short. `work_waits`: in that pool.
@@ -107,10 +107,11 @@ impl Visit {
         }
     }
 
-    /// Whether the items that were measured last were short.
+    /// Whether the items that were measured last were short, and the tick would find it out if
+    /// others are not.
     #[inline]
-    fn is_short(&self) -> bool {
-        self.was_short == Some(true)
+    fn finds_them_short(&self) -> bool {
+        self.was_short == Some(true) && self.has_tick
     }
 
     /// Whether the items of the whole visit were short, if it ends now. A visit without any item

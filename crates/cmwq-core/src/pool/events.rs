@@ -2,6 +2,7 @@
 //!
 //! Why: docs/decisions/failed-creation-keeps-working.md, woken-at-once.md
 
+use super::headcount::LIMIT_RETRY_NS;
 use super::{Kick, PoolState, Rule};
 use crate::batch::Batch;
 use crate::consts::CREATE_COOLDOWN_NS;
@@ -39,6 +40,12 @@ impl Retry {
     #[must_use]
     pub const fn after_failure(now: Nanos) -> Nanos {
         now.saturating_add(CREATE_COOLDOWN_NS)
+    }
+
+    /// The same where a pool has let a worker go for it.
+    #[must_use]
+    pub const fn after_yield(now: Nanos) -> Nanos {
+        now.saturating_add(LIMIT_RETRY_NS)
     }
 }
 

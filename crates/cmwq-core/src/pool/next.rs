@@ -282,8 +282,9 @@ impl PoolState {
 
     /// Whether the guest has no scheduled items, which only it can run.
     #[must_use]
-    pub fn guest_may_leave(&mut self, id: WorkerId) -> bool {
-        !self.keeps(Rule::GuestsFinish) || self.worker(id).scheduled.is_empty()
+    pub fn guest_may_leave(&self, id: WorkerId) -> bool {
+        let guest = self.workers.get(id.0).expect("a worker that does not exist");
+        !self.keeps(Rule::GuestsFinish) || guest.scheduled.is_empty()
     }
 
     /// The guest leaves. KERNEL: the end of `rescuer_thread`'s visit to a pool — same: kicks the

@@ -37,6 +37,7 @@ fn a_pool_that_another_one_lets_a_worker_go_for_asks_again_soon() {
     assert_eq!(f.retry(now), Retry::At(now + CREATE_COOLDOWN_NS));
     f.retry_soon(now);
     assert_eq!(f.retry(now), Retry::At(now + LIMIT_RETRY_NS));
+    assert_eq!(Retry::after_yield(now), now + LIMIT_RETRY_NS, "a thread that is no worker's, too");
 }
 
 #[test]

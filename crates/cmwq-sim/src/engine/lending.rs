@@ -236,11 +236,12 @@ impl Engine<'_> {
         self.threads[tid].seq = core.lend_again(id);
         let is_wanted = core.wants_back(|| caller_computes);
         self.check_pool(home);
-        let may_leave = self.pools.list[visit.host].lock_unlisted().guest_may_leave(visit.id);
+        let _ = self.pools.list[visit.host].lock_unlisted();
         let progress = self.progress_of(visit.host);
+        let may_leave = || self.pools.list[visit.host].read().guest_may_leave(visit.id);
         let thread = &mut self.threads[tid];
         let (ran, length) = (std::mem::take(&mut thread.ran), &mut thread.helping_visit);
-        if length.is_over(ran, is_wanted, || progress, || may_leave) {
+        if length.is_over(ran, is_wanted, || progress, may_leave) {
             return self.go_home(tid, visit);
         }
         if length.stays_alone() && !self.pools.list[visit.host].has_short_items {

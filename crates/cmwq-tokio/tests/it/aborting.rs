@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cmwq_tokio::{Spawner, spawn_blocking};
+use cmwq_tokio::{JoinHandle, Spawner, spawn_blocking};
 
 use crate::support::{Drops, Gate, occupy, on_each_runtime, ordered, with_places, within};
 
@@ -84,14 +84,20 @@ impl Drop for Panics {
     }
 }
 
+/// A queue whose first closure stands at the gate, and its second has captured [`Panics`].
+async fn with_one_that_panics(gate: &Gate) -> (Spawner, JoinHandle<()>, JoinHandle<()>) {
+    let queue = ordered("panicking");
+    let first = occupy(&queue, gate).await;
+    let panics = Panics;
+    let second = queue.spawn_blocking(move || std::mem::forget(panics));
+    (queue, first, second)
+}
+
 #[test]
 fn a_panic_of_what_was_captured_is_told() {
     on_each_runtime(|| async {
-        let queue = ordered("panicking");
         let gate = Gate::default();
-        let first = occupy(&queue, &gate).await;
-        let panics = Panics;
-        let second = queue.spawn_blocking(move || std::mem::forget(panics));
+        let (_queue, first, second) = with_one_that_panics(&gate).await;
         second.abort();
         let payload = within(second).await.unwrap_err().into_panic();
         assert_eq!(*payload.downcast::<&str>().unwrap(), "as it is dropped");
@@ -104,11 +110,8 @@ fn a_panic_of_what_was_captured_is_told() {
 #[test]
 fn a_panic_of_what_was_captured_by_a_closure_without_a_handle_is_not_the_aborters() {
     on_each_runtime(|| async {
-        let queue = ordered("panicking");
         let gate = Gate::default();
-        let first = occupy(&queue, &gate).await;
-        let panics = Panics;
-        let second = queue.spawn_blocking(move || std::mem::forget(panics));
+        let (_queue, first, second) = with_one_that_panics(&gate).await;
         let abort = second.abort_handle();
         drop(second);
         abort.abort();

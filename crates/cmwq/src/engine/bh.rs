@@ -18,7 +18,7 @@
 
 use std::io;
 
-use cmwq_core::{BhRound, LIMIT_RETRY_NS, Retry};
+use cmwq_core::{BhRound, Retry};
 
 use crate::engine::meter::Meter;
 use crate::engine::pool::{Pool, PoolKind};
@@ -126,8 +126,9 @@ impl BhContexts {
                     )
                 });
                 let now = clock::now();
-                let soon = Pool::has_one_yielded(runtime, None).then(|| now + LIMIT_RETRY_NS);
-                runtime.service.retry_at(soon.unwrap_or_else(|| Retry::after_failure(now)));
+                let has_one_yielded = Pool::has_one_yielded(runtime, None);
+                let retry = if has_one_yielded { Retry::after_yield } else { Retry::after_failure };
+                runtime.service.retry_at(retry(now));
                 State::Missing
             }
         }

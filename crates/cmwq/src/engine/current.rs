@@ -158,16 +158,6 @@ impl Context {
         self.run.set(None);
     }
 
-    /// The thread is blocked: if it helps another pool, that is told.
-    fn tell_who_is_helped(&self) {
-        if let Some((busy, _)) = self.thread.guest()
-            && !reclaim::current_is_rescuer()
-            && let Some(busy) = self.pool.runtime.pool(busy)
-        {
-            busy.helper_blocked();
-        }
-    }
-
     /// Enters a blocking section: from now on this worker counts as blocked, whatever detectors
     /// see.
     fn block(&self) {
@@ -188,13 +178,16 @@ impl Context {
         let is_managed = guard.core.config().is_managed();
         let kick = guard.replace_blocked(self.pool, kick);
         self.pool.unlock(guard, kick);
-        if is_managed && !reclaim::current_is_rescuer() {
+        let is_rescuer = reclaim::current_is_rescuer();
+        if is_managed && !is_rescuer {
             self.thread.record_blocked(run.seq);
         }
         if is_unbound {
             self.pool.unbind(&self.thread, run.seq);
         }
-        self.tell_who_is_helped();
+        if !is_rescuer && let Some((busy, _)) = self.pool.runtime.served_by(&self.thread) {
+            busy.helper_blocked();
+        }
     }
 
     fn unblock(&self) {

@@ -148,8 +148,7 @@ fn apply(pool: &'static Pool, suspects: &mut [Suspect], me: Option<WorkerId>) ->
                     thread.record_blocked(finding.seq);
                 }
                 if finding.is_news
-                    && let Some((busy, _)) = thread.guest()
-                    && let Some(busy) = pool.runtime.pool(busy)
+                    && let Some((busy, _)) = pool.runtime.served_by(thread)
                 {
                     busy.helper_blocked();
                 }
@@ -191,9 +190,7 @@ fn report_hog(pool: &'static Pool, item: Option<(WorkFn, WqKey)>, thread: &Threa
     trace::worker(Kind::CpuHog, pool, thread.tid());
     let runtime = pool.runtime;
     let Some((func, wq)) = item else {
-        if let Some((busy, guest)) = thread.guest()
-            && let Some(busy) = runtime.pool(busy)
-        {
+        if let Some((busy, guest)) = runtime.served_by(thread) {
             let mut guard = busy.lock_only();
             let _ = guard.core.guest_cpu_intensive(guest);
             guard.publish_mirror();

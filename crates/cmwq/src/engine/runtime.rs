@@ -343,6 +343,12 @@ impl Runtime {
         self.pools.get(id)
     }
 
+    /// The pool that the thread serves as a guest, and its id there.
+    pub(crate) fn served_by(&'static self, thread: &Thread) -> Option<(&'static Pool, WorkerId)> {
+        let (pool, guest) = thread.guest()?;
+        Some((self.pool(pool)?, guest))
+    }
+
     pub(crate) fn pools(&'static self) -> impl Iterator<Item = &'static Pool> {
         self.pools.iter()
     }

@@ -356,8 +356,8 @@ impl Worker {
                 own.note_crowd(self.pool);
                 self.pool.unlock(own, Kick::None);
             });
-            let may_leave = guard.core.guest_may_leave(guest);
-            if visit.is_over(ran, is_wanted, || guard.progress_now(), || may_leave) {
+            let may_leave = || guard.core.guest_may_leave(guest);
+            if visit.is_over(ran, is_wanted, || guard.progress_now(), may_leave) {
                 break;
             }
             if visit.stays_alone() && !busy.has_short_items() {

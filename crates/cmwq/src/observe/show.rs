@@ -134,8 +134,7 @@ fn worker_of(
             let mut workers = (0..).map(WorkerId).zip(&locked.threads);
             workers.find_map(|(id, thread)| Some((id, thread.as_ref().filter(is_it).cloned()?)))
         })?;
-        let lent = thread.guest().and_then(|(pool, id)| Some((runtime.pool(pool)?, id)));
-        let (pool, id) = lent.unwrap_or((pool, id));
+        let (pool, id) = runtime.served_by(&thread).unwrap_or((pool, id));
         Some((pool, id, thread))
     })
 }
