@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use rustix::process::{Pid, Signal, getppid, getsid};
+use nix::unistd::{Pid, getppid, getsid};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::raise;
@@ -38,9 +39,12 @@ pub(super) fn listen(work: &Arc<Work>) {
 
 /// A shell with job control is in our session. Without one the system ignores SIGTSTP, and so do
 /// we.
+///
+/// In a PID namespace the parent may be out of sight, and then it is 0; so may the leader of the
+/// session be, and then the session is 0.
 fn somebody_could_continue_us() -> bool {
-    let session = |pid: Option<Pid>| getsid(pid).ok();
-    getppid().is_some_and(|parent| session(Some(parent)) == session(None))
+    let parent = getppid();
+    parent != Pid::from_raw(0) && getsid(Some(parent)).ok() == getsid(None).ok()
 }
 
 fn act(work: &Work, signal: i32) {

@@ -47,6 +47,27 @@ fn that_ended_children_are_ignored_is_taken_back() {
     check_code(&run(&["--jobserver", "--", "sh", "-c", "exit 7"]), 7);
 }
 
+/// A container's processes: neither the parent nor the leader of the session has a number there.
+#[test]
+fn a_session_from_outside_of_the_pid_namespace_is_no_trouble() {
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        let args = ["--user", "--pid", "--fork"].iter().chain(args);
+        command.args(args).env_remove("MAKEFLAGS").output()
+    };
+    // Not every system lets everybody have namespaces.
+    if !run(&["true"]).is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let cmwq = env!("CARGO_BIN_EXE_cmwq");
+    for shell in [&[][..], &["sh", "-c", "\"$@\"; exit $?", "sh"]] {
+        let output = run(&[shell, &[cmwq, "run", "echo", ":::", "a"]].concat()).unwrap();
+        // It also says that this /proc is not of its namespace.
+        check_code(&output, 0);
+        assert_eq!(printed(&output), "a\n");
+    }
+}
+
 /// Commands have groups of their own, which a terminal does not send it to.
 #[test]
 fn quit_ends_what_runs() {
