@@ -1,13 +1,24 @@
-//! How many jobs of a build may run at once, where its tools take a token for each: one more
-//! whenever a CPU has nothing to do, one fewer when more threads can run than there are CPUs.
+//! How many jobs of a build may run at once, where its tools take a token for each: as many as there
+//! are CPUs, one more when CPUs have had nothing to do for some time, one fewer when threads have
+//! had to wait for a CPU.
 //!
 //! KERNEL: none. The tokens are to processes, which take and give them back by themselves, what
 //! `nr_running` and concurrency are to workers.
 
+use crate::Nanos;
+
 /// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time.
 pub const TOKENS_PER_CPU: usize = 16;
-/// After so many looks in a row that found too many runnable threads a token is taken in.
-const CROWDED_LOOKS: u32 = 3;
+/// For so long all CPUs may be idle, or twice as long half of them, beyond a part of the time,
+/// before there are more tokens than one for each: jobs that end leave a gap behind them.
+const IDLE_NS: Nanos = 5_000_000;
+/// That part; and of idle CPUs the part for which there is another token then.
+const IDLE_PART: usize = 8;
+/// For so long a thread for each CPU may wait for one, or twice as long half as many, beyond a part
+/// of the time, before a token is taken in.
+const CROWDED_NS: Nanos = 5_000_000;
+/// That part.
+const CROWDED_PART: usize = 4;
 
 /// What a look at a build finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +38,10 @@ pub struct Tokens {
     pub count: usize,
     /// Tokens that were lost with jobs that died, so far.
     pub lost: usize,
-    /// Looks in a row that found too many runnable threads.
-    crowded: u32,
+    /// CPU time of all CPUs that was not used, less what may be.
+    idle: Nanos,
+    /// What threads that could run waited for a CPU, together, less what they may.
+    crowded: Nanos,
 }
 
 /// What follows from a look.
@@ -37,9 +50,9 @@ pub struct Tokens {
 pub enum TokenAct {
     /// Nothing.
     Nothing,
-    /// Put out another token.
-    Put,
-    /// Take one in, if one is left.
+    /// Put out so many more.
+    Put(usize),
+    /// Take one in, as soon as one is left.
     Take,
     /// Take in so many that were never put out, and are not in [`Tokens::count`]: a job has written
     /// more than it had taken.
@@ -47,9 +60,17 @@ pub enum TokenAct {
 }
 
 impl Tokens {
-    /// What to do after a look, on so many CPUs. A token that is held belongs to a job, and a job
-    /// has a thread: if more tokens than threads are held, jobs have died with theirs.
-    pub fn after(&mut self, seen: Build, cpus: usize) -> TokenAct {
+    /// Those of a build on so many CPUs that is about to start: one for each CPU, less the one that
+    /// its first job does not need. All are to be put out.
+    #[must_use]
+    pub fn for_cpus(cpus: usize) -> Self {
+        Self { count: of_cpus(cpus), ..Self::default() }
+    }
+
+    /// What to do after a look, on so many CPUs, so long after the one before. A token that is held
+    /// belongs to a job, and a job has a thread: if more tokens than threads are held, jobs have
+    /// died with theirs.
+    pub fn after(&mut self, seen: Build, cpus: usize, elapsed: Nanos) -> TokenAct {
         let held = self.count.saturating_sub(seen.unread);
         let lost = held.saturating_sub(seen.threads);
         self.count -= lost;
@@ -58,17 +79,53 @@ impl Tokens {
         if surplus > 0 {
             return TokenAct::TakeSurplus(surplus);
         }
-        let is_crowded = seen.runnable > cpus;
-        self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
-        if seen.runnable < cpus && seen.unread == 0 && self.count < TOKENS_PER_CPU * cpus {
-            return TokenAct::Put;
+        let nr_idle = cpus.saturating_sub(seen.runnable);
+        let nr_waiting = seen.runnable.saturating_sub(cpus);
+        // A job that is left over would not use them.
+        let nr_unused = if seen.unread == 0 { nr_idle } else { 0 };
+        let (idle_limit, crowded_limit) = (of_each(IDLE_NS, cpus), of_each(CROWDED_NS, cpus));
+        let idle = grown(self.idle, nr_unused, elapsed, cpus, IDLE_PART);
+        self.idle = idle.min(idle_limit);
+        let crowded = grown(self.crowded, nr_waiting, elapsed, cpus, CROWDED_PART);
+        self.crowded = crowded.min(crowded_limit);
+
+        let of_cpus = of_cpus(cpus);
+        if nr_idle > 0 && seen.unread == 0 {
+            if self.count < of_cpus {
+                return TokenAct::Put(nr_idle.min(of_cpus - self.count));
+            }
+            let room = (TOKENS_PER_CPU * cpus).saturating_sub(self.count);
+            if self.idle == idle_limit && room > 0 {
+                self.idle = 0;
+                return TokenAct::Put(nr_idle.div_ceil(IDLE_PART).min(room));
+            }
         }
-        // While a CPU is idle, one unused token stays out for the next job.
-        let spare = usize::from(seen.runnable < cpus);
-        if self.crowded >= CROWDED_LOOKS || seen.unread > spare {
-            TokenAct::Take
-        } else {
-            TokenAct::Nothing
-        }
+        // Of those for the CPUs what nobody wants may stay. Of more than these one may, while a CPU
+        // is idle, for the next job.
+        let is_over = self.count > of_cpus && seen.unread > usize::from(nr_idle > 0);
+        if self.crowded == crowded_limit || is_over { TokenAct::Take } else { TokenAct::Nothing }
     }
+
+    /// As [`TokenAct::Take`] asked, one is in.
+    pub fn taken(&mut self) {
+        self.count = self.count.saturating_sub(1);
+        self.crowded = 0;
+    }
+}
+
+/// The first job needs none.
+fn of_cpus(cpus: usize) -> usize {
+    cpus.saturating_sub(1)
+}
+
+/// So much of each CPU.
+fn of_each(time: Nanos, cpus: usize) -> Nanos {
+    time.saturating_mul(cpus as Nanos)
+}
+
+/// What so many CPUs or threads lost in this time comes to, with what there was, if this part of
+/// the time of all CPUs may be lost.
+fn grown(before: Nanos, nr: usize, elapsed: Nanos, cpus: usize, part: usize) -> Nanos {
+    let may_be = of_each(elapsed, cpus) / part as Nanos;
+    before.saturating_add(of_each(elapsed, nr)).saturating_sub(may_be)
 }

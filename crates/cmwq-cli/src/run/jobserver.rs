@@ -3,10 +3,10 @@
 //!
 //! A build that speaks the protocol of GNU make's jobserver (make, cargo, gcc's link-time
 //! optimisation) takes a byte out of a pipe before it starts another job beside its first, and puts
-//! it back afterwards. This puts one in whenever a CPU has nothing to do and none is left, and
-//! takes one out when more threads of the build can run than there are CPUs. Who holds one cannot
-//! be told: tokens of clients that died are missed when more are out than threads live, and where a
-//! CPU is idle there is a new one anyway.
+//! it back afterwards. There is one for each CPU at first; this puts one more in when CPUs have
+//! nothing to do and none is left, and takes one out when threads of the build wait for a CPU. Who
+//! holds one cannot be told: tokens of clients that died are missed when more are out than threads
+//! live, and where a CPU is idle there is a new one anyway.
 //!
 //! The rule is the core's ([`cmwq_core::jobserver`]); this looks and acts.
 
@@ -24,6 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cmwq_core::jobserver::{Build, TokenAct, Tokens};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -61,8 +62,8 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(kind: Kind) -> io::Result<Self> {
-        match kind {
+    fn new(kind: Kind, tokens: usize) -> io::Result<Self> {
+        let mut pipe = match kind {
             Kind::Pipe => {
                 let (read_end, write_end) = pipe_with(PipeFlags::empty())?;
                 // Inherited by the one program that is started.
@@ -70,7 +71,7 @@ impl Pipe {
                 fcntl_setfd(&write_end, FdFlags::empty())?;
                 let own = |fd: &OwnedFd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
                 let (read, write) = (open(own(&read_end), true)?, open(own(&write_end), false)?);
-                Ok(Self { inherited: Some((read_end, write_end)), fifo: None, read, write })
+                Self { inherited: Some((read_end, write_end)), fifo: None, read, write }
             }
             Kind::Fifo => {
                 let folder = tempfile::tempdir()?;
@@ -78,9 +79,11 @@ impl Pipe {
                 mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
                 // The reading end first: without one the writing end cannot be opened.
                 let (read, write) = (open(path.clone(), true)?, open(path.clone(), false)?);
-                Ok(Self { inherited: None, fifo: Some((folder, path)), read, write })
+                Self { inherited: None, fifo: Some((folder, path)), read, write }
             }
-        }
+        };
+        pipe.put(tokens);
+        Ok(pipe)
     }
 
     /// What a build is told.
@@ -98,15 +101,23 @@ impl Pipe {
         ioctl_fionread(&self.read).map_or(0, |bytes| bytes as usize)
     }
 
-    /// Whether it could be done.
-    fn put(&mut self) -> bool {
-        self.write.write_all(b"+").is_ok()
+    /// Puts in so many, or as many as there is room for: how many.
+    fn put(&mut self, nr: usize) -> usize {
+        self.write.write(&vec![b'+'; nr]).unwrap_or(0)
     }
 
     /// Takes so many, or what there is: how many.
     fn take(&mut self, most: usize) -> usize {
         let mut tokens = vec![0; most];
         self.read.read(&mut tokens).unwrap_or(0)
+    }
+
+    /// Takes one within this time. Jobs that wait for one want it, too, and whoever is first has
+    /// it.
+    fn take_soon(&mut self, within: Duration) -> bool {
+        let mut fds = [PollFd::new(&self.read, PollFlags::IN)];
+        let within = Timespec::try_from(within).ok();
+        poll(&mut fds, within.as_ref()).is_ok() && self.take(1) == 1
     }
 }
 
@@ -121,7 +132,9 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
         message::say("no command is given");
         return ExitCode::from(exit::USAGE);
     };
-    let mut pipe = match Pipe::new(kind) {
+    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let tokens = Tokens::for_cpus(cpus);
+    let mut pipe = match Pipe::new(kind, tokens.count) {
         Ok(pipe) => pipe,
         Err(error) => {
             message::say(format_args!("cannot make a jobserver: {error}"));
@@ -140,8 +153,7 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
             return ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED });
         }
     };
-    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match serve(child, &mut pipe, &asked, cpus) {
+    match serve(child, &mut pipe, tokens, &asked, cpus) {
         Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
@@ -192,11 +204,12 @@ fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
 fn serve(
     mut child: Child,
     pipe: &mut Pipe,
+    mut tokens: Tokens,
     asked: &[(Signal, Arc<AtomicBool>)],
     cpus: usize,
 ) -> io::Result<(std::process::ExitStatus, usize, usize)> {
-    let (mut tokens, mut most) = (Tokens::default(), 0);
-    let mut pause = SHORTEST;
+    let mut most = 0;
+    let (mut pause, mut last) = (SHORTEST, Instant::now());
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok((status, most, tokens.lost));
@@ -209,17 +222,23 @@ fn serve(
         let mut seen = Build::default();
         count(child.id(), &mut seen);
         seen.unread = pipe.unread();
-        let act = tokens.after(seen, cpus);
+        let elapsed = begin.duration_since(last).as_nanos().try_into().unwrap_or(u64::MAX);
+        let act = tokens.after(seen, cpus, elapsed);
+        last = begin;
         match act {
-            TokenAct::Put => tokens.count += usize::from(pipe.put()),
-            TokenAct::Take => tokens.count -= pipe.take(1).min(tokens.count),
+            TokenAct::Put(nr) => tokens.count += pipe.put(nr),
             TokenAct::TakeSurplus(surplus) => _ = pipe.take(surplus),
-            TokenAct::Nothing => {}
+            TokenAct::Take | TokenAct::Nothing => {}
         }
         most = most.max(tokens.count.saturating_sub(pipe.unread()));
         let is_quiet = act == TokenAct::Nothing;
         pause = if is_quiet { (pause * 2).min(LONGEST) } else { SHORTEST };
-        thread::sleep(pause.max(begin.elapsed() * PART));
+        let pause = pause.max(begin.elapsed() * PART);
+        if act != TokenAct::Take {
+            thread::sleep(pause);
+        } else if pipe.take_soon(pause) {
+            tokens.taken();
+        }
     }
 }
 
@@ -259,14 +278,17 @@ mod tests {
     #[test]
     fn tokens_go_in_and_out_of_both_kinds_of_pipe() {
         for kind in [Kind::Pipe, Kind::Fifo] {
-            let mut pipe = Pipe::new(kind).unwrap();
+            let mut pipe = Pipe::new(kind, 0).unwrap();
             assert_eq!(pipe.take(1), 0, "it is empty, and nobody waits");
-            assert!((0..1000).all(|_| pipe.put()));
+            assert!(!pipe.take_soon(Duration::from_millis(1)));
+            assert_eq!(pipe.put(1000), 1000);
             assert_eq!(pipe.unread(), 1000);
             assert_eq!(pipe.take(1), 1);
             assert_eq!(pipe.take(998), 998);
             assert_eq!(pipe.unread(), 1);
-            assert_eq!(pipe.take(7), 1);
+            assert!(pipe.take_soon(Duration::from_secs(60)));
+            assert_eq!(pipe.unread(), 0);
+            assert_eq!(Pipe::new(kind, 3).unwrap().unread(), 3);
         }
     }
 }
