@@ -132,28 +132,31 @@ impl Stuck {
             .map(|name| name.split_inclusive(':').next().unwrap().to_owned())
             .collect();
         let limit = no_more_threads();
-        let (gate, started) = (Gate::new(), Arc::new(AtomicUsize::new(0)));
-        let wait = || {
-            let (gate, started) = (gate.clone(), Arc::clone(&started));
+        let gate = Gate::new();
+        let wait = |started: &Arc<AtomicUsize>| {
+            let (gate, started) = (gate.clone(), Arc::clone(started));
             move || {
                 started.fetch_add(1, Ordering::SeqCst);
                 gate.pass();
             }
         };
         // One worker and its standby, or more if the machine was slow: one may have been in the
-        // making until now.
-        let mut items: Vec<(u32, JoinHandle<()>)> = Vec::new();
+        // making until now. And one of them may leave for another pool that is refused one.
+        let mut items: Vec<JoinHandle<()>> = Vec::new();
+        // In each pool: how many, and how many of them have started.
+        let mut queued: Vec<(usize, Arc<AtomicUsize>)> = Vec::new();
+        queued.resize_with(cpus.len(), Default::default);
         eventually("all workers wait", || {
-            for (cpu, pool) in cpus.iter().zip(&pools) {
-                let is_here = |(at, _): &&(u32, JoinHandle<()>)| at == cpu;
-                let nr_items = items.iter().filter(is_here).count();
-                for _ in nr_items..procfs::workers(pool).len() {
-                    items.push((*cpu, wq.queue_on(*cpu, wait())));
+            let pools = cpus.iter().zip(&pools).zip(&mut queued);
+            pools.fold(true, |all_wait, ((cpu, pool), (nr_items, started))| {
+                let nr_workers = procfs::workers(pool).len();
+                while *nr_items < nr_workers {
+                    items.push(wq.queue_on(*cpu, wait(started)));
+                    *nr_items += 1;
                 }
-            }
-            started.load(Ordering::SeqCst) == items.len()
+                all_wait && started.load(Ordering::SeqCst) == nr_workers
+            })
         });
-        let items = items.into_iter().map(|(_, item)| item).collect();
         Self { gate, limit, items, _wq: wq }
     }
 
