@@ -1,6 +1,6 @@
-//! How many jobs of a build may run at once, where its tools take a token for each: as many as there
-//! are CPUs, one more when CPUs have had nothing to do for some time, one fewer when threads have
-//! had to wait for a CPU.
+//! How many jobs of a build may run at once, where its tools take a token for each: as many as
+//! there are CPUs, one more when CPUs have had nothing to do for some time, one fewer when threads
+//! have had to wait for a CPU.
 //!
 //! KERNEL: none. The tokens are to processes, which take and give them back by themselves, what
 //! `nr_running` and concurrency are to workers.
