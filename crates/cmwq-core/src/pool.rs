@@ -286,6 +286,8 @@ pub struct PoolState {
     /// An item waited for a slot since [`forget_parked`](Self::forget_parked) found none.
     has_parked: bool,
     activations: Activations,
+    /// See [`is_called`](Self::is_called).
+    is_called: bool,
     /// A number of workers has changed, or `touched` has, since
     /// [`take_touched`](Self::take_touched).
     changed: bool,
@@ -329,6 +331,7 @@ impl PoolState {
             nr_blocked_reports: 0,
             has_parked: false,
             activations: Activations::off(),
+            is_called: false,
             changed: false,
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],

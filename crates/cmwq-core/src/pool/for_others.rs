@@ -40,6 +40,29 @@ impl PoolState {
         }
     }
 
+    /// Another pod has more work than it may run: whom to wake, so that he looks for work in other
+    /// pods. Nobody while the pod [is called](Self::is_called) already.
+    pub fn call_to_help(&mut self) -> Kick {
+        if self.is_called {
+            return Kick::None;
+        }
+        let kick = self.kick_to_help();
+        // Only a woken worker answers. One that is being created does not.
+        self.is_called = matches!(kick, Kick::Wake(_));
+        kick
+    }
+
+    /// Whether a worker was woken to help another pod, and none of this pool has looked since what
+    /// to do: no other pod is to call this one meanwhile.
+    ///
+    /// Any worker's look answers the call. The called one may find that work waits here by now:
+    /// then the pod has a CPU to spare again when that worker blocks, and can be called again.
+    #[inline]
+    #[must_use]
+    pub const fn is_called(&self) -> bool {
+        self.is_called
+    }
+
     /// Whether more work waits here than may start, so that other pods may help.
     #[must_use]
     pub fn has_backlog(&self) -> bool {

@@ -111,3 +111,21 @@ fn a_helper_is_wanted_at_home_for_work_for_room_and_for_its_caller() {
     assert!(!f.wants_back(NO), "as many run as may");
     let _ = f.finish(b);
 }
+
+#[test]
+fn a_call_is_answered_by_whoever_looks_whatever_he_finds() {
+    let (mut f, pwq, [a, b]) = Fixture::per_cpu();
+    assert_eq!(f.call_to_help(), Kick::Wake(b));
+    assert!(f.is_called());
+    assert_eq!(f.call_to_help(), Kick::None, "once is enough");
+    assert!(!f.sleeps(b));
+    assert!(!f.is_called(), "he looks in other pods");
+
+    assert_eq!(f.call_to_help(), Kick::Wake(b));
+    let item = f.queue_new(pwq);
+    let _ = f.runs(b, item);
+    assert!(!f.is_called(), "work has come in between");
+    assert_eq!(f.blocks(b), Kick::None);
+    assert_eq!(f.call_to_help(), Kick::Wake(a), "the CPU is free again");
+    let _ = f.finish(b);
+}

@@ -97,8 +97,6 @@ impl Engine<'_> {
     /// The worker has no work here: looks whether another pod has, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        // Before the board is written: the pod may be called again.
-        self.pools.list[home].is_called = false;
         if self.has_to_watch(home) {
             self.kick(home, Kick::Watch);
         } else {

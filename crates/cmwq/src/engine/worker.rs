@@ -266,7 +266,6 @@ impl Worker {
         } else {
             guard.unwatch(self.pool);
         }
-        guard.answer_call();
         let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
@@ -316,8 +315,6 @@ impl Worker {
             self.pool.unlock(own, Kick::None);
             return false;
         };
-        // Who was called while this worker was on its way may be this worker.
-        own.answer_call();
         let waits_first = own.core.items_wait_first();
         own.note_crowd(self.pool);
         own.mirror.decided(Reason::Lent);

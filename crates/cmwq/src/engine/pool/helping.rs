@@ -107,12 +107,7 @@ impl Pool {
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: no worker comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
-        let kick = self.call(|locked| {
-            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_help() };
-            // Only a woken worker answers the call. A worker that is being created does not.
-            locked.is_called |= matches!(kick, Kick::Wake(_));
-            kick
-        });
+        let kick = self.call(|locked| locked.core.call_to_help());
         matches!(kick, Kick::Wake(_))
     }
 
@@ -173,7 +168,7 @@ impl Locked {
             is_at_capacity,
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
-            is_called: self.is_called,
+            is_called: self.core.is_called(),
             is_closed: self.is_disassociated || self.is_apart,
             caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
@@ -232,10 +227,5 @@ impl Locked {
             // ORDERING: no pairing: see `Pool::is_crowded`.
             pool.is_crowded.store(is_crowded, Ordering::Relaxed);
         }
-    }
-
-    /// The called worker, or another one, looks for other pods' work: the call is answered.
-    pub(crate) fn answer_call(&mut self) {
-        self.is_called = false;
     }
 }
