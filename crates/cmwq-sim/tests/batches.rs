@@ -168,6 +168,29 @@ fn an_item_that_blocks_in_a_helpers_batch_holds_nobody_up() {
     }
 }
 
+/// Detectors watch the helper's own pool although no other one says that it wants help, so the
+/// helper is replaced although nobody is told that it sleeps.
+#[test]
+fn a_helper_that_blocks_after_a_while_is_seen_at_once() {
+    const NR_SHORT: usize = 8_000;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
+    plan.items.extend(vec![item(&[Op::Burn(US / 2)]); NR_SHORT]);
+    let sleeper = NR_SHORT - 100;
+    plan.items[sleeper] = item(&[Op::Sleep(SECOND)]);
+    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
+    plan.calls = (0..=NR_SHORT).map(call).collect();
+    let detect = Detect { tick: Some(TickRole::Alone), is_watched_only: true, ..Detect::default() };
+    let config = Config { detect, keep_events: true, ..Config::exact(2) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let started = |what: &What| matches!(what, What::Started(what, ..) if what.item == sleeper + 1);
+    assert_eq!(time_of(&outcome.events, started), (sleeper - 1) as Nanos * US / 2);
+}
+
 #[test]
 fn random_runs_push_items_and_take_them_along() {
     // Where all items are of one queue, so that those of a kind come one after the other.

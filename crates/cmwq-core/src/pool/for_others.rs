@@ -9,9 +9,11 @@
 use super::{Kick, PoolState};
 
 impl PoolState {
-    /// Whether this pool has to be watched: work waits here, or a CPU is in use here that another
-    /// pod could use. `caller_computes`: whether a thread outside of the pools uses it;
-    /// `others_wait`: whether another pod has a backlog.
+    /// Whether this pool has to be watched: work waits here; or a worker runs that helps another
+    /// pod, which need not have a backlog that it tells of ([short
+    /// items](crate::help::short_items)); or a CPU is in use here that another pod could use.
+    /// `caller_computes`: whether a thread outside of the pools uses it; `others_wait`: whether
+    /// another pod has a backlog.
     #[inline]
     #[must_use]
     pub fn has_to_watch(
@@ -20,7 +22,7 @@ impl PoolState {
         others_wait: impl FnOnce() -> bool,
     ) -> bool {
         let is_used = || self.nr_running > 0 || caller_computes();
-        self.work_waits() || (is_used() && others_wait())
+        self.work_waits() || self.nr_helping > 0 || (is_used() && others_wait())
     }
 
     /// Another pod has a backlog, and asks to have the workers here watched: one that blocks leaves

@@ -168,6 +168,11 @@ impl Pool {
         self.threads.get(id.0 as usize).copied().flatten()
     }
 
+    /// Those of its own workers.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.threads.iter().flatten().copied()
+    }
+
     pub(crate) fn set_thread(&mut self, id: WorkerId, tid: Option<Tid>) {
         *grown(&mut self.threads, id.0 as usize) = tid;
     }
