@@ -168,6 +168,31 @@ fn an_item_that_blocks_in_a_helpers_batch_holds_nobody_up() {
     }
 }
 
+/// An item of its own pod calls it back; behind that it comes again.
+#[test]
+fn a_helper_with_an_item_of_its_own_pod_comes_back_at_once() {
+    const NR_SHORT: usize = 4_000;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let short = item(&[Op::Burn(US / 2)]);
+    let lone = NR_SHORT + 1;
+    plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
+    plan.items.extend(vec![short; NR_SHORT]);
+    plan.items.push(item(&[Op::Burn(5 * US)]));
+    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
+    plan.calls = (0..=NR_SHORT).map(|number| call(0, number, 0)).collect();
+    let calls = (1..=5).map(|number| call(number * 100 * US, lone, 1));
+    plan.calls.extend(calls);
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let outcome = simulate(&plan, &Config { detect, keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    let is_last = |what: &What| matches!(what, What::Finished(it, ..) if it.item == NR_SHORT);
+    let all = NR_SHORT as Nanos * US / 2 + 5 * 5 * US;
+    assert_eq!(time_of(&outcome.events, is_last), all);
+}
+
 /// Detectors watch the helper's own pool although no other one says that it wants help, so the
 /// helper is replaced although nobody is told that it sleeps.
 #[test]

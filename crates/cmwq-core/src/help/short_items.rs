@@ -95,6 +95,13 @@ impl Visit {
         !self.is_wanted && self.has_tick && self.was_short(now, work_waits)
     }
 
+    /// The guest goes. Whether nobody runs the pool's items now, which so are worth help again,
+    /// however short: it ran them alone, and is wanted by its own pool.
+    #[must_use]
+    pub fn leaves_nobody(&self) -> bool {
+        self.is_wanted && self.stays_alone()
+    }
+
     #[inline]
     fn count(&mut self, items: u32, now: impl FnOnce() -> Progress) {
         self.items += items;

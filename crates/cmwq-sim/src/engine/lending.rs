@@ -258,6 +258,8 @@ impl Engine<'_> {
         let is_short = self.threads[tid].helping_visit.finds_short(self.now, work_waits);
         if is_short {
             self.set_short(visit.host, true);
+        } else if self.threads[tid].helping_visit.leaves_nobody() {
+            self.set_short(visit.host, false);
         }
         let kick = self.pools.list[visit.host].lock_unlisted().guest_leave(visit.id);
         self.kick(visit.host, kick);

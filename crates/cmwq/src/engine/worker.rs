@@ -367,6 +367,8 @@ impl Worker {
         let is_short = visit.finds_short(clock::now(), guard.core.work_waits());
         if is_short {
             guard.found_short(busy);
+        } else if visit.leaves_nobody() {
+            guard.found_long(busy);
         }
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);

@@ -134,10 +134,7 @@ impl Pool {
     /// short.
     pub(crate) fn helper_blocked(&'static self) {
         let mut guard = self.lock_unlisted();
-        if self.has_short_items() {
-            let now = guard.progress_now();
-            guard.set_short(self, false, now);
-        }
+        guard.found_long(self);
         self.unlock(guard, Kick::None);
     }
 
@@ -212,6 +209,14 @@ impl Locked {
     pub(crate) fn found_short(&mut self, pool: &Pool) {
         let now = self.progress_now();
         self.set_short(pool, true, now);
+    }
+
+    /// The pool's items are worth help, whatever was found before.
+    pub(crate) fn found_long(&mut self, pool: &Pool) {
+        if pool.has_short_items() {
+            let now = self.progress_now();
+            self.set_short(pool, false, now);
+        }
     }
 
     pub(super) fn set_short(&mut self, pool: &Pool, is_short: bool, now: Progress) {
