@@ -216,6 +216,30 @@ fn a_helper_that_blocks_after_a_while_is_seen_at_once() {
     assert_eq!(time_of(&outcome.events, started), (sleeper - 1) as Nanos * US / 2);
 }
 
+/// Without a tick nothing is pushed into inboxes, and nobody calls a batch back now and then.
+#[test]
+fn a_helper_leaves_its_batch_for_an_item_of_its_own_pod() {
+    const MS: Nanos = 1_000 * US;
+    const NR_ITEMS: usize = 100;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    plan.items = vec![item(&[Op::Burn(SECOND)])];
+    plan.items.extend(vec![item(&[Op::Burn(MS)]); NR_ITEMS]);
+    let lone = plan.items.len();
+    plan.items.push(item(&[Op::Burn(MS)]));
+    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
+    let at = 50 * MS + MS / 2;
+    plan.calls = (0..=NR_ITEMS).map(|number| call(0, number, 0)).collect();
+    plan.calls.push(call(at, lone, 1));
+    let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    assert!(outcome.stats.taken_along > NR_ITEMS as u64 / 4, "{:?}", outcome.stats);
+    let start = |what: &What| matches!(what, What::Started(it, ..) if it.item == lone);
+    assert_eq!(time_of(&outcome.events, start), at + MS / 2);
+}
+
 #[test]
 fn random_runs_push_items_and_take_them_along() {
     // Where all items are of one queue, so that those of a kind come one after the other.
