@@ -286,6 +286,10 @@ pub struct PoolState {
     /// An item waited for a slot since [`forget_parked`](Self::forget_parked) found none.
     has_parked: bool,
     activations: Activations,
+    /// Those of `nr_running` that are lent.
+    nr_helping: u32,
+    /// See [`is_called`](Self::is_called).
+    is_called: bool,
     /// A number of workers has changed, or `touched` has, since
     /// [`take_touched`](Self::take_touched).
     changed: bool,
@@ -329,6 +333,8 @@ impl PoolState {
             nr_blocked_reports: 0,
             has_parked: false,
             activations: Activations::off(),
+            nr_helping: 0,
+            is_called: false,
             changed: false,
             touched: Touched::default(),
             busy: [None; BUSY_WORKER_HASH_SIZE],
@@ -546,8 +552,11 @@ impl PoolState {
     fn update(&mut self, id: WorkerId, change: impl FnOnce(&mut Worker)) {
         let worker = self.workers.get_mut(id.0).expect("a worker that does not exist");
         let before = (worker.is_counted(), worker.is_working());
+        let was_helping = worker.lent && before.0;
         change(worker);
         let after = (worker.is_counted(), worker.is_working());
+        let is_helping = worker.lent && after.0;
+        self.nr_helping = self.nr_helping - u32::from(was_helping) + u32::from(is_helping);
         self.nr_working = self.nr_working - u32::from(before.1) + u32::from(after.1);
         match (before.0, after.0) {
             (false, true) => self.nr_running += 1,
@@ -660,6 +669,8 @@ impl PoolState {
         }
         assert_eq!(self.idle_tail, prev, "(idle): tail");
         assert_eq!(listed.len() as u32, self.nr_idle, "(idle)");
+        let helping = self.workers.iter().filter(|(_, w)| w.lent && w.is_counted()).count();
+        assert_eq!(helping as u32, self.nr_helping, "nr_helping");
         self.worklist.assert_valid();
         self.check_standby();
         self.check_cursors();

@@ -102,6 +102,9 @@ pub struct Detect {
     pub resumed: Nanos,
     /// While work waits at capacity, look at the workers at intervals, which the core decides.
     pub tick: Option<TickRole>,
+    /// Nobody sees a worker block, unless it says so, while its pool is not watched: as with
+    /// sentinels. Checkers that expect exact reports do not hold then.
+    pub is_watched_only: bool,
 }
 
 /// What goes wrong, and how often (in millionths).

@@ -172,7 +172,12 @@ impl Load {
         let config = Config {
             shape: Shape::Pods { cpus: self.cpus, pod_cpus: self.cpus, node_pods: 1 },
             costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0 },
-            detect: Detect { blocked: 3 * US, resumed: 3 * US, tick: Some(TickRole::Alone) },
+            detect: Detect {
+                blocked: 3 * US,
+                resumed: 3 * US,
+                tick: Some(TickRole::Alone),
+                ..Detect::default()
+            },
             checks: Checks::None,
             keep_events: true,
             ..Config::exact(1)

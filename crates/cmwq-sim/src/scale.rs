@@ -41,7 +41,12 @@ pub fn config(seed: u64, size: Size) -> Config {
         seed,
         shape: size.shape,
         costs: Costs { switch: 500, create: 10 * US, slice: None, rest: 0 },
-        detect: Detect { blocked: 3 * US, resumed: 3 * US, tick: Some(TickRole::Alone) },
+        detect: Detect {
+            blocked: 3 * US,
+            resumed: 3 * US,
+            tick: Some(TickRole::Alone),
+            ..Detect::default()
+        },
         hotplug: Some(hotplug),
         ..Config::exact(1)
     }

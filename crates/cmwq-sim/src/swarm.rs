@@ -330,7 +330,7 @@ fn config(root: &Rng, seed: u64, options: &Options) -> Config {
         hotplug: (storms || options.hotplug).then_some(hotplug),
         costs: Costs { rest, ..costs },
         has_long_items,
-        detect: Detect { blocked: latency(rng), resumed: latency(rng), tick: None },
+        detect: Detect { blocked: latency(rng), resumed: latency(rng), ..Detect::default() },
         faults: draw_rates(rng, faults),
         idle_timeout: rng.magnitude(MS, 1_000 * MS),
         create_cooldown: rng.magnitude(100 * US, 20 * MS),

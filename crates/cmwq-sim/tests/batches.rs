@@ -168,6 +168,78 @@ fn an_item_that_blocks_in_a_helpers_batch_holds_nobody_up() {
     }
 }
 
+/// An item of its own pod calls it back; behind that it comes again.
+#[test]
+fn a_helper_with_an_item_of_its_own_pod_comes_back_at_once() {
+    const NR_SHORT: usize = 4_000;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let short = item(&[Op::Burn(US / 2)]);
+    let lone = NR_SHORT + 1;
+    plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
+    plan.items.extend(vec![short; NR_SHORT]);
+    plan.items.push(item(&[Op::Burn(5 * US)]));
+    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
+    plan.calls = (0..=NR_SHORT).map(|number| call(0, number, 0)).collect();
+    let calls = (1..=5).map(|number| call(number * 100 * US, lone, 1));
+    plan.calls.extend(calls);
+    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
+    let outcome = simulate(&plan, &Config { detect, keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    let is_last = |what: &What| matches!(what, What::Finished(it, ..) if it.item == NR_SHORT);
+    let all = NR_SHORT as Nanos * US / 2 + 5 * 5 * US;
+    assert_eq!(time_of(&outcome.events, is_last), all);
+}
+
+/// Detectors watch the helper's own pool although no other one says that it wants help, so the
+/// helper is replaced although nobody is told that it sleeps.
+#[test]
+fn a_helper_that_blocks_after_a_while_is_seen_at_once() {
+    const NR_SHORT: usize = 8_000;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
+    plan.items.extend(vec![item(&[Op::Burn(US / 2)]); NR_SHORT]);
+    let sleeper = NR_SHORT - 100;
+    plan.items[sleeper] = item(&[Op::Sleep(SECOND)]);
+    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
+    plan.calls = (0..=NR_SHORT).map(call).collect();
+    let detect = Detect { tick: Some(TickRole::Alone), is_watched_only: true, ..Detect::default() };
+    let config = Config { detect, keep_events: true, ..Config::exact(2) };
+    let outcome = simulate(&plan, &config);
+    assert_eq!(outcome.violation, None);
+    let started = |what: &What| matches!(what, What::Started(what, ..) if what.item == sleeper + 1);
+    assert_eq!(time_of(&outcome.events, started), (sleeper - 1) as Nanos * US / 2);
+}
+
+/// Without a tick nothing is pushed into inboxes, and nobody calls a batch back now and then.
+#[test]
+fn a_helper_leaves_its_batch_for_an_item_of_its_own_pod() {
+    const MS: Nanos = 1_000 * US;
+    const NR_ITEMS: usize = 100;
+    let mut plan = burst(usize::MAX, None);
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    plan.items = vec![item(&[Op::Burn(SECOND)])];
+    plan.items.extend(vec![item(&[Op::Burn(MS)]); NR_ITEMS]);
+    let lone = plan.items.len();
+    plan.items.push(item(&[Op::Burn(MS)]));
+    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
+    let at = 50 * MS + MS / 2;
+    plan.calls = (0..=NR_ITEMS).map(|number| call(0, number, 0)).collect();
+    plan.calls.push(call(at, lone, 1));
+    let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    assert!(outcome.stats.taken_along > NR_ITEMS as u64 / 4, "{:?}", outcome.stats);
+    let start = |what: &What| matches!(what, What::Started(it, ..) if it.item == lone);
+    assert_eq!(time_of(&outcome.events, start), at + MS / 2);
+}
+
 #[test]
 fn random_runs_push_items_and_take_them_along() {
     // Where all items are of one queue, so that those of a kind come one after the other.

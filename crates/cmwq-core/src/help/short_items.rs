@@ -23,18 +23,19 @@ const STILL_NS: Nanos = 1_000_000;
 
 /// Whether a helper begins the next item of those that it has taken along. Not if it was found
 /// blocked, since its CPU is another worker's now; not if its own pool
-/// [is crowded](crate::PoolState::is_crowded) or has work in its inbox; and not if a caller
-/// computes on its CPU. At the end of the batch the pool is
-/// [asked](crate::PoolState::wants_back).
+/// [is crowded](crate::PoolState::is_crowded), has work in its inbox, or says that it has a backlog
+/// ([`Set::Backlog`](super::Set)); and not if a caller computes on its CPU. At the end of the batch
+/// the pool is [asked](crate::PoolState::wants_back).
 #[inline]
 #[must_use]
 pub fn may_begin_next(
     was_blocked: bool,
     is_crowded: bool,
     inbox_is_empty: bool,
+    has_backlog: impl FnOnce() -> bool,
     caller_computes: impl FnOnce() -> bool,
 ) -> bool {
-    !was_blocked && !is_crowded && inbox_is_empty && !caller_computes()
+    !was_blocked && !is_crowded && inbox_is_empty && !has_backlog() && !caller_computes()
 }
 
 /// A worker's visit to another pod's pool, from its coming to its going.
@@ -93,6 +94,13 @@ impl Visit {
     #[must_use]
     pub fn finds_short(&self, now: Nanos, work_waits: bool) -> bool {
         !self.is_wanted && self.has_tick && self.was_short(now, work_waits)
+    }
+
+    /// The guest goes. Whether nobody runs the pool's items now, which so are worth help again,
+    /// however short: it ran them alone, and is wanted by its own pool.
+    #[must_use]
+    pub fn leaves_nobody(&self) -> bool {
+        self.is_wanted && self.stays_alone()
     }
 
     #[inline]

@@ -174,6 +174,8 @@ impl PoolState {
         if is_unbound {
             return Lend::Rebind;
         }
+        // Who was called while this worker was on its way may be this worker.
+        self.is_called = false;
         self.leave_idle(id);
         self.update(id, |w| {
             w.phase = Phase::Working;

@@ -9,9 +9,11 @@
 use super::{Kick, PoolState};
 
 impl PoolState {
-    /// Whether this pool has to be watched: work waits here, or a CPU is in use here that another
-    /// pod could use. `caller_computes`: whether a thread outside of the pools uses it;
-    /// `others_wait`: whether another pod has a backlog.
+    /// Whether this pool has to be watched: work waits here; or a worker runs that helps another
+    /// pod, which need not have a backlog that it tells of ([short
+    /// items](crate::help::short_items)); or a CPU is in use here that another pod could use.
+    /// `caller_computes`: whether a thread outside of the pools uses it; `others_wait`: whether
+    /// another pod has a backlog.
     #[inline]
     #[must_use]
     pub fn has_to_watch(
@@ -20,7 +22,7 @@ impl PoolState {
         others_wait: impl FnOnce() -> bool,
     ) -> bool {
         let is_used = || self.nr_running > 0 || caller_computes();
-        self.work_waits() || (is_used() && others_wait())
+        self.work_waits() || self.nr_helping > 0 || (is_used() && others_wait())
     }
 
     /// Another pod has a backlog, and asks to have the workers here watched: one that blocks leaves
@@ -38,6 +40,29 @@ impl PoolState {
             Some(_) => Kick::Watch,
             None => self.kick_to_help(),
         }
+    }
+
+    /// Another pod has more work than it may run: whom to wake, so that he looks for work in other
+    /// pods. Nobody while the pod [is called](Self::is_called) already.
+    pub fn call_to_help(&mut self) -> Kick {
+        if self.is_called {
+            return Kick::None;
+        }
+        let kick = self.kick_to_help();
+        // Only a woken worker answers. One that is being created does not.
+        self.is_called = matches!(kick, Kick::Wake(_));
+        kick
+    }
+
+    /// Whether a worker was woken to help another pod, and none of this pool has looked since what
+    /// to do: no other pod is to call this one meanwhile.
+    ///
+    /// Any worker's look answers the call. The called one may find that work waits here by now:
+    /// then the pod has a CPU to spare again when that worker blocks, and can be called again.
+    #[inline]
+    #[must_use]
+    pub const fn is_called(&self) -> bool {
+        self.is_called
     }
 
     /// Whether more work waits here than may start, so that other pods may help.

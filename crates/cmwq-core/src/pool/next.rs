@@ -65,6 +65,7 @@ impl PoolState {
     /// The outer loop: `None` means start working.
     #[inline(never)]
     fn recheck(&mut self, id: WorkerId, now: &impl Fn() -> Nanos) -> Option<Next> {
+        self.is_called = false;
         let worker = self.worker(id);
         if worker.phase == Phase::Idle {
             self.leave_idle(id);

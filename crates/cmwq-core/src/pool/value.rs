@@ -37,6 +37,8 @@ pub struct PoolValue {
     pub first_waits: u8,
     /// How many of those, in a row, computed for a while before they waited.
     pub soon_waits: u8,
+    /// It was called to help.
+    pub is_called: bool,
     /// Idle workers, the one that is woken next first.
     pub idle: Vec<WorkerId>,
     /// All workers, by id.
@@ -152,6 +154,7 @@ impl PoolState {
             short_wakes: self.short_wakes,
             first_waits: self.first_waits,
             soon_waits: self.soon_waits,
+            is_called: self.is_called,
             idle: idle.collect(),
             workers: self.workers.iter().map(|(id, _)| self.worker_value(WorkerId(id))).collect(),
             worklist: self.listed(&self.worklist),

@@ -124,7 +124,9 @@ impl World<'_> {
         let own = &self.pools[usize::from(home)];
         let was_blocked = own.core.worker_view(id).is_some_and(|view| view.sleeping);
         let (is_crowded, is_empty) = (own.core.is_crowded(), own.inbox.is_empty());
-        let may_begin = help::may_begin_next(was_blocked, is_crowded, is_empty, || false);
+        let has_backlog = || own.core.has_backlog();
+        let may_begin =
+            help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, || false);
         if !(may_begin && self.begin_next(tid)) {
             self.thread(tid).more = 0;
             self.catch_up_to_first();

@@ -10,7 +10,7 @@ use cmwq_core::detect::{Quiet, Tick, TickRole};
 use cmwq_core::help;
 use cmwq_core::{Finding, Found, Kick, WorkerId, WorkerView};
 
-use super::{Due, Engine, Mode, Thread};
+use super::{Due, Engine, Mode, Run, Thread};
 use crate::Nanos;
 use crate::agenda::Rank;
 use crate::config::Sabotage;
@@ -78,7 +78,7 @@ impl Senses for View<'_> {
 impl Engine<'_> {
     /// The thread blocks in the function of an item. `announced`: the item itself reports it.
     pub(super) fn report_blocked(&mut self, tid: Tid, announced: bool) {
-        if self.is_watched(tid, announced) {
+        if self.is_watched(tid, announced) && (announced || self.may_be_seen(tid)) {
             self.report(self.report_on(tid, true), announced, self.config.detect.blocked);
             self.maybe_spurious(tid, false);
         }
@@ -95,6 +95,12 @@ impl Engine<'_> {
     fn is_watched(&self, tid: Tid, announced: bool) -> bool {
         let is_seen = announced || (self.threads[tid].is_worker() && self.is_looked_at(tid));
         is_seen && self.config.sabotage != Some(Sabotage::NoReports)
+    }
+
+    /// Whether anybody looks at the workers of the thread's pool.
+    fn may_be_seen(&self, tid: Tid) -> bool {
+        let pool = self.pools.list.get(self.threads[tid].home);
+        !self.config.detect.is_watched_only || pool.is_some_and(|pool| pool.is_watched)
     }
 
     /// Detectors only look at workers that count as running, and at hogs of managed pools: not at
@@ -245,6 +251,9 @@ impl Engine<'_> {
         if !std::mem::replace(&mut self.pools.list[pool].is_watched, true) {
             self.forget_short_items(pool);
             self.update_pool(pool);
+            if self.config.detect.is_watched_only {
+                self.find_blocked(pool);
+            }
         }
         let entry = &mut self.pools.list[pool];
         if let Some(ticking) = &mut self.ticking
@@ -260,6 +269,18 @@ impl Engine<'_> {
         }
         if self.asks_board(pool, help::calls) {
             self.call_for_help(pool);
+        }
+    }
+
+    /// The pool begins to be watched: whoever blocked unseen is found now.
+    fn find_blocked(&mut self, pool: PoolNo) {
+        let threads: Vec<Tid> = self.pools.list[pool].threads().collect();
+        for tid in threads {
+            let is_off = self.machine.threads[tid].state == State::Off;
+            let sleeps = |run: Run| run.has_slept && !run.is_announced;
+            if is_off && matches!(self.threads[tid].mode, Mode::Item(run) if sleeps(run)) {
+                self.report_blocked(tid, false);
+            }
         }
     }
 

@@ -158,19 +158,14 @@ impl Engine<'_> {
         if self.pools.list[pool].caller_computes {
             self.call_when_idle(pool);
         } else {
-            let kick = self.pools.list[pool].lock_unlisted().kick_to_help();
+            let kick = self.pools.list[pool].lock_unlisted().call_to_help();
             self.kick(pool, kick);
         }
     }
 
     /// Wakes a worker of the pod to look for work in others. `false`: no worker can come.
     fn call_to_help(&mut self, pool: PoolNo) -> bool {
-        if self.pools.list[pool].is_called {
-            return false;
-        }
-        let kick = self.pools.list[pool].lock_unlisted().kick_to_help();
-        // Only a woken worker answers the call.
-        self.pools.list[pool].is_called = matches!(kick, Kick::Wake(_));
+        let kick = self.pools.list[pool].lock_unlisted().call_to_help();
         self.check_pool(pool);
         match kick {
             Kick::Wake(id) => self.unpark_worker(pool, id),
@@ -203,7 +198,6 @@ impl Engine<'_> {
             Lend::No => return None,
         };
         self.threads[tid].seq = seq;
-        self.pools.list[home].is_called = false;
         let batch = self.pools.list[home].read().batch_for(id);
         let core = self.pools.list[host].lock_unlisted();
         let (guest, nr_started) = (core.helper_enter(batch), core.nr_started());
@@ -264,6 +258,8 @@ impl Engine<'_> {
         let is_short = self.threads[tid].helping_visit.finds_short(self.now, work_waits);
         if is_short {
             self.set_short(visit.host, true);
+        } else if self.threads[tid].helping_visit.leaves_nobody() {
+            self.set_short(visit.host, false);
         }
         let kick = self.pools.list[visit.host].lock_unlisted().guest_leave(visit.id);
         self.kick(visit.host, kick);

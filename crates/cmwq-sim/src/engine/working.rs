@@ -97,8 +97,6 @@ impl Engine<'_> {
     /// The worker has no work here: looks whether another pod has, then parks.
     fn sleep(&mut self, tid: Tid, home: PoolNo, watch: bool) -> Turn {
         self.helping.occasions += 1;
-        // Before the board is written: the pod may be called again.
-        self.pools.list[home].is_called = false;
         if self.has_to_watch(home) {
             self.kick(home, Kick::Watch);
         } else {
@@ -207,7 +205,10 @@ impl Engine<'_> {
         let own = &self.pools.list[self.threads[tid].home];
         let was_blocked = self.threads[tid].marks.was_blocked();
         let is_crowded = own.read().is_crowded();
-        help::may_begin_next(was_blocked, is_crowded, own.inbox.is_empty(), || own.caller_computes)
+        let has_backlog = || self.asks_board(self.threads[tid].home, help::wants_help);
+        let caller_computes = || own.caller_computes;
+        let is_empty = own.inbox.is_empty();
+        help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, caller_computes)
     }
 
     /// A worker that was unbound while it was blocked is bound to its pool's CPUs again. `false`:

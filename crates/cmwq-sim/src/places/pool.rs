@@ -37,8 +37,6 @@ pub(crate) struct Pool {
     /// A thread outside of the pools computes on its CPU. Set only while the CPU's sentinel would
     /// report that it does not any more.
     pub(crate) caller_computes: bool,
-    /// A worker was called to be lent and has not come yet.
-    pub(crate) is_called: bool,
     /// On the tick's list.
     pub(crate) is_ticking: bool,
     pub(crate) cull_planned: Option<Nanos>,
@@ -64,7 +62,6 @@ impl Pool {
             context: None,
             is_disassociated: false,
             caller_computes: false,
-            is_called: false,
             is_ticking: false,
             cull_planned: None,
             mayday: MaydayTimer::default(),
@@ -171,6 +168,11 @@ impl Pool {
         self.threads.get(id.0 as usize).copied().flatten()
     }
 
+    /// Those of its own workers.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.threads.iter().flatten().copied()
+    }
+
     pub(crate) fn set_thread(&mut self, id: WorkerId, tid: Option<Tid>) {
         *grown(&mut self.threads, id.0 as usize) = tid;
     }
@@ -182,7 +184,7 @@ impl Pool {
             is_at_capacity: self.core.is_at_capacity(),
             has_short_items: self.has_short_items,
             is_saturated: self.inbox.is_saturated(),
-            is_called: self.is_called,
+            is_called: self.core.is_called(),
             is_closed: self.is_disassociated,
             caller_computes: self.caller_computes,
             is_watched: self.is_watched,

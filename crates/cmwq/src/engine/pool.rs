@@ -104,8 +104,6 @@ pub(crate) struct Locked {
     pending_kick: Kick,
     /// What the board says of this pod.
     entry: Entry,
-    /// A worker was called to help another pod, and has not looked yet.
-    is_called: bool,
     /// Items started, and the time, when the pool's items were last measured.
     measured: Progress,
     /// Its CPU has gone.
@@ -224,7 +222,6 @@ impl Pool {
                 saturated: false,
                 pending_kick: Kick::None,
                 entry: if is_disassociated || is_apart { Entry::default() } else { Entry::UNMADE },
-                is_called: false,
                 measured: Progress { at: 0, started: 0 },
                 is_disassociated,
                 is_apart,

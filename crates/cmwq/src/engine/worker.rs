@@ -197,7 +197,8 @@ impl Worker {
         let own = self.pool;
         let (is_crowded, is_empty) = (own.is_crowded(), own.inbox.is_empty());
         let was_blocked = self.thread.was_blocked();
-        help::may_begin_next(was_blocked, is_crowded, is_empty, || own.caller_computes())
+        let (has_backlog, caller) = (|| own.says_that_work_waits(), || own.caller_computes());
+        help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, caller)
     }
 
     /// Calls the item's function, with the thread's name and CPU set right; and reports to the
@@ -266,7 +267,6 @@ impl Worker {
         } else {
             guard.unwatch(self.pool);
         }
-        guard.answer_call();
         let (cull, is_closed) = (guard.core.cull_at(), guard.core.is_closed());
         self.pool.unlock(guard, if has_to_watch { Kick::Watch } else { Kick::None });
         self.pool.runtime.service.cull_at(cull);
@@ -316,8 +316,6 @@ impl Worker {
             self.pool.unlock(own, Kick::None);
             return false;
         };
-        // Who was called while this worker was on its way may be this worker.
-        own.answer_call();
         let waits_first = own.core.items_wait_first();
         own.note_crowd(self.pool);
         own.mirror.decided(Reason::Lent);
@@ -370,6 +368,8 @@ impl Worker {
         let is_short = visit.finds_short(clock::now(), guard.core.work_waits());
         if is_short {
             guard.found_short(busy);
+        } else if visit.leaves_nobody() {
+            guard.found_long(busy);
         }
         let kick = guard.core.guest_leave(guest);
         busy.unlock(guard, kick);

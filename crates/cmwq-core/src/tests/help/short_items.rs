@@ -33,9 +33,12 @@ fn a_guest_stays_for_short_items_that_nobody_else_runs() {
     assert!(!visit.is_over(3, false, nobody_looks, nobody_asks) && visit.stays_alone());
     assert!(!visit.is_over(33, false, || Progress { at: 300, started: 59 }, nobody_asks));
     assert!(visit.stays_alone() && visit.is_over(1, true, nobody_looks, || true), "wanted back");
+    assert!(visit.leaves_nobody(), "others are to come, however short the items");
     assert!(!visit.is_over(14, false, nobody_looks, nobody_asks));
+    assert!(!visit.leaves_nobody(), "it stays");
     assert!(visit.is_over(1, false, || Progress { at: 400, started: 76 }, || true));
     assert!(!visit.stays_alone(), "somebody has started one of the seventeen");
+    assert!(visit.is_over(1, true, nobody_looks, || true) && !visit.leaves_nobody());
 }
 
 #[test]

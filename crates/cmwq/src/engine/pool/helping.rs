@@ -24,6 +24,12 @@ impl Pool {
         self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
     }
 
+    /// Whether the board says that work waits here. A hint for its helpers.
+    #[inline]
+    pub(crate) fn says_that_work_waits(&self) -> bool {
+        self.pods.is_some_and(|(pods, pod)| pods.has(Set::Backlog, pod))
+    }
+
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
     #[inline]
     fn others_wait(&self) -> bool {
@@ -107,12 +113,7 @@ impl Pool {
     /// Wakes an idle worker, to look for work in other pods, and creates one if there is none.
     /// `false`: no worker comes.
     pub(crate) fn call_to_help(&'static self) -> bool {
-        let kick = self.call(|locked| {
-            let kick = if locked.is_called { Kick::None } else { locked.core.kick_to_help() };
-            // Only a woken worker answers the call. A worker that is being created does not.
-            locked.is_called |= matches!(kick, Kick::Wake(_));
-            kick
-        });
+        let kick = self.call(|locked| locked.core.call_to_help());
         matches!(kick, Kick::Wake(_))
     }
 
@@ -139,10 +140,7 @@ impl Pool {
     /// short.
     pub(crate) fn helper_blocked(&'static self) {
         let mut guard = self.lock_unlisted();
-        if self.has_short_items() {
-            let now = guard.progress_now();
-            guard.set_short(self, false, now);
-        }
+        guard.found_long(self);
         self.unlock(guard, Kick::None);
     }
 
@@ -173,7 +171,7 @@ impl Locked {
             is_at_capacity,
             has_short_items: pool.has_short_items(),
             is_saturated: self.saturated,
-            is_called: self.is_called,
+            is_called: self.core.is_called(),
             is_closed: self.is_disassociated || self.is_apart,
             caller_computes: !is_at_capacity && pool.caller_computes(),
             is_watched: self.watched,
@@ -219,6 +217,14 @@ impl Locked {
         self.set_short(pool, true, now);
     }
 
+    /// The pool's items are worth help, whatever was found before.
+    pub(crate) fn found_long(&mut self, pool: &Pool) {
+        if pool.has_short_items() {
+            let now = self.progress_now();
+            self.set_short(pool, false, now);
+        }
+    }
+
     pub(super) fn set_short(&mut self, pool: &Pool, is_short: bool, now: Progress) {
         self.measured = now;
         // ORDERING: no pairing: written under the lock, a hint for all others.
@@ -232,10 +238,5 @@ impl Locked {
             // ORDERING: no pairing: see `Pool::is_crowded`.
             pool.is_crowded.store(is_crowded, Ordering::Relaxed);
         }
-    }
-
-    /// The called worker, or another one, looks for other pods' work: the call is answered.
-    pub(crate) fn answer_call(&mut self) {
-        self.is_called = false;
     }
 }
