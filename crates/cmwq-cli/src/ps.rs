@@ -68,7 +68,13 @@ impl Row {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     look::bound_memory();
-    let mut others = Others::look();
+    let mut others = match Others::look() {
+        Ok(others) => others,
+        Err(error) => {
+            message::say(error);
+            return ExitCode::from(exit::FAILED);
+        }
+    };
     let mut rows = Vec::new();
     for target in &others.open {
         match target.snapshot() {

@@ -23,9 +23,12 @@ pub(crate) struct Others {
 
 impl Others {
     /// Looks at each process except this one.
-    pub(crate) fn look() -> Self {
+    ///
+    /// # Errors
+    /// As [`pids`].
+    pub(crate) fn look() -> Result<Self, String> {
         let mut others = Self::default();
-        for pid in pids() {
+        for pid in pids()? {
             match Target::open(pid) {
                 Ok(target) => others.open.push(target),
                 Err(OpenError::PermissionDenied { .. }) => others.denied += 1,
@@ -36,23 +39,29 @@ impl Others {
                 Err(_) => {}
             }
         }
-        others
+        Ok(others)
     }
 }
 
 /// The numbers of all processes, in order, without this one.
-pub(crate) fn pids() -> Vec<u32> {
+///
+/// # Errors
+/// What is wrong, in one line: procfs shows none at all.
+pub(crate) fn pids() -> Result<Vec<u32>, String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let number = |name: std::ffi::OsString| name.to_str()?.parse().ok();
     let mut pids: Vec<u32> = entries.filter_map(|entry| number(entry.file_name())).collect();
+    if pids.is_empty() {
+        return Err("processes cannot be listed: /proc shows none; is it mounted?".to_owned());
+    }
     pids.retain(|pid| *pid != std::process::id());
     pids.sort_unstable();
-    pids
+    Ok(pids)
 }
 
 /// Process `root` and those that it has started, and so on, in order of their numbers after it.
 pub(crate) fn family(root: u32) -> Vec<u32> {
-    let pids = pids();
+    let pids = pids().unwrap_or_default();
     let parents: HashMap<u32, u32> =
         pids.iter().filter_map(|pid| Some((*pid, parent(*pid)?))).collect();
     let is_below = |mut pid: u32| {
@@ -110,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_process_is_not_among_the_others() {
-        assert!(!pids().contains(&std::process::id()));
+        assert!(!pids().unwrap().contains(&std::process::id()));
         assert!(!names(std::process::id()).is_empty());
     }
 }

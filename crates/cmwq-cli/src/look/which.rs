@@ -55,7 +55,7 @@ impl Which {
 }
 
 fn only() -> Result<u32, String> {
-    let found = Others::look();
+    let found = Others::look()?;
     let pids: Vec<u32> = found.open.iter().map(Target::pid).collect();
     the_one(&pids, found.denied)
 }
@@ -81,7 +81,7 @@ fn counted(processes: u32) -> String {
 }
 
 fn named(name: &str) -> Result<u32, String> {
-    let pids = others::pids();
+    let pids = others::pids()?;
     let named: Vec<u32> = pids
         .into_iter()
         .filter(|pid| others::names(*pid).iter().any(|known| known == name))
@@ -111,8 +111,8 @@ fn named(name: &str) -> Result<u32, String> {
 }
 
 fn nobody(name: &str) -> String {
-    let known: Vec<String> =
-        Others::look().open.iter().flat_map(|target| others::names(target.pid())).collect();
+    let open = Others::look().unwrap_or_default().open;
+    let known: Vec<String> = open.iter().flat_map(|target| others::names(target.pid())).collect();
     let meant = did_you_mean(name, known.iter().map(String::as_str));
     let hint = if meant.is_empty() { "; `cmwq ps` lists those that use cmwq" } else { &meant };
     format!("there is no process called '{}'{hint}", name.escape_debug())

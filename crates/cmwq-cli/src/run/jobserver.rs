@@ -16,7 +16,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,6 +30,7 @@ use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionread};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGQUIT};
+use tempfile::TempDir;
 
 use crate::ignored::not_ignored;
 use crate::launch::code;
@@ -55,7 +56,7 @@ const PART: u32 = 20;
 struct Pipe {
     /// Held open for the build; the numbers are in its environment.
     inherited: Option<(OwnedFd, OwnedFd)>,
-    fifo: Option<(tempfile::TempDir, PathBuf)>,
+    fifo: Option<(TempDir, PathBuf)>,
     /// Ours, which do not wait: of their own, since the build's shall.
     read: File,
     write: File,
@@ -74,7 +75,7 @@ impl Pipe {
                 Self { inherited: Some((read_end, write_end)), fifo: None, read, write }
             }
             Kind::Fifo => {
-                let folder = tempfile::tempdir()?;
+                let folder = folder()?;
                 let path = folder.path().join("jobserver");
                 mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
                 // The reading end first: without one the writing end cannot be opened.
@@ -123,7 +124,21 @@ impl Pipe {
 
 fn open(path: PathBuf, reads: bool) -> io::Result<File> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().read(reads).write(!reads).custom_flags(nonblock).open(path)
+    let opened = OpenOptions::new().read(reads).write(!reads).custom_flags(nonblock).open(&path);
+    // Without procfs there is none of this name.
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// A folder whose path can be told in `MAKEFLAGS`.
+fn folder() -> io::Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    if is_one_word(folder.path()) { Ok(folder) } else { tempfile::tempdir_in("/tmp") }
+}
+
+/// Whether it stays as it is in a list of words, which make also reads as a variable's value.
+fn is_one_word(path: &Path) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '\\' | '$');
+    path.to_str().is_some_and(|path| path.chars().all(is_plain))
 }
 
 /// Runs the build.

@@ -131,10 +131,12 @@ impl Live {
 
 fn refused(pid: u32, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => format!("there is no process {pid}"),
-        // Which rule forbids it is known there.
-        io::ErrorKind::PermissionDenied => match Target::open(pid) {
-            Err(error @ OpenError::PermissionDenied { .. }) => format!("process {pid}: {error}"),
+        // Which rule forbids it, or why it is not seen, is known there.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => match Target::open(pid) {
+            Err(OpenError::NoSuchProcess) => format!("there is no process {pid}"),
+            Err(error @ (OpenError::PermissionDenied { .. } | OpenError::Io(_))) => {
+                format!("process {pid}: {error}")
+            }
             _ => format!("process {pid}: {error}"),
         },
         _ => format!("process {pid}: {error}"),

@@ -50,10 +50,6 @@ fn words(line: &str) -> Vec<String> {
 }
 
 impl Row {
-    fn new(arguments: &str, facts: &'static [&'static str], fails: &str, code: i32) -> Self {
-        Self { arguments: words(arguments), facts, fails: words(fails), code }
-    }
-
     fn verb(&self) -> &str {
         &self.arguments[0]
     }
@@ -68,9 +64,12 @@ impl Scene {
     /// All verbs that report. A fact that changes from one moment to the next is not among theirs.
     fn rows(&self) -> Vec<Row> {
         let (pid, tree) = (self.victim.pid(), self.tree.path().display().to_string());
-        let of = |arguments: &str| arguments.replace("PID", &pid).replace("TREE", &tree);
+        // After they are words: where temporary files are there may be blanks in the path.
+        let of = |word: String| word.replace("PID", &pid).replace("TREE", &tree);
         let row = |arguments: &str, facts, fails: &str, code| {
-            Row::new(&of(arguments), facts, &of(fails), code)
+            let [arguments, fails] =
+                [arguments, fails].map(|line| words(line).into_iter().map(of).collect());
+            Row { arguments, facts, fails, code }
         };
         vec![
             row("doctor --no-measure", &["0/verdict", "0/machine/kernel"], "doctor --color x", 2),

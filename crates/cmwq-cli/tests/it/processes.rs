@@ -6,7 +6,7 @@ use cmwq::Workqueue;
 use serde_json::Value;
 
 use crate::looking::{Victim, stay};
-use crate::support::{check_code, stderr};
+use crate::support::{check_code, not_tested, stderr};
 
 fn cmwq(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cmwq")).args(args).output().unwrap()
@@ -42,6 +42,36 @@ fn ps_lists_a_process_with_what_it_has() {
     assert!(table.starts_with("    PID QUEUES"), "{table}");
     let row = table.lines().find(|line| line.contains(&name)).unwrap();
     assert!(row.trim_start().starts_with(&victim.pid()), "{row}");
+}
+
+/// As in a sandbox: nothing is mounted there, or what belongs to other processes.
+#[test]
+fn where_procfs_does_not_show_processes_that_is_said() {
+    let (victim, _) = victim("hidden");
+    let pid = victim.pid();
+    let run = |args: &[&str]| {
+        let script = r#"mount -t tmpfs none /proc && exec "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+        command.args(args).output()
+    };
+    if !run(&["true"]).is_ok_and(|output| output.status.success()) {
+        return not_tested("no mounts of one's own");
+    }
+    for (args, says) in [
+        (&["ps"][..], "/proc shows none"),
+        (&["dump"], "/proc shows none"),
+        (&["dump", "name"], "/proc shows none"),
+        (&["dump", &pid], "/proc does not show it"),
+        (&["top", "--once", &pid], "/proc does not show it"),
+        (&["trace", "-d", "0", "-o", "/dev/null", &pid], "/proc does not show it"),
+        (&["dump", "4194304"], "there is no such process"),
+        (&["run", "--jobserver", "--", "true"], "/proc/self/fd/"),
+    ] {
+        let output = run(&[&[env!("CARGO_BIN_EXE_cmwq")], args].concat()).unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -460,6 +460,21 @@ fn a_build_has_the_exit_code_of_its_command() {
     check_code(&run(&fifo, b""), 0);
 }
 
+/// Blanks divide `MAKEFLAGS`, and make expands the rest.
+#[test]
+fn a_fifo_has_a_path_that_can_be_told() {
+    for name in ["a b", "a\\b", "a$b", "\u{e4}"] {
+        let folder = tempfile::tempdir().unwrap();
+        let temporary = folder.path().join(name);
+        fs::create_dir(&temporary).unwrap();
+        let script = r#"case $MAKEFLAGS in *[\\$]*) exit 1;; esac; test -p ${MAKEFLAGS##*fifo:}"#;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
+        command.args(["run", "--jobserver=fifo", "--", "sh", "-c", script]);
+        let output = command.env_remove("MAKEFLAGS").env("TMPDIR", temporary).output().unwrap();
+        check_code(&output, 0);
+    }
+}
+
 #[test]
 fn a_program_that_cannot_be_started_is_told_with_the_reason() {
     let long = "x".repeat(200 << 10);

@@ -164,6 +164,10 @@ pub(crate) fn without_root_powers(command: &mut Command) -> &mut Command {
     const CAP_DAC_READ_SEARCH: libc::c_ulong = 2;
     let drop_capabilities = || {
         for capability in [CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH] {
+            // SAFETY: as below. Whom root's powers were taken from may not drop them once more.
+            if unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) } == 0 {
+                continue;
+            }
             // SAFETY: prctl with these arguments reads and writes no memory of the process.
             if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
                 return Err(io::Error::last_os_error());

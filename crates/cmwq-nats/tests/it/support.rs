@@ -25,7 +25,10 @@ macro_rules! broker_or_skip {
         match $start {
             Some(server) => server,
             None => {
-                eprintln!("SKIPPED: no nats-server here (Debian: apt-get install nats-server)");
+                eprintln!(
+                    "SKIPPED: no nats-server here (Debian: apt-get install nats-server), or no \
+                     network"
+                );
                 return;
             }
         }

@@ -11,6 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use cmwq::foreign;
+use cmwq::shared::control as socket;
 use cmwq::shared::mapping::layout::{HeaderWords, MAX_BYTES};
 use cmwq::shared::now_ns;
 
@@ -91,7 +92,7 @@ impl Target {
     pub fn open(pid: u32) -> Result<Self, OpenError> {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let mut unreadable = None;
-        for descriptor in descriptors(&process)? {
+        for descriptor in descriptors(pid, &process)? {
             match Self::open_file(pid, &descriptor) {
                 Ok(target) => return Ok(target),
                 Err(OpenError::Unreadable(error)) => unreadable = Some(error),
@@ -152,8 +153,9 @@ impl Target {
 }
 
 /// The process's descriptors that have the right name.
-fn descriptors(process: &Path) -> Result<Vec<PathBuf>, OpenError> {
+fn descriptors(pid: u32, process: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let listed = fs::read_dir(process.join("fd")).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if socket::is_process(pid) => OpenError::Io(not_shown()),
         io::ErrorKind::NotFound => OpenError::NoSuchProcess,
         io::ErrorKind::PermissionDenied => {
             explained(process, OpenError::PermissionDenied { why: String::new() })
@@ -163,6 +165,13 @@ fn descriptors(process: &Path) -> Result<Vec<PathBuf>, OpenError> {
     })?;
     let paths = listed.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == LINK)).collect())
+}
+
+/// What is wrong where a process is there, and procfs does not have it.
+fn not_shown() -> io::Error {
+    let why = "it is there, but /proc does not show it: that is not mounted, or is another PID \
+               namespace's, or hides what others run (hidepid)";
+    io::Error::new(io::ErrorKind::NotFound, why)
 }
 
 /// Says which rule of the kernel's it is that does not let the caller look.

@@ -36,7 +36,7 @@ fn an_unbound_queue_moves_to_other_cpus() {
     assert_eq!(wq.attrs(), Attrs::new());
     for (n, cpu) in (0..).zip(sys::allowed_cpus()) {
         // There may be more CPUs than niceness.
-        let wanted = 5 + n % 15;
+        let wanted = sys::nicer(5 + n % 15);
         let attrs = only(cpu).nice(wanted);
         wq.apply_attrs(&attrs).unwrap();
         assert_eq!(wq.attrs(), attrs);
@@ -53,16 +53,18 @@ fn an_unbound_queue_moves_to_other_cpus() {
 fn attributes_can_be_given_from_the_start() {
     let cpu = *sys::allowed_cpus().last().unwrap();
     let mask = CpuSet::single(cpu);
+    let nice = sys::nicer(3);
     let queues = [
-        Workqueue::builder("first").unbound().cpumask(mask.clone()).nice(3).build().unwrap(),
-        Workqueue::builder("first").ordered().cpumask(mask).nice(3).build().unwrap(),
+        Workqueue::builder("first").unbound().cpumask(mask.clone()).nice(nice).build().unwrap(),
+        Workqueue::builder("first").ordered().cpumask(mask).nice(nice).build().unwrap(),
     ];
     for wq in queues {
-        assert_eq!(joined(wq.queue(|| (sys::current_cpu(), sys::nice()))), (cpu, 3));
+        assert_eq!(joined(wq.queue(|| (sys::current_cpu(), sys::nice()))), (cpu, nice));
     }
-    let wq = Workqueue::builder("first").managed().nice(4).build().unwrap();
+    let nice = sys::nicer(4);
+    let wq = Workqueue::builder("first").managed().nice(nice).build().unwrap();
     for cpu in sys::allowed_cpus() {
-        assert_eq!(joined(wq.queue_on(cpu, sys::nice)), 4);
+        assert_eq!(joined(wq.queue_on(cpu, sys::nice)), nice);
     }
 }
 
@@ -118,7 +120,8 @@ fn an_ordered_queue_stays_ordered_through_a_hundred_changes() {
             let cpus = sys::allowed_cpus();
             let mut changes = 0;
             while changes < 100 || !done.load(Ordering::Relaxed) {
-                wq.apply_attrs(&only(cpus[changes % cpus.len()]).nice(changes as i32 % 3)).unwrap();
+                let nice = sys::nicer(changes as i32 % 3);
+                wq.apply_attrs(&only(cpus[changes % cpus.len()]).nice(nice)).unwrap();
                 changes += 1;
                 thread::yield_now();
             }
@@ -139,6 +142,7 @@ fn an_ordered_queue_stays_ordered_through_a_hundred_changes() {
 /// The new workers of an ordered queue wait for the old ones; those of an unbound queue do not.
 #[test]
 fn only_an_ordered_queue_waits_for_its_old_workers() {
+    let [one, two, three] = [1, 2, 3].map(sys::nicer);
     for (wq, waits) in [(ordered("old"), true), (unbound("old"), false)] {
         let gate = Gate::new();
         let _opened = Opened(&gate);
@@ -146,18 +150,18 @@ fn only_an_ordered_queue_waits_for_its_old_workers() {
             let gate = gate.clone();
             move || gate.pass()
         });
-        wq.apply_attrs(&Attrs::new().nice(1)).unwrap();
+        wq.apply_attrs(&Attrs::new().nice(one)).unwrap();
         let behind = wq.queue(sys::nice);
         if waits {
             // Two changes more: those in between have items, too, or none.
-            wq.apply_attrs(&Attrs::new().nice(2)).unwrap();
-            wq.apply_attrs(&Attrs::new().nice(3)).unwrap();
+            wq.apply_attrs(&Attrs::new().nice(two)).unwrap();
+            wq.apply_attrs(&Attrs::new().nice(three)).unwrap();
             let last = wq.queue(sys::nice);
             assert!(!behind.is_finished() && !last.is_finished());
             gate.open();
-            assert_eq!((joined(behind), joined(last)), (1, 3));
+            assert_eq!((joined(behind), joined(last)), (one, three));
         } else {
-            assert_eq!(joined(behind), 1);
+            assert_eq!(joined(behind), one);
             gate.open();
         }
         joined(blocked);
@@ -172,7 +176,7 @@ fn the_limit_holds_across_a_change() {
     let handles: Vec<_> = (0..400)
         .map(|n| {
             if n % 20 == 0 {
-                wq.apply_attrs(&Attrs::new().nice(n / 20 % 3)).unwrap();
+                wq.apply_attrs(&Attrs::new().nice(sys::nicer(n / 20 % 3))).unwrap();
             }
             let inside = Arc::clone(&inside);
             wq.queue(move || {
@@ -207,7 +211,7 @@ fn an_item_that_queues_itself_survives_changes() {
     *me.lock().unwrap() = Some(work.clone());
     assert!(wq.queue_work(&work));
     for n in 0..50 {
-        wq.apply_attrs(&Attrs::new().nice(n % 4)).unwrap();
+        wq.apply_attrs(&Attrs::new().nice(sys::nicer(n % 4))).unwrap();
     }
     eventually("all runs", || runs.load(Ordering::Relaxed) == 501);
     work.flush();
@@ -227,7 +231,10 @@ fn changes_flushes_and_drops_at_random() {
         for _ in 0..100 {
             match random.below(10) {
                 0 => wq.apply_attrs(&only(cpus[random.below(cpus.len())])).unwrap(),
-                1 => wq.apply_attrs(&Attrs::new().nice(random.below(3) as i32)).unwrap(),
+                1 => {
+                    let nice = sys::nicer(random.below(3) as i32);
+                    wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
+                }
                 2 => {
                     wq.flush();
                     assert_eq!(ran.load(Ordering::SeqCst), queued);
@@ -355,7 +362,7 @@ fn workers_go() {
     // One pool for each niceness, however many caches there are.
     cmwq::set_default_affinity_scope(AffinityScope::System).unwrap();
     let wq = unbound("goes");
-    for nice in 1..=5 {
+    for nice in (1..=5).map(sys::nicer) {
         wq.apply_attrs(&Attrs::new().nice(nice)).unwrap();
         assert_eq!(joined(wq.queue(sys::nice)), nice);
     }
@@ -367,6 +374,6 @@ fn workers_go() {
         names.iter().all(|name| pool(name) == pool(&names[0]))
     });
     // The pools can be had again.
-    wq.apply_attrs(&Attrs::new().nice(2)).unwrap();
-    assert_eq!(joined(wq.queue(sys::nice)), 2);
+    wq.apply_attrs(&Attrs::new().nice(sys::nicer(2))).unwrap();
+    assert_eq!(joined(wq.queue(sys::nice)), sys::nicer(2));
 }

@@ -401,7 +401,7 @@ fn cancel_sync_waits_for_a_run_that_began_before_the_ordered_queue_was_changed()
     let (work, _) = gated_work(&entered, &gate);
     assert!(wq.queue_work(&work));
     entered.pass();
-    wq.apply_attrs(&Attrs::new().nice(3)).unwrap();
+    wq.apply_attrs(&Attrs::new().nice(sys::nicer(3))).unwrap();
     assert!(wq.queue_work(&work));
     let waits: [fn(&Work) -> bool; 2] = [Work::cancel_sync, Work::flush];
     let waiters = waits.map(|wait| {

@@ -314,6 +314,7 @@ fn under_load() {
     let changing = thread::spawn(|| {
         let mut client = Client::connect_within(me(), PATIENCE).unwrap();
         let mut changes = 0_u32;
+        let nicer = sys::nicer(1).to_string();
         while !DONE.load(Ordering::SeqCst) || changes < 50 {
             for (attribute, value) in [
                 ("max_active", "1"),
@@ -321,7 +322,7 @@ fn under_load() {
                 ("affinity_strict", "1"),
                 ("max_active", "64"),
                 ("affinity_scope", "system"),
-                ("nice", "1"),
+                ("nice", &nicer),
                 ("nice", "0"),
             ] {
                 client.set(&queue("busy"), attribute, value).unwrap();

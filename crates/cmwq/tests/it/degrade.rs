@@ -203,8 +203,12 @@ fn one_cpu() {
     assert_works();
     let wq = managed("one");
     undisturbed(10, || compute_on(cpu, &wq));
-    if sys::is_root() {
-        assert_eq!(cmwq::notices(), [""; 0]);
+    let notices = cmwq::notices();
+    if notices.iter().any(|notice| notice.contains("switch records")) {
+        // Of perf: root in a container is refused them, too.
+        skip("switch records are refused");
+    } else if sys::is_root() {
+        assert_eq!(notices, [""; 0]);
     }
 }
 

@@ -75,7 +75,7 @@ fn nameless_kinds() -> Vec<Workqueue> {
         Workqueue::builder("ordered").ordered(),
         Workqueue::builder("bh").bh(),
         Workqueue::builder("bh highpri").bh().highpri(),
-        Workqueue::builder("own pool").unbound().nice(5),
+        Workqueue::builder("own pool").unbound().nice(sys::nicer(5)),
         Workqueue::builder("rescued").percpu().mem_reclaim(),
         Workqueue::builder("freezable").unbound().freezable(),
         Workqueue::builder("bounded").managed().max_queued(100),

@@ -180,13 +180,13 @@ fn limits_and_attributes_are_inherited() {
 
 fn settings() {
     let wq = Workqueue::builder("set").unbound().max_active(3).build().unwrap();
-    wq.apply_attrs(&Attrs::new().nice(4)).unwrap();
+    wq.apply_attrs(&Attrs::new().nice(sys::nicer(4))).unwrap();
     wq.set_max_active(5).unwrap();
     wq.set_min_active(2).unwrap();
     let status = sys::fork(|| {
         assert_eq!((wq.max_active(), wq.min_active()), (5, 2));
-        assert_eq!(wq.attrs(), Attrs::new().nice(4));
-        assert_eq!(joined(wq.queue(sys::nice)), 4);
+        assert_eq!(wq.attrs(), Attrs::new().nice(sys::nicer(4)));
+        assert_eq!(joined(wq.queue(sys::nice)), sys::nicer(4));
         assert_eq!(wq.name(), "set");
     });
     assert_eq!(status, 0);

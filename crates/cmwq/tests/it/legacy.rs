@@ -25,7 +25,7 @@ fn create_freezable_workqueue_is_unbound_and_has_a_limit_of_one() {
     assert_eq!(wq.max_active(), 1);
     wq.set_max_active(2).expect("it is not ordered");
     wq.set_max_active(1).unwrap();
-    wq.apply_attrs(&wq.attrs().nice(3)).expect("it is unbound");
+    wq.apply_attrs(&wq.attrs().nice(sys::nicer(3))).expect("it is unbound");
     one_at_a_time(&wq, 0);
 }
 

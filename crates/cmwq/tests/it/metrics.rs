@@ -218,7 +218,7 @@ fn failures() {
     let failures = || recorder.scrape().values["cmwq_worker_creation_failures_total"];
     assert_eq!(failures(), 0.0);
     // A pool that has no worker yet.
-    let other = Workqueue::builder("second").unbound().nice(5).build().unwrap();
+    let other = Workqueue::builder("second").unbound().nice(sys::nicer(5)).build().unwrap();
     let before = sys::set_limit(Limit::Threads, 1).unwrap();
     let item = other.queue(|| ());
     eventually("a failure is counted", || failures() > 0.0);

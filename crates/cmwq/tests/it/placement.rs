@@ -86,7 +86,7 @@ fn queues_with_equal_attributes_share_workers() {
 fn pools_are_shared() {
     let attrs = [
         Attrs::new(),
-        Attrs::new().nice(1),
+        Attrs::new().nice(sys::nicer(1)),
         Attrs::new().cpumask(CpuSet::single(sys::allowed_cpus()[0])),
     ];
     // Always of one pod.

@@ -21,7 +21,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("programs::everywhere", everywhere),
 ];
 
-const SPIN: &str = "while :; do :; done";
+/// Of a failed test it may be nobody's any more, and must not compute for ever.
+const SPIN: &str = "ulimit -t 600; while :; do :; done";
 /// How much CPU time a program uses while nobody else may start.
 const WHILE: Duration = Duration::from_millis(60);
 
@@ -151,7 +152,8 @@ fn a_program_runs_while_its_descendants_do() {
 /// The shell and the one that it has started wait.
 fn descendants() {
     let wq = managed("descendants");
-    let script = "sh -c 'while :; do :; done & echo $! > $0; wait' $0 & wait";
+    let script =
+        "ulimit -t 600; sh -c 'while :; do :; done & echo $! > \"$0\"; wait' \"$0\" & wait";
     undisturbed(30, || {
         let at = tempfile_name();
         let path = Arc::new(Mutex::new(at.clone()));

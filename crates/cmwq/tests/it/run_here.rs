@@ -38,7 +38,7 @@ fn elsewhere_a_worker_runs_it() {
         percpu("worker"),
         unbound("worker"),
         Workqueue::builder("worker").ordered().build().unwrap(),
-        Workqueue::builder("worker").managed().nice(5).build().unwrap(),
+        Workqueue::builder("worker").managed().nice(sys::nicer(5)).build().unwrap(),
         Workqueue::builder("worker").managed().cpu_intensive().build().unwrap(),
         Workqueue::builder("worker").managed().mem_reclaim().build().unwrap(),
     ];

@@ -100,11 +100,13 @@ fn what_is_written_holds() {
     let cpu = sys::allowed_cpus()[0];
     let cpus = CpuSet::single(cpu);
     let mask = cpus.to_mask(nr_cpu_ids());
+    let nice = sys::nicer(7);
+    let level = nice.to_string();
     for (attribute, text, value) in [
         (Attribute::MaxActive, "3", "3"),
         (Attribute::MaxActive, " 5 items\n", "5"),
         (Attribute::MaxActive, "1000000", "2048"),
-        (Attribute::Nice, "7\n", "7"),
+        (Attribute::Nice, &*format!("{level}\n"), &*level),
         (Attribute::Cpumask, &*mask, &*mask),
         (Attribute::AffinityScope, "SYSTEM\n", "system"),
         (Attribute::AffinityScope, "default", "default (cache_shard)"),
@@ -117,14 +119,14 @@ fn what_is_written_holds() {
         assert_eq!(entry.show(attribute).unwrap(), value, "{attribute} {text:?}");
     }
     let expected = Attrs::new()
-        .nice(7)
+        .nice(nice)
         .cpumask(cpus)
         .affinity_scope(Some(AffinityScope::CacheShard))
         .affinity_strict(true);
     assert_eq!(wq.attrs(), expected);
     assert_eq!(wq.max_active(), 2048);
     assert_eq!(joined(wq.queue(sys::current_cpu)), cpu, "a strict pod of one CPU");
-    assert_eq!(joined(wq.queue(sys::nice)), 7);
+    assert_eq!(joined(wq.queue(sys::nice)), nice);
 }
 
 #[test]
@@ -201,8 +203,9 @@ fn per_cpu_and_ordered_queues_refuse_what_they_do_not_have() {
     }
     let ordered = Workqueue::builder("in order").ordered().sysfs().build().unwrap();
     refused(ordered.sysfs().store(Attribute::MaxActive, "2"), Refusal::ReadOnly, libc::EACCES);
-    ordered.sysfs().store(Attribute::Nice, "3").unwrap();
-    assert_eq!(joined(ordered.queue(sys::nice)), 3);
+    let nice = sys::nicer(3);
+    ordered.sysfs().store(Attribute::Nice, &nice.to_string()).unwrap();
+    assert_eq!(joined(ordered.queue(sys::nice)), nice);
     assert_eq!(ordered.sysfs().mode(Attribute::MaxActive), Some(Mode::ReadOnly));
     let managed = Workqueue::builder("to manage").sysfs().build().unwrap();
     refused(managed.sysfs().store(Attribute::Nice, "2"), Refusal::ReadOnly, libc::EACCES);

@@ -1,8 +1,11 @@
 //! A broker on a free port, with its files in a directory that goes with it.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use cmwq_nats::Broker;
@@ -16,12 +19,14 @@ pub(crate) struct Server {
     program: PathBuf,
     directory: TempDir,
     port: u16,
+    /// That one, and others that it has.
+    _ports: Vec<Port>,
     /// What else it is told.
     more: Vec<String>,
 }
 
 impl Server {
-    /// `None`: it is not installed.
+    /// `None`: it is not installed, or cannot be talked to.
     pub(crate) fn start() -> Option<Self> {
         Self::told(Vec::new())
     }
@@ -29,7 +34,7 @@ impl Server {
     /// One that is told more.
     pub(crate) fn told(more: Vec<String>) -> Option<Self> {
         let [port] = free_ports();
-        let mut server = Self::new(port, more)?;
+        let mut server = Self::new(vec![port], more)?;
         server.run();
         Some(server)
     }
@@ -37,13 +42,15 @@ impl Server {
     /// Three that are a cluster. They may take a moment to find each other.
     pub(crate) fn cluster() -> Option<[Self; 3]> {
         let [a, b, c, routes @ ..] = free_ports::<6>();
-        let address = |port: u16| format!("nats://127.0.0.1:{port}");
-        let all = routes.map(address).join(",");
-        let each = [(a, routes[0]), (b, routes[1]), (c, routes[2])].map(|(port, route)| {
-            let more = ["-n", &format!("at-{port}"), "--cluster_name", "three"].map(str::to_owned);
-            let more = [&more[..], &["--cluster".to_owned(), address(route)]].concat();
+        let address = |port: &Port| format!("nats://127.0.0.1:{}", port.number);
+        let all = routes.each_ref().map(address).join(",");
+        let [x, y, z] = routes;
+        let each = [(a, x), (b, y), (c, z)].map(|(port, route)| {
+            let name = format!("at-{}", port.number);
+            let more = ["-n", &name, "--cluster_name", "three"].map(str::to_owned);
+            let more = [&more[..], &["--cluster".to_owned(), address(&route)]].concat();
             let more = [&more[..], &["--routes".to_owned(), all.clone()]].concat();
-            Self::new(port, more)
+            Self::new(vec![port, route], more)
         });
         let [Some(a), Some(b), Some(c)] = each else { return None };
         let mut servers = [a, b, c];
@@ -52,12 +59,16 @@ impl Server {
     }
 
     /// One that does not run.
-    fn new(port: u16, more: Vec<String>) -> Option<Self> {
+    fn new(ports: Vec<Port>, more: Vec<String>) -> Option<Self> {
+        if !has_loopback() {
+            return None;
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         let program = folders.map(|at| at.join("nats-server")).find(|file| file.exists())?;
         let directory = tempfile::tempdir().unwrap();
-        Some(Self { child: None, program, directory, port, more })
+        let port = ports[0].number;
+        Some(Self { child: None, program, directory, port, _ports: ports, more })
     }
 
     /// Starts it, again with the files and on the port that it had.
@@ -97,10 +108,36 @@ impl Server {
     }
 }
 
-/// Ports that were free just now.
-fn free_ports<const MANY: usize>() -> [u16; MANY] {
-    let bound = [(); MANY].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    bound.map(|listener| listener.local_addr().unwrap().port())
+/// In a network namespace of its own a sandbox may have none.
+fn has_loopback() -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0");
+    listener.and_then(|listener| TcpStream::connect(listener.local_addr()?)).is_ok()
+}
+
+/// A port that no other test takes meanwhile, of whichever process: a server that was killed gets
+/// it again.
+struct Port {
+    number: u16,
+    /// A name in the network's namespace, which only one can have.
+    _claim: UnixListener,
+}
+
+/// Ports that were free just now. None that the system chooses by itself: with one of those, a
+/// client that asks again and again for a server that is away may be connected to itself.
+fn free_ports<const MANY: usize>() -> [Port; MANY] {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // From somewhere else in each process, so that there is little to try.
+    let somewhere = (std::process::id() % 1000) as u16;
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed))
+        .take(20_000)
+        .filter_map(|n| claim(10_000 + (somewhere * 10 + n) % 20_000));
+    [(); MANY].map(|()| ports.next().expect("a port is free"))
+}
+
+fn claim(number: u16) -> Option<Port> {
+    let name = SocketAddr::from_abstract_name(format!("cmwq-nats-test-{number}")).unwrap();
+    let claim = UnixListener::bind_addr(&name).ok()?;
+    TcpListener::bind(("127.0.0.1", number)).is_ok().then_some(Port { number, _claim: claim })
 }
 
 impl Drop for Server {

@@ -175,7 +175,7 @@ pub(super) fn attrs_and_hotplug() {
     let mut queued = 0;
     thread::scope(|s| {
         s.spawn(|| {
-            for nice in (0..3).cycle() {
+            for nice in (0..3).map(sys::nicer).cycle() {
                 if stop.load(Ordering::SeqCst) {
                     break;
                 }

@@ -212,7 +212,7 @@ impl Rig {
             }
             Op::Make(wq) => self.queues[wq] = Some(made(wq)),
             Op::Attrs(wq, n) => {
-                let attrs = Attrs::new().nice([0, 3, 6][n]);
+                let attrs = Attrs::new().nice(sys::nicer([0, 3, 6][n]));
                 there(&self.queues, wq).apply_attrs(&attrs).unwrap();
             }
             Op::WaitFor(item, other, inside) => self.send_on_errand(item, other, inside),

@@ -6,6 +6,7 @@ use cmwq::Workqueue;
 
 use super::model::{Delay, HELD, Inside, Kind, Model, Op};
 use crate::support::load::Random;
+use crate::support::sys;
 
 pub(super) const LENGTH: usize = 60;
 
@@ -36,8 +37,8 @@ pub(super) fn kinds() -> Vec<(Kind, cmwq::Builder)> {
         (kind(1, 3), builder().managed().max_active(1)),
         (Kind { is_freezable: true, ..ordered }, builder().ordered().freezable()),
         // Their pools are no other's.
-        (brief(unbound), builder().unbound().nice(5).max_active(2)),
-        (brief(ordered), builder().ordered().nice(7)),
+        (brief(unbound), builder().unbound().nice(sys::nicer(5)).max_active(2)),
+        (brief(ordered), builder().ordered().nice(sys::nicer(7))),
         (brief(kind(2, HELD)), builder().percpu().max_active(2)),
     ]
     .into_iter()

@@ -9,9 +9,16 @@ fn check(rc: libc::c_int) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Root with what makes it root: in a container it may lack the right to favourable niceness
+/// (`CAP_SYS_NICE`), or all others.
 pub(crate) fn is_root() -> bool {
+    const CAP_SYS_NICE: u32 = 23;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let may_be_nice = capabilities.is_none_or(|mask| mask >> CAP_SYS_NICE & 1 == 1);
     // SAFETY: takes nothing.
-    unsafe { libc::geteuid() == 0 }
+    may_be_nice && unsafe { libc::geteuid() == 0 }
 }
 
 /// Whether the program has privileges that whoever started it has not.
@@ -144,6 +151,13 @@ fn clock(id: libc::clockid_t) -> Duration {
 pub(crate) fn nice() -> i32 {
     // SAFETY: takes numbers only; -1 may be a level too, and no thread that exists gives an error.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, gettid() as libc::id_t) }
+}
+
+/// A level that whoever runs the tests may have, `steps` nicer than the process; by none, 0, which
+/// is what it has.
+pub(crate) fn nicer(steps: i32) -> i32 {
+    // Who is started by nice(1), and not privileged, may not have less than that.
+    if steps == 0 { 0 } else { (nice().max(0) + steps).min(19) }
 }
 
 /// Sets the nice level of the calling thread.
