@@ -623,6 +623,8 @@ impl<'a> Engine<'a> {
                 | What::Woke(..)
                 | What::WorkerWanted(..)
                 | What::WorkerMade(..)
+                | What::CpuLeft(_)
+                | What::CpuReturned(_)
         );
         self.helping.occasions += u64::from(is_occasion);
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };

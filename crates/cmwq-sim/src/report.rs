@@ -46,7 +46,7 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Helping {
     /// Items that were queued, started or blocked, workers that were made, went idle or came back,
-    /// and ticks.
+    /// CPUs that left or returned, and ticks.
     pub occasions: u64,
     /// Pods of others that were looked at.
     pub visits: u64,

@@ -72,6 +72,13 @@ fn a_seed_in_which_who_was_left_bound_waits_again() {
     check_seeds(82_078..82_079, &Options::default());
 }
 
+/// Each is an occasion to look at the board.
+#[test]
+fn a_seed_in_which_cpus_leave_and_return_all_the_time() {
+    let options = Options { cpus: Some(2), queues: Some(1), ..Options::default() };
+    check_seeds(2_259..2_260, &options);
+}
+
 /// One queue of each kind in turn gets all the load of a small machine.
 #[test]
 fn crowded_seeds() {
