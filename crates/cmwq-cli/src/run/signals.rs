@@ -29,8 +29,10 @@ pub(super) fn listen(work: &Arc<Work>) {
                 // To this thread, which so does nothing more before it is continued.
                 work.running().pause(|| _ = raise(SIGSTOP));
             } else {
-                act(&work, signal);
+                // First, since with the commands that are ended for it all may end.
                 work.note_signal(signal);
+                act(&work, signal);
+                work.look_again();
             }
         }
     };

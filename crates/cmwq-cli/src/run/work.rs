@@ -479,6 +479,10 @@ impl Work {
     /// Somebody has had enough, by this signal.
     pub(super) fn note_signal(&self, signal: i32) {
         self.signal.store(signal.unsigned_abs() as u8, Relaxed);
+    }
+
+    /// Something has changed for who waits to start the next command.
+    pub(super) fn look_again(&self) {
         self.changed.notify_all();
     }
 
