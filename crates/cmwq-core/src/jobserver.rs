@@ -81,7 +81,7 @@ impl Tokens {
         }
         let nr_idle = cpus.saturating_sub(seen.runnable);
         let nr_waiting = seen.runnable.saturating_sub(cpus);
-        // A job that is left over would not use them.
+        // While a token is left over, no job wants one more.
         let nr_unused = if seen.unread == 0 { nr_idle } else { 0 };
         let (idle_limit, crowded_limit) = (of_each(IDLE_NS, cpus), of_each(CROWDED_NS, cpus));
         let idle = grown(self.idle, nr_unused, elapsed, cpus, IDLE_PART);
@@ -90,14 +90,14 @@ impl Tokens {
         self.crowded = crowded.min(crowded_limit);
 
         let of_cpus = of_cpus(cpus);
-        if nr_idle > 0 && seen.unread == 0 {
+        if nr_unused > 0 {
             if self.count < of_cpus {
-                return TokenAct::Put(nr_idle.min(of_cpus - self.count));
+                return TokenAct::Put(nr_unused.min(of_cpus - self.count));
             }
             let room = (TOKENS_PER_CPU * cpus).saturating_sub(self.count);
             if self.idle == idle_limit && room > 0 {
                 self.idle = 0;
-                return TokenAct::Put(nr_idle.div_ceil(IDLE_PART).min(room));
+                return TokenAct::Put(nr_unused.div_ceil(IDLE_PART).min(room));
             }
         }
         // Of those for the CPUs what nobody wants may stay. Of more than these one may, while a CPU

@@ -29,8 +29,7 @@ fn burst(sleeper: usize, later: Option<Op>) -> Plan {
         ops: [if number == sleeper { Op::Sleep(SECOND) } else { Op::Burn(US) }].into(),
         nr_queueings: 0,
     };
-    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
-    let mut calls: Vec<_> = (0..NR_ITEMS).map(call).collect();
+    let mut calls: Vec<_> = (0..NR_ITEMS).map(|item| call(0, item, 0)).collect();
     calls.extend(later.map(|op| Call { at: 3 * US + US / 2, op }));
     Plan {
         queues: vec![queue("first"), queue("second")],
@@ -38,6 +37,29 @@ fn burst(sleeper: usize, later: Option<Op>) -> Plan {
         calls,
         ..Plan::default()
     }
+}
+
+/// Queue 0 is managed, with a pod for each CPU.
+fn with_pods(mut plan: Plan) -> Plan {
+    let queue = &mut plan.queues[0];
+    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
+    plan
+}
+
+fn item(ops: &[Op]) -> Item {
+    Item { ops: ops.into(), ..Item::default() }
+}
+
+fn call(at: Nanos, item: usize, cpu: u32) -> Call {
+    Call { at, op: Op::Queue { item, cpu: Some(cpu) } }
+}
+
+/// On two CPUs.
+#[track_caller]
+fn play_on_pods(plan: &Plan, detect: Detect) -> Outcome {
+    let outcome = simulate(plan, &Config { detect, keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    outcome
 }
 
 #[track_caller]
@@ -125,9 +147,7 @@ fn items_are_taken_along_behind_a_creation() {
 /// A long item of a managed queue, on one of two CPUs, and behind it short ones, of which one
 /// sleeps. The other CPU's worker comes to help.
 fn beside_a_long_item(sleeper: usize) -> Outcome {
-    let mut plan = burst(sleeper, None);
-    plan.queues[0].flags = [Flag::Managed].into_iter().collect();
-    plan.queues[0].scope = Some(Scope::Cpu);
+    let mut plan = with_pods(burst(sleeper, None));
     plan.items.truncate(NR_ITEMS / 2);
     plan.calls.truncate(NR_ITEMS / 2);
     plan.items[0].ops = [Op::Burn(SECOND / 20)].into();
@@ -137,10 +157,7 @@ fn beside_a_long_item(sleeper: usize) -> Outcome {
             item.ops = Arc::clone(&short);
         }
     }
-    let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
-    let outcome = simulate(&plan, &Config { detect, keep_events: true, ..Config::exact(2) });
-    assert_eq!(outcome.violation, None);
-    outcome
+    play_on_pods(&plan, Detect { tick: Some(TickRole::Alone), ..Detect::default() })
 }
 
 /// It finds them short, but stays, since nobody else runs them.
@@ -172,22 +189,17 @@ fn an_item_that_blocks_in_a_helpers_batch_holds_nobody_up() {
 #[test]
 fn a_helper_with_an_item_of_its_own_pod_comes_back_at_once() {
     const NR_SHORT: usize = 4_000;
-    let mut plan = burst(usize::MAX, None);
-    let queue = &mut plan.queues[0];
-    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
-    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let mut plan = with_pods(burst(usize::MAX, None));
     let short = item(&[Op::Burn(US / 2)]);
     let lone = NR_SHORT + 1;
     plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
     plan.items.extend(vec![short; NR_SHORT]);
     plan.items.push(item(&[Op::Burn(5 * US)]));
-    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
     plan.calls = (0..=NR_SHORT).map(|number| call(0, number, 0)).collect();
     let calls = (1..=5).map(|number| call(number * 100 * US, lone, 1));
     plan.calls.extend(calls);
     let detect = Detect { tick: Some(TickRole::Alone), ..Detect::default() };
-    let outcome = simulate(&plan, &Config { detect, keep_events: true, ..Config::exact(2) });
-    assert_eq!(outcome.violation, None);
+    let outcome = play_on_pods(&plan, detect);
     let is_last = |what: &What| matches!(what, What::Finished(it, ..) if it.item == NR_SHORT);
     let all = NR_SHORT as Nanos * US / 2 + 5 * 5 * US;
     assert_eq!(time_of(&outcome.events, is_last), all);
@@ -198,20 +210,14 @@ fn a_helper_with_an_item_of_its_own_pod_comes_back_at_once() {
 #[test]
 fn a_helper_that_blocks_after_a_while_is_seen_at_once() {
     const NR_SHORT: usize = 8_000;
-    let mut plan = burst(usize::MAX, None);
-    let queue = &mut plan.queues[0];
-    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
-    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let mut plan = with_pods(burst(usize::MAX, None));
     plan.items = vec![item(&[Op::Burn(SECOND / 20)])];
     plan.items.extend(vec![item(&[Op::Burn(US / 2)]); NR_SHORT]);
     let sleeper = NR_SHORT - 100;
     plan.items[sleeper] = item(&[Op::Sleep(SECOND)]);
-    let call = |item| Call { at: 0, op: Op::Queue { item, cpu: Some(0) } };
-    plan.calls = (0..=NR_SHORT).map(call).collect();
+    plan.calls = (0..=NR_SHORT).map(|item| call(0, item, 0)).collect();
     let detect = Detect { tick: Some(TickRole::Alone), is_watched_only: true, ..Detect::default() };
-    let config = Config { detect, keep_events: true, ..Config::exact(2) };
-    let outcome = simulate(&plan, &config);
-    assert_eq!(outcome.violation, None);
+    let outcome = play_on_pods(&plan, detect);
     let started = |what: &What| matches!(what, What::Started(what, ..) if what.item == sleeper + 1);
     assert_eq!(time_of(&outcome.events, started), (sleeper - 1) as Nanos * US / 2);
 }
@@ -221,20 +227,15 @@ fn a_helper_that_blocks_after_a_while_is_seen_at_once() {
 fn a_helper_leaves_its_batch_for_an_item_of_its_own_pod() {
     const MS: Nanos = 1_000 * US;
     const NR_ITEMS: usize = 100;
-    let mut plan = burst(usize::MAX, None);
-    let queue = &mut plan.queues[0];
-    (queue.flags, queue.scope) = ([Flag::Managed].into_iter().collect(), Some(Scope::Cpu));
-    let item = |ops: &[Op]| Item { ops: ops.into(), ..Item::default() };
+    let mut plan = with_pods(burst(usize::MAX, None));
     plan.items = vec![item(&[Op::Burn(SECOND)])];
     plan.items.extend(vec![item(&[Op::Burn(MS)]); NR_ITEMS]);
     let lone = plan.items.len();
     plan.items.push(item(&[Op::Burn(MS)]));
-    let call = |at, item, cpu| Call { at, op: Op::Queue { item, cpu: Some(cpu) } };
     let at = 50 * MS + MS / 2;
     plan.calls = (0..=NR_ITEMS).map(|number| call(0, number, 0)).collect();
     plan.calls.push(call(at, lone, 1));
-    let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
-    assert_eq!(outcome.violation, None);
+    let outcome = play_on_pods(&plan, Config::exact(2).detect);
     assert!(outcome.stats.taken_along > NR_ITEMS as u64 / 4, "{:?}", outcome.stats);
     let start = |what: &What| matches!(what, What::Started(it, ..) if it.item == lone);
     assert_eq!(time_of(&outcome.events, start), at + MS / 2);

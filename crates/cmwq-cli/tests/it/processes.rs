@@ -6,7 +6,7 @@ use cmwq::Workqueue;
 use serde_json::Value;
 
 use crate::looking::{Victim, stay};
-use crate::support::{check_code, not_tested, stderr};
+use crate::support::{check_code, stderr, unshared};
 
 fn cmwq(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cmwq")).args(args).output().unwrap()
@@ -49,15 +49,9 @@ fn ps_lists_a_process_with_what_it_has() {
 fn where_procfs_does_not_show_processes_that_is_said() {
     let (victim, _) = victim("hidden");
     let pid = victim.pid();
-    let run = |args: &[&str]| {
-        let script = r#"mount -t tmpfs none /proc && exec "$@""#;
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
-        command.args(args).output()
-    };
-    if !run(&["true"]).is_ok_and(|output| output.status.success()) {
-        return not_tested("no mounts of one's own");
-    }
+    let script = r#"mount -t tmpfs none /proc && exec "$@""#;
+    let words = ["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"];
+    let Some(run) = unshared(&words) else { return };
     for (args, says) in [
         (&["ps"][..], "/proc shows none"),
         (&["dump"], "/proc shows none"),
@@ -68,7 +62,7 @@ fn where_procfs_does_not_show_processes_that_is_said() {
         (&["dump", "4194304"], "there is no such process"),
         (&["run", "--jobserver", "--", "true"], "/proc/self/fd/"),
     ] {
-        let output = run(&[&[env!("CARGO_BIN_EXE_cmwq")], args].concat()).unwrap();
+        let output = run(&[&[env!("CARGO_BIN_EXE_cmwq")], args].concat());
         assert!(!output.status.success(), "{args:?}");
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
     }

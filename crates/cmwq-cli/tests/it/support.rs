@@ -41,6 +41,20 @@ pub(crate) fn not_tested(why: &str) {
     eprintln!("not tested: {why}");
 }
 
+/// Runs programs behind `unshare` with these words. `None`, which is said: not every system lets
+/// everybody have namespaces of his own.
+pub(crate) fn unshared<'a>(words: &'a [&str]) -> Option<impl Fn(&[&str]) -> Output + 'a> {
+    let run = move |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(words).args(args).env_remove("MAKEFLAGS").output()
+    };
+    if !run(&["true"]).is_ok_and(|output| output.status.success()) {
+        not_tested("no namespaces of one's own");
+        return None;
+    }
+    Some(move |args: &[&str]| run(args).unwrap())
+}
+
 /// Bytes in a form that can be compared and printed whatever they are, one line for a line.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     bytes

@@ -197,7 +197,7 @@ impl Worker {
         let own = self.pool;
         let (is_crowded, is_empty) = (own.is_crowded(), own.inbox.is_empty());
         let was_blocked = self.thread.was_blocked();
-        let (has_backlog, caller) = (|| own.says_that_work_waits(), || own.caller_computes());
+        let (has_backlog, caller) = (|| own.wants_help(), || own.caller_computes());
         help::may_begin_next(was_blocked, is_crowded, is_empty, has_backlog, caller)
     }
 

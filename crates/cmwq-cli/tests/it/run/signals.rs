@@ -7,7 +7,7 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{begun, command, eventually, printed};
-use crate::support::{check_code, stderr};
+use crate::support::{check_code, stderr, unshared};
 
 fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
@@ -50,18 +50,10 @@ fn that_ended_children_are_ignored_is_taken_back() {
 /// A container's processes: neither the parent nor the leader of the session has a number there.
 #[test]
 fn a_session_from_outside_of_the_pid_namespace_is_no_trouble() {
-    let run = |args: &[&str]| {
-        let mut command = std::process::Command::new("unshare");
-        let args = ["--user", "--pid", "--fork"].iter().chain(args);
-        command.args(args).env_remove("MAKEFLAGS").output()
-    };
-    // Not every system lets everybody have namespaces.
-    if !run(&["true"]).is_ok_and(|output| output.status.success()) {
-        return;
-    }
+    let Some(run) = unshared(&["--user", "--pid", "--fork"]) else { return };
     let cmwq = env!("CARGO_BIN_EXE_cmwq");
     for shell in [&[][..], &["sh", "-c", "\"$@\"; exit $?", "sh"]] {
-        let output = run(&[shell, &[cmwq, "run", "echo", ":::", "a"]].concat()).unwrap();
+        let output = run(&[shell, &[cmwq, "run", "echo", ":::", "a"]].concat());
         // It also says that this /proc is not of its namespace.
         check_code(&output, 0);
         assert_eq!(printed(&output), "a\n");

@@ -20,14 +20,9 @@ impl Pool {
     }
 
     /// It has more work than it may start, and that takes long enough to be worth help.
+    #[inline]
     pub(crate) fn wants_help(&self) -> bool {
         self.pods.is_some_and(|(pods, pod)| help::wants_help(pods, pod))
-    }
-
-    /// Whether the board says that work waits here. A hint for its helpers.
-    #[inline]
-    pub(crate) fn says_that_work_waits(&self) -> bool {
-        self.pods.is_some_and(|(pods, pod)| pods.has(Set::Backlog, pod))
     }
 
     /// Another pod has more work than it may run, so that a CPU which somebody leaves here matters.
