@@ -274,6 +274,11 @@ impl Checkers {
         self.ask(t, scene, |checker, world| checker.observe(&event, world))
     }
 
+    /// The pools that something became of in this moment.
+    pub(crate) fn touched(&self) -> &[PoolNo] {
+        &self.touched
+    }
+
     pub(crate) fn end_moment(
         &mut self,
         now: Nanos,

@@ -636,9 +636,22 @@ impl<'a> Engine<'a> {
     /// Nothing more happens before `until`.
     fn end_moment(&mut self, until: Option<Nanos>) {
         self.touch_idle_changes();
+        self.check_board();
         let scene = Scene { config: self.config, gauges: &self.gauges, machine: &self.machine };
         if let Err(violation) = self.checkers.end_moment(self.now, until, scene) {
             self.violation.get_or_insert(violation);
+        }
+    }
+
+    /// Whoever changes a pool posts what became of it. Between an item and what its end demands
+    /// nobody does.
+    fn check_board(&mut self) {
+        if self.config.costs.rest > 0 {
+            return;
+        }
+        let stale = self.checkers.touched().iter().find(|&&pool| !self.pools.has_posted(pool));
+        if let Some(pool) = stale {
+            self.complain("board", format!("the board does not say what became of pool {pool}"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be observed of a run, and its digest.
 
 use cmwq_core::Waited;
+use cmwq_core::help::Set;
 
 use crate::Nanos;
 use crate::plan::{ItemId, QueueId};
@@ -103,6 +104,8 @@ pub enum What {
     WorkerLeft(PoolNo, WorkerNo),
     /// A pool counts so many of its workers as running.
     Counted(PoolNo, u32),
+    /// A managed pool is in this set of the board.
+    OnBoard(PoolNo, Set),
     /// A worker could not be created.
     CreateFailed(PoolNo),
     /// The watchdog says that nothing has happened there for so long.

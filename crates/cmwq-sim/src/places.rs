@@ -234,4 +234,23 @@ impl Pools {
         board.post(domain, entry);
         has_posted
     }
+
+    /// The sets of the board in which the pool is.
+    pub(crate) fn sets(&self, pool: PoolNo) -> impl Iterator<Item = Set> {
+        let it = &self.list[pool];
+        let board = &self.boards[usize::from(it.is_high)];
+        let is_in = move |set: &Set| match it.kind {
+            PoolKind::Managed(domain) => board.has(*set, domain),
+            _ => false,
+        };
+        Set::SUMMED.into_iter().filter(is_in)
+    }
+
+    /// Whether the board says of the pool what it would post now.
+    pub(crate) fn has_posted(&self, pool: PoolNo) -> bool {
+        let it = &self.list[pool];
+        let PoolKind::Managed(_) = it.kind else { return true };
+        let entry = it.entry();
+        self.sets(pool).eq(Set::SUMMED.into_iter().filter(|set| entry.has(*set)))
+    }
 }

@@ -145,9 +145,11 @@ pub enum Op {
     /// Report what a look found of an item's worker, and of another item's, if that is of the same
     /// pool.
     Report(Sighting, Option<Sighting>),
-    /// Tell how many workers each pool counts as running: [`What::Counted`].
+    /// Tell how many workers each pool counts as running, and what the board says of it:
+    /// [`What::Counted`], [`What::OnBoard`].
     ///
     /// [`What::Counted`]: crate::event::What::Counted
+    /// [`What::OnBoard`]: crate::event::What::OnBoard
     Count,
 }
 

@@ -13,7 +13,7 @@
 use super::layout::Layout;
 
 /// Sets of pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Set {
     /// Pods with a CPU to spare on which no thread outside of the pools computes; also pods that
     /// were never used. Not pods that have been called and have not come yet.

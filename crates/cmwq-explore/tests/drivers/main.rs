@@ -27,7 +27,7 @@ use std::process::Command;
 
 use stage::Stage;
 
-const SCRIPTS: u64 = 100;
+const SCRIPTS: u64 = 120;
 /// In a process that is to play one script: its seed.
 const CHILD: &str = "CMWQ_DRIVERS_SEED";
 
@@ -46,6 +46,7 @@ fn both_drivers_decide_the_same() {
         let output = Command::new(env::current_exe().expect("a test has a program"))
             .args(["--exact", "both_drivers_decide_the_same", "--nocapture"])
             .envs([(CHILD, seed.to_string().as_str()), ("CMWQ_DETECT", "inline")])
+            .env("CMWQ_PARAMS", stage.params())
             .output()
             .expect("a test can be started");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -75,6 +75,9 @@ pub(crate) struct Workers {
     pub(crate) all: usize,
     /// Those that count as running, here or as guests of another pool.
     pub(crate) running: usize,
+    /// What other pods see on the board: a CPU to spare, now or when its caller waits; a backlog,
+    /// or an inbox that may hold one.
+    pub(crate) on_board: [bool; 4],
 }
 
 /// What there is after a step.
@@ -148,7 +151,8 @@ fn places(seed: u64, stage: Stage) -> Vec<Place> {
         let queue = if is_often { *rng.pick(&often) } else { rng.below(nr_queues) as usize };
         // One CPU has more than the other: help is wanted.
         let is_other = nr_cpus > 1 && rng.chance(300_000);
-        let cpu = usize::from(is_other && !is_bound(queue));
+        let nr_others = if is_other && !is_bound(queue) { nr_cpus } else { 1 };
+        let cpu = rng.below(nr_others) as usize;
         Place { queue, cpu }
     };
     (0..NR_ITEMS).map(|_| any()).collect()

@@ -1,7 +1,8 @@
 //! A script in the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use cmwq_core::help::Set;
 use cmwq_sim::config::{Checks, Costs};
 use cmwq_sim::event::What;
 use cmwq_sim::plan::{Call, Item, Op, Plan};
@@ -24,7 +25,7 @@ const fn time(step: usize) -> Nanos {
 const fn first_scope(stage: Stage) -> Option<Scope> {
     match stage {
         Stage::Percpu => None,
-        Stage::OnePod | Stage::TwoPods => Some(Scope::Cpu),
+        Stage::OnePod | Stage::TwoPods | Stage::FourPods => Some(Scope::Cpu),
         Stage::Attributes => Some(Scope::System),
     }
 }
@@ -144,6 +145,8 @@ struct Seen<'s> {
     waits: Vec<Wait>,
     /// How many workers each pool counts as running.
     running: BTreeMap<usize, u32>,
+    /// What the board says of each.
+    on_board: BTreeMap<usize, [bool; 4]>,
     /// Each worker's own pool.
     homes: BTreeMap<usize, usize>,
     /// The pools with attributes of their own, and how many pwqs lead to each.
@@ -161,6 +164,7 @@ impl<'s> Seen<'s> {
             queues: vec![Life::Open; script.stage.queues().len()],
             waits: Vec::new(),
             running: BTreeMap::new(),
+            on_board: BTreeMap::new(),
             homes: BTreeMap::new(),
             own: BTreeMap::new(),
             pools: vec![None; script.stage.nr_cpus()],
@@ -200,6 +204,12 @@ impl<'s> Seen<'s> {
             }
             What::Counted(pool, running) => {
                 self.running.insert(pool, running);
+                self.on_board.remove(&pool);
+                return;
+            }
+            What::OnBoard(pool, set) => {
+                let at = Set::SUMMED.into_iter().position(|it| it == set).expect("one of them");
+                self.on_board.entry(pool).or_default()[at] = true;
                 return;
             }
             What::DropBegan(queue) => return self.queues[queue] = Life::Dropping,
@@ -243,19 +253,34 @@ impl<'s> Seen<'s> {
         Workers {
             all: self.homes.values().filter(|home| **home == pool).count(),
             running: self.running.get(&pool).map_or(0, |running| *running as usize),
+            on_board: if self.script.stage.has_board() {
+                self.on_board.get(&pool).copied().unwrap_or_default()
+            } else {
+                [false; 4]
+            },
         }
     }
 
     fn state(&self) -> State {
-        let pools = if self.script.stage == Stage::Attributes {
-            let mut all: Vec<_> = self.own.keys().map(|&pool| self.workers(pool)).collect();
-            all.retain(|workers| workers.all > 0);
-            all.sort_unstable();
-            all
-        } else {
-            let of = |cpu| self.pool(cpu).map(|pool| self.workers(pool)).unwrap_or_default();
-            (0..self.pools.len()).map(of).collect()
+        let mut pools: Vec<_> = match self.script.stage {
+            Stage::Attributes => {
+                let all = self.own.keys().map(|&pool| self.workers(pool));
+                all.filter(|workers| workers.all > 0).collect()
+            }
+            Stage::FourPods => {
+                let all: BTreeSet<_> = self.homes.values().collect();
+                let mut all: Vec<_> = all.into_iter().map(|&pool| self.workers(pool)).collect();
+                all.resize(self.pools.len(), Workers::default());
+                all
+            }
+            _ => {
+                let of = |cpu| self.pool(cpu).map(|pool| self.workers(pool)).unwrap_or_default();
+                (0..self.pools.len()).map(of).collect()
+            }
         };
+        if !self.script.stage.knows_whose() {
+            pools.sort_unstable();
+        }
         let waits = self.waits.iter().map(|wait| *wait == Wait::Over).collect();
         let armed = (0..NR_ITEMS).filter(|&item| self.items[item] == Is::Armed);
         let armed: Vec<_> = armed.map(|item| self.script.places[item].queue).collect();

@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub(crate) type QueueKind = (Flag, u32);
 
 /// How many seeds in a row are for different stages.
-pub(crate) const NR_STAGES: u64 = 5;
+pub(crate) const NR_STAGES: u64 = 6;
 
 /// See the module header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub(crate) enum Stage {
     OnePod,
     /// Managed queues of two CPUs, whose pods help each other.
     TwoPods,
+    /// Managed queues of four CPUs, which are only pretended. A backlog calls one pod after the
+    /// other.
+    FourPods,
     /// Unbound and ordered queues of two CPUs that get attributes of their own. What is looked at
     /// is the pools that have such.
     Attributes,
@@ -33,6 +36,7 @@ impl Stage {
             0 | 1 => Self::Percpu,
             2 => Self::OnePod,
             3 => Self::TwoPods,
+            4 => Self::FourPods,
             _ => Self::Attributes,
         }
     }
@@ -54,7 +58,9 @@ impl Stage {
                 (Flag::Ordered, 0),
             ],
             // Where two pods share a limit, a slot that comes free may make both run.
-            Self::TwoPods => &[(Flag::Managed, 256), (Flag::Managed, 256), (Flag::Managed, 256)],
+            Self::TwoPods | Self::FourPods => {
+                &[(Flag::Managed, 256), (Flag::Managed, 256), (Flag::Managed, 256)]
+            }
             Self::Attributes => &[
                 (Flag::Unbound, 256),
                 (Flag::Unbound, 2),
@@ -76,11 +82,31 @@ impl Stage {
         self.queues()[0].0
     }
 
+    /// Whether pods help each other. The library has no board for one pod alone.
+    pub(crate) const fn has_board(self) -> bool {
+        matches!(self, Self::TwoPods | Self::FourPods)
+    }
+
+    /// Whether it is known which CPU each pool is of. Else they are compared in order of what is
+    /// there.
+    pub(crate) const fn knows_whose(self) -> bool {
+        !matches!(self, Self::FourPods | Self::Attributes)
+    }
+
     /// On how many CPUs items are queued. Of each the pool is looked at, if it has one for itself.
     pub(crate) const fn nr_cpus(self) -> usize {
         match self {
             Self::Percpu | Self::OnePod => 1,
             Self::TwoPods | Self::Attributes => 2,
+            Self::FourPods => 4,
+        }
+    }
+
+    /// Parameters of the library.
+    pub(crate) const fn params(self) -> &'static str {
+        match self {
+            Self::FourPods => "debug_pretend_cpus=4",
+            _ => "",
         }
     }
 
@@ -89,7 +115,7 @@ impl Stage {
     pub(crate) const fn computes_first(self) -> Nanos {
         match self {
             Self::Percpu | Self::Attributes => 0,
-            Self::OnePod | Self::TwoPods => 2 * WAITS_FIRST_NS,
+            Self::OnePod | Self::TwoPods | Self::FourPods => 2 * WAITS_FIRST_NS,
         }
     }
 
@@ -98,10 +124,11 @@ impl Stage {
     pub(crate) fn confine(self) -> Option<Confined> {
         let before = sched_getaffinity(None).expect("a thread may ask for its mask");
         let there_are = available_parallelism().map_or(1, usize::from);
-        if there_are < self.nr_cpus() {
+        let is_real = self != Self::FourPods;
+        if is_real && there_are < self.nr_cpus() {
             return None;
         }
-        if self != Self::Percpu {
+        if is_real && self != Self::Percpu {
             let mut mask = CpuSet::new();
             let all = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu));
             all.take(self.nr_cpus()).for_each(|cpu| mask.set(cpu));

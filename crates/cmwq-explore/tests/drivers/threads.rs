@@ -134,7 +134,8 @@ impl<'s> Rig<'s> {
         };
         let queues = script.stage.queues().iter();
         let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
-        let cpus = (0..u32::MAX).filter(|&cpu| mask.is_set(cpu as usize));
+        let is_pretended = script.stage == Stage::FourPods;
+        let cpus = (0..u32::MAX).filter(|&cpu| is_pretended || mask.is_set(cpu as usize));
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
@@ -262,16 +263,25 @@ impl<'s> Rig<'s> {
                 (false, _) => Is::Idle,
             }
         };
-        let workers = |(all, running)| Workers { all: all as usize, running: running as usize };
-        let pools = if self.script.stage == Stage::Attributes {
-            let mut all: Vec<_> = explore::nice_workers().into_iter().map(workers).collect();
-            all.sort_unstable();
-            all
+        let count = |(all, running): (u32, u32), on_board| Workers {
+            all: all as usize,
+            running: running as usize,
+            on_board,
+        };
+        let mut pools: Vec<_> = if self.script.stage == Stage::Attributes {
+            explore::nice_workers().into_iter().map(|counts| count(counts, [false; 4])).collect()
         } else {
             let of_managed = self.script.stage.watched() != Flag::Percpu;
-            let of = |&cpu: &u32| explore::workers(of_managed, cpu).unwrap_or_default();
-            self.cpus.iter().map(of).map(workers).collect()
+            let of = |&cpu: &u32| {
+                let on_board =
+                    if self.script.stage.has_board() { explore::on_board(cpu) } else { [false; 4] };
+                count(explore::workers(of_managed, cpu).unwrap_or_default(), on_board)
+            };
+            self.cpus.iter().map(of).collect()
         };
+        if !self.script.stage.knows_whose() {
+            pools.sort_unstable();
+        }
         let timers = |queue: &Option<Workqueue>| queue.as_ref().map_or(0, explore::nr_timers);
         let life = |drop: &Option<JoinHandle<()>>| match drop {
             None => Life::Open,

@@ -12,6 +12,9 @@ use crate::places::PoolKind;
 use crate::plan::Plan;
 use crate::scenario::Flag;
 
+/// For how many time slices a helper that was called may wait for its CPU.
+const TURNS: u64 = 4;
+
 #[derive(Debug)]
 pub(super) struct Help {
     /// There is more than one pod to expect help from, and the plan has managed queues.
@@ -113,7 +116,9 @@ impl Checker for Help {
         let Some((busy, idle, since)) = self.find(world) else { return Ok(()) };
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
-        let excused_until = since + config.patience() + 2 * tick;
+        // Who is called may find another pod's worker on its CPU, one that woke up there.
+        let turns = TURNS * config.costs.slice.unwrap_or_default();
+        let excused_until = since + config.patience() + 2 * tick + turns;
         if !moment.is_over_at(excused_until) {
             return Ok(());
         }

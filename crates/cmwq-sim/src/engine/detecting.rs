@@ -127,8 +127,11 @@ impl Engine<'_> {
         if announced {
             let Report { pool, finding } = report;
             if finding.is_back() {
-                // It only corrects the books, and decides nothing.
+                // It only corrects the books, and decides nothing but what the board says.
                 self.pools.list[pool].lock_only().worker_resumed(finding.id, finding.seq);
+                if self.pools.post_entry(pool) {
+                    self.pools.list[pool].owe(Kick::Watch);
+                }
                 self.check_core(pool);
                 self.may_count(pool, finding.id);
             } else {
@@ -238,6 +241,8 @@ impl Engine<'_> {
     pub(super) fn count_running(&mut self) {
         for pool in 0..self.pools.list.len() {
             self.note(What::Counted(pool, self.pools.list[pool].read().nr_running()));
+            let sets: Vec<_> = self.pools.sets(pool).collect();
+            sets.into_iter().for_each(|set| self.note(What::OnBoard(pool, set)));
         }
     }
 

@@ -5,6 +5,7 @@
 use std::ptr;
 
 use cmwq_core::WorkerId;
+use cmwq_core::help::Set;
 
 use crate::api::workqueue::Workqueue;
 use crate::engine::pool::{Pool, PoolKind};
@@ -23,6 +24,20 @@ pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
     let mut pools = Runtime::existing()?.pools().filter(is_it);
     let [all, _, running] = pools.find(|pool| pool.spec().nice == 0)?.headcount();
     Some((all, running))
+}
+
+/// What the board says of the pod of `cpu`, among usual managed queues: whether it is in each of
+/// [`Set::SUMMED`].
+///
+/// [`Set::SUMMED`]: cmwq_core::help::Set::SUMMED
+#[must_use]
+pub fn on_board(cpu: u32) -> [bool; 4] {
+    let is_it = |pool: &&Pool| {
+        pool.kind == PoolKind::Managed && pool.spec().pod.contains(cpu) && pool.spec().nice == 0
+    };
+    let pool = Runtime::existing().and_then(|runtime| runtime.pools().find(is_it));
+    let Some((pods, pod)) = pool.and_then(|pool| pool.pods) else { return [false; 4] };
+    Set::SUMMED.map(|set| pods.has(set, pod))
 }
 
 /// The workers of each pool of unbound and ordered queues that has any, and a nice level of its

@@ -198,6 +198,7 @@ impl Context {
         if run.blocking == 0 {
             let mut guard = self.pool.lock_only();
             guard.worker_resumed(self.pool, self.id, run.seq);
+            guard.post_resumed(self.pool);
             guard.publish_mirror();
             guard.record_state(self.id);
         }

@@ -159,6 +159,14 @@ impl Locked {
         self.post_changes(pool, pods, pod)
     }
 
+    /// A worker is back, so the pod may have no CPU to spare: whoever called it would call in vain.
+    pub(crate) fn post_resumed(&mut self, pool: &Pool) {
+        if self.post_entry(pool) {
+            // Whoever was woken for what waits here finds the CPU taken, and calls other pods.
+            self.pending_kick = self.pending_kick.or(Kick::Watch);
+        }
+    }
+
     fn post_changes(&mut self, pool: &Pool, pods: &Pods, pod: usize) -> bool {
         let is_at_capacity = self.core.is_at_capacity();
         let facts = Facts {
