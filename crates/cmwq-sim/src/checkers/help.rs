@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Checker, Gauge, Moment, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
-use crate::config::TickRole;
+use crate::config::{Config, TickRole};
 use crate::event::{GroupNo, PoolNo};
 use crate::places::PoolKind;
 use crate::plan::Plan;
@@ -104,6 +104,17 @@ fn could_help(gauge: &Gauge, world: &World<'_>) -> bool {
         && world.machine.nr_idle(gauge.kind.place()) > 0
 }
 
+/// For how long a helper that was called may wait for its CPU: for a few turns, since another pod's
+/// worker may have woken up there; where there are no turns, for a foreign program.
+fn waits_for_cpu(config: &Config) -> Nanos {
+    let faults = &config.faults;
+    match config.costs.slice {
+        Some(slice) => TURNS * slice,
+        None if faults.foreign_cpus == 0 => 0,
+        None => faults.foreign.1 * faults.slowness.max(100) / 100,
+    }
+}
+
 impl Checker for Help {
     fn end_moment(&mut self, moment: &Moment<'_>, world: &World<'_>) -> Result<(), String> {
         let config = world.config;
@@ -116,9 +127,7 @@ impl Checker for Help {
         let Some((busy, idle, since)) = self.find(world) else { return Ok(()) };
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
-        // Who is called may find another pod's worker on its CPU, one that woke up there.
-        let turns = TURNS * config.costs.slice.unwrap_or_default();
-        let excused_until = since + config.patience() + 2 * tick + turns;
+        let excused_until = since + config.patience() + 2 * tick + waits_for_cpu(config);
         if !moment.is_over_at(excused_until) {
             return Ok(());
         }
