@@ -693,10 +693,11 @@ impl<'a> Engine<'a> {
     /// the inbox is enough.
     fn update_pool(&mut self, pool: PoolNo) {
         let mut has_posted = self.pools.post_entry(pool);
-        let may_be_helped = self.pools.list[pool].is_watched && self.may_be_helped(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
-            self.pools.list[pool].update_saturation(may_be_helped);
+            let it = &self.pools.list[pool];
+            let saturates = it.read().is_saturated(it.is_watched, || self.may_be_helped(pool));
+            self.pools.list[pool].update_saturation(saturates);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
             has_posted |= self.pools.post_entry(pool);

@@ -48,6 +48,8 @@ pub struct Helping {
     /// Items that were queued, started or blocked, workers that were made, went idle or came back,
     /// CPUs that left or returned, and ticks.
     pub occasions: u64,
+    /// Pools that flushes of queues went to. Each may look whether others could help, no more.
+    pub flushed: u64,
     /// Pods of others that were looked at.
     pub visits: u64,
     /// Words of the board that were read.
@@ -61,7 +63,7 @@ impl Helping {
     #[must_use]
     pub const fn is_bounded(&self) -> bool {
         self.visits <= 4 * self.occasions
-            && self.reads <= 16 * self.occasions
+            && self.reads <= 16 * self.occasions + 8 * self.flushed
             && self.writes <= 6 * self.occasions
     }
 }

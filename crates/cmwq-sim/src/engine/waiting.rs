@@ -189,6 +189,7 @@ impl Engine<'_> {
         for index in 0..self.queues[queue].links.len() {
             self.check_pool(self.queues[queue].links[index].pool);
         }
+        self.helping.flushed += self.queues[queue].links.len() as u64;
     }
 
     fn flush_ended(&mut self, me: usize) {

@@ -135,9 +135,8 @@ impl Pool {
         }
     }
 
-    /// Keeps the inbox's word on whether pushing is enough. The last thing to do with the lock.
-    pub(crate) fn update_saturation(&mut self, may_be_helped: bool) {
-        let is_saturated = self.core.is_saturated(self.is_watched, || may_be_helped);
+    /// The inbox says from now on whether pushing is enough. The last thing to do with the lock.
+    pub(crate) fn update_saturation(&mut self, is_saturated: bool) {
         if is_saturated == self.inbox.is_saturated() {
             return;
         }
