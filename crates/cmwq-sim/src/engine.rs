@@ -692,7 +692,7 @@ impl<'a> Engine<'a> {
     /// What is updated before a pool's lock is dropped: the board's entry, and whether pushing into
     /// the inbox is enough.
     fn update_pool(&mut self, pool: PoolNo) {
-        let mut has_posted = self.pools.post_entry(pool);
+        self.post(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {
             let it = &self.pools.list[pool];
@@ -700,13 +700,16 @@ impl<'a> Engine<'a> {
             self.pools.list[pool].update_saturation(saturates);
         }
         if self.pools.list[pool].inbox.is_saturated() != is_saturated {
-            has_posted |= self.pools.post_entry(pool);
-        }
-        if has_posted {
-            // A pool that has posted a backlog calls other pods.
-            self.pools.list[pool].owe(Kick::Watch);
+            self.post(pool);
         }
         self.check_core(pool);
+    }
+
+    /// Posts what became of the pool. One that has posted a backlog calls other pods.
+    fn post(&mut self, pool: PoolNo) {
+        if self.pools.post_entry(pool) {
+            self.pools.list[pool].owe(Kick::Watch);
+        }
     }
 
     /// Checks *(standby)* always, and the core's other invariants oftener in small pools than in

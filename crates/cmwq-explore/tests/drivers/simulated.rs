@@ -209,7 +209,8 @@ impl<'s> Seen<'s> {
             }
             What::OnBoard(pool, set) => {
                 let at = Set::SUMMED.into_iter().position(|it| it == set).expect("one of them");
-                self.on_board.entry(pool).or_default()[at] = true;
+                let has_board = self.script.stage.has_board();
+                self.on_board.entry(pool).or_default()[at] = has_board;
                 return;
             }
             What::DropBegan(queue) => return self.queues[queue] = Life::Dropping,
@@ -253,11 +254,7 @@ impl<'s> Seen<'s> {
         Workers {
             all: self.homes.values().filter(|home| **home == pool).count(),
             running: self.running.get(&pool).map_or(0, |running| *running as usize),
-            on_board: if self.script.stage.has_board() {
-                self.on_board.get(&pool).copied().unwrap_or_default()
-            } else {
-                [false; 4]
-            },
+            on_board: self.on_board.get(&pool).copied().unwrap_or_default(),
         }
     }
 

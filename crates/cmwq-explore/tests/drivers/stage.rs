@@ -102,12 +102,14 @@ impl Stage {
         }
     }
 
+    /// Whether the CPUs are only pretended.
+    pub(crate) const fn pretends(self) -> bool {
+        matches!(self, Self::FourPods)
+    }
+
     /// Parameters of the library.
     pub(crate) const fn params(self) -> &'static str {
-        match self {
-            Self::FourPods => "debug_pretend_cpus=4",
-            _ => "",
-        }
+        if self.pretends() { "debug_pretend_cpus=4" } else { "" }
     }
 
     /// CPU time that an item takes before anything else, in nanoseconds. Managed pools learn
@@ -124,11 +126,10 @@ impl Stage {
     pub(crate) fn confine(self) -> Option<Confined> {
         let before = sched_getaffinity(None).expect("a thread may ask for its mask");
         let there_are = available_parallelism().map_or(1, usize::from);
-        let is_real = self != Self::FourPods;
-        if is_real && there_are < self.nr_cpus() {
+        if !self.pretends() && there_are < self.nr_cpus() {
             return None;
         }
-        if is_real && self != Self::Percpu {
+        if !self.pretends() && self != Self::Percpu {
             let mut mask = CpuSet::new();
             let all = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu));
             all.take(self.nr_cpus()).for_each(|cpu| mask.set(cpu));

@@ -134,8 +134,8 @@ impl<'s> Rig<'s> {
         };
         let queues = script.stage.queues().iter();
         let mask = sched_getaffinity(None).expect("a thread may ask for its mask");
-        let is_pretended = script.stage == Stage::FourPods;
-        let cpus = (0..u32::MAX).filter(|&cpu| is_pretended || mask.is_set(cpu as usize));
+        let is_there = |&cpu: &u32| script.stage.pretends() || mask.is_set(cpu as usize);
+        let cpus = (0..u32::MAX).filter(is_there);
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),

@@ -129,9 +129,7 @@ impl Engine<'_> {
             if finding.is_back() {
                 // It only corrects the books, and decides nothing but what the board says.
                 self.pools.list[pool].lock_only().worker_resumed(finding.id, finding.seq);
-                if self.pools.post_entry(pool) {
-                    self.pools.list[pool].owe(Kick::Watch);
-                }
+                self.post(pool);
                 self.check_core(pool);
                 self.may_count(pool, finding.id);
             } else {

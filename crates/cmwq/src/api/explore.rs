@@ -12,17 +12,22 @@ use crate::engine::pool::{Pool, PoolKind};
 use crate::engine::runtime::Runtime;
 use crate::engine::{current, detection};
 
-/// The workers of the pool for usual items of `cpu`, of managed queues or of per-CPU ones: all, and
-/// those that run. Looking changes nothing there: what is in the pool's inbox stays.
-#[must_use]
-pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
+/// The pool for usual items of `cpu`, of managed queues or of per-CPU ones.
+fn pool(of_managed: bool, cpu: u32) -> Option<&'static Pool> {
     let is_it = |pool: &&Pool| match pool.kind {
         PoolKind::Cpu(of) => !of_managed && of == cpu,
         PoolKind::Managed => of_managed && pool.spec().pod.contains(cpu),
         PoolKind::Unbound | PoolKind::Bh(_) => false,
     };
     let mut pools = Runtime::existing()?.pools().filter(is_it);
-    let [all, _, running] = pools.find(|pool| pool.spec().nice == 0)?.headcount();
+    pools.find(|pool| pool.spec().nice == 0)
+}
+
+/// The workers of the pool for usual items of `cpu`, of managed queues or of per-CPU ones: all, and
+/// those that run. Looking changes nothing there: what is in the pool's inbox stays.
+#[must_use]
+pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
+    let [all, _, running] = pool(of_managed, cpu)?.headcount();
     Some((all, running))
 }
 
@@ -32,12 +37,8 @@ pub fn workers(of_managed: bool, cpu: u32) -> Option<(u32, u32)> {
 /// [`Set::SUMMED`]: cmwq_core::help::Set::SUMMED
 #[must_use]
 pub fn on_board(cpu: u32) -> [bool; 4] {
-    let is_it = |pool: &&Pool| {
-        pool.kind == PoolKind::Managed && pool.spec().pod.contains(cpu) && pool.spec().nice == 0
-    };
-    let pool = Runtime::existing().and_then(|runtime| runtime.pools().find(is_it));
-    let Some((pods, pod)) = pool.and_then(|pool| pool.pods) else { return [false; 4] };
-    Set::SUMMED.map(|set| pods.has(set, pod))
+    let pods = pool(true, cpu).and_then(|pool| pool.pods);
+    pods.map_or([false; 4], |(pods, pod)| Set::SUMMED.map(|set| pods.has(set, pod)))
 }
 
 /// The workers of each pool of unbound and ordered queues that has any, and a nice level of its

@@ -198,7 +198,8 @@ impl Context {
         if run.blocking == 0 {
             let mut guard = self.pool.lock_only();
             guard.worker_resumed(self.pool, self.id, run.seq);
-            guard.post_resumed(self.pool);
+            // The pod may have no CPU to spare now: whoever called it would call in vain.
+            guard.post_for_next(self.pool);
             guard.publish_mirror();
             guard.record_state(self.id);
         }

@@ -534,9 +534,7 @@ impl Locked {
                 self.empty_inbox(pool);
             }
         }
-        if self.post_entry(pool) {
-            self.pending_kick = self.pending_kick.or(Kick::Watch);
-        }
+        self.post_for_next(pool);
     }
 
     /// Turns a decision into a [`Todo`], which is acted on without the lock. The last call under

@@ -159,10 +159,10 @@ impl Locked {
         self.post_changes(pool, pods, pod)
     }
 
-    /// A worker is back, so the pod may have no CPU to spare: whoever called it would call in vain.
-    pub(crate) fn post_resumed(&mut self, pool: &Pool) {
+    /// As [`post_entry`](Self::post_entry), where nobody acts on what comes of it at once: who next
+    /// drops the lock with a [`Todo`](super::Todo) calls other pods.
+    pub(crate) fn post_for_next(&mut self, pool: &Pool) {
         if self.post_entry(pool) {
-            // Whoever was woken for what waits here finds the CPU taken, and calls other pods.
             self.pending_kick = self.pending_kick.or(Kick::Watch);
         }
     }
