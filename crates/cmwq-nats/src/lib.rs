@@ -8,6 +8,7 @@ mod broker;
 mod dead;
 mod error;
 mod item;
+mod leftovers;
 mod machine;
 mod names;
 mod pulls;

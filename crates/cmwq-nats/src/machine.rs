@@ -31,6 +31,7 @@ use crate::api::{self, ITEM_ID, Question};
 use crate::dead::{ATTEMPTS, ERROR};
 use crate::error::{Error, ErrorKind};
 use crate::item::Item;
+use crate::leftovers;
 use crate::names::{MACHINES, Place, TIMERS};
 use crate::pulls::{Pulls, Source, give_back};
 use crate::queue::{SharedQueue, number};
@@ -121,6 +122,11 @@ impl Machine {
         inner.handle.spawn(timers::serve(
             inner.client.clone(),
             due,
+            queue.names.clone(),
+            machine.closing.subscribe(),
+        ));
+        inner.handle.spawn(leftovers::take_away(
+            inner.client.clone(),
             queue.names.clone(),
             machine.closing.subscribe(),
         ));

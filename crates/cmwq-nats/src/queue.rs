@@ -12,6 +12,7 @@ use crate::broker::Broker;
 use crate::dead::DeadLetter;
 use crate::error::{Error, ErrorKind};
 use crate::item::DELAY;
+use crate::leftovers;
 use crate::names::{Address, MACHINES, Names, Place, TIMERS};
 use crate::serve::Server;
 use crate::ticket::Ticket;
@@ -320,7 +321,11 @@ impl SharedQueue {
         let last = self.state(Place::Later, &what)?.1;
         until(|| Ok(self.search(Place::Again, &first_again)?.is_none_or(|first| first > last)))?;
         let last = self.state(Place::Run, &what)?.1;
-        until(|| Ok(self.state(Place::Run, &what)?.0 > last))
+        until(|| {
+            // A broker that was killed may have messages of items that are done.
+            let is_empty = self.state(Place::Run, &what)?.0 > last;
+            Ok(is_empty || leftovers::done_until(&self.consumer(&what)?) >= last)
+        })
     }
 
     /// How many items are where, now.

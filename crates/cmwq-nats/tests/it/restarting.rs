@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cmwq_nats::ErrorKind;
 
-use crate::support::{broker_or_skip, eventually, text};
+use crate::support::{broker_or_skip, eventually, noting, runs, text};
 
 /// Killed and started in the middle of queueing and of running: all that was accepted is run.
 #[test]
@@ -46,6 +46,41 @@ fn a_broker_that_restarts_loses_nothing() {
     eprintln!("{MANY} items, {} runs too many", runs - MANY as u32);
     assert_eq!(queue.backlog().unwrap().dead, 0);
     drop(machines);
+}
+
+/// Brokers before 2.10 bring messages back that were acknowledged, if they are killed before they
+/// have written down that they took them away. Here the files are put back.
+#[test]
+fn messages_of_items_that_are_done_hold_up_nobody() {
+    const MANY: usize = 10;
+    let mut server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = broker.queue("left").max_queued(MANY as u32).open().unwrap();
+    let put = |key: usize| queue.queue_once("f", &key.to_string(), key.to_string()).unwrap();
+    for key in 0..MANY {
+        assert!(!put(key).was_pending());
+    }
+    server.kill();
+    let messages = server.messages("cmwq-run_left");
+    server.run();
+    let (note, runs) = runs();
+    let serving = noting(queue.serve(), note.clone()).start().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(runs.rest().len(), MANY);
+    serving.close();
+    server.stop();
+    messages.put_back();
+    server.run();
+
+    // Nobody waits for them, and no machine gets them.
+    queue.flush().unwrap();
+    let _serving = noting(queue.serve(), note).start().unwrap();
+    // Their keys and their places come free.
+    let _ = put(3);
+    assert_eq!(runs.next(), "3");
+    eventually("there is room again", || queue.queue("f", "new").is_ok());
+    assert_eq!(runs.next(), "new");
+    assert_eq!(runs.rest(), [""; 0]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A broker on a free port, with its files in a directory that goes with it.
 
+use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -98,6 +99,23 @@ impl Server {
         }
     }
 
+    /// Lets it end by itself: then it also has what it has not said it has.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let told = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+            assert!(told.success());
+            child.wait().unwrap();
+        }
+    }
+
+    /// The messages of a stream, as files.
+    pub(crate) fn messages(&self, stream: &str) -> Messages {
+        let directory = self.directory.path().join("jetstream/$G/streams").join(stream);
+        let files = fs::read_dir(directory.join("msgs")).unwrap().map(Result::unwrap);
+        let read = |file: fs::DirEntry| (file.path(), fs::read(file.path()).unwrap());
+        Messages(files.map(read).collect())
+    }
+
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -105,6 +123,20 @@ impl Server {
     pub(crate) fn connect(&self) -> Broker {
         let broker = Broker::builder(&self.address()).patience(Duration::from_secs(60));
         broker.connect().unwrap()
+    }
+}
+
+/// See [`Server::messages`].
+pub(crate) struct Messages(Vec<(PathBuf, Vec<u8>)>);
+
+impl Messages {
+    /// As they were, while no server runs.
+    pub(crate) fn put_back(self) {
+        let directory = self.0[0].0.parent().unwrap();
+        fs::read_dir(directory)
+            .unwrap()
+            .for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
+        self.0.iter().for_each(|(path, content)| fs::write(path, content).unwrap());
     }
 }
 
