@@ -43,6 +43,9 @@ static void wait_at_gate(struct work_struct *work)
 static void note_stall(const struct cmwq_stall *told, void *arg)
 {
 	CHECK(arg == data && told->size >= sizeof(*told));
+	/* On a machine that others use, a pool may stand still for so long, too. */
+	if (told->kind != CMWQ_STALL_QUEUE)
+		return;
 	if (load(&stalls) == 0) {
 		stall = *told;
 		snprintf(report, sizeof(report), "%s", told->report);
@@ -93,7 +96,7 @@ int main(void)
 	/* Something waits behind what stands still. */
 	CHECK(queue_work(line, &waits) && queue_work(line, &item));
 	AWAIT(load(&stalls) > 0);
-	CHECK(stall.kind == CMWQ_STALL_QUEUE && stall.duration_ms >= 20);
+	CHECK(stall.duration_ms >= 20);
 	CHECK(strstr(report, "line") && strstr(report, "waiting: 1"));
 	cmwq_set_watchdog_handler(NULL, NULL);
 	gate_open(&may_leave);
