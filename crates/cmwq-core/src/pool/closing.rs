@@ -73,6 +73,14 @@ impl PoolState {
         is_vacant
     }
 
+    /// Whether it is open and has no worker, not even one that is being created: whoever has just
+    /// led a queue here makes its first one, as for a [new
+    /// pool](crate::place::PoolKind::begins_with_worker).
+    #[must_use]
+    pub fn is_without_workers(&self) -> bool {
+        !self.is_closed() && self.workers.is_empty() && self.manager.is_none()
+    }
+
     /// Whether workers leave as soon as they are idle.
     #[must_use]
     pub fn is_closed(&self) -> bool {

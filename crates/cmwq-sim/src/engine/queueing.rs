@@ -157,7 +157,7 @@ impl Engine<'_> {
     fn stand_in(&self, queue: QueueId, cpu: u32) -> u32 {
         let (it, domains) = (&self.queues[queue], self.machine.domains());
         let is_own = it.kind.stand_in(true) == StandIn::Own;
-        if is_own || domains.nr_online(domains.pod(it.scope, cpu)) > 0 {
+        if is_own || domains.nr_online(domains.pod(it.attrs.scope, cpu)) > 0 {
             return cpu;
         }
         let nth = place::stand_in(cpu as usize, self.machine.nr_online() as usize);
@@ -220,6 +220,9 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.note_link(number, pool, true);
+        if self.pools.list[pool].read().is_without_workers() {
+            self.create_first(pool);
+        }
         link
     }
 

@@ -10,7 +10,7 @@
 //! Why: docs/decisions/pods-that-workers-may-leave.md
 
 use cmwq_core::place::Belonging;
-use cmwq_core::{Kick, PwqConfig, PwqId};
+use cmwq_core::{Creator, Kick, PwqConfig, PwqId};
 
 use super::{Locked, Pool, PoolKind, PoolSpec};
 use crate::engine::attrs::Sched;
@@ -268,10 +268,10 @@ impl Pool {
 
     // ---- what queues lead here
 
-    /// Makes a queue's pwq here. `cpu`: the CPU whose items come this way, if it is only one.
+    /// Makes a queue's pwq here, and a worker if there is none, as in a new pool. `cpu`: the CPU whose items come this way, if it is only one.
     /// `None`: the pool has been [renewed](Self::renew), so `spec` is not its spec any more.
     pub(crate) fn add_pwq(
-        &self,
+        &'static self,
         spec: &Arc<PoolSpec>,
         config: PwqConfig,
         plugged: bool,
@@ -289,6 +289,11 @@ impl Pool {
         guard.record_cpus();
         if plugged {
             guard.core.plug_pwq(pwq);
+        }
+        let is_to_begin = guard.core.is_without_workers();
+        drop(guard);
+        if is_to_begin && self.kind.in_core().begins_with_worker() {
+            self.create_worker(Creator::Spare);
         }
         Some(pwq)
     }

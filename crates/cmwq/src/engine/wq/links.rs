@@ -10,6 +10,8 @@
 //!
 //! Why: docs/decisions/pwq-per-cpu.md
 
+use std::mem;
+
 use cmwq_core::{Kick, NodeSlots, PoolState, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs};
 
 use super::link::{Link, Slot, Store};
@@ -244,26 +246,23 @@ impl Wq {
     /// Leads every slot in use to the pool that `layout` names.
     fn relink(&self, state: &mut State, layout: &Layout, after: &mut After) {
         let Some(slots) = self.slots.get() else { return };
-        let changes: Vec<_> = slots
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| {
-                let now = slot.get()?.pool.id;
-                let found = self.pool_behind(layout, index)?;
-                Pwqs::moves(now, found.pool.id).then_some(((index, slot), found))
-            })
-            .collect();
-        if changes.is_empty() {
-            return;
-        }
-        if self.spec.kind == Kind::Ordered {
-            self.runtime.ordered_moves();
-        }
-        for (slot, mut found) in changes {
-            while !self.lead(state, slot, &found) {
-                let Some(again) = self.pool_behind(layout, slot.0) else { break };
-                found = again;
+        let mut has_moved = false;
+        for (index, slot) in slots.iter().enumerate() {
+            let Some(now) = slot.get().map(|link| link.pool.id) else { continue };
+            // One after the other: a pool that is found, and has no queue yet, may be renewed.
+            while let Some(found) = self.pool_behind(layout, index)
+                && Pwqs::moves(now, found.pool.id)
+            {
+                if !mem::replace(&mut has_moved, true) && self.spec.kind == Kind::Ordered {
+                    self.runtime.ordered_moves();
+                }
+                if self.lead(state, (index, slot), &found) {
+                    break;
+                }
             }
+        }
+        if !has_moved {
+            return;
         }
         let is_led = |at| slots.iter().any(|slot| slot.get().is_some_and(|link| link.at() == at));
         for at in state.pwqs.replaced(is_led) {
