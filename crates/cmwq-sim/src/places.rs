@@ -25,18 +25,22 @@ pub enum PoolKind {
     Cpu(u32),
     /// Runs bottom halves on a CPU.
     Bh(u32),
-    /// Serves the pod that is this domain, every active item at once. Ordered queues have that of
-    /// all CPUs.
+    /// Serves the pod that is this domain, every active item at once, for unbound and ordered
+    /// queues with the usual attributes. Ordered queues have that of all CPUs.
     Unbound(u32),
     /// Serves a pod likewise, as many running workers as it has CPUs online.
     Managed(u32),
     /// Serves a pod for unbound and ordered queues with attributes that are not the usual ones. It
     /// is closed while there are none.
     Own {
-        /// The pod.
+        /// The pod, as far as it is among the queues' CPUs.
         domain: u32,
+        /// The CPUs that its workers may use: those of the pod, or all of the queues'.
+        cpus: u32,
         /// What they have in common.
         nice: u8,
+        /// They stay in their pod.
+        is_strict: bool,
     },
 }
 
@@ -100,10 +104,22 @@ impl PoolKind {
         matches!(self, Self::Managed(domain) if !is_whole(domain, machine))
     }
 
-    /// The pod in which its workers begin, if they may leave it. No thread has a deadline.
-    pub(crate) fn pod_to_leave(self, machine: &Machine) -> Option<u32> {
-        let Place::Domain(pod) = self.place() else { return None };
-        self.in_core().may_leave_pod(is_whole(pod, machine), false).then_some(pod)
+    /// The pod in which its workers begin, if they may leave it, and the CPUs that they may use. No
+    /// thread has a deadline.
+    pub(crate) fn pod_to_leave(self) -> Option<(u32, u32)> {
+        let (pod, cpus) = match self {
+            Self::Own { domain, cpus, .. } => (domain, cpus),
+            _ => (self.domain()?, WHOLE),
+        };
+        self.in_core().may_leave_pod(pod == cpus, false).then_some((pod, cpus))
+    }
+
+    /// The pod that it serves, if it is not one CPU's.
+    pub(crate) const fn domain(self) -> Option<u32> {
+        match self.place() {
+            Place::Domain(domain) => Some(domain),
+            Place::Cpu(_) => None,
+        }
     }
 
     /// How many of its items compute at once if enough of them wait: what checkers expect.

@@ -68,6 +68,27 @@ pub struct Sighting {
     pub is_blocked: bool,
 }
 
+/// Attributes of an unbound or ordered queue. Queues with the same ones share pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attrs {
+    /// 0 is the usual one.
+    pub nice: u8,
+    /// Its pods.
+    pub scope: Scope,
+    /// Its CPUs are those of this pod, namely the one of this CPU. `None`: all CPUs.
+    pub cpus: Option<(Scope, u32)>,
+    /// Workers stay in their pod, and are not only woken there.
+    pub is_strict: bool,
+}
+
+impl Attrs {
+    /// Those of a queue that has no others.
+    #[must_use]
+    pub const fn usual(scope: Scope) -> Self {
+        Self { nice: 0, scope, cpus: None, is_strict: false }
+    }
+}
+
 /// A step of an item's function, or a call from outside (which cannot burn, sleep or block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -133,10 +154,8 @@ pub enum Op {
     SetAttrs {
         /// Which queue.
         queue: QueueId,
-        /// 0: the usual pools. Queues with the same other value share pools of their own.
-        nice: u8,
-        /// Its pods.
-        scope: Scope,
+        /// The new ones.
+        attrs: Attrs,
     },
     /// Drain a queue and take it down; an [`Owner`] waits for that. All queues exist at first.
     DropQueue(QueueId),

@@ -1,8 +1,10 @@
 //! Queues that come and go: what happens to their pools, worked out by hand.
 
+use std::collections::BTreeSet;
+
 use cmwq_sim::config::{Caches, Costs};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Item, Op, Owner, Plan};
+use cmwq_sim::plan::{Attrs, Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::{Config, Nanos, Outcome, Scope, Shape, simulate};
 
@@ -17,7 +19,7 @@ fn item(queue: usize, ops: &[Op]) -> Item {
 }
 
 const fn attrs(queue: usize, nice: u8) -> Op {
-    Op::SetAttrs { queue, nice, scope: Scope::Cache }
+    Op::SetAttrs { queue, attrs: Attrs { nice, ..Attrs::usual(Scope::Cache) } }
 }
 
 const fn put(item: usize) -> Op {
@@ -94,6 +96,42 @@ fn a_pool_that_was_closed_serves_the_next_queue() {
     let outcome = run(&queues, &items, &round.repeat(rounds), 20 * US);
     assert_eq!(finished(&outcome).len(), 2 * rounds, "each once in each round");
     assert_eq!(outcome.stats.pools, 1, "always the same pool");
+}
+
+#[test]
+fn a_pool_that_is_opened_again_begins_with_a_worker() {
+    let queues = [queue("a", Flag::Unbound)];
+    let items = [item(0, &[Op::Burn(10 * US)])];
+    // The first pool is closed when the queue moves to another one, and opened when it comes back.
+    let rest = Op::Sleep(10 * US);
+    let ops = [attrs(0, 5), put(0), Op::FlushQueue(0), attrs(0, 6), rest, attrs(0, 5)];
+    let outcome = run(&queues, &items, &ops, 0);
+    let made = find(&outcome, |what| match what {
+        What::WorkerMade(pool, _) => Some(pool),
+        _ => None,
+    });
+    // The item's, and its standby; the other pool's; and the one that waits for an item.
+    assert_eq!(made, [(0, 0), (0, 0), (10 * US, 1), (20 * US, 0)]);
+}
+
+#[test]
+fn items_run_on_their_queues_cpus() {
+    let queues = [queue("a", Flag::Unbound)];
+    let items = [0; 3].map(|queue| item(queue, &[Op::Burn(10 * US)]));
+    let only_one = Attrs { cpus: Some((Scope::Cpu, 1)), ..Attrs::usual(Scope::Cpu) };
+    let all = [0, 1, 2].map(|item| Op::Queue { item, cpu: Some(0) });
+    let cpus_of = |attrs| {
+        let ops = [&[Op::SetAttrs { queue: 0, attrs }], &all[..]].concat();
+        let starts = find(&run(&queues, &items, &ops, 0), |what| match what {
+            What::Started(_, _, runner) => Some(runner.cpu),
+            _ => None,
+        });
+        starts.into_iter().map(|(_, cpu)| cpu).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(cpus_of(only_one), BTreeSet::from([1]));
+    assert_eq!(cpus_of(Attrs { is_strict: true, ..only_one }), BTreeSet::from([1]));
+    assert_eq!(cpus_of(Attrs::usual(Scope::Cpu)), BTreeSet::from([0]));
+    assert_eq!(cpus_of(Attrs::usual(Scope::System)), BTreeSet::from([0, 1]));
 }
 
 #[test]

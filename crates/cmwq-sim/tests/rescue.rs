@@ -2,7 +2,7 @@
 
 use cmwq_sim::config::{Faults, Sabotage};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::swarm::{Fault, FaultSet, Options};
 use cmwq_sim::{Config, Nanos, Outcome, Scope, run_seed, simulate};
@@ -135,7 +135,8 @@ fn a_rescuer_that_leaves_a_replaced_pwq_behind_is_noticed() {
         vec![queue("q", &[Flag::Unbound, Flag::MemReclaim])],
         &[(0, 0, 0, &[Op::Burn(2 * MS)])],
     );
-    let op = Op::SetAttrs { queue: 0, nice: 5, scope: Scope::Cache };
+    let attrs = Attrs { nice: 5, ..Attrs::usual(Scope::Cache) };
+    let op = Op::SetAttrs { queue: 0, attrs };
     plan.calls.push(Call { at: 11 * MS, op });
     let run = |sabotage| simulate(&plan, &Config { sabotage, ..outage(1, 0) });
     let honest = run(None);

@@ -49,6 +49,10 @@ pub(crate) struct Attributes {
     pub(crate) number: u8,
     /// One pool for all CPUs, and not one for each.
     pub(crate) is_whole: bool,
+    /// The only one of the stage's CPUs that the queue may use, if it may not use all.
+    pub(crate) only: Option<usize>,
+    /// Workers stay in their pod.
+    pub(crate) is_strict: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,8 +222,12 @@ impl Choice<'_> {
             30..=31 => Order::DropQueue(self.queue(rng, Life::Open)?),
             32..=35 => Order::MakeQueue(self.queue(rng, Life::Gone)?),
             42..=46 => {
-                let number = rng.below(4) as u8;
-                let attributes = Attributes { number, is_whole: rng.chance(500_000) };
+                let attributes = Attributes {
+                    number: rng.below(3) as u8,
+                    is_whole: rng.chance(500_000),
+                    only: rng.chance(300_000).then(|| rng.below(2) as usize),
+                    is_strict: rng.chance(200_000),
+                };
                 Order::SetAttrs(self.queue(rng, Life::Open)?, attributes)
             }
             _ => {

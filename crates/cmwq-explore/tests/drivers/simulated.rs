@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cmwq_core::help::Set;
 use cmwq_sim::config::{Checks, Costs};
 use cmwq_sim::event::What;
-use cmwq_sim::plan::{Call, Item, Op, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Plan};
 use cmwq_sim::scenario::QueueSpec;
 use cmwq_sim::topology::Scope;
 use cmwq_sim::{Config, Nanos, simulate};
@@ -75,9 +75,10 @@ fn plan(script: &Script) -> Plan {
             }
             Order::Cancel(item) => Op::Cancel(item),
             Order::SetMaxActive(queue, max_active) => Op::SetMaxActive { queue, max_active },
-            Order::SetAttrs(queue, Attributes { number, is_whole }) => {
+            Order::SetAttrs(queue, Attributes { number, is_whole, only, is_strict }) => {
                 let scope = if is_whole { Scope::System } else { Scope::Cpu };
-                Op::SetAttrs { queue, nice: number, scope }
+                let cpus = only.map(|cpu| (Scope::Cpu, cpu as u32));
+                Op::SetAttrs { queue, attrs: Attrs { nice: number, scope, cpus, is_strict } }
             }
             Order::DropQueue(queue) => Op::DropQueue(queue),
             Order::MakeQueue(queue) => Op::MakeQueue(queue),
@@ -107,6 +108,7 @@ pub(crate) fn simulated(script: &Script) -> Vec<State> {
         costs: Costs { slice: Some(SLICE), ..Costs::default() },
         checks: if has_reports(script.seed) { Checks::Only("reentrance") } else { Checks::All },
         keep_events: true,
+        scope: Scope::System,
         ..Config::exact(script.stage.nr_cpus() as u32)
     };
     let outcome = simulate(&plan(script), &config);

@@ -109,7 +109,12 @@ impl Stage {
 
     /// Parameters of the library.
     pub(crate) const fn params(self) -> &'static str {
-        if self.pretends() { "debug_pretend_cpus=4" } else { "" }
+        match self {
+            // Whatever this machine's caches are, there is one usual pool.
+            Self::Attributes => "default_affinity_scope=system",
+            _ if self.pretends() => "debug_pretend_cpus=4",
+            _ => "",
+        }
     }
 
     /// CPU time that an item takes before anything else, in nanoseconds. Managed pools learn

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cmwq::explore::{self, Run};
-use cmwq::{AffinityScope, Attrs, DelayedWork, Workqueue};
+use cmwq::{AffinityScope, Attrs, CpuSet, DelayedWork, Workqueue};
 use cmwq_sim::Nanos;
 use cmwq_sim::plan::Sighting;
 use cmwq_sim::scenario::Flag;
@@ -106,7 +106,7 @@ struct Rig<'s> {
     waits: Vec<JoinHandle<()>>,
 }
 
-fn make(stage: Stage, &(flag, max_active): &QueueKind) -> Workqueue {
+fn make(&(flag, max_active): &QueueKind) -> Workqueue {
     let builder = Workqueue::builder("drivers");
     let builder = match flag {
         Flag::Percpu => builder.percpu().max_active(max_active),
@@ -114,14 +114,7 @@ fn make(stage: Stage, &(flag, max_active): &QueueKind) -> Workqueue {
         Flag::Unbound => builder.unbound().max_active(max_active),
         _ => builder.max_active(max_active),
     };
-    let usual = Attributes { number: 0, is_whole: true };
-    let builder = if stage == Stage::Attributes { builder.attrs(attrs(usual)) } else { builder };
     builder.build().expect("a queue")
-}
-
-fn attrs(Attributes { number, is_whole }: Attributes) -> Attrs {
-    let scope = if is_whole { AffinityScope::System } else { AffinityScope::Cpu };
-    Attrs::new().nice(5 * i32::from(number)).affinity_scope(Some(scope))
 }
 
 impl<'s> Rig<'s> {
@@ -139,7 +132,7 @@ impl<'s> Rig<'s> {
         Self {
             script,
             cpus: cpus.take(script.stage.nr_cpus()).collect(),
-            queues: queues.map(|kind| Some(make(script.stage, kind))).collect(),
+            queues: queues.map(|kind| Some(make(kind))).collect(),
             drops: script.stage.queues().iter().map(|_| None).collect(),
             items: (0..NR_ITEMS).map(item).collect(),
             queued: BTreeSet::new(),
@@ -162,12 +155,12 @@ impl<'s> Rig<'s> {
                 self.open(queue).set_max_active(most).expect("it has a limit");
             }
             Order::SetAttrs(queue, attributes) => {
-                self.open(queue).apply_attrs(&attrs(attributes)).expect("they make sense");
+                self.open(queue).apply_attrs(&self.attrs(attributes)).expect("they make sense");
             }
             Order::DropQueue(queue) => self.drop_queue(queue),
             Order::MakeQueue(queue) => {
                 let stage = self.script.stage;
-                self.queues[queue] = Some(make(stage, &stage.queues()[queue]));
+                self.queues[queue] = Some(make(&stage.queues()[queue]));
                 self.drops[queue] = None;
             }
             Order::FlushItem(item) => {
@@ -194,6 +187,16 @@ impl<'s> Rig<'s> {
             Order::Block(item) | Order::Wake(item) | Order::Finish(item) => {
                 self.items[item].1.tell(order);
             }
+        }
+    }
+
+    fn attrs(&self, Attributes { number, is_whole, only, is_strict }: Attributes) -> Attrs {
+        let scope = if is_whole { AffinityScope::System } else { AffinityScope::Cpu };
+        let attrs = Attrs::new().nice(5 * i32::from(number)).affinity_scope(Some(scope));
+        let attrs = attrs.affinity_strict(is_strict);
+        match only {
+            Some(cpu) => attrs.cpumask(CpuSet::single(self.cpus[cpu])),
+            None => attrs,
         }
     }
 
@@ -269,7 +272,7 @@ impl<'s> Rig<'s> {
             on_board,
         };
         let mut pools: Vec<_> = if self.script.stage == Stage::Attributes {
-            explore::nice_workers().into_iter().map(|counts| count(counts, [false; 4])).collect()
+            explore::unusual_workers().into_iter().map(|counts| count(counts, [false; 4])).collect()
         } else {
             let of_managed = self.script.stage.watched() != Flag::Percpu;
             let of = |&cpu: &u32| {

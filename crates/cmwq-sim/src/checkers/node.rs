@@ -9,7 +9,7 @@ use cmwq_core::consts::{WQ_DFL_ACTIVE, WQ_DFL_MIN_ACTIVE};
 use super::{Checker, World};
 use crate::event::{Event, GroupNo, What};
 use crate::grown::grown;
-use crate::places::{Kind, PoolKind, kind_of};
+use crate::places::{Kind, kind_of};
 use crate::plan::{Plan, QueueId};
 
 #[derive(Debug)]
@@ -60,12 +60,7 @@ impl Checker for Node {
             What::LimitSet(group, limit) => *grown(&mut self.limits, group) = limit,
             What::Queued(what, site) => {
                 let kind = world.gauges[site.pool].kind;
-                let (PoolKind::Unbound(domain)
-                | PoolKind::Managed(domain)
-                | PoolKind::Own { domain, .. }) = kind
-                else {
-                    return Ok(());
-                };
+                let Some(domain) = kind.domain() else { return Ok(()) };
                 if self.is_ordered[what.queue] {
                     return Ok(());
                 }

@@ -45,10 +45,13 @@ fn check_worker(
     check_place(item, home, runner.cpu, world)
 }
 
-/// Whether the pool's workers are only woken in its pod.
-fn is_loose(kind: PoolKind, world: &World<'_>) -> bool {
+/// Where the pool's workers belong: to its pod, unless they are only woken there.
+fn place_of(kind: PoolKind, world: &World<'_>) -> Place {
     let is_loose = world.config.caches.is_some_and(|caches| caches.is_loose);
-    is_loose && kind.pod_to_leave(world.machine).is_some()
+    match kind.pod_to_leave() {
+        Some((_, cpus)) if is_loose => Place::Domain(cpus),
+        _ => kind.place(),
+    }
 }
 
 fn check_place(item: usize, home: PoolNo, cpu: u32, world: &World<'_>) -> Result<(), String> {
@@ -57,8 +60,7 @@ fn check_place(item: usize, home: PoolNo, cpu: u32, world: &World<'_>) -> Result
     }
     let kind = world.gauges[home].kind;
     let domains = world.machine.domains();
-    let is_at_home = match kind.place() {
-        Place::Domain(_) if is_loose(kind, world) => true,
+    let is_at_home = match place_of(kind, world) {
         Place::Cpu(home) => cpu == home || !world.machine.is_online(home),
         Place::Domain(home) => domains.has(home, cpu) || domains.nr_online(home) == 0,
     };

@@ -13,7 +13,7 @@ use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::places::{Queue, pool_of};
-use crate::plan::{ItemId, QueueId};
+use crate::plan::{Attrs, ItemId, QueueId};
 
 impl Engine<'_> {
     /// As [`queue`](Self::queue), by a thread outside of the pools.
@@ -22,7 +22,7 @@ impl Engine<'_> {
             return false;
         }
         let queue = self.plan.items[item].queue;
-        let Queue { kind, scope, .. } = self.queues[queue];
+        let Queue { kind, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
         let queuer = Queuer { is_worker: false };
         let has_others = pool_of(kind, here, scope, &self.machine).has_others(&self.machine);
         // No CPU's sentinel tells of a pod that has several.
@@ -37,7 +37,7 @@ impl Engine<'_> {
     /// Another CPU for an item whose caller computes on `here`; marks the pod of `here`. `None`:
     /// there is none.
     fn other_cpu(&mut self, queue: QueueId, here: u32) -> Option<u32> {
-        let Queue { kind, is_high, scope, .. } = self.queues[queue];
+        let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
         let pod = self.machine.domains().pod(scope, here);
         let home = self.pool(pool_of(kind, here, scope, &self.machine), is_high);
         self.pools.set_caller_computes(home, true);
@@ -61,7 +61,7 @@ impl Engine<'_> {
     /// The caller that computed on `cpu` has moved: removes the mark of its pod. Another caller
     /// that computes there marks the pod again with its next item.
     pub(super) fn give_back(&mut self, queue: QueueId, cpu: u32) {
-        let Queue { kind, is_high, scope, .. } = self.queues[queue];
+        let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
         if let Some(pool) = self.pools.find(pool_of(kind, cpu, scope, &self.machine), is_high)
             && self.pools.list[pool].caller_computes
         {

@@ -29,7 +29,7 @@ impl Engine<'_> {
             }
             Op::Offline(cpu) => _ = self.cpu_leaves(cpu),
             Op::Online(cpu) => self.cpu_returns(cpu),
-            Op::SetAttrs { queue, nice, scope } => self.set_attrs(queue, nice, scope),
+            Op::SetAttrs { queue, attrs } => self.set_attrs(queue, attrs),
             Op::DropQueue(queue) => return self.drop_queue(queue, who),
             Op::MakeQueue(queue) => self.make_queue(queue),
             Op::Report(one, other) => self.report_as_told(one, other),

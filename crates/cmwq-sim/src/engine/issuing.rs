@@ -168,11 +168,12 @@ impl<'a> Engine<'a> {
         let kind = self.pools.list[pool].kind;
         // Of a usual one also if its pod is all CPUs: it stays near where it is.
         let pod = match kind {
-            PoolKind::Unbound(pod) => Some(pod),
-            _ => kind.pod_to_leave(&self.machine),
+            PoolKind::Unbound(pod) => Some((pod, WHOLE)),
+            _ => kind.pod_to_leave(),
         };
-        if let Some(pod) = pod.filter(|_| is_loose) {
-            self.machine.move_to(tid, Place::Domain(WHOLE));
+        if let Some((pod, cpus)) = pod.filter(|_| is_loose) {
+            self.machine.track(cpus);
+            self.machine.move_to(tid, Place::Domain(cpus));
             self.machine.keep_near(tid, pod);
         }
     }

@@ -7,6 +7,7 @@ use crate::config::Sabotage;
 use crate::event::PoolNo;
 use crate::machine::Tid;
 use crate::places::{Kind, Pool, PoolKind, Queue};
+use crate::plan::Attrs;
 use cmwq_core::help::{self, Call, Set};
 use cmwq_core::{Creator, Kick, Lend};
 
@@ -33,7 +34,7 @@ impl Engine<'_> {
     /// The pods of `cpu` that managed queues lead to may help as long as they have CPUs.
     pub(super) fn open_pods_of(&mut self, cpu: u32) {
         for queue in 0..self.queues.len() {
-            let Queue { kind, is_high, scope, .. } = self.queues[queue];
+            let Queue { kind, is_high, attrs: Attrs { scope, .. }, .. } = self.queues[queue];
             if kind == Kind::Managed {
                 let domain = self.machine.domains().pod(scope, cpu);
                 let is_open = self.machine.domains().nr_online(domain) > 0;

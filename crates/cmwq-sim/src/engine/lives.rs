@@ -14,8 +14,7 @@ use crate::agenda::Rank;
 use crate::config::Sabotage;
 use crate::event::{PoolNo, What};
 use crate::places::{Kind, Life, PoolKind};
-use crate::plan::{ItemId, Op, QueueId};
-use crate::topology::Scope;
+use crate::plan::{Attrs, ItemId, Op, QueueId};
 
 /// Pause before a pwq that could not be removed is tried again.
 const REST: Nanos = 10_000;
@@ -59,14 +58,13 @@ impl Engine<'_> {
 
     // ---- attributes
 
-    pub(super) fn set_attrs(&mut self, queue: QueueId, nice: u8, scope: Scope) {
+    pub(super) fn set_attrs(&mut self, queue: QueueId, attrs: Attrs) {
         let it = &self.queues[queue];
         if it.life != Life::Open || !it.kind.is_replaceable() {
             return;
         }
         let slots = self.slots(queue);
-        let it = &mut self.queues[queue];
-        (it.nice, it.scope) = (nice, scope);
+        self.queues[queue].attrs = attrs;
         self.note(What::AttrsSet(queue));
         let mut is_led = Vec::new();
         for (cpu, now) in slots {

@@ -91,6 +91,16 @@ impl Domains {
         self.pods[scope as usize][cpu as usize]
     }
 
+    /// The CPUs that both have, if there are any. Of two pods the one is part of the other, or they
+    /// have none in common.
+    pub(crate) fn common(&self, one: u32, other: u32) -> Option<u32> {
+        let (mine, others) = (self.cpus(one), self.cpus(other));
+        if within(&mine, &others) {
+            return Some(one);
+        }
+        within(&others, &mine).then_some(other)
+    }
+
     pub(crate) fn cpus(&self, domain: u32) -> Range<u32> {
         self.domain(domain).cpus.clone()
     }

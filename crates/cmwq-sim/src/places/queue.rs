@@ -17,6 +17,7 @@ use crate::by_pool::ByPool;
 use crate::config::{Config, Sabotage};
 use crate::event::{GroupNo, PoolNo};
 use crate::machine::{Machine, WHOLE};
+use crate::plan::Attrs;
 use crate::scenario::{Flag, QueueSpec};
 use crate::topology::Scope;
 
@@ -106,11 +107,12 @@ pub(crate) enum Life {
 pub(crate) struct Queue {
     pub(crate) life: Life,
     /// See [`Op::SetAttrs`](crate::plan::Op::SetAttrs).
-    pub(crate) nice: u8,
+    pub(crate) attrs: Attrs,
+    /// The scope of queues that name none.
+    usual_scope: Scope,
     pub(crate) key: WqKey,
     pub(crate) kind: Kind,
     pub(crate) is_high: bool,
-    pub(crate) scope: Scope,
     is_intensive: bool,
     has_rescuer: bool,
     pub(crate) limits: Limits,
@@ -137,11 +139,11 @@ impl Queue {
         };
         Self {
             life: Life::Open,
-            nice: 0,
+            attrs: Attrs::usual(spec.scope.unwrap_or(config.scope)),
+            usual_scope: config.scope,
             key: WqKey(number as u32),
             kind,
             is_high: spec.flags.has(Flag::Highpri),
-            scope: spec.scope.unwrap_or(config.scope),
             is_intensive: spec.flags.has(Flag::CpuIntensive),
             has_rescuer: spec.flags.has(Flag::MemReclaim),
             limits,
@@ -202,12 +204,21 @@ impl Queue {
 
     /// The kind of pool that serves callers on `cpu`.
     pub(crate) fn pool_kind(&self, cpu: u32, machine: &Machine) -> PoolKind {
-        match pool_of(self.kind, cpu, self.scope, machine) {
-            PoolKind::Unbound(domain) if self.nice != 0 => {
-                PoolKind::Own { domain, nice: self.nice }
-            }
-            kind => kind,
+        let Attrs { nice, scope, cpus, is_strict } = self.attrs;
+        let kind = pool_of(self.kind, cpu, scope, machine);
+        let PoolKind::Unbound(pod) = kind else { return kind };
+        let domains = machine.domains();
+        let all = cpus.map_or(WHOLE, |(scope, cpu)| domains.pod(scope, cpu));
+        // CPUs that have none of the queue's in their pod share a pool of all of those.
+        let domain = domains.common(pod, all).unwrap_or(all);
+        let is_strict = self.kind.is_strict(is_strict);
+        let cpus = if is_strict { domain } else { all };
+        let is_usual_pod =
+            domain == WHOLE || domain == domains.pod(self.usual_scope, domains.cpus(domain).start);
+        if nice == 0 && !is_strict && cpus == WHOLE && is_usual_pod {
+            return kind;
         }
+        PoolKind::Own { domain, cpus, nice, is_strict }
     }
 
     /// As new.
@@ -231,12 +242,7 @@ impl Queue {
 
     /// The node of a pool, if it lies within one.
     pub(crate) fn node_of(&self, pool: PoolKind, machine: &Machine) -> Option<u32> {
-        match pool {
-            PoolKind::Unbound(domain)
-            | PoolKind::Managed(domain)
-            | PoolKind::Own { domain, .. } => machine.domains().node_of(domain),
-            _ => None,
-        }
+        machine.domains().node_of(pool.domain()?)
     }
 
     /// What the pools of `node` may run together.

@@ -9,7 +9,7 @@
 
 use super::{MS, Options, US};
 use crate::config::Config;
-use crate::plan::{Item, Op, Owner, Plan};
+use crate::plan::{Attrs, Item, Op, Owner, Plan};
 use crate::rng::Rng;
 use crate::scenario::{Flag, Flags, QueueSpec};
 use crate::topology::Scope;
@@ -49,7 +49,14 @@ impl Maker<'_> {
     fn set_attrs(&mut self, queue: usize, least: u64) -> Op {
         let (scope, _) = *self.rng.pick(&Scope::ALL);
         let scope = if self.rng.chance(700_000) { self.config.scope } else { scope };
-        Op::SetAttrs { queue, nice: self.rng.between(least, self.nices) as u8, scope }
+        let nice = self.rng.between(least, self.nices) as u8;
+        // A part of the CPUs, now and then.
+        let cpus = self.rng.chance(200_000).then(|| {
+            let (scope, _) = *self.rng.pick(&Scope::ALL);
+            (scope, self.rng.below(self.config.shape.cpus().into()) as u32)
+        });
+        let is_strict = self.rng.chance(200_000);
+        Op::SetAttrs { queue, attrs: Attrs { nice, scope, cpus, is_strict } }
     }
 
     /// Somebody who changes queues that others use.

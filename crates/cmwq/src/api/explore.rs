@@ -41,13 +41,20 @@ pub fn on_board(cpu: u32) -> [bool; 4] {
     pods.map_or([false; 4], |(pods, pod)| Set::SUMMED.map(|set| pods.has(set, pod)))
 }
 
-/// The workers of each pool of unbound and ordered queues that has any, and a nice level of its
-/// own: all, and those that run.
+/// The workers of each pool of unbound and ordered queues that has any, and attributes that are not
+/// the usual ones: all, and those that run.
 #[must_use]
-pub fn nice_workers() -> Vec<(u32, u32)> {
-    let pools = Runtime::existing().into_iter().flat_map(Runtime::pools);
-    let nice = pools.filter(|pool| pool.kind == PoolKind::Unbound && pool.spec().nice != 0);
-    nice.map(Pool::headcount).filter(|[all, ..]| *all > 0).map(|[all, _, run]| (all, run)).collect()
+pub fn unusual_workers() -> Vec<(u32, u32)> {
+    let of = |runtime: &'static Runtime| {
+        let pools = runtime.pools();
+        pools.filter(|pool| pool.kind == PoolKind::Unbound && !runtime.is_usual(pool))
+    };
+    let unusual = Runtime::existing().into_iter().flat_map(of);
+    unusual
+        .map(Pool::headcount)
+        .filter(|[all, ..]| *all > 0)
+        .map(|[all, _, run]| (all, run))
+        .collect()
 }
 
 /// How many timers of items that go to the queue are armed.
