@@ -41,6 +41,11 @@ impl Board {
         }
     }
 
+    /// How many words a set takes.
+    pub(crate) fn nr_words(&self) -> usize {
+        self.words.len()
+    }
+
     pub(crate) fn has(&self, set: Set, pod: u32) -> bool {
         let position = self.layout.position(pod as usize);
         self.words[position.word][set as usize] & position.mask() != 0

@@ -393,9 +393,21 @@ impl Machine {
             let at = self.find_movable(from, domain)?;
             let tid = self.take_over(from, at, cpu);
             self.offer(from);
+            self.offer_others(cpu);
             return tid;
         }
         None
+    }
+
+    /// What `cpu` was called for may have been another thread than the one it has taken over, which
+    /// still waits beside idle CPUs.
+    fn offer_others(&mut self, cpu: u32) {
+        let waiting = |&domain: &u32| {
+            let other = self.domains.next_waiting(domain, cpu)?;
+            self.domains.idle_for(domain, other)
+        };
+        let idle = self.domains.of(cpu).iter().find_map(waiting);
+        self.ready.extend(idle);
     }
 
     /// The thread at this place of the queues of `from` waits for `cpu` from now on, and is not

@@ -180,20 +180,32 @@ fn nth(mut bits: u64, turn: usize) -> u32 {
 }
 
 /// The busy pods that are to have their workers watched, since one that blocks leaves a CPU for the
-/// backlog of `me`. Some of them, other ones each `turn`.
+/// backlog of `me`. Some of them, other ones each `turn`: those of its own word at every other one,
+/// if there are any. Of the other words two may be looked at before one has busy pods.
 pub fn to_watch<B: Board>(board: &B, me: usize, turn: usize) -> impl Iterator<Item = usize> {
     let layout = board.layout();
     let (position, nr_words) = (layout.position(me), layout.nr_words());
-    // Every other turn looks at the asker's own word.
-    let word = if turn.is_multiple_of(2) { position.word } else { turn / 2 % nr_words };
-    let round = turn / 2 / if turn.is_multiple_of(2) { 1 } else { nr_words };
-    let idle = board.word(Set::Spare, word) | board.word(Set::Reserve, word);
-    let mut busy = board.word(Set::Open, word) & !idle;
-    if word == position.word {
-        busy &= !position.mask();
-    }
-    let nr_rounds = (busy.count_ones() as usize).div_ceil(WATCHED).max(1);
-    let mut bits = busy;
+    let busy = |word: usize| {
+        let idle = board.word(Set::Spare, word) | board.word(Set::Reserve, word);
+        let me = if word == position.word { position.mask() } else { 0 };
+        board.word(Set::Open, word) & !idle & !me
+    };
+    let here = busy(position.word);
+    // How many turns the own word has had, and the others.
+    let (here_turn, others) = match (here, nr_words) {
+        (_, 1) => (Some(turn), 0),
+        (0, _) => (None, turn),
+        _ => (turn.is_multiple_of(2).then_some(turn / 2), turn / 2),
+    };
+    let (word, mut bits, round) = if let Some(round) = here_turn {
+        (position.word, here, round)
+    } else {
+        let next = (0..TRIES).map(|step| (others + step) % nr_words);
+        let mut found = next.map(|word| (word, busy(word))).filter(|(_, busy)| *busy != 0);
+        let (word, busy) = found.next().unwrap_or((position.word, 0));
+        (word, busy, others / nr_words)
+    };
+    let nr_rounds = (bits.count_ones() as usize).div_ceil(WATCHED).max(1);
     for _ in 0..round % nr_rounds * WATCHED {
         bits &= bits.wrapping_sub(1);
     }

@@ -3,7 +3,8 @@
 //! everything must come to what it was there: which items wait, run or are blocked, which flushes
 //! have returned, which queues have gone, how many timers each has armed, and how many workers each
 //! pool has and counts as running. In half of the scripts queues are dropped and made again; in a
-//! fifth unbound and ordered queues get other attributes while they are used.
+//! sixth unbound and ordered queues get other attributes while they are used: nice levels, pods,
+//! masks, strict scopes.
 //!
 //! Nothing is left to time. Whatever an item does it was told to do, one thing after the other; a
 //! worker blocks where it says so (`cmwq::blocking`), and nobody else looks at it

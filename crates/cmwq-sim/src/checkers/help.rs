@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use cmwq_core::help::WATCHED;
+
 use super::{Checker, Gauge, Moment, World};
 use crate::Nanos;
 use crate::bitset::BitSet;
+use crate::board::Board;
 use crate::config::{Config, TickRole};
 use crate::event::{GroupNo, PoolNo};
 use crate::places::PoolKind;
@@ -27,6 +30,8 @@ pub(super) struct Help {
     helpers_since: [Option<Nanos>; 2],
     /// And since when each group is in need.
     in_need: [BTreeMap<GroupNo, Nanos>; 2],
+    /// Of the board, once it was asked for.
+    nr_words: Option<usize>,
 }
 
 impl Help {
@@ -39,6 +44,7 @@ impl Help {
             helpers: Default::default(),
             helpers_since: [None; 2],
             in_need: Default::default(),
+            nr_words: None,
         }
     }
 
@@ -52,6 +58,19 @@ impl Help {
             Some((world.waiting.pools(group).next()?, helper, since.max(needs_since)))
         });
         longest.min_by_key(|&(_, _, since)| since)
+    }
+
+    /// At how many ticks some pods have others' workers looked at, before all have been: those of a
+    /// pod of which a false report says that it computes. 0: there are no such reports.
+    fn turns_to_watch(&mut self, world: &World<'_>) -> u64 {
+        if world.config.faults.detection_is_exact() {
+            return 0;
+        }
+        let nr_words = || Board::new(world.machine.domains()).nr_words();
+        let nr_words = *self.nr_words.get_or_insert_with(nr_words);
+        let nr_pods = world.gauges.iter().filter(|it| matches!(it.kind, PoolKind::Managed(_)));
+        // Every other turn may be the asker's own word's.
+        2 * (nr_words + nr_pods.count() / WATCHED) as u64
     }
 
     /// Takes up what changed: of pools, and of groups.
@@ -127,7 +146,8 @@ impl Checker for Help {
         let Some((busy, idle, since)) = self.find(world) else { return Ok(()) };
         // Pods ask each other when work begins to wait, and at every tick.
         let tick = config.detect.tick.map_or(0, TickRole::longest);
-        let excused_until = since + config.patience() + 2 * tick + waits_for_cpu(config);
+        let ticks = 2 + self.turns_to_watch(world);
+        let excused_until = since + config.patience() + ticks * tick + waits_for_cpu(config);
         if !moment.is_over_at(excused_until) {
             return Ok(());
         }

@@ -118,6 +118,25 @@ fn a_thrifty_machine_goes_where_it_takes_least() {
     assert_eq!(run(&mut machine, one), 5, "left last of the slow ones");
 }
 
+/// Two wait in one moment, and the idle CPU that is called for one of them takes the other.
+#[test]
+fn an_idle_cpu_that_takes_another_thread_leaves_none_waiting_beside_idle_ones() {
+    let mut machine = machine(6, 2);
+    machine.track(WHOLE);
+    let cache = machine.domains().pod(Scope::Cache, 2);
+    machine.track(cache);
+    for cpu in 1..4 {
+        spawn_awake(&mut machine, Place::Cpu(cpu), false);
+    }
+    let last = settle(&mut machine)[2];
+    let near = spawn_awake(&mut machine, Place::Domain(cache), false);
+    let free = spawn_awake(&mut machine, Place::Domain(WHOLE), false);
+    let urgent = spawn_awake(&mut machine, Place::Cpu(0), true);
+    machine.leave(last);
+    assert_eq!(settle(&mut machine), [urgent, near, free]);
+    assert_eq!((machine.threads[near].cpu, machine.threads[free].cpu), (3, 4));
+}
+
 #[test]
 fn threads_stay_near_their_cache_until_they_are_cold() {
     let mut machine = machine(4, 2);

@@ -268,7 +268,9 @@ impl Pool {
 
     // ---- what queues lead here
 
-    /// Makes a queue's pwq here, and a worker if there is none, as in a new pool. `cpu`: the CPU whose items come this way, if it is only one.
+    /// Makes a queue's pwq here, and a worker if there is none, as in a new pool.
+    ///
+    /// `cpu`: the CPU whose items come this way, if it is only one.
     /// `None`: the pool has been [renewed](Self::renew), so `spec` is not its spec any more.
     pub(crate) fn add_pwq(
         &'static self,
