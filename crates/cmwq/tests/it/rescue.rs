@@ -141,14 +141,17 @@ impl Stuck {
             }
         };
         // One worker and its standby, or more if the machine was slow: one may have been in the
-        // making until now. And one of them may leave for another pool that is refused one.
+        // making until now, and have no name yet. And one of them may leave for another pool that
+        // is refused one.
         let mut items: Vec<JoinHandle<()>> = Vec::new();
         // In each pool: how many, and how many of them have started.
         let mut queued: Vec<(usize, Arc<AtomicUsize>)> = Vec::new();
         queued.resize_with(cpus.len(), Default::default);
         eventually("all workers wait", || {
+            // One that has left has left room for another one.
+            let is_full = procfs::all_are_named() && thread::Builder::new().spawn(|| ()).is_err();
             let pools = cpus.iter().zip(&pools).zip(&mut queued);
-            pools.fold(true, |all_wait, ((cpu, pool), (nr_items, started))| {
+            pools.fold(is_full, |all_wait, ((cpu, pool), (nr_items, started))| {
                 let nr_workers = procfs::workers(pool).len();
                 while *nr_items < nr_workers {
                     items.push(wq.queue_on(*cpu, wait(started)));
@@ -437,7 +440,10 @@ fn quiet() {
         handles.into_iter().for_each(joined);
         wq
     });
-    assert_eq!(procfs::workers("kworker/R-quiet").len(), queues.len());
+    // A thread has its name when it has begun.
+    eventually("the rescuers have their names", || {
+        procfs::workers("kworker/R-quiet").len() == queues.len()
+    });
     assert_quiet();
 }
 

@@ -75,6 +75,16 @@ pub(crate) fn workers(prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
+/// Whether the threads that the library's threads have made have their names: one that was just
+/// made has its maker's. Rescuers of queues with the same name have the same.
+pub(crate) fn all_are_named() -> bool {
+    let mut names: Vec<_> = other_tasks().into_iter().map(|task| task.name).collect();
+    let is_one_of_us = |name: &str| name.starts_with("cmwq/") || name.starts_with("kworker/");
+    names.retain(|name| is_one_of_us(name) && !name.starts_with("kworker/R"));
+    names.sort_unstable();
+    names.windows(2).all(|pair| pair[0] != pair[1])
+}
+
 /// The thread of this name.
 pub(crate) fn tid_of(name: &str) -> Option<i32> {
     other_tasks().into_iter().find(|task| task.name == name).map(|task| task.tid)
