@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::api::{self, Question};
 use crate::names::{MACHINES, Names, Place, TIMERS};
-use crate::queue::number;
+use crate::queue::{bounds, number};
 
 /// Between two looks whether the connection was made again.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -33,9 +33,6 @@ struct Left {
     /// The last message that was delivered before the connection was made. `None`: not asked yet.
     last: Option<u64>,
 }
-
-/// The first message of a stream, and its last one, if there are any.
-type Bounds = Option<(u64, u64)>;
 
 /// Takes away what is left of a queue, until `closing` becomes true.
 pub(crate) async fn take_away(
@@ -96,16 +93,10 @@ pub(crate) fn done_until(consumer: &Value) -> u64 {
     number(&consumer["ack_floor"]["stream_seq"])
 }
 
-fn bounds(stream: &Value) -> Bounds {
-    let state = &stream["state"];
-    let bounds = (number(&state["first_seq"]), number(&state["last_seq"]));
-    (number(&state["messages"]) > 0).then_some(bounds)
-}
-
 /// Whether the stream has messages that are done. Of one that has lost its last messages, as when a
 /// machine fails, nothing is known: it gives their numbers to others.
-fn has_leftovers(done: u64, bounds: Bounds) -> bool {
-    bounds.is_some_and(|(first, last)| first <= done && done <= last)
+fn has_leftovers(done: u64, (first, last): (u64, u64)) -> bool {
+    first <= done && done <= last
 }
 
 #[cfg(test)]
@@ -114,17 +105,18 @@ mod tests {
 
     #[test]
     fn messages_that_are_done_are_left() {
-        assert!(has_leftovers(3, Some((3, 9))));
-        assert!(has_leftovers(9, Some((1, 9))));
-        assert!(!has_leftovers(2, Some((3, 9))));
-        assert!(!has_leftovers(0, Some((1, 1))));
-        assert!(!has_leftovers(5, None));
+        assert!(has_leftovers(3, (3, 9)));
+        assert!(has_leftovers(9, (1, 9)));
+        assert!(!has_leftovers(2, (3, 9)));
+        assert!(!has_leftovers(0, (1, 1)));
+        // Of five messages none is there.
+        assert!(!has_leftovers(5, (6, 5)));
     }
 
     /// The messages 7 to 9 were done and are lost; there may be others with these numbers now.
     #[test]
     fn of_a_stream_that_has_lost_messages_nothing_is_taken() {
-        assert!(!has_leftovers(9, Some((1, 6))));
+        assert!(!has_leftovers(9, (1, 6)));
     }
 
     #[test]
@@ -132,8 +124,8 @@ mod tests {
         let consumer = json!({ "ack_floor": { "consumer_seq": 8, "stream_seq": 5 } });
         assert_eq!(done_until(&consumer), 5);
         let stream = json!({ "state": { "messages": 2, "first_seq": 4, "last_seq": 6 } });
-        assert_eq!(bounds(&stream), Some((4, 6)));
+        assert_eq!(bounds(&stream), (4, 6));
         let empty = json!({ "state": { "messages": 0, "first_seq": 7, "last_seq": 6 } });
-        assert_eq!(bounds(&empty), None);
+        assert_eq!(bounds(&empty), (7, 6));
     }
 }

@@ -520,15 +520,20 @@ impl SharedQueue {
         }
     }
 
-    /// The numbers of a stream's first message and of its last; the first is one more than the last
-    /// if there is none.
+    /// What a stream has: see [`bounds`].
     fn state(&self, place: Place, what: &str) -> Result<(u64, u64), Error> {
         let path = format!("STREAM.INFO.{}", self.names.stream(place));
         let info = self.api(what, &path, &Value::Null)?.map_err(|no| no.to_error(what))?;
-        let (state, last) = (&info["state"], number(&info["state"]["last_seq"]));
-        let is_empty = number(&state["messages"]) == 0;
-        Ok((if is_empty { last + 1 } else { number(&state["first_seq"]) }, last))
+        Ok(bounds(&info))
     }
+}
+
+/// The numbers of a stream's first message and of its last, by what the broker tells of it; the
+/// first is one more than the last if there is none.
+pub(crate) fn bounds(stream: &Value) -> (u64, u64) {
+    let (state, last) = (&stream["state"], number(&stream["state"]["last_seq"]));
+    let is_empty = number(&state["messages"]) == 0;
+    (if is_empty { last + 1 } else { number(&state["first_seq"]) }, last)
 }
 
 pub(crate) fn number(value: &Value) -> u64 {
