@@ -416,7 +416,7 @@ fn cancel_sync_waits_for_a_run_that_began_before_the_ordered_queue_was_changed()
         eventually("it waits", || {
             assert!(!waiter.is_finished(), "it runs: {:?}", work.busy());
             let tid = tid.load(Ordering::SeqCst);
-            tid != 0 && !work.is_pending() && procfs::is_asleep(tid)
+            tid != 0 && !work.is_pending() && procfs::waits(tid)
         });
         assert!(work.busy().running);
         waiter

@@ -258,7 +258,7 @@ impl Cell {
             });
             eventually("the operation waits", || {
                 let tid = tid.load(Ordering::SeqCst);
-                operation.is_finished() || (tid != 0 && procfs::is_asleep(tid))
+                operation.is_finished() || (tid != 0 && procfs::waits(tid))
             });
             self.release.open();
             let (answered, was_released, busy) = operation.join().unwrap();

@@ -42,7 +42,7 @@ fn flusher(work: &RcuWork) -> thread::JoinHandle<bool> {
         work.flush()
     });
     let tid = receive.recv().unwrap();
-    eventually("the flusher waits", || procfs::is_asleep(tid));
+    eventually("the flusher waits", || procfs::waits(tid));
     flusher
 }
 
@@ -166,7 +166,7 @@ fn a_queue_that_drains_refuses_what_comes_out_of_a_grace_period() {
         }
     });
     let tid = receive.recv().unwrap();
-    eventually("the drainer waits", || procfs::is_asleep(tid));
+    eventually("the drainer waits", || procfs::waits(tid));
     drop(section);
     eventually("it was let go", || !work.is_pending());
     gate.open();

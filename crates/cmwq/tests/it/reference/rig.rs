@@ -257,7 +257,7 @@ impl Rig {
         let start = Instant::now();
         let sleeps = || match turnstile.on_errand.load(Ordering::SeqCst) {
             0 => false,
-            tid => procfs::is_asleep(tid),
+            tid => procfs::waits(tid),
         };
         while !sleeps() {
             assert!(start.elapsed() < self.patience, "item {item} does not wait for item {other}");
@@ -293,7 +293,7 @@ impl Rig {
         let start = Instant::now();
         let sleeps = || match tid.load(Ordering::SeqCst) {
             0 => false,
-            tid => procfs::is_asleep(tid),
+            tid => procfs::waits(tid),
         };
         while !thread.is_finished() && !sleeps() {
             assert!(start.elapsed() < self.patience, "{op:?} neither waits nor returns");

@@ -106,3 +106,14 @@ pub(crate) fn rests(tid: i32) -> bool {
     };
     since.is_some() && (0..8).all(is_as_before)
 }
+
+/// Whether a thread of this process sleeps, and not for a lock: a lock's holder runs, or would, and
+/// here all others sleep. On a busy process, whether it has slept for 8 ms.
+pub(crate) fn waits(tid: i32) -> bool {
+    if !is_asleep(tid) {
+        return false;
+    }
+    let tasks = other_tasks();
+    let are_all_asleep = tasks.iter().all(|task| task.is_asleep) && tasks == other_tasks();
+    are_all_asleep || rests(tid)
+}
