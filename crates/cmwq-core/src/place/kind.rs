@@ -44,12 +44,34 @@ impl PoolKind {
     }
 
     /// Whether a pool that no queue leads to any more is closed, and may become another one.
-    /// `is_usual`: queues without attributes of their own may lead to it, and they come again.
+    /// `is_usual`: queues without attributes of their own [may lead to it](PoolAttrs::are_usual),
+    /// and they come again.
     ///
     /// KERNEL: `put_unbound_pool` — differs: there the usual ones go, too.
     #[must_use]
     pub const fn closes(self, is_usual: bool) -> bool {
         matches!(self, Self::Unbound) && !is_usual
+    }
+}
+
+/// An unbound pool's attributes, beside those of queues that ask for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolAttrs {
+    /// Workers have the priority of such queues, highpri or not.
+    pub has_default_priority: bool,
+    /// Workers stay in their pod.
+    pub is_strict: bool,
+    /// Workers may use all CPUs that such queues use.
+    pub has_all_cpus: bool,
+    /// The pod has all of these, or is one of the default scope.
+    pub has_default_pod: bool,
+}
+
+impl PoolAttrs {
+    /// Whether queues without attributes of their own may lead to the pool.
+    #[must_use]
+    pub const fn are_usual(self) -> bool {
+        self.has_default_priority && !self.is_strict && self.has_all_cpus && self.has_default_pod
     }
 }
 

@@ -13,6 +13,7 @@
 
 use super::{PoolState, Rule};
 use crate::ids::WorkerId;
+use crate::place::PoolKind;
 
 /// Whether idle workers stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +74,15 @@ impl PoolState {
         is_vacant
     }
 
-    /// Whether it is open and has no worker, not even one that is being created: whoever has just
-    /// led a queue here makes its first one, as for a [new
-    /// pool](crate::place::PoolKind::begins_with_worker).
+    /// Whether whoever has just made this pool, or led a queue here, makes its first worker: a pool
+    /// of its kind [begins with one](PoolKind::begins_with_worker), and it is open and has none,
+    /// not even one that is being created.
     #[must_use]
-    pub fn is_without_workers(&self) -> bool {
-        !self.is_closed() && self.workers.is_empty() && self.manager.is_none()
+    pub fn is_to_begin(&self, kind: PoolKind) -> bool {
+        kind.begins_with_worker()
+            && !self.is_closed()
+            && self.workers.is_empty()
+            && self.manager.is_none()
     }
 
     /// Whether workers leave as soon as they are idle.

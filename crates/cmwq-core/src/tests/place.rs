@@ -5,8 +5,8 @@ use std::vec::Vec;
 use crate::limit::Limits;
 use crate::place::usable::{self, Usable};
 use crate::place::{
-    Belonging, Cpu, Cpus, OwnCpus, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan, SHARD_CORES,
-    Scope, StandIn, concurrency, granted, pod_leaders, stand_in,
+    Belonging, Cpu, Cpus, OwnCpus, PoolAttrs, PoolKind, QueueKind, RESCAN_EVERY_NS, Rescan,
+    SHARD_CORES, Scope, StandIn, concurrency, granted, pod_leaders, stand_in,
 };
 use crate::policy::UNMANAGED;
 
@@ -155,6 +155,24 @@ fn pools_of_unusual_attributes_close_and_all_but_bh_begin_with_a_worker() {
         assert_eq!(kind.is_renewed(), kind == PoolKind::Unbound);
         assert_eq!(kind.begins_with_worker(), kind != PoolKind::Bh);
     }
+}
+
+#[test]
+fn one_attribute_of_its_own_makes_a_pool_unusual() {
+    let usual = PoolAttrs {
+        has_default_priority: true,
+        is_strict: false,
+        has_all_cpus: true,
+        has_default_pod: true,
+    };
+    assert!(usual.are_usual());
+    let others = [
+        PoolAttrs { has_default_priority: false, ..usual },
+        PoolAttrs { is_strict: true, ..usual },
+        PoolAttrs { has_all_cpus: false, ..usual },
+        PoolAttrs { has_default_pod: false, ..usual },
+    ];
+    assert!(others.iter().all(|attrs| !attrs.are_usual()), "{others:?}");
 }
 
 #[test]

@@ -29,11 +29,12 @@ impl Engine<'_> {
         create == Create::Now
     }
 
-    /// The pool is new, and gets its first worker, if it has any, before anything is queued there.
-    /// Whoever made the pool has waited for that.
+    /// The pool is new, or is used again, and gets its first worker, if it has any, before anything
+    /// is queued there. Whoever made the pool has waited for that.
     pub(super) fn create_first(&mut self, pool: PoolNo) {
-        let begins_with_worker = self.pools.list[pool].kind.in_core().begins_with_worker();
-        if !begins_with_worker || !self.may_create(pool, Creator::Spare) {
+        let kind = self.pools.list[pool].kind.in_core();
+        let is_to_begin = self.pools.list[pool].read().is_to_begin(kind);
+        if !is_to_begin || !self.may_create(pool, Creator::Spare) {
             return;
         }
         let id = self.pools.list[pool].lock_only().worker_new();

@@ -220,9 +220,7 @@ impl Engine<'_> {
         }
         self.check_pool(pool);
         self.note_link(number, pool, true);
-        if self.pools.list[pool].read().is_without_workers() {
-            self.create_first(pool);
-        }
+        self.create_first(pool);
         link
     }
 

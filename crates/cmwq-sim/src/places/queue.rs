@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cmwq_core::limit::{Count, Line};
+use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::{
     FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, Pwqs, Sharing,
@@ -213,9 +214,14 @@ impl Queue {
         let domain = domains.common(pod, all).unwrap_or(all);
         let is_strict = self.kind.is_strict(is_strict);
         let cpus = if is_strict { domain } else { all };
-        let is_usual_pod =
-            domain == WHOLE || domain == domains.pod(self.usual_scope, domains.cpus(domain).start);
-        if nice == 0 && !is_strict && cpus == WHOLE && is_usual_pod {
+        let default_pod = domains.pod(self.usual_scope, domains.cpus(domain).start);
+        let attrs = PoolAttrs {
+            has_default_priority: nice == 0,
+            is_strict,
+            has_all_cpus: cpus == WHOLE,
+            has_default_pod: domain == WHOLE || domain == default_pod,
+        };
+        if attrs.are_usual() {
             return kind;
         }
         PoolKind::Own { domain, cpus, nice, is_strict }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use cmwq_core::place::{self, StandIn};
-use cmwq_core::{Creator, PoolId, WorkItem, WorkWord, WorkerId, WqKey};
+use cmwq_core::{PoolId, WorkItem, WorkWord, WorkerId, WqKey};
 
 use crate::detect::hog::Hogs;
 use crate::detect::method::Detect;
@@ -458,7 +458,7 @@ impl Runtime {
         if let Some(pool) = self.renew_one(&mut registry, &key) {
             let found = Found::now(pool);
             drop(registry);
-            pool.create_worker(Creator::Spare);
+            pool.begin();
             return Some(found);
         }
         if self.pools.is_full() {
@@ -484,11 +484,10 @@ impl Runtime {
         if is_closing {
             pool.close();
         }
-        if !pool.kind.in_core().begins_with_worker() {
+        if matches!(pool.kind, PoolKind::Bh(_)) {
             self.bh.cover(pool);
-        } else if !is_closing {
-            pool.create_worker(Creator::Spare);
         }
+        pool.begin();
         Some(found)
     }
 
@@ -573,9 +572,8 @@ impl Runtime {
     pub(crate) fn is_usual(&self, pool: &Pool) -> bool {
         let spec = pool.spec();
         let priority = spec.priority;
-        (priority.is_base() || priority == Priority::nice(HIGHPRI_NICE))
-            && !spec.is_strict
-            && self.placement.now().is_usual(&spec.pod, &spec.cpus)
+        let has_default_priority = priority.is_base() || priority == Priority::nice(HIGHPRI_NICE);
+        self.placement.now().attrs_of(&spec, has_default_priority).are_usual()
     }
 
     /// The first id that no pool has.

@@ -292,12 +292,17 @@ impl Pool {
         if plugged {
             guard.core.plug_pwq(pwq);
         }
-        let is_to_begin = guard.core.is_without_workers();
         drop(guard);
-        if is_to_begin && self.kind.in_core().begins_with_worker() {
+        self.begin();
+        Some(pwq)
+    }
+
+    /// Makes the first worker of a pool that is new, or is used again.
+    pub(crate) fn begin(&'static self) {
+        let is_to_begin = self.lock_only().core.is_to_begin(self.kind.in_core());
+        if is_to_begin {
             self.create_worker(Creator::Spare);
         }
-        Some(pwq)
     }
 
     /// Dismisses all workers if no queue leads here any more. A queue that comes back finds the

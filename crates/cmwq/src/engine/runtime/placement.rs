@@ -15,7 +15,7 @@
 //! Why: docs/decisions/cpus-by-the-service-threads-mask.md
 
 use cmwq_core::place::usable::Usable;
-use cmwq_core::place::{self, Belonging, Cpus, OwnCpus};
+use cmwq_core::place::{self, Belonging, Cpus, OwnCpus, PoolAttrs};
 
 use super::{Machine, PoolCpus, PoolKey, Runtime};
 use crate::detect::method::Detect;
@@ -223,9 +223,14 @@ impl CpusInUse {
         &self.known.isolated
     }
 
-    /// Whether queues without attributes of their own may lead to a pool of these CPUs.
-    pub(super) fn is_usual(&self, pod: &CpuSet, cpus: &CpuSet) -> bool {
-        *cpus == self.unbound && (*pod == self.unbound || self.usual.contains(pod))
+    /// The attributes of an unbound pool, beside those of queues that ask for none.
+    pub(super) fn attrs_of(&self, spec: &PoolSpec, has_default_priority: bool) -> PoolAttrs {
+        PoolAttrs {
+            has_default_priority,
+            is_strict: spec.is_strict,
+            has_all_cpus: spec.cpus == self.unbound,
+            has_default_pod: spec.pod == self.unbound || self.usual.contains(&spec.pod),
+        }
     }
 
     fn usual_pods(&self, machine: &Machine, shard_size: u32) -> Vec<CpuSet> {
