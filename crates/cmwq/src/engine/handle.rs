@@ -14,7 +14,7 @@ use crate::os::generation;
 use crate::os::published::Lasting;
 #[cfg(not(any(cmwq_loom, cmwq_shuttle)))]
 use crate::os::sync::PlainGuard;
-use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain};
+use crate::os::sync::{Arc, AtomicBool, AtomicU64, Ordering, PlainMutex, lock_plain, try_lock};
 
 mod timers;
 
@@ -181,7 +181,7 @@ impl Wq {
     /// Gives the settings that were changed after the queue was made to its successor in a child. A
     /// change that was under way during the fork is lost.
     fn pass_settings_to(&self, successor: &Self) {
-        let Ok(state) = self.state.try_lock() else { return };
+        let Some(state) = try_lock(&self.state) else { return };
         let (max_active, min_active) = (state.limits.max_active(), state.limits.min_active());
         let attrs = state.attrs_set();
         drop(state);

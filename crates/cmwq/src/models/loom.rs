@@ -14,6 +14,7 @@ mod event;
 mod flushing;
 mod link;
 mod mutation;
+mod mutex;
 mod parker;
 mod plan;
 mod pools;

@@ -8,6 +8,9 @@
 //! [`PlainMutex`]. No lock of the other kind may be taken inside of those: a model checker's
 //! threads are one thread to them.
 
+#[cfg(any(cmwq_loom, not(cmwq_shuttle)))]
+#[cfg_attr(cmwq_loom, allow(dead_code, reason = "only its model uses it there"))]
+mod mutex;
 mod order;
 #[cfg_attr(any(cmwq_loom, cmwq_shuttle), path = "sync/model.rs")]
 #[cfg_attr(not(any(cmwq_loom, cmwq_shuttle)), path = "sync/threads.rs")]
@@ -16,6 +19,8 @@ mod primitives;
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, Mutex as PlainMutex, MutexGuard as PlainGuard, OnceLock, Weak};
 
+#[cfg(all(test, cmwq_loom))]
+pub(crate) use mutex::RawMutex;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use order::SITES as ORDERING_SITES;
 pub(crate) use order::{
@@ -34,12 +39,6 @@ pub(crate) mod plain {
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 }
 
-/// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,
-/// so a poisoned one only says that one of our own assertions fired.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// As [`lock_plain`], unless somebody else has it.
 pub(crate) fn try_lock_plain<T>(mutex: &PlainMutex<T>) -> Option<PlainGuard<'_, T>> {
     match mutex.try_lock() {
@@ -49,7 +48,8 @@ pub(crate) fn try_lock_plain<T>(mutex: &PlainMutex<T>) -> Option<PlainGuard<'_, 
     }
 }
 
-/// As [`lock`], of the other kind.
+/// Locks, whatever a panicking holder left behind: no user code runs under any lock of this crate,
+/// so a poisoned one only says that one of our own assertions fired.
 pub(crate) fn lock_plain<T>(mutex: &PlainMutex<T>) -> PlainGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

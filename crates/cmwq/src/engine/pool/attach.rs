@@ -19,7 +19,7 @@ use crate::engine::runtime::placement::{CpusInUse, Placed};
 use crate::engine::thread::Thread;
 use crate::os::notice::{self, Notice};
 use crate::os::sense;
-use crate::os::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock, lock_plain};
+use crate::os::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, lock, lock_plain, try_lock};
 use crate::os::topo::{self, CpuSet};
 
 /// No CPU in particular.
@@ -165,7 +165,7 @@ impl Pool {
         }
         // Who holds the lock may have lost its CPU to something urgent: a detector does not wait
         // for it.
-        let Ok(here) = self.attachment.cpus.try_lock() else { return };
+        let Some(here) = try_lock(&self.attachment.cpus) else { return };
         let Some(tid) = thread.comm.tid().filter(|_| thread.is_in_run(seq)) else { return };
         thread.set_unbound(true);
         // If this is refused, the worker wakes up on its pool's CPU, as without it.

@@ -13,8 +13,8 @@ use ::loom as checker;
 #[cfg(cmwq_shuttle)]
 use ::shuttle as checker;
 
+use super::Ordering;
 use super::order::weakened;
-use super::{Ordering, lock};
 use crate::os::clock;
 
 use checker::sync::Condvar;
@@ -30,6 +30,16 @@ pub(crate) use checker::thread::yield_now;
 pub(crate) use shuttle::thread_local;
 #[cfg(cmwq_loom)]
 pub(crate) use std::thread_local;
+
+/// Poison says that one of our own assertions fired.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// As [`lock`], unless somebody else has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock().ok()
+}
 
 /// A word that one can sleep on.
 #[derive(Debug)]

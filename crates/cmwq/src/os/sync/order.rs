@@ -17,6 +17,9 @@ use super::primitives::fence;
 #[cfg(cmwq_loom)]
 pub(crate) const SITES: &[&str] = &[
     "futex.wake",
+    "mutex_lock.acquire",
+    "mutex_sleep.acquire",
+    "mutex_unlock.release",
     "unpark.release",
     "park_take.acquire",
     "event_set.release",

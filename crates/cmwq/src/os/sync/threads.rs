@@ -9,9 +9,20 @@ use crate::os::sense::thread;
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
-pub(crate) use std::sync::{Mutex, MutexGuard};
 pub(crate) use std::thread::{sleep, yield_now};
 pub(crate) use std::thread_local;
+
+pub(crate) use super::mutex::{Mutex, MutexGuard};
+
+#[inline(always)]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+/// As [`lock`], unless somebody else has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock()
+}
 
 /// A word that one can sleep on.
 #[derive(Debug)]
