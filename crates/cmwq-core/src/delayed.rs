@@ -7,9 +7,9 @@
 //! Seven levels; a slot of one level spans as long as 64 slots of the level below. A timer hangs on
 //! the lowest level that reaches far enough, and moves down when its slot comes up. So that a slot
 //! with a million timers delays no other timer, it comes up *ahead* of its time, by half of what it
-//! spans, and its timers are moved evenly during that time. Therefore a level reaches from now to
-//! the end of its round, or, in the last half slot of the round, to the end of the next one. So it
-//! has 128 slots, for two rounds.
+//! spans, and its timers are moved evenly during that time. The level below must then reach them:
+//! one and a half slots, 96 of its own. It reaches 113, and has places for 128, so that a timer's
+//! slot is never taken for one of a round before.
 //!
 //! Lock: one lock of the driver around the whole wheel (TimerState).
 //!
@@ -28,11 +28,10 @@ use crate::list::{self, List, ListHead, Node};
 pub const TICK_NS: Nanos = 1 << TICK_SHIFT;
 const TICK_SHIFT: u32 = 18;
 const LEVELS: usize = 7;
-/// Two rounds of 64.
 const SLOTS: usize = 128;
 const ROUND_BITS: u32 = 6;
-/// How far the wheel reaches, in ticks (36 years). A timer beyond it is parked at the far end and
-/// linked again there.
+/// A timer beyond the wheel's reach is parked so many ticks ahead (36 years) and linked again
+/// there.
 const REACH: u64 = 1 << (ROUND_BITS * LEVELS as u32);
 /// So many timers of a slot that came up are moved at once; the others are spread over the ticks
 /// until they can be due. More at once means fewer wake-ups, and longer work at one tick.
@@ -128,7 +127,8 @@ pub struct Wheel {
 #[derive(Debug, Default)]
 struct Bucket {
     timers: List,
-    len: usize,
+    /// So many were armed since it was empty: at least as many as there are.
+    armed: usize,
 }
 
 /// What is left of a slot that came up. The slot's place is used again only when all its timers
@@ -147,7 +147,7 @@ impl Moving {
     /// Time has come to `elapsed`.
     fn pace(&mut self, elapsed: u64) {
         let ticks = usize::try_from(self.start.saturating_sub(elapsed)).unwrap_or(usize::MAX);
-        self.quota = self.left.len.div_ceil(ticks.max(1)).max(MOVED_AT_ONCE);
+        self.quota = self.left.armed.div_ceil(ticks.max(1)).max(MOVED_AT_ONCE);
     }
 }
 
@@ -171,6 +171,9 @@ impl Slot {
 }
 
 impl Wheel {
+    /// No timer can be armed for later: 584 years after the clock's beginning.
+    pub const LATEST: Nanos = Nanos::MAX & !(TICK_NS - 1);
+
     /// An empty wheel whose time is `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
@@ -209,6 +212,7 @@ impl Wheel {
     }
 
     /// Arms a timer: [`expire`](Self::expire) returns it at or after `at`, rounded up to a tick.
+    /// `at` is at most [`LATEST`](Self::LATEST).
     ///
     /// Returns when `expire` must be called for this timer: the new
     /// [`next_deadline`](Self::next_deadline), unless that was earlier already.
@@ -217,7 +221,8 @@ impl Wheel {
     /// `timer` must be valid, not armed, and stay where it is until it is cancelled or returned.
     #[inline(always)]
     pub unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos) -> Nanos {
-        let expires = at.div_ceil(TICK_NS);
+        debug_assert!(at <= Self::LATEST);
+        let expires = (at + (TICK_NS - 1)) >> TICK_SHIFT;
         // SAFETY: valid and not armed, so ours alone.
         unsafe {
             if (*timer.as_ptr()).tag != self.tag {
@@ -228,7 +233,7 @@ impl Wheel {
         }
         self.len += 1;
         // SAFETY: as promised by the caller.
-        unsafe { self.link(timer) }.saturating_mul(TICK_NS)
+        unsafe { self.link(timer, expires) << TICK_SHIFT }
     }
 
     /// Disarms a timer. `false`: it was not armed (never, or returned by [`expire`](Self::expire)
@@ -309,7 +314,7 @@ impl Wheel {
     #[must_use]
     pub unsafe fn due(timer: NonNull<Timer>) -> Nanos {
         // SAFETY: the caller's promise.
-        unsafe { (*timer.as_ptr()).expires.saturating_mul(TICK_NS) }
+        unsafe { (*timer.as_ptr()).expires << TICK_SHIFT }
     }
 
     /// Takes the next timer that is due at `now`; call until `None`.
@@ -362,29 +367,30 @@ impl Wheel {
         let expired = (!self.expired.is_empty()).then_some(self.elapsed);
         let slot = self.next_slot().map(|slot| slot.deadline);
         let first = [to_move, expired, slot].into_iter().flatten().min()?;
-        Some(first.saturating_mul(TICK_NS))
+        Some(first << TICK_SHIFT)
     }
 
-    /// Returns the tick at which the timer's place comes up.
+    /// Returns the tick at which the timer's place comes up. `expires`: when it is due.
     ///
     /// # Safety
     /// `timer` must be valid, unlinked and counted.
     #[inline]
-    unsafe fn link(&mut self, timer: NonNull<Timer>) -> u64 {
-        // SAFETY: valid.
-        let expires = unsafe { (*timer.as_ptr()).expires };
+    unsafe fn link(&mut self, timer: NonNull<Timer>, expires: u64) -> u64 {
         let (list, slot, deadline) = if expires <= self.elapsed {
             (&mut self.expired, EXPIRED, self.elapsed)
         } else {
-            let at = expires.min(self.elapsed + REACH - 1);
-            let level = level_of(self.elapsed, at);
+            let (level, at) = match level_of(expires - self.elapsed) {
+                level if level < LEVELS => (level, expires),
+                _ => self.parked(),
+            };
             let index = at >> shift(level);
             let slot = place(level, index);
+            let deadline = (index << shift(level)) - lead(level);
             let (word, bit) = bit(slot);
             self.occupied[word] |= bit;
             let bucket = &mut self.slots[slot];
-            bucket.len += 1;
-            (&mut bucket.timers, slot as u16, (index << shift(level)) - lead(level))
+            bucket.armed += 1;
+            (&mut bucket.timers, slot as u16, deadline)
         };
         // SAFETY: valid, unlinked, and alive until cancelled or returned.
         unsafe {
@@ -394,6 +400,15 @@ impl Wheel {
         deadline
     }
 
+    /// Where and until when a timer is parked that is due beyond the wheel's reach.
+    #[cold]
+    #[inline(never)]
+    fn parked(&self) -> (usize, u64) {
+        (LEVELS - 1, self.elapsed + REACH)
+    }
+
+    /// A timer has left its slot. If that has come up since, what is here now is of another slot,
+    /// and is right already.
     #[inline]
     fn count_removed(&mut self, slot: u16) {
         if slot == EXPIRED {
@@ -401,20 +416,11 @@ impl Wheel {
         }
         let slot = usize::from(slot);
         let bucket = &mut self.slots[slot];
-        match bucket.len {
-            // The slot has come up since: the timer had not been moved or collected yet.
-            0 => {
-                let left = &mut self.moving[slot / SLOTS].left.len;
-                *left = left.saturating_sub(1);
-                return;
-            }
-            1 => {
-                let (word, bit) = bit(slot);
-                self.occupied[word] &= !bit;
-            }
-            _ => {}
+        if bucket.timers.is_empty() {
+            bucket.armed = 0;
+            let (word, bit) = bit(slot);
+            self.occupied[word] &= !bit;
         }
-        bucket.len -= 1;
     }
 
     /// The slot that comes up first.
@@ -460,11 +466,11 @@ impl Wheel {
         if slot.level == 0 {
             debug_assert!(self.expired.is_empty(), "time went on over uncollected timers");
             core::mem::swap(&mut self.expired, &mut bucket.timers);
-            bucket.len = 0;
+            bucket.armed = 0;
         } else {
             let moving = &mut self.moving[slot.level];
             debug_assert!(moving.left.timers.is_empty(), "time went on over unmoved timers");
-            moving.left.len = 0;
+            moving.left.armed = 0;
             core::mem::swap(&mut moving.left, bucket);
             moving.start = slot.start();
             moving.quota = 0;
@@ -492,10 +498,11 @@ impl Wheel {
             // SAFETY: linked on a list of this wheel, hence a member of a timer.
             unsafe {
                 list::unlink(node);
-                self.link(Timer::of_node(node));
+                let timer = Timer::of_node(node);
+                self.link(timer, (*timer.as_ptr()).expires);
             }
         }
-        let left = &mut self.moving[level].left.len;
+        let left = &mut self.moving[level].left.armed;
         *left = left.saturating_sub(moved);
         *budget -= moved;
         moved
@@ -533,30 +540,60 @@ fn place(level: usize, index: u64) -> usize {
     level * SLOTS + index as usize % SLOTS
 }
 
-/// The lowest level that may reach as far as a number of ticks with so many leading zeros.
-static FIRST_LEVEL: [u8; 65] = {
-    let mut levels = [0; 65];
-    let mut zeros = 0;
-    while zeros < levels.len() {
-        let bits = u64::BITS - zeros as u32;
-        levels[zeros] = (bits.saturating_sub(2) / ROUND_BITS) as u8;
-        zeros += 1;
-    }
-    levels
-};
-
-/// The level for a timer that expires at `at`, which is after `elapsed`: the lowest level whose
-/// current round, or the next one once that has begun to come up, reaches `at`.
+/// The lowest level that reaches so many ticks ahead; there may be none. 0 is for no level.
+///
+/// `ticks` and an eighth of it have to be less than 128 slots: a level reaches 113 slots ahead. A
+/// slot of level `n` spans `2^6n` ticks, so `n` is a sixth of the logarithm, less one; the product
+/// is that sixth, rounded down, for all logarithms that there are.
 #[inline]
-fn level_of(elapsed: u64, at: u64) -> usize {
-    let reaches = |&level: &usize| at >> shift(level + 1) <= hand(elapsed, level + 1);
-    // Levels below do not reach as far in any case: not even two rounds ahead.
-    let first = usize::from(FIRST_LEVEL[(at - elapsed).leading_zeros() as usize]);
-    (first..LEVELS - 1).find(reaches).unwrap_or(LEVELS - 1)
+fn level_of(ticks: u64) -> usize {
+    let log = ((ticks + (ticks >> 3)) | 0b11).ilog2() as usize;
+    ((log - 1) * 43) >> 8
 }
 
 impl fmt::Debug for Wheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wheel").field("elapsed", &self.elapsed).field("len", &self.len).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEVELS, REACH, ROUND_BITS, SLOTS, lead, level_of, shift};
+
+    /// The levels whose limits are looked at from both sides.
+    fn limits() -> impl Iterator<Item = (usize, u64)> {
+        (0..LEVELS).map(|level| {
+            let slot = 1 << shift(level);
+            let reached = |ticks: &u64| level_of(*ticks) <= level;
+            let limit = (0..SLOTS as u64).rev().map(|slots| slots * slot).find(reached);
+            (level, limit.expect("a level reaches something"))
+        })
+    }
+
+    #[test]
+    fn a_level_reaches_a_slot_of_the_next_that_comes_up_and_no_place_twice() {
+        for (level, limit) in limits() {
+            let slot = 1 << shift(level);
+            let next_comes_up = (slot * 64) + lead(level + 1);
+            assert!(limit >= next_comes_up, "level {level}: timers move down");
+            // The hand is half a slot ahead, and a timer somewhere in its slot.
+            assert!(limit / slot + 2 < SLOTS as u64, "level {level}: a place has one slot");
+        }
+        for log in 1..u64::BITS as usize {
+            assert_eq!(((log - 1) * 43) >> 8, (log - 1) / ROUND_BITS as usize);
+        }
+        assert_eq!(level_of(REACH), LEVELS - 1, "a timer beyond the reach is parked");
+        assert!(level_of(1 << 46) >= LEVELS, "and is known to be");
+    }
+
+    #[test]
+    fn a_slot_comes_up_behind_the_hand() {
+        for (level, limit) in limits().take(LEVELS - 1) {
+            // The first that is of the level above comes up later than now.
+            let first = (limit..).find(|&ticks| level_of(ticks) > level).expect("there is one");
+            let start = first >> shift(level + 1) << shift(level + 1);
+            assert!(start > lead(level + 1), "level {level}");
+        }
     }
 }

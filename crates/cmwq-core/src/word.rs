@@ -144,6 +144,14 @@ impl WorkWord {
         ((self.0 & OFFQ_DISABLE_MASK) >> OFFQ_DISABLE_SHIFT) as u32
     }
 
+    /// Whether an item is disabled that is not queued.
+    #[inline]
+    #[must_use]
+    pub const fn is_disabled(self) -> bool {
+        debug_assert!(!self.is_queued(), "a disabled item cannot be queued");
+        self.0 & OFFQ_DISABLE_MASK != 0
+    }
+
     /// The last pool was a BH pool (decides how `cancel_sync` waits).
     #[inline]
     #[must_use]

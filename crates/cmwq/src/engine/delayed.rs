@@ -125,7 +125,8 @@ impl DelayedItem {
         let item = this.cast::<WorkItem>();
         // SAFETY: valid by the caller's promise.
         let delayed = unsafe { this.as_ref() };
-        if delay.is_zero() {
+        // As `is_zero`, by one comparison.
+        if delay.as_secs() | u64::from(delay.subsec_nanos()) == 0 {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_item(cpu, item) };
         }
@@ -135,7 +136,7 @@ impl DelayedItem {
             return Queueing::Not;
         }
         // SAFETY: PENDING is ours now; the rest is passed on to the caller.
-        unsafe { Self::queue_won(this, wq, cpu, delay) }
+        unsafe { Self::arm_won(this, wq, cpu, delay) }
     }
 
     /// As [`queue`](Self::queue), for whoever owns PENDING.
@@ -151,11 +152,29 @@ impl DelayedItem {
         cpu: Option<u32>,
         delay: Duration,
     ) -> Queueing {
+        if delay.is_zero() {
+            // SAFETY: passed on to the caller.
+            return unsafe { wq.queue_won(cpu, this.cast()) };
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { Self::arm_won(this, wq, cpu, delay) }
+    }
+
+    /// As [`queue_won`](Self::queue_won), where there is a delay.
+    ///
+    /// # Safety
+    /// As for [`queue`](Self::queue).
+    #[inline(always)]
+    unsafe fn arm_won(
+        this: NonNull<Self>,
+        wq: &Handle,
+        cpu: Option<u32>,
+        delay: Duration,
+    ) -> Queueing {
         // SAFETY: valid by the caller's promise.
         let delayed = unsafe { this.as_ref() };
-        let word = delayed.item.word();
         let (handle, wq): (_, &Wq) = (wq.for_timer(), wq);
-        if delay.is_zero() || word.disable_depth() != 0 {
+        if delayed.item.word().is_disabled() {
             // SAFETY: passed on to the caller.
             return unsafe { wq.queue_won(cpu, this.cast()) };
         }

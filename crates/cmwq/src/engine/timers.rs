@@ -44,16 +44,23 @@ impl Timers {
     #[inline(always)]
     pub(crate) unsafe fn arm(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) -> Armed {
         // SAFETY: valid by the caller's promise.
-        let is_deferrable = unsafe { timer.as_ref() }.is_deferrable();
-        let wheel = if is_deferrable {
-            let tag = self.tag;
-            self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag))
-        } else {
-            &mut self.prompt
-        };
+        if unsafe { timer.as_ref() }.is_deferrable() {
+            // SAFETY: passed on to the caller.
+            unsafe { self.arm_deferrable(timer, at, now) };
+            return Armed::Deferred;
+        }
         // SAFETY: passed on to the caller.
-        let deadline = unsafe { wheel.arm(timer, at) };
-        if is_deferrable { Armed::Deferred } else { Armed::Prompt(deadline) }
+        Armed::Prompt(unsafe { self.prompt.arm(timer, at) })
+    }
+
+    /// # Safety
+    /// As for [`Wheel::arm`].
+    #[cold]
+    unsafe fn arm_deferrable(&mut self, timer: NonNull<Timer>, at: Nanos, now: Nanos) {
+        let tag = self.tag;
+        let wheel = self.deferrable.get_or_insert_with(|| Wheel::tagged(now, tag));
+        // SAFETY: passed on to the caller.
+        unsafe { wheel.arm(timer, at) };
     }
 
     /// Disarms a timer; `false`: it was not armed.

@@ -15,13 +15,19 @@ use crate::os::sync::{lock, without};
 /// No timer is due later.
 const LATEST: Nanos = 1 << 62;
 
+#[cold]
+#[inline(never)]
+const fn latest() -> Nanos {
+    LATEST
+}
+
 /// When a timer is due that is armed now.
 #[inline]
 fn expiry(now: Nanos, delay: Duration) -> Nanos {
     const SECOND: Nanos = 1_000_000_000;
     // A process's clock counts from the machine's start: the sum is in range.
     if delay.as_secs() >= LATEST / SECOND / 2 {
-        return LATEST;
+        return latest();
     }
     now + delay.as_secs() * SECOND + Nanos::from(delay.subsec_nanos())
 }
