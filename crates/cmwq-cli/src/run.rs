@@ -160,7 +160,7 @@ pub(crate) struct Args {
 }
 
 /// What has no meaning for a command that runs once, as it is.
-const NOT_OF_BUILDS: [&str; 24] = [
+const NOT_OF_BUILDS: [&str; 23] = [
     "null",
     "delimiter",
     "arg_file",
@@ -181,7 +181,6 @@ const NOT_OF_BUILDS: [&str; 24] = [
     "halt",
     "joblog",
     "resume",
-    "memory",
     "dry_run",
     "no_progress",
     "json",
@@ -255,7 +254,7 @@ impl Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     if let Some(kind) = args.jobserver {
-        return jobserver::run(&args.command, kind, args.verbose);
+        return jobserver::run(&args.command, kind, args.verbose, args.memory);
     }
     let (command, lists) = input::part(&args.command);
     if command.is_empty() {
