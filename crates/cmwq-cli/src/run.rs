@@ -11,6 +11,7 @@ mod halt;
 mod input;
 mod jobserver;
 mod journal;
+mod limit;
 mod lines;
 mod memory;
 mod programs;

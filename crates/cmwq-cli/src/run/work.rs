@@ -17,6 +17,7 @@ use super::captured::Captures;
 use super::child::{Call, Capture, End, GRACE, is_scarce};
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
+use super::limit::{self, Limit};
 use super::lines::Lines;
 use super::memory::Memory;
 use super::programs::Programs;
@@ -30,11 +31,6 @@ use super::{Args, Source, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
 
-/// LIMIT: commands at once, unless somebody says how many.
-const MAX_ACTIVE: u32 = 512;
-/// Descriptors that a command takes here, and those that the rest takes.
-const FDS_PER_COMMAND: u64 = 10;
-const FDS_RESERVED: u64 = 64;
 /// So many commands more than may run are known ahead.
 const AHEAD: u64 = 64;
 /// Between two looks whether what commands write is large.
@@ -60,6 +56,7 @@ struct Books {
 pub(super) struct Work {
     queue: Workqueue,
     is_ordered: bool,
+    limit: Limit,
     room: u64,
     capture: Capture,
     tag: bool,
@@ -136,8 +133,15 @@ pub(super) fn run(
 
 impl Work {
     fn new(args: &Args, journal: Option<Journal>) -> Result<Self, String> {
-        let most = most_commands(raise_limit());
-        let max_active = if args.ordered { 1 } else { args.max_active.unwrap_or(most).min(most) };
+        let capture = match () {
+            () if args.ungroup => Capture::Nothing,
+            () if args.line_buffer => Capture::Lines,
+            () => Capture::Whole,
+        };
+        let asked = if args.ordered { Some(1) } else { args.max_active };
+        let fds_per_command = limit::fds_per_command(capture, args.timeout.is_some());
+        let limit = Limit::new(asked, raise_limit(), fds_per_command);
+        let max_active = limit.most();
         // Commands inherit the CPUs of the worker that starts them.
         detected(Config::builder().managed_affinity_scope(AffinityScope::System))
             .install()
@@ -151,20 +155,16 @@ impl Work {
                 }
             })
             .map_err(|error| format!("cannot start the workqueue: {error}"))
-            .and_then(|queue| Self::with(args, queue, max_active, journal))
+            .and_then(|queue| Self::with(args, queue, limit, capture, journal))
     }
 
     fn with(
         args: &Args,
         queue: Workqueue,
-        max_active: u32,
+        limit: Limit,
+        capture: Capture,
         journal: Option<Journal>,
     ) -> Result<Self, String> {
-        let capture = match () {
-            () if args.ungroup => Capture::Nothing,
-            () if args.line_buffer => Capture::Lines,
-            () => Capture::Whole,
-        };
         let progress = Progress::new(!args.no_progress && !args.ungroup);
         let keeps_order = args.keep_order && !args.line_buffer;
         let sink = Sink::new(keeps_order, progress)
@@ -172,7 +172,8 @@ impl Work {
         Ok(Self {
             queue,
             is_ordered: args.ordered,
-            room: u64::from(max_active) + AHEAD,
+            room: u64::from(limit.most()) + AHEAD,
+            limit,
             capture,
             tag: args.tag,
             json: args.json,
@@ -289,9 +290,11 @@ impl Work {
             let waited = self.changed.wait_timeout(books, REDRAW);
             books = waited.unwrap_or_else(PoisonError::into_inner).0;
             if Instant::now() >= relieve_at {
+                let outstanding = books.outstanding;
                 drop(books);
                 self.captures.relieve();
                 relieve_at = Instant::now() + RELIEVE;
+                self.limit.say_if_it_holds(self.running.count() as u64, outstanding);
                 self.insist(&mut kill_at);
                 books = self.books();
             }
@@ -556,10 +559,4 @@ fn detected(config: Config) -> Config {
         Some(name) if !name.is_empty() => config,
         _ => config.detect(Detect::Sentinel),
     }
-}
-
-/// How many commands a limit of `fds` open files has room for.
-fn most_commands(fds: u64) -> u32 {
-    let room = fds.saturating_sub(FDS_RESERVED) / FDS_PER_COMMAND;
-    u32::try_from(room).unwrap_or(MAX_ACTIVE).clamp(1, MAX_ACTIVE)
 }
