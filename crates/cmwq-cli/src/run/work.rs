@@ -73,6 +73,8 @@ pub(super) struct Work {
     journal: Option<Journal>,
     books: Mutex<Books>,
     changed: Condvar,
+    /// Those that run are ended, and killed if they do not.
+    insists: AtomicBool,
     /// Something could not be written.
     is_output_lost: AtomicBool,
     /// The exit code so far.
@@ -189,6 +191,7 @@ impl Work {
             journal,
             books: Mutex::default(),
             changed: Condvar::new(),
+            insists: AtomicBool::new(false),
             is_output_lost: AtomicBool::new(false),
             worst: AtomicU8::new(exit::DONE),
             signal: AtomicU8::new(0),
@@ -304,7 +307,7 @@ impl Work {
     /// Kills those that were to end for `--halt` or for output that is lost, and do not. Of a
     /// signal somebody can send another one.
     fn insist(&self, kill_at: &mut Option<Instant>) {
-        if self.running.going() != Going::Ended || self.signal.load(Relaxed) != 0 {
+        if !self.insists.load(Relaxed) {
             return;
         }
         let now = Instant::now();
@@ -458,7 +461,7 @@ impl Work {
         match verdict {
             Verdict::GoOn => {}
             Verdict::EndSoon => _ = self.running.end_soon(),
-            Verdict::EndNow => self.running.end_now(Signal::TERM),
+            Verdict::EndNow => self.end_without_asking(),
         }
     }
 
@@ -476,12 +479,18 @@ impl Work {
     /// Something that was to be written is lost.
     fn give_up(&self) {
         self.is_output_lost.store(true, Relaxed);
+        self.end_without_asking();
+    }
+
+    /// Ends those that run, and nobody was asked who could see whether they do.
+    fn end_without_asking(&self) {
+        self.insists.store(true, Relaxed);
         self.running.end_now(Signal::TERM);
     }
 
-    /// Somebody has had enough, by this signal.
-    pub(super) fn note_signal(&self, signal: i32) {
-        self.signal.store(signal.unsigned_abs() as u8, Relaxed);
+    /// Somebody has had enough, by this signal. `true`: it is the first.
+    pub(super) fn note_signal(&self, signal: i32) -> bool {
+        self.signal.swap(signal.unsigned_abs() as u8, Relaxed) == 0
     }
 
     /// Something has changed for who waits to start the next command.
