@@ -7,6 +7,8 @@
 
 mod captured;
 mod child;
+mod deadline;
+mod group;
 mod halt;
 mod input;
 mod jobserver;

@@ -15,6 +15,7 @@ use rustix::process::Signal;
 
 use super::captured::Captures;
 use super::child::{Call, Capture, End, GRACE, is_scarce};
+use super::deadline::Deadline;
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
 use super::limit::{self, Limit};
@@ -306,12 +307,14 @@ impl Work {
 
     /// Kills those that were to end for `--halt` or for output that is lost, and do not. Of a
     /// signal somebody can send another one.
-    fn insist(&self, kill_at: &mut Option<Instant>) {
+    fn insist(&self, kill_at: &mut Option<Deadline>) {
         if !self.insists.load(Relaxed) {
             return;
         }
-        let now = Instant::now();
-        if now >= *kill_at.get_or_insert(now + GRACE) {
+        if kill_at.is_none() {
+            *kill_at = Deadline::after(&self.running, GRACE);
+        }
+        if kill_at.is_some_and(|kill_at| kill_at.left(&self.running).is_zero()) {
             self.running.end_now(Signal::KILL);
         }
     }

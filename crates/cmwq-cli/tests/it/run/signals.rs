@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -14,7 +16,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// The state of a process, as R, S, T or Z.
-fn state(pid: u32) -> Option<char> {
+pub(super) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
@@ -88,6 +90,26 @@ fn who_is_stopped_stops_its_commands_and_continues_them() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 0);
     assert_eq!(printed(&output), "a\n");
+}
+
+#[test]
+fn a_timeout_does_not_go_on_while_commands_stand_still() {
+    let folder = tempfile::tempdir().unwrap();
+    // As above.
+    let script = "touch started.a; while [ ! -e go.a ]; do :; done; echo goes; sleep 0.5; echo {}";
+    let begin = Instant::now();
+    // What it writes is looked at when it comes, and then the time, too.
+    let args = ["--timeout", "5", "--line-buffer", "sh", "-c", script, ":::", "a"];
+    let child = command(folder.path(), &args).spawn().unwrap();
+    eventually("it starts", || folder.path().join("started.a").exists());
+    send(&child, Signal::TSTP);
+    eventually("it stops", || state(child.id()) == Some('T'));
+    thread::sleep(Duration::from_secs(6).saturating_sub(begin.elapsed()));
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    send(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "goes\na\n");
 }
 
 /// It is the first, although nothing starts any more.
