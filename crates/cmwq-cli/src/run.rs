@@ -22,6 +22,7 @@ mod report;
 mod running;
 mod signals;
 mod sink;
+mod spool;
 mod template;
 mod turns;
 mod work;

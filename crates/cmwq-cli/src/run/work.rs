@@ -438,7 +438,7 @@ impl Work {
         let written = match output {
             Output::Nothing => 0,
             Output::Files(files, _) => files[0].len().unwrap_or(0),
-            Output::Bytes(both) => both[0].len() as u64,
+            Output::Bytes(both, _) => both[0].len() as u64,
         };
         let entry = Entry {
             number: job.number,
@@ -553,11 +553,11 @@ fn code(end: End) -> u8 {
 fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output> {
     let both = match output {
         Output::Nothing => Default::default(),
-        Output::Bytes(both) => both,
+        Output::Bytes(both, _) => both,
         Output::Files([out, err], _) => [out.contents()?, err.contents()?],
     };
     let record = Record::new(job.number, &job.words, end, times, &both);
-    Ok(Output::Bytes([report::line(&record), Vec::new()]))
+    Ok(Output::Bytes([report::line(&record), Vec::new()], None))
 }
 
 fn tag_of(arguments: &[OsString]) -> Vec<u8> {
