@@ -157,6 +157,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["tag", "line_buffer", "dry_run"])]
     json: bool,
 
+    /// What xargs and GNU parallel want to know
+    #[arg(short = 'j', long, alias = "max-procs", short_alias = 'P', value_name = "N",
+        hide = true, value_parser = no_size)]
+    jobs: Option<u32>,
+
     /// Run the command once, and be its jobserver
     #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true,
         default_missing_value = "pipe", conflicts_with_all = NOT_OF_BUILDS)]
@@ -193,6 +198,12 @@ const NOT_OF_BUILDS: [&str; 23] = [
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=1e9).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, as 10 or 0.5".to_owned())
+}
+
+fn no_size(_: &str) -> Result<u32, String> {
+    let text = "nobody has to say how many: as many run as keep the CPUs busy, and --max-active is \
+                a limit for what must not be more";
+    Err(text.to_owned())
 }
 
 /// Where arguments come from.
@@ -260,7 +271,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if let Some(kind) = args.jobserver {
         return jobserver::run(&args.command, kind, args.verbose, args.memory);
     }
+    if let Some(hint) = input::hint(&args.command) {
+        message::say(hint);
+        return ExitCode::from(exit::USAGE);
+    }
     let (command, lists) = input::part(&args.command);
+    if lists.is_some() && (args.null || args.delimiter.is_some() || args.arg_file.is_some()) {
+        message::say(
+            "arguments come from ::: or from standard input: -0, -d and -a do not go with :::",
+        );
+        return ExitCode::from(exit::USAGE);
+    }
     if command.is_empty() {
         message::say("no command is given before :::");
         return ExitCode::from(exit::USAGE);

@@ -112,3 +112,32 @@ fn what_has_no_meaning_together_is_refused() {
         assert_eq!(printed(&output), "", "{args:?}");
     }
 }
+
+#[test]
+fn what_others_have_and_this_has_not_is_refused_with_a_hint() {
+    for (args, hint) in [
+        (&["-j4", "echo", ":::", "a"][..], "--max-active"),
+        (&["-P", "4", "echo"], "--max-active"),
+        (&["--jobs", "4", "echo"], "--max-active"),
+        (&["--jobserver", "-j4", "make"], "--max-active"),
+        (&["-0", "echo", ":::", "a"], "standard input"),
+        (&["-d", ",", "echo", ":::", "a"], "standard input"),
+        (&["-a", "list", "echo", ":::", "a"], "standard input"),
+        (&["echo", "::::", "list"], "-a FILE"),
+        (&["echo", ":::", "a", "::::", "list"], "-a FILE"),
+        (&["echo", ":::", "a", ":::+", "b"], "-n 2"),
+        (&["echo", ":::", "a", "::::+", "b"], "-n 2"),
+    ] {
+        let output = run(args, b"");
+        check_code(&output, 2);
+        assert_eq!(printed(&output), "", "{args:?}");
+        assert!(stderr(&output).contains(hint), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// As for xargs: 1 says that nothing else went wrong.
+#[test]
+fn a_command_that_failed_says_more_than_arguments_that_cannot_be_read() {
+    check_code(&run(&["true"], b"a\n'x"), 1);
+    check_code(&run(&["false"], b"a\n'x"), 123);
+}
