@@ -157,11 +157,6 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["tag", "line_buffer", "dry_run"])]
     json: bool,
 
-    /// What xargs and GNU parallel want to know
-    #[arg(short = 'j', long, alias = "max-procs", short_alias = 'P', value_name = "N",
-        hide = true, value_parser = no_size)]
-    jobs: Option<u32>,
-
     /// Run the command once, and be its jobserver
     #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true,
         default_missing_value = "pipe", conflicts_with_all = NOT_OF_BUILDS)]
@@ -198,6 +193,13 @@ const NOT_OF_BUILDS: [&str; 23] = [
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=1e9).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, as 10 or 0.5".to_owned())
+}
+
+/// The verb with what xargs and GNU parallel want to know, which is refused with a hint. It is not
+/// among the options, which completions offer.
+pub(crate) fn with_hints(verb: clap::Command) -> clap::Command {
+    let jobs = clap::Arg::new("jobs").short('j').long("jobs").short_alias('P').alias("max-procs");
+    verb.arg(jobs.value_name("N").hide(true).value_parser(no_size))
 }
 
 fn no_size(_: &str) -> Result<u32, String> {
