@@ -1,6 +1,7 @@
 //! A PostgreSQL of a test's own.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -21,6 +22,13 @@ pub(crate) struct Postgres {
     child: Option<Child>,
 }
 
+/// Says that this machine lacks what a test needs. Written past the test harness, which keeps what
+/// a test that passes prints; the gate lists these lines at its end.
+fn not_tested<T>(why: &str) -> Option<T> {
+    let _ = writeln!(std::io::stderr(), "not tested: {why}");
+    None
+}
+
 /// The folder of PostgreSQL's programs.
 fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,8 +44,7 @@ impl Postgres {
     /// `None`: it cannot be had here, and why was printed.
     pub(crate) fn create() -> Option<Self> {
         let Some(bin) = installed() else {
-            eprintln!("SKIPPED: there is no PostgreSQL here");
-            return None;
+            return not_tested("there is no PostgreSQL here");
         };
         let folder = tempfile::tempdir().unwrap();
         if is_root() {
@@ -51,8 +58,7 @@ impl Postgres {
             .arg(&data)
             .output();
         let Ok(Output { status, stderr, .. }) = made else {
-            eprintln!("SKIPPED: there is no setpriv to run PostgreSQL by another user than root");
-            return None;
+            return not_tested("there is no setpriv to run PostgreSQL by another user than root");
         };
         assert!(status.success(), "initdb: {}", String::from_utf8_lossy(&stderr));
         Some(server)
