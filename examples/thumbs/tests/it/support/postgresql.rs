@@ -127,7 +127,7 @@ impl Postgres {
         kill.args(["-s", name, &server.to_string()]);
         kill.args(children.unwrap_or_default().split_whitespace());
         // One may have ended meanwhile.
-        let _ = kill.status();
+        let _ = kill.stderr(Stdio::null()).status();
     }
 
     /// As if the machine had lost it: nothing is told to anybody.
