@@ -74,7 +74,7 @@ enum Verb {
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Cli::command().color(paint::choice_in(std::env::args_os()));
-    let matches = command.get_matches();
+    let matches = command.mut_subcommand("run", run::with_hints).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

@@ -7,10 +7,13 @@
 
 mod captured;
 mod child;
+mod deadline;
+mod group;
 mod halt;
 mod input;
 mod jobserver;
 mod journal;
+mod limit;
 mod lines;
 mod memory;
 mod programs;
@@ -19,6 +22,7 @@ mod report;
 mod running;
 mod signals;
 mod sink;
+mod spool;
 mod template;
 mod turns;
 mod work;
@@ -160,7 +164,7 @@ pub(crate) struct Args {
 }
 
 /// What has no meaning for a command that runs once, as it is.
-const NOT_OF_BUILDS: [&str; 24] = [
+const NOT_OF_BUILDS: [&str; 23] = [
     "null",
     "delimiter",
     "arg_file",
@@ -181,7 +185,6 @@ const NOT_OF_BUILDS: [&str; 24] = [
     "halt",
     "joblog",
     "resume",
-    "memory",
     "dry_run",
     "no_progress",
     "json",
@@ -190,6 +193,19 @@ const NOT_OF_BUILDS: [&str; 24] = [
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=1e9).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, as 10 or 0.5".to_owned())
+}
+
+/// The verb with what xargs and GNU parallel want to know, which is refused with a hint. It is not
+/// among the options, which completions offer.
+pub(crate) fn with_hints(verb: clap::Command) -> clap::Command {
+    let jobs = clap::Arg::new("jobs").short('j').long("jobs").short_alias('P').alias("max-procs");
+    verb.arg(jobs.value_name("N").hide(true).value_parser(no_size))
+}
+
+fn no_size(_: &str) -> Result<u32, String> {
+    let text = "nobody has to say how many: as many run as keep the CPUs busy, and --max-active is \
+                a limit for what must not be more";
+    Err(text.to_owned())
 }
 
 /// Where arguments come from.
@@ -255,9 +271,19 @@ impl Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> ExitCode {
     if let Some(kind) = args.jobserver {
-        return jobserver::run(&args.command, kind, args.verbose);
+        return jobserver::run(&args.command, kind, args.verbose, args.memory);
+    }
+    if let Some(hint) = input::hint(&args.command) {
+        message::say(hint);
+        return ExitCode::from(exit::USAGE);
     }
     let (command, lists) = input::part(&args.command);
+    if lists.is_some() && (args.null || args.delimiter.is_some() || args.arg_file.is_some()) {
+        message::say(
+            "arguments come from ::: or from standard input: -0, -d and -a do not go with :::",
+        );
+        return ExitCode::from(exit::USAGE);
+    }
     if command.is_empty() {
         message::say("no command is given before :::");
         return ExitCode::from(exit::USAGE);

@@ -1,13 +1,17 @@
 //! How many jobs of a build may run at once, where its tools take a token for each: as many as
 //! there are CPUs, one more when CPUs have had nothing to do for some time, one fewer when threads
-//! have had to wait for a CPU.
+//! have had to wait for a CPU. Where the build cannot be seen it is one for each CPU; while memory
+//! is short none, so that only the first job goes on.
 //!
 //! KERNEL: none. The tokens are to processes, which take and give them back by themselves, what
 //! `nr_running` and concurrency are to workers.
 
+use core::cmp::Ordering;
+
 use crate::Nanos;
 
-/// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time.
+/// LIMIT: tokens for each CPU, of builds whose jobs wait most of the time, with those that were
+/// lost lately.
 pub const TOKENS_PER_CPU: usize = 16;
 /// For so long all CPUs may be idle, or twice as long half of them, beyond a part of the time,
 /// before there are more tokens than one for each: jobs that end leave a gap behind them.
@@ -20,6 +24,10 @@ const CROWDED_NS: Nanos = 5_000_000;
 /// That part.
 const CROWDED_PART: usize = 4;
 
+/// Another token may come in place of one that was lost so long ago, on one CPU; a job that is out
+/// of sight may hold it still.
+const LOST_NS: Nanos = 10_000_000_000;
+
 /// What a look at a build finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Build {
@@ -27,6 +35,10 @@ pub struct Build {
     pub runnable: usize,
     /// All its threads.
     pub threads: usize,
+    /// Others may be out of sight, as where the system does not tell whose child a process is.
+    pub is_hidden: bool,
+    /// Jobs that start now might find no memory.
+    pub is_memory_short: bool,
     /// Tokens that no job has taken.
     pub unread: usize,
 }
@@ -38,6 +50,10 @@ pub struct Tokens {
     pub count: usize,
     /// Tokens that were lost with jobs that died, so far.
     pub lost: usize,
+    /// Those of them that stand in the way of others.
+    lost_lately: usize,
+    /// What has passed of the time after which one of these does not.
+    forgetting: Nanos,
     /// CPU time of all CPUs that was not used, less what may be.
     idle: Nanos,
     /// What threads that could run waited for a CPU, together, less what they may.
@@ -71,13 +87,32 @@ impl Tokens {
     /// belongs to a job, and a job has a thread: if more tokens than threads are held, jobs have
     /// died with theirs.
     pub fn after(&mut self, seen: Build, cpus: usize, elapsed: Nanos) -> TokenAct {
-        let held = self.count.saturating_sub(seen.unread);
-        let lost = held.saturating_sub(seen.threads);
-        self.count -= lost;
-        self.lost += lost;
+        self.forget(cpus, elapsed);
+        if !seen.is_hidden {
+            let held = self.count.saturating_sub(seen.unread);
+            self.lose(held.saturating_sub(seen.threads));
+        }
         let surplus = seen.unread.saturating_sub(self.count);
         if surplus > 0 {
+            let found = surplus.min(self.lost_lately);
+            self.lost_lately -= found;
+            self.lost -= found;
             return TokenAct::TakeSurplus(surplus);
+        }
+        let of_cpus = of_cpus(cpus);
+        let most = (TOKENS_PER_CPU * cpus).saturating_sub(self.lost_lately);
+        let room = most.saturating_sub(self.count);
+        if seen.is_memory_short || seen.is_hidden {
+            // What CPUs did meanwhile, if that is known, says nothing of later.
+            (self.idle, self.crowded) = (0, 0);
+            let wanted = if seen.is_memory_short { 0 } else { of_cpus };
+            return match self.count.cmp(&wanted) {
+                Ordering::Greater => TokenAct::Take,
+                Ordering::Less if seen.unread == 0 && room > 0 => {
+                    TokenAct::Put(room.min(wanted - self.count))
+                }
+                Ordering::Less | Ordering::Equal => TokenAct::Nothing,
+            };
         }
         let nr_idle = cpus.saturating_sub(seen.runnable);
         let nr_waiting = seen.runnable.saturating_sub(cpus);
@@ -89,13 +124,11 @@ impl Tokens {
         let crowded = grown(self.crowded, nr_waiting, elapsed, cpus, CROWDED_PART);
         self.crowded = crowded.min(crowded_limit);
 
-        let of_cpus = of_cpus(cpus);
-        if nr_unused > 0 {
+        if nr_unused > 0 && room > 0 {
             if self.count < of_cpus {
-                return TokenAct::Put(nr_unused.min(of_cpus - self.count));
+                return TokenAct::Put(nr_unused.min(of_cpus - self.count).min(room));
             }
-            let room = (TOKENS_PER_CPU * cpus).saturating_sub(self.count);
-            if self.idle == idle_limit && room > 0 {
+            if self.idle == idle_limit {
                 self.idle = 0;
                 return TokenAct::Put(nr_unused.div_ceil(IDLE_PART).min(room));
             }
@@ -104,6 +137,19 @@ impl Tokens {
         // is idle, for the next job.
         let is_over = self.count > of_cpus && seen.unread > usize::from(nr_idle > 0);
         if self.crowded == crowded_limit || is_over { TokenAct::Take } else { TokenAct::Nothing }
+    }
+
+    fn lose(&mut self, nr: usize) {
+        self.count -= nr;
+        self.lost += nr;
+        self.lost_lately += nr;
+    }
+
+    fn forget(&mut self, cpus: usize, elapsed: Nanos) {
+        self.forgetting = self.forgetting.saturating_add(of_each(elapsed, cpus));
+        let forgotten = usize::try_from(self.forgetting / LOST_NS).unwrap_or(usize::MAX);
+        self.forgetting %= LOST_NS;
+        self.lost_lately = self.lost_lately.saturating_sub(forgotten);
     }
 
     /// As [`TokenAct::Take`] asked, one is in.

@@ -181,6 +181,7 @@ pub(crate) async fn store(
     let what = format!("queue '{}'", message.subject);
     match ask(client, &what, message, patience).await? {
         Ok(_) => Ok(Stored::Here),
+        // Both have the number 10077, "the message could not be stored": only the text tells.
         Err(no) if no.text.contains("per subject") => Ok(Stored::Occupied),
         Err(no) if no.text.contains("maximum messages") => Ok(Stored::Full),
         Err(no) => Err(no.to_error(&what)),

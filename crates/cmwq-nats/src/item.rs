@@ -99,9 +99,14 @@ impl Item {
 /// Its number, how often it was delivered, when it was stored, and how many wait behind it: the
 /// broker writes it into the subject for replies.
 fn told(reply: &str) -> Option<(u64, u64, SystemTime, u64)> {
-    let tokens: Vec<&str> = reply.split('.').collect();
-    // Newer brokers put a domain and an account before, and something random behind.
-    let at = if tokens.len() >= 11 { 6 } else { 4 };
+    let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
+    let at = match tokens.len() {
+        // Stream and consumer come first.
+        7 => 2,
+        // Newer brokers put a domain and an account before them, and something random behind.
+        9.. => 4,
+        _ => return None,
+    };
     let number = |i: usize| tokens.get(at + i)?.parse::<u64>().ok();
     let published = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(number(3)?))?;
     Some((number(1)?, number(0)?, published, number(4)?))
@@ -116,5 +121,41 @@ impl fmt::Debug for Item {
             .field("attempt", &self.attempt)
             .field("bytes", &self.message.payload.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ADR-15 of NATS: 9 tokens; or a domain and an
+    /// account before the stream, and something random behind, so 11, 12, or more.
+    #[test]
+    fn what_brokers_tell_is_read_in_all_their_ways() {
+        let told_to = |text: &str| {
+            told(text).map(|(sequence, attempt, published, behind)| {
+                let published = published.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+                (sequence, attempt, published.as_nanos(), behind)
+            })
+        };
+        let expected = Some((1234, 2, 1_650_000_000_000_000_007, 56));
+        let numbers = "2.1234.99.1650000000000000007.56";
+        for subject in [
+            format!("$JS.ACK.cmwq-run_q.machines.{numbers}"),
+            format!("$JS.ACK._.hash.cmwq-run_q.machines.{numbers}"),
+            format!("$JS.ACK.hub.hash.cmwq-run_q.machines.{numbers}.random"),
+            format!("$JS.ACK.hub.hash.cmwq-run_q.machines.{numbers}.random.more"),
+        ] {
+            assert_eq!(told_to(&subject), expected, "{subject}");
+        }
+        for subject in [
+            "",
+            "_INBOX.1.2.3.4.5.6.7.8",
+            "$JS.ACK.cmwq-run_q.machines.2.1234.99.1650000000000000007",
+            "$JS.ACK.hub.cmwq-run_q.machines.2.1234.99.1650000000000000007.56",
+            "$JS.ACK.cmwq-run_q.machines.two.1234.99.1650000000000000007.56",
+        ] {
+            assert_eq!(told_to(subject), None, "{subject}");
+        }
     }
 }

@@ -45,6 +45,13 @@ const WAITS: Duration = Duration::from_secs(1);
 const LOOKS: Duration = Duration::from_secs(1);
 /// How long the broker may take to confirm that it sends nothing more.
 const ENDS: Duration = Duration::from_secs(2);
+/// Deliveries without a word beyond the attempts before an item is given up unrun: the broker
+/// counts alike those to machines that died of it and those to machines that gave it back, and the
+/// latter are no fault of the item.
+const SPARE: u64 = 3;
+/// The reason then.
+const SILENCE: &str = "no machine said what became of it: those that had it died, were cut off, or \
+                       gave it back as they closed";
 /// The longest delay before another attempt.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Characters of a reason.
@@ -210,8 +217,8 @@ impl Machine {
         if item.attempt() > 1 {
             count(&self.counts.taken_again);
         }
-        if item.attempt() > u64::from(self.plan.attempts) {
-            return self.give_up(item, "the machines that ran it died");
+        if item.attempt() > u64::from(self.plan.attempts) + SPARE {
+            return self.give_up(item, SILENCE);
         }
         let beat = self.beat(item);
         let result = self.call(item);
@@ -276,8 +283,7 @@ impl Machine {
         self.say(item, nak(delay));
     }
 
-    /// Moves an item to the dead letters. If that cannot be done, it comes again, and is given up
-    /// then.
+    /// Moves an item to the dead letters. If that cannot be done, it comes again.
     fn give_up(&self, item: &Item, reason: &str) {
         let queue = &self.plan.queue;
         let subject = queue.names.subject(Place::Dead, item.address());

@@ -99,9 +99,16 @@ impl Server {
 
     /// After how many deliveries an item is given up, that is, moved to the dead-letter subject
     /// `cmwq.dead.QUEUE.FUNCTION.ID` with the reason in the header `Cmwq-Error`: at least 1, and 5
-    /// unless said otherwise. Deliveries to machines that died count, so an item that kills its
-    /// process is given up, too. An item for which this machine has no function counts as failed:
-    /// start new machines before programs that queue for new functions.
+    /// unless said otherwise. An item that fails is given up with the delivery of this number, or a
+    /// later one.
+    ///
+    /// Deliveries to machines that died count, so an item that kills its process is given up, too.
+    /// So do those to machines that gave the item back without running it, since they were closed
+    /// or cut off in that moment. These cannot be told from the others, so an item of which no
+    /// machine says anything has three deliveries more.
+    ///
+    /// An item for which this machine has no function counts as failed: start new machines before
+    /// programs that queue for new functions.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self

@@ -53,11 +53,13 @@ where
 ///
 /// # Panics
 /// On a current-thread runtime's thread, as tokio's.
+#[track_caller]
 pub fn block_in_place<F, T>(func: F) -> T
 where
     F: FnOnce() -> T,
 {
-    cmwq::blocking(|| tokio::task::block_in_place(func))
+    // tokio's is outside, so that its panic names our caller's line: a closure of ours would not.
+    tokio::task::block_in_place(|| cmwq::blocking(func))
 }
 
 /// The process-wide spawner, whose queue is named `tokio-blocking`: to flush it, or to see its

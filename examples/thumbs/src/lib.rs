@@ -4,8 +4,12 @@
 //! [`pool`] where the work is done, [`bench`] what compares pools.
 
 pub mod bench;
+mod health;
+pub mod limits;
 pub mod picture;
 pub mod pool;
 pub mod queues;
+pub mod server;
 pub mod service;
+pub mod signals;
 pub mod store;

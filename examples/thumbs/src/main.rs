@@ -9,8 +9,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use thumbs::bench;
+use thumbs::limits::Limits;
 use thumbs::pool::{Kind, Pool};
+use thumbs::server::Server;
 use thumbs::service::Service;
+use thumbs::signals::Signals;
 use thumbs::store::{self, Slow};
 use tokio::net::TcpListener;
 
@@ -50,6 +53,8 @@ struct Serve {
     /// Lets every call of the database take so much longer, to see what a slow disk does.
     #[arg(long, default_value_t = 0)]
     slow_disk_ms: u64,
+    #[command(flatten)]
+    limits: Limits,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -66,30 +71,42 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run(serve: Serve) -> anyhow::Result<()> {
-    let mut store = store::open(serve.database_url.as_deref(), &serve.file)?;
+    let limits = serve.limits;
+    let mut signals = Signals::new().context("watching for signals")?;
+    let mut store =
+        store::open(serve.database_url.as_deref(), limits.database_timeout, &serve.file)?;
     if serve.slow_disk_ms > 0 {
         store = Arc::new(Slow::new(store, Duration::from_millis(serve.slow_disk_ms)));
     }
     let pool = Pool::new(serve.pool, serve.places)?;
-    let service = Service::new(pool.clone(), store);
+    let service = Service::new(pool.clone(), store, limits.body_timeout);
     let listener = TcpListener::bind(serve.listen)
         .await
         .with_context(|| format!("listening on {}; choose another by --listen", serve.listen))?;
     // The first line is what programs wait for.
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-    axum::serve(listener, service.router()).with_graceful_shutdown(interrupted()).await?;
-    pool.close().await;
-    Ok(())
-}
-
-/// Ready when the process is asked to end.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
+    let mut server = Server::new(listener, service.router(), limits.head_timeout);
+    tokio::select! {
+        never = server.run() => match never {},
+        _ = signals.next() => {}
+    }
+    let finish = async {
+        server.finish().await;
+        pool.close().await;
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
+        () = finish => Ok(()),
+        () = tokio::time::sleep(limits.shutdown_timeout) => leave(1, &format!(
+            "what was not finished in {} is left; --shutdown-timeout gives more time",
+            humantime::format_duration(limits.shutdown_timeout),
+        )),
+        signal = signals.next() => leave(128 + signal, "a second signal: nothing is finished"),
     }
+}
+
+/// Ends the program, whatever still runs: what was answered with "stored" is on the disk.
+fn leave(status: i32, why: &str) -> ! {
+    // There may be nobody to read it.
+    let _ = writeln!(std::io::stderr(), "thumbs: {why}");
+    std::process::exit(status)
 }

@@ -7,7 +7,7 @@
 //! | `GET /pictures/NAME?side=300` | a JPEG of at most 300 pixels a side, made now |
 //! | `GET /pictures/NAME/thumbnail` | the small picture that was stored with it |
 //! | `GET /`, `GET /queues` | what the queue does, as a page and as JSON |
-//! | `GET /health` | 200 |
+//! | `GET /health` | 200 while the database answers |
 //!
 //! 429 says that the queue is full, before the body was read; 503 that the database does not
 //! answer; 404 that there is no such picture; 400 that it is none.
@@ -24,6 +24,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
+use crate::health::{self, Health};
 use crate::picture::{NoPicture, smaller};
 use crate::pool::{Lost, Place, Pool};
 use crate::queues;
@@ -35,8 +36,6 @@ const THUMBNAIL: u32 = 160;
 const LONGEST: u32 = 4000;
 /// The largest body, in bytes.
 const LARGEST: usize = 20 << 20;
-/// How long a client may take to send its body, while it has a place on the queue.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The service: a pool, a store, and a counter. Clones are the same service.
 #[derive(Clone, Debug)]
@@ -46,14 +45,18 @@ pub struct Service(Arc<Inner>);
 struct Inner {
     pool: Pool,
     store: Arc<dyn Store>,
+    health: Health,
     refused: AtomicU64,
+    body_timeout: Duration,
 }
 
 impl Service {
-    /// A service that works in this pool and keeps its pictures there.
+    /// A service that works in this pool and keeps its pictures there. A client may take so long
+    /// to send its body, while it has a place on the queue.
     #[must_use]
-    pub fn new(pool: Pool, store: Arc<dyn Store>) -> Self {
-        Self(Arc::new(Inner { pool, store, refused: AtomicU64::new(0) }))
+    pub fn new(pool: Pool, store: Arc<dyn Store>, body_timeout: Duration) -> Self {
+        let (health, refused) = (Health::default(), AtomicU64::new(0));
+        Self(Arc::new(Inner { pool, store, health, refused, body_timeout }))
     }
 
     /// The pool.
@@ -73,11 +76,26 @@ impl Service {
         Router::new()
             .route("/", get(queues::page))
             .route("/queues", get(queues::json))
-            .route("/health", get(|| async {}))
+            .route("/health", get(health::answer))
             .route("/pictures", post(store))
             .route("/pictures/{name}", get(picture))
             .route("/pictures/{name}/thumbnail", get(thumbnail))
             .with_state(self.clone())
+    }
+
+    /// What the database last said.
+    pub(crate) fn health(&self) -> &Health {
+        &self.0.health
+    }
+
+    /// Asks the database. This blocks.
+    pub(crate) fn ask<T>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> Result<T, Unavailable>,
+    ) -> Result<T, Failure> {
+        let answer = call(&*self.0.store);
+        self.0.health.note(&answer);
+        answer.map_err(Failure::Unavailable)
     }
 
     fn reserve(&self) -> Result<Place, Failure> {
@@ -88,8 +106,8 @@ impl Service {
     }
 }
 
-/// Why there is no picture in the answer.
-enum Failure {
+/// Why the answer is another one than was hoped for.
+pub(crate) enum Failure {
     Full,
     Body(axum::Error),
     SlowBody,
@@ -102,12 +120,6 @@ enum Failure {
 impl From<NoPicture> for Failure {
     fn from(error: NoPicture) -> Self {
         Self::NoPicture(error)
-    }
-}
-
-impl From<Unavailable> for Failure {
-    fn from(error: Unavailable) -> Self {
-        Self::Unavailable(error)
     }
 }
 
@@ -157,13 +169,14 @@ struct Answer {
 async fn store(State(service): State<Service>, body: Body) -> Result<Response, Failure> {
     // First a place, then the body: who is refused has cost nothing.
     let place = service.reserve()?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, LARGEST));
+    let body = tokio::time::timeout(service.0.body_timeout, to_bytes(body, LARGEST));
     let original = body.await.map_err(|_| Failure::SlowBody)?.map_err(Failure::Body)?;
     // Computes, then waits for the disk: nobody has to tell the one from the other.
     let job = move || {
         let name = Name::of(&original);
         let thumbnail = smaller(&original, THUMBNAIL)?;
-        service.0.store.put(&name, &Stored { original: original.into(), thumbnail })?;
+        let stored = Stored { original: original.into(), thumbnail };
+        service.ask(|store| store.put(&name, &stored))?;
         Ok::<_, Failure>(name)
     };
     let name = place.run(job).await??;
@@ -189,7 +202,7 @@ async fn picture(
     let name = Name::parse(&name).ok_or(Failure::NotFound)?;
     let place = service.reserve()?;
     let job = move || {
-        let original = service.0.store.original(&name)?.ok_or(Failure::NotFound)?;
+        let original = service.ask(|store| store.original(&name))?.ok_or(Failure::NotFound)?;
         let Some(side) = side else { return Ok((kind_of(&original), original)) };
         Ok::<_, Failure>(("image/jpeg", smaller(&original, side.clamp(1, LONGEST))?))
     };
@@ -203,7 +216,7 @@ async fn thumbnail(
     let name = Name::parse(&name).ok_or(Failure::NotFound)?;
     let place = service.reserve()?;
     let job = move || {
-        let thumbnail = service.0.store.thumbnail(&name)?.ok_or(Failure::NotFound)?;
+        let thumbnail = service.ask(|store| store.thumbnail(&name))?.ok_or(Failure::NotFound)?;
         Ok::<_, Failure>(("image/jpeg", thumbnail))
     };
     Ok(bytes_of(place.run(job).await??))

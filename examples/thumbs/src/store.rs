@@ -8,6 +8,7 @@ mod sqlite;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -85,13 +86,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn thumbnail(&self, name: &Name) -> Result<Option<Vec<u8>>, Unavailable>;
 }
 
-/// PostgreSQL where an address is given, as `DATABASE_URL` has it, else SQLite in that file.
+/// PostgreSQL where an address is given, as `DATABASE_URL` has it, with a limit for its calls; else
+/// SQLite in that file.
 ///
 /// # Errors
 /// If the file cannot be opened. A server need not be there yet.
-pub fn open(address: Option<&str>, file: &Path) -> anyhow::Result<Arc<dyn Store>> {
+pub fn open(address: Option<&str>, limit: Duration, file: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match address {
-        Some(address) => Arc::new(Postgresql::new(address)?),
+        Some(address) => Arc::new(Postgresql::new(address, limit)?),
         None => Arc::new(Sqlite::open(file)?),
     })
 }

@@ -143,7 +143,7 @@ impl Captured {
 }
 
 /// Copies a part of a file, as far as it reaches: so many bytes.
-fn copy(file: &File, start: u64, end: u64, to: &mut impl io::Write) -> io::Result<u64> {
+pub(super) fn copy(file: &File, start: u64, end: u64, to: &mut impl io::Write) -> io::Result<u64> {
     let mut from = start;
     let mut buffer = vec![0; usize::try_from(end.saturating_sub(from).min(CHUNK)).unwrap_or(0)];
     while from < end {

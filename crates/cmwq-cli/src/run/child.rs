@@ -6,21 +6,25 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::captured::{Captured, Captures};
+use super::deadline::Deadline;
+use super::group;
 use super::journal::typed;
 use super::lines::Lines;
 use super::programs::Programs;
-use super::running::{Running, send};
+use super::running::{Going, Running, send};
 use crate::message;
 
 /// How long a command may take to end that was asked to, before it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// Between two looks whether one that is not heard of stands still.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where its output goes while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +107,14 @@ impl Call<'_> {
             Err(error) if is_scarce(&error) => return Err(error),
             Err(error) => return Ok(not_started(program, &error, output)),
         };
-        let waited = self.wait(&mut child, lines);
-        if waited.is_err() {
+        let waited = self.wait(&mut child, running, lines);
+        match waited {
             // It has nowhere to write, and nobody could end it any more.
-            let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
+            Err(_) => send(pid_of(&child), Signal::KILL),
+            Ok(has_timed_out) if has_timed_out || running.going() == Going::Ended => {
+                group::outlast(pid_of(&child), running);
+            }
+            Ok(_) => {}
         }
         // From here on nobody ends it, so its number may go to another process.
         drop(ticket);
@@ -134,7 +142,12 @@ impl Call<'_> {
     }
 
     /// Waits until it has ended, and does not take its status. `true`: it took too long.
-    fn wait(&self, child: &mut Child, lines: Option<&Lines<'_>>) -> io::Result<bool> {
+    fn wait(
+        &self,
+        child: &mut Child,
+        running: &Running,
+        lines: Option<&Lines<'_>>,
+    ) -> io::Result<bool> {
         let pid = pid_of(child);
         if self.timeout.is_none() && self.capture != Capture::Lines {
             return self.ended_by_itself(pid);
@@ -142,18 +155,20 @@ impl Call<'_> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let mut pipes: [Option<OwnedFd>; 2] =
             [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-        let mut deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut deadline = self.timeout.and_then(|timeout| Deadline::after(running, timeout));
         let mut has_timed_out = false;
         loop {
-            let is_done = self.poll(&pidfd, &mut pipes, deadline, lines)?;
-            if is_done {
-                return Ok(has_timed_out);
+            let left = deadline.map_or(LOOK, |deadline| deadline.left(running).min(LOOK));
+            match poll_once(&pidfd, &mut pipes, left, lines)? {
+                Polled::Ended => return Ok(has_timed_out),
+                Polled::Something => {}
+                Polled::Nothing => self.hear_of_stops(pid)?,
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if deadline.is_some_and(|deadline| deadline.left(running).is_zero()) {
                 let signal = if has_timed_out { Signal::KILL } else { Signal::TERM };
                 send(pid, signal);
                 has_timed_out = true;
-                deadline = Some(Instant::now() + GRACE);
+                deadline = Deadline::after(running, GRACE);
             }
         }
     }
@@ -161,55 +176,66 @@ impl Call<'_> {
     /// Waits for nothing else than its end: without a descriptor, which all commands started
     /// meanwhile would inherit, and close. Returns as [`Self::wait`].
     fn ended_by_itself(&self, pid: Pid) -> io::Result<bool> {
-        let mut how = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let how = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
         loop {
             match waitid(WaitId::Pid(pid), how) {
                 Err(Errno::INTR) => {}
-                Ok(Some(status)) if status.stopped() => {
-                    let signal = status.stopping_signal().unwrap_or(0);
-                    if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) {
-                        let command = typed(self.words);
-                        message::say(format_args!(
-                            "{command}: stands still: it wants the terminal, which is not its"
-                        ));
-                    }
-                    how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                }
+                Ok(Some(status)) if status.stopped() => self.hear_of_stops(pid)?,
                 waited => return Ok(waited.map(|_| false)?),
             }
         }
     }
 
-    /// Waits for its output, its end or the deadline. `true`: it has ended, and what it wrote was
-    /// read.
-    fn poll(
-        &self,
-        pidfd: &OwnedFd,
-        pipes: &mut [Option<OwnedFd>; 2],
-        deadline: Option<Instant>,
-        lines: Option<&Lines<'_>>,
-    ) -> io::Result<bool> {
-        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
-        fds.extend(pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, left.as_ref()) {
-            Err(Errno::INTR) => return Ok(false),
-            polled => polled?,
-        };
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let has_ended = ready[0];
-        let mut ready = ready[1..].iter();
-        for (which, pipe) in pipes.iter_mut().enumerate() {
-            let Some(open) = pipe.as_ref() else { continue };
-            // Whoever holds the pipe beside it may hold it for ever: what is there is taken.
-            if ready.next() == Some(&true) && !read_some(open, which, lines)? {
-                *pipe = None;
-            }
+    /// Takes the news that it stands still, if there are any, and says why if nobody else would.
+    fn hear_of_stops(&self, pid: Pid) -> io::Result<()> {
+        let stopped = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)?;
+        let signal = stopped.and_then(|status| status.stopping_signal()).unwrap_or(0);
+        if [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal) {
+            let command = typed(self.words);
+            message::say(format_args!(
+                "{command}: stands still: it wants the terminal, which is not its"
+            ));
         }
-        let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
-        Ok(has_ended && !may_be_more)
+        Ok(())
     }
+}
+
+/// What has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Polled {
+    /// Nothing, for so long.
+    Nothing,
+    Something,
+    /// It has ended, and what it wrote was read.
+    Ended,
+}
+
+/// Waits for a command's output or its end, for so long.
+fn poll_once(
+    pidfd: &OwnedFd,
+    pipes: &mut [Option<OwnedFd>; 2],
+    left: Duration,
+    lines: Option<&Lines<'_>>,
+) -> io::Result<Polled> {
+    let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+    fds.extend(pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+    match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+        Err(Errno::INTR) => return Ok(Polled::Something),
+        Ok(0) => return Ok(Polled::Nothing),
+        polled => polled?,
+    };
+    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let has_ended = ready[0];
+    let mut ready = ready[1..].iter();
+    for (which, pipe) in pipes.iter_mut().enumerate() {
+        let Some(open) = pipe.as_ref() else { continue };
+        // Whoever holds the pipe beside it may hold it for ever: what is there is taken.
+        if ready.next() == Some(&true) && !read_some(open, which, lines)? {
+            *pipe = None;
+        }
+    }
+    let may_be_more = has_ended && pipes.iter().flatten().any(is_readable);
+    Ok(if has_ended && !may_be_more { Polled::Ended } else { Polled::Something })
 }
 
 /// `false`: there will be no more.

@@ -159,6 +159,18 @@ pub(super) fn part(words: &[OsString]) -> (Vec<OsString>, Option<Lists>) {
     (command, (!lists.is_empty()).then(|| Lists::new(lists)))
 }
 
+/// What to do instead of what GNU parallel has and this has not.
+pub(super) fn hint(words: &[OsString]) -> Option<String> {
+    words.iter().find_map(|word| {
+        let instead = match word.to_str()? {
+            "::::" => "-a FILE reads arguments from a file",
+            ":::+" | "::::+" => "-n 2 takes arguments in pairs, as in ::: a 1 b 2",
+            _ => return None,
+        };
+        Some(format!("there is no {}: {instead}", word.display()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,10 +8,16 @@
 //! holds one cannot be told: tokens of clients that died are missed when more are out than threads
 //! live, and where a CPU is idle there is a new one anyway.
 //!
+//! Where procfs does not tell which processes are the build's there is one for each CPU, and no
+//! more. While memory is short none is put in, and those are taken out that can be had: each job
+//! more would take some.
+//!
 //! The rule is the core's ([`cmwq_core::jobserver`]); this looks and acts.
 
+mod seen;
+
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -32,6 +38,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use tempfile::TempDir;
 
+use super::memory::{Floor, Memory};
 use crate::ignored::not_ignored;
 use crate::launch::code;
 use crate::{exit, message};
@@ -51,6 +58,49 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(20);
 /// Looks take no more than this part of one CPU's time.
 const PART: u32 = 20;
+
+const PROC: &str = "/proc";
+
+/// Looks at a build, and says once what keeps it from having more jobs.
+struct Looks {
+    memory: Memory,
+    is_proc_ours: bool,
+    said_hidden: bool,
+    said_short: bool,
+}
+
+impl Looks {
+    fn new(floor: Option<Floor>) -> Self {
+        let is_proc_ours = seen::is_ours(PROC.as_ref());
+        Self { memory: Memory::new(floor), is_proc_ours, said_hidden: false, said_short: false }
+    }
+
+    fn look(&mut self, pid: u32, pipe: &Pipe) -> Build {
+        let mut seen = match self.is_proc_ours {
+            true => seen::look(PROC.as_ref(), pid),
+            false => Build { is_hidden: true, ..Build::default() },
+        };
+        if seen.is_hidden && !std::mem::replace(&mut self.said_hidden, true) {
+            message::say(
+                "jobserver: /proc does not tell which processes are the build's: it has one token \
+                 for each CPU",
+            );
+        }
+        seen.unread = pipe.unread();
+        seen.is_memory_short = self.is_memory_short();
+        seen
+    }
+
+    fn is_memory_short(&mut self) -> bool {
+        let Some(shortage) = self.memory.shortage() else { return false };
+        if !std::mem::replace(&mut self.said_short, true) {
+            message::say(format_args!(
+                "memory is short ({shortage}): meanwhile the build's tokens are taken in"
+            ));
+        }
+        true
+    }
+}
 
 /// The pipe.
 struct Pipe {
@@ -142,13 +192,21 @@ fn is_one_word(path: &Path) -> bool {
 }
 
 /// Runs the build.
-pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
+pub(super) fn run(
+    command: &[OsString],
+    kind: Kind,
+    verbose: bool,
+    floor: Option<Floor>,
+) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else {
         message::say("no command is given");
         return ExitCode::from(exit::USAGE);
     };
-    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let tokens = Tokens::for_cpus(cpus);
+    let mut looks = Looks::new(floor);
+    let tokens = match looks.is_memory_short() {
+        true => Tokens::default(),
+        false => Tokens::for_cpus(cpus()),
+    };
     let mut pipe = match Pipe::new(kind, tokens.count) {
         Ok(pipe) => pipe,
         Err(error) => {
@@ -160,6 +218,8 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
     let mut build = Command::new(program);
     let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
     build.args(arguments).env("MAKEFLAGS", with(&flags, &pipe.auth()));
+    // Clients of Rust's `jobserver` crate look there first, for the one around us.
+    build.env_remove("CARGO_MAKEFLAGS");
     let child = match build.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -168,7 +228,7 @@ pub(super) fn run(command: &[OsString], kind: Kind, verbose: bool) -> ExitCode {
             return ExitCode::from(if is_absent { exit::NOT_FOUND } else { exit::NOT_STARTED });
         }
     };
-    match serve(child, &mut pipe, tokens, &asked, cpus) {
+    match serve(child, &mut pipe, tokens, &mut looks, &asked) {
         Ok((status, most, lost)) => {
             if verbose {
                 message::say(format_args!(
@@ -214,16 +274,20 @@ fn listen() -> Vec<(Signal, Arc<AtomicBool>)> {
     asked
 }
 
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Serves the build until it has ended: how it ended, how many tokens were held at most, and how
 /// many were lost.
 fn serve(
     mut child: Child,
     pipe: &mut Pipe,
     mut tokens: Tokens,
+    looks: &mut Looks,
     asked: &[(Signal, Arc<AtomicBool>)],
-    cpus: usize,
 ) -> io::Result<(std::process::ExitStatus, usize, usize)> {
-    let mut most = 0;
+    let (cpus, mut most) = (cpus(), 0);
     let (mut pause, mut last) = (SHORTEST, Instant::now());
     loop {
         if let Some(status) = child.try_wait()? {
@@ -234,9 +298,7 @@ fn serve(
             let _ = kill_process(Pid::from_child(&child), *signal);
         }
         let begin = Instant::now();
-        let mut seen = Build::default();
-        count(child.id(), &mut seen);
-        seen.unread = pipe.unread();
+        let seen = looks.look(child.id(), pipe);
         let elapsed = begin.duration_since(last).as_nanos().try_into().unwrap_or(u64::MAX);
         let act = tokens.after(seen, cpus, elapsed);
         last = begin;
@@ -253,26 +315,6 @@ fn serve(
             thread::sleep(pause);
         } else if pipe.take_soon(pause) {
             tokens.taken();
-        }
-    }
-}
-
-/// Counts the threads of a process and its descendants. Those that come and go meanwhile may be
-/// missed.
-fn count(pid: u32, seen: &mut Build) {
-    let mut processes = vec![pid];
-    while let Some(pid) = processes.pop() {
-        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for task in tasks.flatten() {
-            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-            if state.is_empty() || state.starts_with(['Z', 'X']) {
-                continue;
-            }
-            seen.threads += 1;
-            seen.runnable += usize::from(state.starts_with('R'));
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            processes.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
         }
     }
 }

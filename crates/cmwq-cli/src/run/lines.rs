@@ -1,17 +1,29 @@
 //! Output line by line: what `--line-buffer` and `--tag` do with it.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::sink::Sink;
+
+/// LIMIT: what is kept of a line that has not ended, in bytes. A longer one is printed in parts.
+const LONGEST: usize = 1 << 20;
 
 /// The output of one command on its way.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     sink: &'a Sink,
     tag: Option<Vec<u8>>,
-    /// What has come of a line whose end has not, of each of the two.
-    begun: Mutex<[Vec<u8>; 2]>,
+    begun: Mutex<[Begun; 2]>,
+}
+
+/// A line of standard output or standard error whose end has not come.
+#[derive(Debug, Default)]
+struct Begun {
+    /// What was not printed.
+    text: Vec<u8>,
+    /// What is before that was.
+    is_printed: bool,
 }
 
 impl<'a> Lines<'a> {
@@ -19,35 +31,46 @@ impl<'a> Lines<'a> {
         Self { sink, tag: tag.map(<[u8]>::to_vec), begun: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Vec<u8>; 2]> {
+    fn lock(&self) -> MutexGuard<'_, [Begun; 2]> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// More of standard output (0) or standard error (1).
     pub(super) fn add(&self, which: usize, bytes: &[u8]) -> io::Result<()> {
-        let mut begun = self.lock();
+        let mut all = self.lock();
+        let begun = &mut all[which];
         // What was there before has no end: a long line is not searched again with each part.
         let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
-            begun[which].extend_from_slice(bytes);
-            return Ok(());
+            begun.text.extend_from_slice(bytes);
+            return if begun.text.len() < LONGEST { Ok(()) } else { self.print(which, begun) };
         };
         let (ended, rest) = bytes.split_at(end + 1);
-        let mut whole = std::mem::replace(&mut begun[which], rest.to_vec());
-        whole.extend_from_slice(ended);
-        self.sink.write(which, &tagged(&whole, self.tag.as_deref()))
+        begun.text.extend_from_slice(ended);
+        let printed = self.print(which, begun);
+        begun.text.extend_from_slice(rest);
+        printed
     }
 
     /// There is no more: a line without an end gets one.
     pub(super) fn end(&self) -> io::Result<()> {
-        let begun = std::mem::take(&mut *self.lock());
-        for (which, rest) in begun.into_iter().enumerate() {
-            if !rest.is_empty() {
-                let mut rest = tagged(&rest, self.tag.as_deref());
-                rest.push(b'\n');
-                self.sink.write(which, &rest)?;
+        let mut all = self.lock();
+        for (which, begun) in all.iter_mut().enumerate() {
+            if begun.is_printed || !begun.text.is_empty() {
+                begun.text.push(b'\n');
+                self.print(which, begun)?;
             }
         }
         Ok(())
+    }
+
+    /// Prints what has come.
+    fn print(&self, which: usize, begun: &mut Begun) -> io::Result<()> {
+        let text = mem::take(&mut begun.text);
+        let is_begun = mem::replace(&mut begun.is_printed, !text.ends_with(b"\n"));
+        let Some(tag) = &self.tag else { return self.sink.write(which, &text) };
+        let mut written = Vec::with_capacity(text.len() + tag.len() + 1);
+        Tagging { to: &mut written, tag: Some(tag), is_begun }.write_all(&text)?;
+        self.sink.write(which, &written)
     }
 }
 
@@ -99,8 +122,6 @@ impl<W: io::Write> io::Write for Tagging<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
 
     #[test]

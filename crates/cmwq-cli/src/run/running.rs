@@ -5,10 +5,12 @@ use std::io;
 use std::process::Child;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::child::pid_of;
+use super::group::Living;
 
 /// Whether commands start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +30,7 @@ pub(super) struct Running {
     // it matters.
     going: AtomicU8,
     groups: Mutex<Groups>,
+    living: Living,
     /// A command was started, or may be.
     changed: Condvar,
 }
@@ -39,6 +42,8 @@ struct Groups {
     nr_starting: usize,
     /// None is started for now.
     is_paused: bool,
+    /// How long all pauses took.
+    stood_still: Duration,
     by_number: BTreeMap<u64, Pid>,
     /// What all that run were sent last, to end them.
     sent: Option<Signal>,
@@ -67,6 +72,10 @@ impl Running {
             1 => Going::Ending,
             _ => Going::Ended,
         }
+    }
+
+    pub(super) fn living(&self) -> &Living {
+        &self.living
     }
 
     /// How many run, with those that are being started.
@@ -110,11 +119,18 @@ impl Running {
         self.lock().is_paused = true;
         // One that is being started runs, and its number is not known yet.
         let mut groups = self.lock_when(|groups| groups.nr_starting == 0);
+        let begin = Instant::now();
         groups.send(Signal::TSTP);
         stand_still();
         groups.send(Signal::CONT);
+        groups.stood_still += begin.elapsed();
         groups.is_paused = false;
         self.changed.notify_all();
+    }
+
+    /// How long all pauses have taken so far. Returns when there is none.
+    pub(super) fn stood_still(&self) -> Duration {
+        self.lock_when(|groups| !groups.is_paused).stood_still
     }
 
     /// Ends those that run, too.

@@ -1,5 +1,6 @@
-//! Ctrl-C: once lets those end that run, twice ends them, and once more kills them. Ctrl-\ is the
-//! second. Ctrl-Z stops commands, too: a terminal sends signals to our group, and not to theirs.
+//! Ctrl-C: once lets those end that run, again ends them, and when they are to end it kills them.
+//! Ctrl-\ is the second. Ctrl-Z stops commands, too: a terminal sends signals to our group, and not
+//! to theirs.
 
 use std::sync::Arc;
 use std::thread;
@@ -30,8 +31,8 @@ pub(super) fn listen(work: &Arc<Work>) {
                 work.running().pause(|| _ = raise(SIGSTOP));
             } else {
                 // First, since with the commands that are ended for it all may end.
-                work.note_signal(signal);
-                act(&work, signal);
+                let is_first = work.note_signal(signal);
+                act(&work, signal == SIGINT && is_first);
                 work.look_again();
             }
         }
@@ -49,17 +50,18 @@ fn somebody_could_continue_us() -> bool {
     parent != Pid::from_raw(0) && getsid(Some(parent)).ok() == getsid(None).ok()
 }
 
-fn act(work: &Work, signal: i32) {
+fn act(work: &Work, lets_end: bool) {
     let running = work.running();
-    match (running.going(), signal) {
-        (Going::On, SIGINT) => {
+    match running.going() {
+        // Also if there was enough before: who presses it does not mean those that run.
+        Going::On | Going::Ending if lets_end => {
             running.end_soon();
             message::say(format_args!(
                 "nothing more starts; {} that run may end, Ctrl-C again ends them",
                 running.count()
             ));
         }
-        (Going::On | Going::Ending, _) => running.end_now(Signal::TERM),
-        (Going::Ended, _) => running.end_now(Signal::KILL),
+        Going::On | Going::Ending => running.end_now(Signal::TERM),
+        Going::Ended => running.end_now(Signal::KILL),
     }
 }

@@ -15,8 +15,10 @@ use rustix::process::Signal;
 
 use super::captured::Captures;
 use super::child::{Call, Capture, End, GRACE, is_scarce};
+use super::deadline::Deadline;
 use super::halt::{Halt, Tally, Verdict};
 use super::journal::{Entry, Journal, typed};
+use super::limit::{self, Limit};
 use super::lines::Lines;
 use super::memory::Memory;
 use super::programs::Programs;
@@ -30,11 +32,6 @@ use super::{Args, Source, signals};
 use crate::descriptors::raise_limit;
 use crate::{exit, message};
 
-/// LIMIT: commands at once, unless somebody says how many.
-const MAX_ACTIVE: u32 = 512;
-/// Descriptors that a command takes here, and those that the rest takes.
-const FDS_PER_COMMAND: u64 = 10;
-const FDS_RESERVED: u64 = 64;
 /// So many commands more than may run are known ahead.
 const AHEAD: u64 = 64;
 /// Between two looks whether what commands write is large.
@@ -60,6 +57,7 @@ struct Books {
 pub(super) struct Work {
     queue: Workqueue,
     is_ordered: bool,
+    limit: Limit,
     room: u64,
     capture: Capture,
     tag: bool,
@@ -76,6 +74,8 @@ pub(super) struct Work {
     journal: Option<Journal>,
     books: Mutex<Books>,
     changed: Condvar,
+    /// Those that run are ended, and killed if they do not.
+    insists: AtomicBool,
     /// Something could not be written.
     is_output_lost: AtomicBool,
     /// The exit code so far.
@@ -136,8 +136,15 @@ pub(super) fn run(
 
 impl Work {
     fn new(args: &Args, journal: Option<Journal>) -> Result<Self, String> {
-        let most = most_commands(raise_limit());
-        let max_active = if args.ordered { 1 } else { args.max_active.unwrap_or(most).min(most) };
+        let capture = match () {
+            () if args.ungroup => Capture::Nothing,
+            () if args.line_buffer => Capture::Lines,
+            () => Capture::Whole,
+        };
+        let asked = if args.ordered { Some(1) } else { args.max_active };
+        let fds_per_command = limit::fds_per_command(capture, args.timeout.is_some());
+        let limit = Limit::new(asked, raise_limit(), fds_per_command);
+        let max_active = limit.most();
         // Commands inherit the CPUs of the worker that starts them.
         detected(Config::builder().managed_affinity_scope(AffinityScope::System))
             .install()
@@ -151,20 +158,16 @@ impl Work {
                 }
             })
             .map_err(|error| format!("cannot start the workqueue: {error}"))
-            .and_then(|queue| Self::with(args, queue, max_active, journal))
+            .and_then(|queue| Self::with(args, queue, limit, capture, journal))
     }
 
     fn with(
         args: &Args,
         queue: Workqueue,
-        max_active: u32,
+        limit: Limit,
+        capture: Capture,
         journal: Option<Journal>,
     ) -> Result<Self, String> {
-        let capture = match () {
-            () if args.ungroup => Capture::Nothing,
-            () if args.line_buffer => Capture::Lines,
-            () => Capture::Whole,
-        };
         let progress = Progress::new(!args.no_progress && !args.ungroup);
         let keeps_order = args.keep_order && !args.line_buffer;
         let sink = Sink::new(keeps_order, progress)
@@ -172,7 +175,8 @@ impl Work {
         Ok(Self {
             queue,
             is_ordered: args.ordered,
-            room: u64::from(max_active) + AHEAD,
+            room: u64::from(limit.most()) + AHEAD,
+            limit,
             capture,
             tag: args.tag,
             json: args.json,
@@ -188,6 +192,7 @@ impl Work {
             journal,
             books: Mutex::default(),
             changed: Condvar::new(),
+            insists: AtomicBool::new(false),
             is_output_lost: AtomicBool::new(false),
             worst: AtomicU8::new(exit::DONE),
             signal: AtomicU8::new(0),
@@ -289,9 +294,11 @@ impl Work {
             let waited = self.changed.wait_timeout(books, REDRAW);
             books = waited.unwrap_or_else(PoisonError::into_inner).0;
             if Instant::now() >= relieve_at {
+                let outstanding = books.outstanding;
                 drop(books);
                 self.captures.relieve();
                 relieve_at = Instant::now() + RELIEVE;
+                self.limit.say_if_it_holds(self.running.count() as u64, outstanding);
                 self.insist(&mut kill_at);
                 books = self.books();
             }
@@ -300,12 +307,14 @@ impl Work {
 
     /// Kills those that were to end for `--halt` or for output that is lost, and do not. Of a
     /// signal somebody can send another one.
-    fn insist(&self, kill_at: &mut Option<Instant>) {
-        if self.running.going() != Going::Ended || self.signal.load(Relaxed) != 0 {
+    fn insist(&self, kill_at: &mut Option<Deadline>) {
+        if !self.insists.load(Relaxed) {
             return;
         }
-        let now = Instant::now();
-        if now >= *kill_at.get_or_insert(now + GRACE) {
+        if kill_at.is_none() {
+            *kill_at = Deadline::after(&self.running, GRACE);
+        }
+        if kill_at.is_some_and(|kill_at| kill_at.left(&self.running).is_zero()) {
             self.running.end_now(Signal::KILL);
         }
     }
@@ -429,7 +438,7 @@ impl Work {
         let written = match output {
             Output::Nothing => 0,
             Output::Files(files, _) => files[0].len().unwrap_or(0),
-            Output::Bytes(both) => both[0].len() as u64,
+            Output::Bytes(both, _) => both[0].len() as u64,
         };
         let entry = Entry {
             number: job.number,
@@ -455,7 +464,7 @@ impl Work {
         match verdict {
             Verdict::GoOn => {}
             Verdict::EndSoon => _ = self.running.end_soon(),
-            Verdict::EndNow => self.running.end_now(Signal::TERM),
+            Verdict::EndNow => self.end_without_asking(),
         }
     }
 
@@ -473,12 +482,18 @@ impl Work {
     /// Something that was to be written is lost.
     fn give_up(&self) {
         self.is_output_lost.store(true, Relaxed);
+        self.end_without_asking();
+    }
+
+    /// Ends those that run, and nobody was asked who could see whether they do.
+    fn end_without_asking(&self) {
+        self.insists.store(true, Relaxed);
         self.running.end_now(Signal::TERM);
     }
 
-    /// Somebody has had enough, by this signal.
-    pub(super) fn note_signal(&self, signal: i32) {
-        self.signal.store(signal.unsigned_abs() as u8, Relaxed);
+    /// Somebody has had enough, by this signal. `true`: it is the first.
+    pub(super) fn note_signal(&self, signal: i32) -> bool {
+        self.signal.swap(signal.unsigned_abs() as u8, Relaxed) == 0
     }
 
     /// Something has changed for who waits to start the next command.
@@ -538,11 +553,11 @@ fn code(end: End) -> u8 {
 fn json(job: &Job, end: End, times: Times, output: Output) -> io::Result<Output> {
     let both = match output {
         Output::Nothing => Default::default(),
-        Output::Bytes(both) => both,
+        Output::Bytes(both, _) => both,
         Output::Files([out, err], _) => [out.contents()?, err.contents()?],
     };
     let record = Record::new(job.number, &job.words, end, times, &both);
-    Ok(Output::Bytes([report::line(&record), Vec::new()]))
+    Ok(Output::Bytes([report::line(&record), Vec::new()], None))
 }
 
 fn tag_of(arguments: &[OsString]) -> Vec<u8> {
@@ -556,10 +571,4 @@ fn detected(config: Config) -> Config {
         Some(name) if !name.is_empty() => config,
         _ => config.detect(Detect::Sentinel),
     }
-}
-
-/// How many commands a limit of `fds` open files has room for.
-fn most_commands(fds: u64) -> u32 {
-    let room = fds.saturating_sub(FDS_RESERVED) / FDS_PER_COMMAND;
-    u32::try_from(room).unwrap_or(MAX_ACTIVE).clamp(1, MAX_ACTIVE)
 }

@@ -76,6 +76,9 @@ fn there_is_a_page_for_every_verb() {
 fn completions_know_all_verbs_and_their_shell_takes_them() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&["completions", shell]);
+        for refused in ["--jobs ", "--jobs)", "--jobs=", "-l jobs "] {
+            assert!(!script.contains(refused), "{shell}: what is refused is offered");
+        }
         for verb in VERBS {
             assert!(script.contains(verb), "{shell}: {verb}");
         }

@@ -1,6 +1,7 @@
 //! `cmwq run` as a user runs it.
 
 mod beside;
+mod builds;
 mod ending;
 mod output;
 mod scarce;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{check_code, not_tested, stderr};
+use crate::support::{check_code, stderr};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -409,70 +410,6 @@ fn one_that_is_to_begin_later_is_not_waited_for() {
     eventually("it ends", || child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(have_run(), 1);
-}
-
-fn has(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
-    if !found {
-        not_tested(&format!("{program} is not installed"));
-    }
-    found
-}
-
-/// Jobs that all wait for each other: with `-j1` this has no end.
-#[test]
-fn a_build_gets_tokens_while_its_jobs_wait() {
-    if !has("make") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let rule = "all: a b c d e f\na b c d e f:\n\t@touch in.$@; \
-                while [ $$(ls | grep -c ^in) -lt 6 ]; do sleep 0.01; done; echo $@\n";
-    fs::write(folder.path().join("Makefile"), rule).unwrap();
-    let output = run_in(folder.path(), &["-t", "--jobserver", "--", "make"], b"");
-    check_code(&output, 0);
-    assert_eq!(sorted(printed(&output)), ["a", "b", "c", "d", "e", "f"]);
-    assert!(stderr(&output).contains("jobserver: "), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("jobserver unavailable"), "{}", stderr(&output));
-}
-
-/// Each job takes a token, and dies with it.
-#[test]
-fn tokens_of_clients_that_die_are_made_up_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let steal = "fds=${MAKEFLAGS##*--jobserver-auth=}; \
-                 for n in 1 2 3 4 5 6 7 8 9 10; do \
-                 sh -c \"head -c 1 <&${fds%,*} > taken.$n\"; done";
-    let output = run_in(folder.path(), &["-t", "--jobserver", "--", "sh", "-c", steal], b"");
-    check_code(&output, 0);
-    let taken = fs::read_dir(folder.path()).unwrap().filter_map(Result::ok);
-    assert!(taken.filter(|file| file.metadata().unwrap().len() == 1).count() == 10);
-    assert!(!stderr(&output).contains(" 0 tokens were lost"), "{}", stderr(&output));
-}
-
-#[test]
-fn a_build_has_the_exit_code_of_its_command() {
-    let code = |script: &str| run(&["--jobserver", "--", "sh", "-c", script], b"").status.code();
-    assert_eq!((code("exit 0"), code("exit 7"), code("kill -9 $$")), (Some(0), Some(7), Some(137)));
-    check_code(&run(&["--jobserver", "--", "/no/such/program"], b""), 127);
-    let fifo = ["--jobserver=fifo", "--", "sh", "-c", "test -p ${MAKEFLAGS##*fifo:}"];
-    check_code(&run(&fifo, b""), 0);
-}
-
-/// Blanks divide `MAKEFLAGS`, and make expands the rest.
-#[test]
-fn a_fifo_has_a_path_that_can_be_told() {
-    for name in ["a b", "a\\b", "a$b", "\u{e4}"] {
-        let folder = tempfile::tempdir().unwrap();
-        let temporary = folder.path().join(name);
-        fs::create_dir(&temporary).unwrap();
-        let script = r#"case $MAKEFLAGS in *[\\$]*) exit 1;; esac; test -p ${MAKEFLAGS##*fifo:}"#;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
-        command.args(["run", "--jobserver=fifo", "--", "sh", "-c", script]);
-        let output = command.env_remove("MAKEFLAGS").env("TMPDIR", temporary).output().unwrap();
-        check_code(&output, 0);
-    }
 }
 
 #[test]

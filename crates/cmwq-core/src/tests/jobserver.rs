@@ -10,7 +10,7 @@ const CPUS: usize = 2;
 const LOOK_NS: Nanos = 2_000_000;
 
 fn seen(runnable: usize, threads: usize, unread: usize) -> Build {
-    Build { runnable, threads, unread }
+    Build { runnable, threads, unread, ..Build::default() }
 }
 
 fn tokens(count: usize) -> Tokens {
@@ -106,6 +106,67 @@ fn tokens_of_the_dead_are_missed() {
     let mut all = tokens(7);
     let _ = after(&mut all, seen(2, 3, 1));
     assert_eq!((all.count, all.lost), (4, 3), "three may be held, and one is unread");
+}
+
+/// So long ago that what was lost then is forgotten.
+const LONG_NS: Nanos = 3_600_000_000_000;
+
+/// Does as it is told, look for look: how many tokens there came to be.
+fn put(all: &mut Tokens, looks: usize, seen: Build) -> usize {
+    let mut nr_put = 0;
+    for _ in 0..looks {
+        if let TokenAct::Put(nr) = after(all, seen) {
+            all.count += nr;
+            nr_put += nr;
+        }
+    }
+    nr_put
+}
+
+/// As by jobs that are no descendants any more: what they hold looks lost.
+#[test]
+fn tokens_held_out_of_sight_have_an_end() {
+    const LOOKS: usize = steps(900, 300);
+    let most = TOKENS_PER_CPU * CPUS;
+    let mut all = Tokens::for_cpus(CPUS);
+    let nr_put = all.count + put(&mut all, LOOKS, seen(0, 0, 0));
+    assert_eq!(nr_put, most);
+    assert_eq!(after(&mut all, seen(0, 0, 10)), TokenAct::TakeSurplus(10), "they come back");
+    assert_eq!(all.lost, most - 10, "so they were not lost");
+    assert_eq!(put(&mut all, LOOKS, seen(0, 0, 0)), 10);
+    assert_eq!(all.after(seen(0, 0, 0), CPUS, LONG_NS), TokenAct::Put(1), "they died with jobs");
+    assert_eq!(all.lost, most);
+}
+
+#[test]
+fn who_cannot_see_the_build_leaves_one_token_for_each_cpu() {
+    let hidden = |unread| Build { is_hidden: true, ..seen(0, 1, unread) };
+    let mut all = Tokens::for_cpus(8);
+    for unread in [7, 3, 0] {
+        for _ in 0..999 {
+            assert_eq!(all.after(hidden(unread), 8, LOOK_NS), TokenAct::Nothing);
+        }
+    }
+    assert_eq!((all.count, all.lost), (7, 0), "anybody may hold them");
+    all.count = 9;
+    assert_eq!(all.after(hidden(0), 8, LOOK_NS), TokenAct::Take);
+    all.count = 5;
+    assert_eq!(all.after(hidden(0), 8, LOOK_NS), TokenAct::Put(2));
+    assert_eq!(all.after(hidden(1), 8, LOOK_NS), TokenAct::Nothing, "nobody wants it");
+}
+
+#[test]
+fn while_memory_is_short_tokens_come_in() {
+    let short = |unread| Build { is_memory_short: true, ..seen(0, 9, unread) };
+    let mut all = tokens(2);
+    for unread in [1, 0] {
+        assert_eq!(after(&mut all, short(unread)), TokenAct::Take, "also one that a job holds");
+        all.taken();
+    }
+    for _ in 0..99 {
+        assert_eq!(after(&mut all, short(0)), TokenAct::Nothing, "the first job needs none");
+    }
+    assert_eq!(after(&mut all, seen(1, 9, 0)), TokenAct::Put(1), "there is enough again");
 }
 
 /// A job: for so many looks it only begins, then it computes and waits for so many, four times.

@@ -24,6 +24,7 @@ mod stage;
 mod threads;
 
 use std::env;
+use std::io::{self, Write as _};
 use std::process::Command;
 
 use stage::Stage;
@@ -41,7 +42,12 @@ fn both_drivers_decide_the_same() {
     for seed in one.map_or(0..SCRIPTS, |seed: u64| seed..seed + 1) {
         let stage = Stage::of(seed);
         let Some(_confined) = stage.confine() else {
-            eprintln!("SKIPPED: script {seed} needs {} CPUs", stage.nr_cpus());
+            // Past the test harness, which keeps what a test that passes prints.
+            let _ = writeln!(
+                io::stderr(),
+                "not tested: a script of the brain needs {} CPUs",
+                stage.nr_cpus()
+            );
             continue;
         };
         let output = Command::new(env::current_exe().expect("a test has a program"))

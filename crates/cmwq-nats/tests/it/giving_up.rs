@@ -4,8 +4,9 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use cmwq_nats::{Failure, Item};
+use futures_util::StreamExt as _;
 
-use crate::support::{broker_or_skip, eventually, queue, runs, text};
+use crate::support::{Server, broker_or_skip, eventually, noting, queue, runs, text};
 
 #[test]
 fn a_failure_is_tried_again_and_then_given_up() {
@@ -115,4 +116,64 @@ fn a_letter_whose_key_runs_is_queued_behind_that() {
     letter.queue_again().unwrap();
     drop(let_go);
     assert_eq!(seen.next(), "old");
+}
+
+/// A machine that is closed, or cut off, in the moment in which a message comes gives it back. The
+/// broker counts that as a delivery; the item has not been tried.
+#[test]
+fn an_item_that_was_only_given_back_is_run() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "given-back");
+    let _ = queue.queue("f", "item").unwrap();
+    give_back(&server, "given-back", 3);
+    let (note, seen) = runs();
+    let serving = queue
+        .serve()
+        .function("f", move |item| -> Result<(), Failure> {
+            note.text(format!("{} {}", text(item), item.attempt()));
+            Err("no disk".into())
+        })
+        .attempts(1)
+        .start()
+        .unwrap();
+    queue.flush().unwrap();
+    assert_eq!(seen.rest(), ["item 4"]);
+    assert_eq!(serving.stats().dead, 1);
+    let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
+    assert_eq!((letter.error(), letter.attempts()), ("no disk", 4));
+}
+
+/// Who takes an item cannot know whether the machines before died of it.
+#[test]
+fn an_item_of_which_nothing_is_said_is_given_up() {
+    let server = broker_or_skip!();
+    let broker = server.connect();
+    let queue = queue(&broker, "silent");
+    let _ = queue.queue("f", "item").unwrap();
+    give_back(&server, "silent", 5);
+    let (note, seen) = runs();
+    let _serving = noting(queue.serve(), note).attempts(2).start().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(seen.rest(), [""; 0]);
+    let [letter] = <[_; 1]>::try_from(queue.dead_letters(10).unwrap()).unwrap();
+    assert!(letter.error().contains("died, were cut off, or gave it back"), "{letter:?}");
+    assert_eq!(letter.attempts(), 6);
+}
+
+/// As a machine that gives its only item back, so many times.
+fn give_back(server: &Server, queue: &str, times: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(server.address()).await.unwrap();
+        let next = format!("$JS.API.CONSUMER.MSG.NEXT.cmwq-run_{queue}.machines");
+        let inbox = client.new_inbox();
+        let mut messages = client.subscribe(inbox.clone()).await.unwrap();
+        for _ in 0..times {
+            client.publish_with_reply(next.clone(), inbox.clone(), "".into()).await.unwrap();
+            let reply = messages.next().await.unwrap().reply.expect("a message");
+            client.publish(reply, "-NAK".into()).await.unwrap();
+        }
+        client.flush().await.unwrap();
+    });
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use cmwq_nats::{Broker, ConnectOptions, ErrorKind};
 
-use crate::support::{Server, broker_or_skip, noting, queue, runs};
+use crate::support::{Server, broker_or_skip, not_tested, noting, queue, runs};
 
 const CERTIFICATE: &str = "[req]\ndistinguished_name = name\nx509_extensions = more\nprompt = no\n\
     [name]\nCN = localhost\n\
@@ -28,8 +28,7 @@ fn certificate(folder: &Path) -> Option<[PathBuf; 2]> {
 fn tls_is_spoken_with_whom_the_certificate_names() {
     let folder = tempfile::tempdir().unwrap();
     let Some([key, made]) = certificate(folder.path()) else {
-        eprintln!("SKIPPED: no openssl here");
-        return;
+        return not_tested("no openssl here");
     };
     let [key_text, made_text] = [&key, &made].map(|path| path.display().to_string());
     let more = ["--tls", "--tlskey", &key_text, "--tlscert", &made_text].map(str::to_owned);

@@ -6,6 +6,7 @@ mod blocking;
 mod carrying;
 mod differences;
 mod joining;
+mod locations;
 mod naming;
 mod races;
 #[cfg(feature = "tracing")]

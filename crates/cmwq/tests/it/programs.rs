@@ -19,6 +19,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("programs::descendants", descendants),
     ("programs::back", back),
     ("programs::everywhere", everywhere),
+    ("programs::of_another_thread", of_another_thread),
 ];
 
 /// Of a failed test it may be nobody's any more, and must not compute for ever.
@@ -37,6 +38,20 @@ impl Program {
     fn start(wq: &Workqueue, script: &'static str) -> Self {
         let (item, told) = queue_shell(wq, script);
         let pid = told.recv_timeout(PATIENCE).expect("a program starts");
+        Self { pid, item: Some(item) }
+    }
+
+    /// Starts a shell on this thread, and queues an item that watches it by its number and waits.
+    fn start_here(wq: &Workqueue, script: &'static str) -> Self {
+        let mut child = shell(script).unwrap();
+        let pid = child.id();
+        let (tell, told) = mpsc::channel();
+        let item = wq.queue(move || {
+            let watch = cmwq::watch_process(pid);
+            tell.send(watch.is_effective()).unwrap();
+            let _ = cmwq::blocking(|| child.wait());
+        });
+        assert!(told.recv_timeout(PATIENCE).expect("an item watches"));
         Self { pid, item: Some(item) }
     }
 
@@ -238,6 +253,26 @@ fn everywhere() {
     let all = sys::allowed_cpus();
     let pid = Program::start(&wq, SPIN);
     assert_eq!(sys::allowed_cpus_of(pid.pid.cast_signed()).unwrap(), all);
+}
+
+#[test]
+fn a_program_of_another_thread_is_watched_by_its_number() {
+    on_each_source("programs::of_another_thread");
+}
+
+/// No item has a child.
+fn of_another_thread() {
+    let wq = managed("another thread");
+    undisturbed(30, || {
+        let programs: Vec<_> =
+            sys::allowed_cpus().iter().map(|_| Program::start_here(&wq, SPIN)).collect();
+        let (next, begun) = queue_next(&wq);
+        programs.iter().for_each(Program::computes);
+        let is_early = has_begun(&begun);
+        programs[0].signal("-STOP");
+        joined(next);
+        if is_early { Err("another item started".into()) } else { Ok(()) }
+    });
 }
 
 #[test]

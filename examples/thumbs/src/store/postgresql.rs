@@ -4,68 +4,109 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use postgres::{Client, Config, NoTls};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, Error, NoTls};
 
 use super::connections::Connections;
 use super::{Name, Store, Stored, Unavailable};
 
-const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS pictures (
-    name TEXT PRIMARY KEY, original BYTEA NOT NULL, thumbnail BYTEA NOT NULL)";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Two that make the table at once are in each other's way, also with `IF NOT EXISTS`: the number
+/// is that of a lock that all instances of this program take first.
+const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(7814431);
+    CREATE TABLE IF NOT EXISTS pictures (
+        name TEXT PRIMARY KEY, original BYTEA NOT NULL, thumbnail BYTEA NOT NULL);
+    COMMIT";
 
 /// A database of a server.
 pub struct Postgresql {
     config: Config,
-    clients: Connections<Client>,
+    limit: Duration,
+    runtime: Handle,
+    sessions: Connections<Session>,
+}
+
+/// A connection, and the task that reads and writes.
+struct Session {
+    client: Client,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // By itself it would wait for answers that may never come.
+        self.task.abort();
+    }
 }
 
 impl Postgresql {
     /// A database by its address, `postgres://user@host/name` or `host=… user=…`. Does not connect
-    /// yet.
+    /// yet. A call that takes longer than the limit fails: a server that stands still is one that
+    /// does not answer. To be called in a runtime of tokio, which then has the connections.
     ///
     /// # Errors
     /// If the address is none.
-    pub fn new(address: &str) -> anyhow::Result<Self> {
+    pub fn new(address: &str, limit: Duration) -> anyhow::Result<Self> {
         let mut config: Config = address.parse().context("DATABASE_URL")?;
-        config.connect_timeout(CONNECT_TIMEOUT);
-        Ok(Self { config, clients: Connections::new() })
+        config.connect_timeout(limit).tcp_user_timeout(limit);
+        let runtime = Handle::try_current()?;
+        Ok(Self { config, limit, runtime, sessions: Connections::new() })
+    }
+
+    /// Makes a call, and waits for it as any call that blocks does.
+    fn with<T>(&self, call: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Unavailable> {
+        let answer = async { tokio::time::timeout(self.limit, self.ask(call)).await };
+        self.runtime.block_on(answer).map_or_else(
+            |_| {
+                let limit = humantime::format_duration(self.limit);
+                Err(Unavailable(format!("nothing came in {limit}; --database-timeout gives more")))
+            },
+            |answer| answer.map_err(|error| unavailable(&error)),
+        )
     }
 
     /// Makes a call, again if the connection turns out to be gone: all calls can be repeated.
-    fn with<T>(
-        &self,
-        mut call: impl FnMut(&mut Client) -> Result<T, postgres::Error>,
-    ) -> Result<T, Unavailable> {
-        while let Some(mut client) = self.clients.take() {
-            match call(&mut client) {
+    async fn ask<T>(&self, call: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Error> {
+        while let Some(session) = self.sessions.take() {
+            match call(&session.client).await {
                 Ok(value) => {
-                    self.clients.give(client);
+                    self.sessions.give(session);
                     return Ok(value);
                 }
                 // It was idle while the server went away, perhaps.
-                Err(_) if client.is_closed() => {}
-                Err(error) => return Err(unavailable(&error)),
+                Err(_) if session.client.is_closed() => {}
+                Err(error) => return Err(error),
             }
         }
-        let mut client = self.config.connect(NoTls).map_err(|error| unavailable(&error))?;
-        let value = client
-            .batch_execute(SCHEMA)
-            .and_then(|()| call(&mut client))
-            .map_err(|error| unavailable(&error))?;
-        self.clients.give(client);
+        let session = self.connect().await?;
+        let value = call(&session.client).await?;
+        self.sessions.give(session);
         Ok(value)
+    }
+
+    async fn connect(&self) -> Result<Session, Error> {
+        let (client, connection) = self.config.connect(NoTls).await?;
+        // Its error is that of the calls, too.
+        let task = tokio::spawn(async move { drop(connection.await) });
+        let session = Session { client, task };
+        // The server need not go on with what nobody waits for.
+        let limit = self.limit.as_millis().max(1);
+        let begin = format!("SET statement_timeout = {limit}; {TABLE}");
+        session.client.batch_execute(&begin).await?;
+        Ok(session)
     }
 
     fn read(&self, column: &str, name: &Name) -> Result<Option<Vec<u8>>, Unavailable> {
         let select = format!("SELECT {column} FROM pictures WHERE name = $1");
-        self.with(|client| {
-            client.query_opt(&select, &[&name.as_str()])?.map(|row| row.try_get(0)).transpose()
+        self.with(async |client| {
+            let row = client.query_opt(&select, &[&name.as_str()]).await?;
+            row.map(|row| row.try_get(0)).transpose()
         })
     }
 }
 
 /// The error with its causes.
-fn unavailable(error: &postgres::Error) -> Unavailable {
+fn unavailable(error: &Error) -> Unavailable {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     let texts = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));
     Unavailable(texts.collect::<Vec<_>>().join(": "))
@@ -74,9 +115,9 @@ fn unavailable(error: &postgres::Error) -> Unavailable {
 impl Store for Postgresql {
     fn put(&self, name: &Name, stored: &Stored) -> Result<(), Unavailable> {
         let Stored { original, thumbnail } = stored;
-        self.with(|client| {
+        self.with(async |client| {
             let insert = "INSERT INTO pictures VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-            client.execute(insert, &[&name.as_str(), original, thumbnail]).map(drop)
+            client.execute(insert, &[&name.as_str(), original, thumbnail]).await.map(drop)
         })
     }
 

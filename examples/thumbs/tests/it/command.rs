@@ -1,52 +1,37 @@
 //! The program, as it is started.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use axum::http::StatusCode;
 
-use crate::support::{Client, eventually, picture};
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn thumbs() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thumbs"));
-    command.env_remove("DATABASE_URL").stdout(Stdio::piped());
-    command
-}
+use crate::support::{Postgres, Program, picture, thumbs};
 
 #[tokio::test]
 async fn one_command_starts_it_and_a_signal_ends_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = thumbs();
-    command.args(["--listen", "127.0.0.1:0"]).current_dir(folder.path());
-    let mut running = Running(command.spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on http://").expect(&line).to_owned();
-    let client = Client::new(address);
-    assert_eq!(client.get("/health").await.0, StatusCode::OK);
-    let path = client.store(picture(1)).await;
-    assert_eq!(client.get(&path).await.1, picture(1));
-    drop(client);
-    assert!(folder.path().join("thumbs.db").exists());
-    let kill = Command::new("kill").arg(running.0.id().to_string()).status().unwrap();
-    assert!(kill.success());
-    let mut status = None;
-    eventually("it ends", || {
-        status = running.0.try_wait().unwrap();
-        status.is_some()
-    })
-    .await;
-    assert!(status.unwrap().success(), "{status:?}");
+    let program = Program::start(&[]);
+    assert_eq!(program.client.get("/health").await.0, StatusCode::OK);
+    let path = program.client.store(picture(1)).await;
+    assert_eq!(program.client.get(&path).await.1, picture(1));
+    assert!(program.folder().join("thumbs.db").exists());
+    program.signal("TERM");
+    let (status, said) = program.ended().await;
+    assert!(status.success(), "{status:?}: {said}");
+}
+
+/// By the environment and by the option.
+#[tokio::test]
+async fn pictures_are_kept_in_a_database_whose_address_is_given() {
+    let Some(mut server) = Postgres::create() else { return };
+    server.start().await;
+    let address = server.address();
+    let by_option = || Program::start(&["--database-url", &address]);
+    let by_environment = || Program::start_by(thumbs().env("DATABASE_URL", &address));
+    for (number, start) in [&by_option as &dyn Fn() -> Program, &by_environment].iter().enumerate()
+    {
+        let program = start();
+        let path = program.client.store(picture(number as u64)).await;
+        assert_eq!(program.client.get(&path).await.1, picture(number as u64));
+        assert!(!program.folder().join("thumbs.db").exists());
+        assert_eq!(server.pictures().await, 1 + number as i64);
+    }
 }
 
 #[test]

@@ -1,138 +1,31 @@
-//! PostgreSQL, killed while it is used. Without PostgreSQL here, that is said, and not tested.
+//! PostgreSQL, killed or stopped while it is used. Without PostgreSQL here, that is said, and not
+//! tested.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, chown};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use tempfile::TempDir;
+use bytes::Bytes;
 use thumbs::pool::{Kind, Pool};
-use thumbs::store::Postgresql;
+use thumbs::store::{Name, Postgresql, Store as _, Stored};
+use tokio::task::spawn_blocking;
 
-use crate::support::{Client, picture, serve};
-
-/// Whoever runs the server where the tests are run by root, which it refuses to be.
-const NOBODY: u32 = 65534;
-
-/// A server with a database of its own, reached by a socket in its folder.
-struct Server {
-    folder: TempDir,
-    bin: PathBuf,
-    child: Option<Child>,
-}
-
-/// The folder of PostgreSQL's programs.
-fn installed() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let of_path = std::env::split_paths(&path).collect::<Vec<_>>();
-    let of_debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let of_debian = of_debian.map(|version| version.path().join("bin"));
-    let has_both =
-        |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
-    of_path.into_iter().chain(of_debian).find(has_both)
-}
-
-impl Server {
-    /// `None`: it cannot be had here, and why was printed.
-    fn create() -> Option<Self> {
-        let Some(bin) = installed() else {
-            eprintln!("SKIPPED: there is no PostgreSQL here");
-            return None;
-        };
-        let folder = tempfile::tempdir().unwrap();
-        if is_root() {
-            chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let server = Self { folder, bin, child: None };
-        let data = server.data();
-        let made = server
-            .command("initdb")
-            .args(["--no-sync", "--auth=trust", "--username=thumbs", "--pgdata"])
-            .arg(&data)
-            .output();
-        let Ok(Output { status, stderr, .. }) = made else {
-            eprintln!("SKIPPED: there is no setpriv to run PostgreSQL by another user than root");
-            return None;
-        };
-        assert!(status.success(), "initdb: {}", String::from_utf8_lossy(&stderr));
-        Some(server)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let program = self.bin.join(program);
-        if !is_root() {
-            return Command::new(program);
-        }
-        let mut command = Command::new("setpriv");
-        let id = NOBODY.to_string();
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(program);
-        command
-    }
-
-    fn address(&self) -> String {
-        format!("host={} user=thumbs dbname=postgres", self.folder.path().display())
-    }
-
-    fn start(&mut self) {
-        let mut command = self.command("postgres");
-        command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
-        command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
-        command.current_dir(self.folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().unwrap());
-    }
-
-    /// As if the machine had lost it: nothing is told to anybody.
-    fn kill(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// Starts it until it stays: what is left of one that was killed may be in the way.
-    async fn start_until_it_answers(&mut self, client: &Client) {
-        self.start();
-        let start = std::time::Instant::now();
-        loop {
-            assert!(start.elapsed() < crate::support::PATIENCE, "PostgreSQL does not start");
-            if client.post(picture(1)).await.0 == StatusCode::CREATED {
-                return;
-            }
-            if self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some()) {
-                self.start();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
-        }
-    }
-}
-
-/// Whether this process is root's.
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
-}
+use crate::support::{Client, PATIENCE, Postgres, Raw, picture, serve};
 
 #[tokio::test]
 async fn a_database_that_is_killed_comes_back_with_what_was_stored() {
-    let Some(mut server) = Server::create() else { return };
-    let store = Postgresql::new(&server.address()).unwrap();
+    let Some(mut server) = Postgres::create() else { return };
+    let store = Postgresql::new(&server.address(), PATIENCE).unwrap();
     let client = serve(Pool::new(Kind::Cmwq, 64).unwrap(), Arc::new(store)).await;
     let (status, body) = client.post(picture(1)).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "it does not run yet");
     assert!(body.starts_with(b"the database does not answer"), "{body:?}");
-    server.start_until_it_answers(&client).await;
+    let mut by_hand = Raw::connect(&client.address).await;
+    by_hand.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = by_hand.until("\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+    server.start().await;
     let path = client.store(picture(2)).await;
     assert_eq!(client.get(&path).await.1, picture(2));
     for _ in 0..2 {
@@ -151,9 +44,11 @@ async fn a_database_that_is_killed_comes_back_with_what_was_stored() {
                 (_, other) => assert_eq!(other, StatusCode::SERVICE_UNAVAILABLE),
             }
         }
-        eventually_refused(&client, &path).await;
-        assert_eq!(client.get("/health").await.0, StatusCode::OK, "the rest goes on");
-        server.start_until_it_answers(&client).await;
+        eventually(&client, &path, StatusCode::SERVICE_UNAVAILABLE).await;
+        assert_eq!(client.get("/queues").await.0, StatusCode::OK, "the rest goes on");
+        let (status, said) = client.get("/health").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said:?}");
+        server.start().await;
         assert_eq!(client.get(&path).await.1, picture(2));
         for number in stored {
             let name = thumbs::store::Name::of(&picture(number));
@@ -163,11 +58,95 @@ async fn a_database_that_is_killed_comes_back_with_what_was_stored() {
     }
 }
 
-/// Until the processes of the one that was killed have gone, some may still answer.
-async fn eventually_refused(client: &Client, path: &str) {
-    let start = std::time::Instant::now();
-    while client.get(path).await.0 != StatusCode::SERVICE_UNAVAILABLE {
-        assert!(start.elapsed() < crate::support::PATIENCE, "it answers though it was killed");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+/// Asks until that is the answer: processes of a server that was killed may still answer for a
+/// moment, and one that is busy may take longer than it is given. The body.
+async fn eventually(client: &Client, path: &str, status: StatusCode) -> Bytes {
+    let start = Instant::now();
+    loop {
+        let (answered, body) = client.get(path).await;
+        if answered == status {
+            return body;
+        }
+        assert!(start.elapsed() < PATIENCE, "{path} is answered with {answered}: {body:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A server, a service that waits for it so long, and what was stored there.
+async fn with_a_picture(limit: Duration) -> Option<(Postgres, Client, String)> {
+    let mut server = Postgres::create()?;
+    server.start().await;
+    let store = Postgresql::new(&server.address(), limit).unwrap();
+    let client = serve(Pool::new(Kind::Cmwq, 64).unwrap(), Arc::new(store)).await;
+    let start = Instant::now();
+    while client.post(picture(1)).await.0 != StatusCode::CREATED {
+        assert!(start.elapsed() < PATIENCE, "nothing can be stored");
+    }
+    let path = format!("/pictures/{}", Name::of(&picture(1)).as_str());
+    Some((server, client, path))
+}
+
+/// Nothing is closed, and nothing comes: as if its disk hung.
+#[tokio::test]
+async fn a_database_that_stands_still_is_one_that_does_not_answer() {
+    let Some((server, client, path)) = with_a_picture(Duration::from_secs(1)).await else { return };
+    eventually(&client, "/health", StatusCode::OK).await;
+    server.signal_all("STOP");
+    // More than may be in execution: nobody keeps a place. Connections that were made before are
+    // used, and new ones.
+    let asking: Vec<_> = (0..40)
+        .map(|_| {
+            let (client, path) = (client.clone(), path.clone());
+            tokio::spawn(async move { client.get(&path).await })
+        })
+        .collect();
+    for answer in asking {
+        let (status, said) = answer.await.unwrap();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(said.starts_with(b"the database does not answer: nothing came in 1s"), "{said:?}");
+    }
+    assert_eq!(client.get("/health").await.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(client.get("/queues").await.0, StatusCode::OK, "the rest goes on");
+    server.signal_all("CONT");
+    eventually(&client, "/health", StatusCode::OK).await;
+    assert_eq!(eventually(&client, &path, StatusCode::OK).await, picture(1));
+}
+
+/// A statement that waits for a lock ends in the server, too.
+#[tokio::test]
+async fn the_server_does_not_go_on_for_nobody() {
+    let Some((server, client, path)) = with_a_picture(Duration::from_secs(1)).await else { return };
+    let other = server.connect().await.unwrap();
+    other.batch_execute("BEGIN; LOCK TABLE pictures").await.unwrap();
+    assert_eq!(client.get(&path).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    let start = Instant::now();
+    while other.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        assert!(start.elapsed() < PATIENCE, "it waits for ever");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(eventually(&client, &path, StatusCode::OK).await, picture(1));
+}
+
+/// Each connection makes the table if there is none.
+#[tokio::test]
+async fn the_first_requests_may_come_together() {
+    let Some(mut server) = Postgres::create() else { return };
+    server.start().await;
+    let admin = server.connect().await.unwrap();
+    for _ in 0..10 {
+        admin.batch_execute("DROP TABLE IF EXISTS pictures").await.unwrap();
+        let store = Arc::new(Postgresql::new(&server.address(), PATIENCE).unwrap());
+        let calls: Vec<_> = (0..16)
+            .map(|number: u8| {
+                let store = Arc::clone(&store);
+                let stored = Stored { original: vec![number], thumbnail: Vec::new() };
+                spawn_blocking(move || store.put(&Name::of(&stored.original), &stored))
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap().unwrap();
+        }
     }
 }

@@ -3,7 +3,9 @@
 mod client_goes_away;
 mod command;
 mod database_dies;
+mod ending;
 mod over_load;
 mod serving;
+mod slow_clients;
 mod slow_disk;
 mod support;

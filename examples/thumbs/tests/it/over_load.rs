@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use thumbs::pool::{Kind, Pool};
 
-use crate::support::{Waiting, eventually, picture, serve};
+use crate::support::{Raw, Waiting, eventually, picture, serve};
 
 const PLACES: u32 = 4;
 /// Begun at once at most, see `pool`, and the places.
@@ -43,4 +43,39 @@ async fn more_requests_than_places_are_refused_at_once() {
     let queue = client.queue_when(|queue| queue["completed"] == served).await;
     assert_eq!(queue["refused"], REQUESTS - served);
     assert_eq!(client.post(picture(1)).await.0, StatusCode::CREATED, "there is room again");
+}
+
+/// Refused is who has sent nothing of his picture yet.
+#[tokio::test]
+async fn a_request_is_refused_before_its_body_is_read() {
+    let pool = Pool::new(Kind::Cmwq, 1).unwrap();
+    let client = serve(pool, Waiting::new(0)).await;
+    let mut first = Raw::connect(&client.address).await;
+    first.has_a_place_for(1000).await;
+    let mut second = Raw::connect(&client.address).await;
+    second.send_head(1000).await;
+    let answer = second.until("\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn no_more_are_in_execution_than_may_be() {
+    const REQUESTS: usize = 40;
+    let store = Waiting::new(usize::MAX);
+    let client = serve(Pool::new(Kind::Cmwq, 64).unwrap(), store.clone()).await;
+    let asking: Vec<_> = (0..REQUESTS as u64)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move { client.post(picture(number)).await.0 })
+        })
+        .collect();
+    let most = TAKEN - PLACES as usize;
+    eventually("as many are in the store as may be", || store.calls() == most).await;
+    client.queue_when(|queue| queue["waiting"] == REQUESTS - most).await;
+    store.open();
+    for answer in asking {
+        assert_eq!(answer.await.unwrap(), StatusCode::CREATED);
+    }
+    assert_eq!(store.most_at_once(), most);
 }

@@ -1,5 +1,9 @@
 //! A service on a port of its own, its clients, and stores that can be held up.
 
+mod postgresql;
+mod program;
+mod raw;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -14,8 +18,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 use thumbs::picture;
 use thumbs::pool::{Kind, Pool};
+use thumbs::server::Server;
 use thumbs::service::Service;
 use thumbs::store::{Name, Sqlite, Store, Stored, Unavailable};
+
+pub(crate) use postgresql::Postgres;
+pub(crate) use program::{Program, thumbs};
+pub(crate) use raw::Raw;
 
 /// How long anything may take before a test gives up. Only failing tests ever wait that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -80,12 +89,26 @@ impl Client {
     }
 }
 
+/// How long a server waits here for clients, where the test is not about that.
+const LONG: Duration = PATIENCE;
+
 /// Serves on a port of its own, for as long as the test's runtime is there.
 pub(crate) async fn serve(pool: Pool, store: Arc<dyn Store>) -> Client {
+    serve_for(pool, store, LONG, LONG).await
+}
+
+/// The same, with limits for heads and bodies.
+pub(crate) async fn serve_for(
+    pool: Pool,
+    store: Arc<dyn Store>,
+    head: Duration,
+    body: Duration,
+) -> Client {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let router = Service::new(pool, store).router();
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let router = Service::new(pool, store, body).router();
+    let mut server = Server::new(listener, router, head);
+    tokio::spawn(async move { server.run().await });
     Client::new(address)
 }
 
@@ -117,18 +140,26 @@ pub(crate) struct Waiting {
     until: Mutex<usize>,
     has_come: Condvar,
     calls: AtomicUsize,
+    inside: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Waiting {
     /// Every call waits until `until` have come, or [`open`](Self::open) was called.
     pub(crate) fn new(until: usize) -> Arc<Self> {
-        let (has_come, calls) = (Condvar::new(), AtomicUsize::new(0));
-        Arc::new(Self { until: Mutex::new(until), has_come, calls })
+        let (until, has_come) = (Mutex::new(until), Condvar::new());
+        let none = || AtomicUsize::new(0);
+        Arc::new(Self { until, has_come, calls: none(), inside: none(), most: none() })
     }
 
     /// How many calls have come.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many calls there have been at once, at most.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
     }
 
     /// Nobody waits any more.
@@ -140,9 +171,12 @@ impl Waiting {
     fn wait(&self) {
         let until = self.until.lock().unwrap();
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let inside = 1 + self.inside.fetch_add(1, Ordering::SeqCst);
+        self.most.fetch_max(inside, Ordering::SeqCst);
         self.has_come.notify_all();
         let waits = |until: &mut usize| self.calls() < *until;
         let waited = self.has_come.wait_timeout_while(until, PATIENCE, waits).unwrap();
+        self.inside.fetch_sub(1, Ordering::SeqCst);
         assert!(!waited.1.timed_out(), "the others never came");
     }
 }

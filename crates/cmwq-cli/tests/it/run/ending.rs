@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 
+use super::signals::state;
 use super::{command, eventually, printed, run, run_in};
 use crate::support::{check_code, stderr};
 
@@ -31,6 +32,27 @@ fn who_does_not_end_when_enough_is_enough_is_killed() {
                   exit 1; fi; touch up; while :; do sleep 0.05; done";
     let args = ["--halt", "now,fail=1", "sh", "-c", script, ":::", "other", "last"];
     check_code(&run_in(folder.path(), &args, b""), 123);
+}
+
+/// The command ends when it is asked to, and what it has started does not.
+#[test]
+fn what_a_command_leaves_behind_is_killed_with_it() {
+    for how in [["--timeout", "3"], ["--halt", "now,fail=1"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let stays = "trap \"\" TERM; echo $$ > pid.new; mv pid.new pid; \
+                     while [ -e pid ]; do sleep 0.05; done";
+        let script = format!(
+            "if [ {{}} = a ]; then sh -c '{stays}' & wait; fi; \
+             while [ ! -e pid ]; do sleep 0.01; done; exit 1"
+        );
+        let args =
+            [&how[..], &["--max-active", "2", "sh", "-c", &script, ":::", "a", "b"]].concat();
+        let output = run_in(folder.path(), &args, b"");
+        check_code(&output, 123);
+        let pid = fs::read_to_string(&path).unwrap().trim().parse().unwrap();
+        eventually("it has ended", || matches!(state(pid), None | Some('Z' | 'X')));
+    }
 }
 
 #[test]
@@ -89,4 +111,33 @@ fn what_has_no_meaning_together_is_refused() {
         check_code(&output, 2);
         assert_eq!(printed(&output), "", "{args:?}");
     }
+}
+
+#[test]
+fn what_others_have_and_this_has_not_is_refused_with_a_hint() {
+    for (args, hint) in [
+        (&["-j4", "echo", ":::", "a"][..], "--max-active"),
+        (&["-P", "4", "echo"], "--max-active"),
+        (&["--jobs", "4", "echo"], "--max-active"),
+        (&["--jobserver", "-j4", "make"], "--max-active"),
+        (&["-0", "echo", ":::", "a"], "standard input"),
+        (&["-d", ",", "echo", ":::", "a"], "standard input"),
+        (&["-a", "list", "echo", ":::", "a"], "standard input"),
+        (&["echo", "::::", "list"], "-a FILE"),
+        (&["echo", ":::", "a", "::::", "list"], "-a FILE"),
+        (&["echo", ":::", "a", ":::+", "b"], "-n 2"),
+        (&["echo", ":::", "a", "::::+", "b"], "-n 2"),
+    ] {
+        let output = run(args, b"");
+        check_code(&output, 2);
+        assert_eq!(printed(&output), "", "{args:?}");
+        assert!(stderr(&output).contains(hint), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// As for xargs: 1 says that nothing else went wrong.
+#[test]
+fn a_command_that_failed_says_more_than_arguments_that_cannot_be_read() {
+    check_code(&run(&["true"], b"a\n'x"), 1);
+    check_code(&run(&["false"], b"a\n'x"), 123);
 }

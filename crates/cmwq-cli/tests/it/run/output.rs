@@ -1,8 +1,11 @@
 //! What `cmwq run` does with what commands write.
 
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::thread;
 use std::time::Instant;
 
-use super::{PATIENCE, prints, run};
+use super::{PATIENCE, command, eventually, prints, run, run_in};
 use crate::support::check_code;
 
 /// As to a pipe.
@@ -34,4 +37,70 @@ fn tags_of_much_output_take_no_memory() {
     let lines = std::io::copy(&mut out, &mut std::io::sink()).unwrap() / 12;
     check_code(&child.wait_with_output().unwrap(), 0);
     assert_eq!(lines, 150_000_000);
+}
+
+/// All but the first have ended, and wait for it.
+#[test]
+fn what_waits_for_its_turn_takes_little_memory() {
+    const SIZE: usize = 60_000;
+    const COUNT: usize = 600;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let script =
+        "[ {} != 1 ] || while [ ! -e go ]; do sleep 0.01; done; head -c 60000 /dev/zero; echo {}";
+    let mut child =
+        command(folder.path(), &["-k", "--joblog", "log", "sh", "-c", script]).spawn().unwrap();
+    let numbers: String = (1..=COUNT).map(|number| format!("{number}\n")).collect();
+    child.stdin.take().unwrap().write_all(numbers.as_bytes()).unwrap();
+    let lines = || fs::read_to_string(path("log")).unwrap_or_default().lines().count();
+    eventually("the others end", || lines() == COUNT);
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    fs::write(path("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 0);
+    let expected =
+        (1..=COUNT).flat_map(|number| [vec![0; SIZE], format!("{number}\n").into_bytes()].concat());
+    assert!(output.stdout == expected.collect::<Vec<u8>>(), "as it was written, in order");
+    let held = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap().trim();
+    let held: usize = held.strip_suffix(" kB").unwrap().parse().unwrap();
+    assert!(held < 28 << 10, "{held} kB, of {} of output", COUNT * SIZE / 1024);
+}
+
+/// Whoever writes no newline is heard all the same.
+#[test]
+fn a_line_that_has_no_end_is_printed_in_parts() {
+    const SIZE: usize = 3_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let script = "head -c 3000000 /dev/zero; while [ ! -e go ]; do sleep 0.01; done; printf end";
+    let args = ["--tag", "--line-buffer", "sh", "-c", script, ":::", "name"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut first = vec![0; 1 << 20];
+        out.read_exact(&mut first).unwrap();
+        (out, first)
+    });
+    let begin = Instant::now();
+    let comes = || reader.is_finished() || begin.elapsed() > PATIENCE / 4;
+    eventually("it comes before its end", comes);
+    let has_come = reader.is_finished();
+    fs::write(folder.path().join("go"), "").unwrap();
+    let (mut out, mut all) = reader.join().unwrap();
+    out.read_to_end(&mut all).unwrap();
+    check_code(&child.wait_with_output().unwrap(), 0);
+    assert!(has_come);
+    assert!(all == [b"name\t", &vec![0; SIZE][..], b"end\n"].concat(), "one tag, one end");
+}
+
+/// Without the tags, which are ours.
+#[test]
+fn the_log_counts_what_a_command_has_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "yes | head -c {}";
+    let args = ["-k", "--tag", "--joblog", "log", "sh", "-c", script, ":::", "2000", "200000"];
+    check_code(&run_in(folder.path(), &args, b""), 0);
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let mut received: Vec<_> = log.lines().skip(1).map(|l| l.split('\t').nth(5)).collect();
+    received.sort_unstable();
+    assert_eq!(received, [Some("2000"), Some("200000")], "{log}");
 }

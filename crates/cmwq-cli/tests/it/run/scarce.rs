@@ -55,3 +55,22 @@ fn who_cannot_start_the_first_says_why() {
     let says = |output| stderr(output).contains("cannot be started: Too many open files");
     assert!(!refused.is_empty() && refused.iter().all(says), "{refused:?}");
 }
+
+#[test]
+fn a_limit_that_holds_commands_back_is_told_of() {
+    let script = r#"ulimit -n 100; exec "$0" run -- sleep"#;
+    let mut command = Command::new("bash");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_cmwq")]).stdin(std::process::Stdio::piped());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // For some seconds no other can start: it is looked at ten times in each.
+    let input = "0.5\n".repeat(60);
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 0);
+    let said = stderr(&output);
+    assert_eq!(
+        said.matches("no more have room in the limit of 100 open files").count(),
+        1,
+        "{said}"
+    );
+}

@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{begun, command, eventually, printed};
+use super::{begun, command, eventually, interrupt, printed, wait_until_told};
 use crate::support::{check_code, stderr, unshared};
 
 fn send(child: &Child, signal: Signal) {
@@ -14,7 +16,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// The state of a process, as R, S, T or Z.
-fn state(pid: u32) -> Option<char> {
+pub(super) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
@@ -88,6 +90,68 @@ fn who_is_stopped_stops_its_commands_and_continues_them() {
     let output = child.wait_with_output().unwrap();
     check_code(&output, 0);
     assert_eq!(printed(&output), "a\n");
+}
+
+#[test]
+fn a_timeout_does_not_go_on_while_commands_stand_still() {
+    let folder = tempfile::tempdir().unwrap();
+    // As above.
+    let script = "touch started.a; while [ ! -e go.a ]; do :; done; echo goes; sleep 0.5; echo {}";
+    let begin = Instant::now();
+    // What it writes is looked at when it comes, and then the time, too.
+    let args = ["--timeout", "5", "--line-buffer", "sh", "-c", script, ":::", "a"];
+    let child = command(folder.path(), &args).spawn().unwrap();
+    eventually("it starts", || folder.path().join("started.a").exists());
+    send(&child, Signal::TSTP);
+    eventually("it stops", || state(child.id()) == Some('T'));
+    thread::sleep(Duration::from_secs(6).saturating_sub(begin.elapsed()));
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    send(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 0);
+    assert_eq!(printed(&output), "goes\na\n");
+}
+
+/// It is the first, although nothing starts any more.
+#[test]
+fn once_interrupted_after_enough_it_lets_end_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "[ {} = a ] || exit 1; touch started.a; while [ ! -e go.a ]; do sleep 0.01; done; \
+                  echo {}";
+    let args =
+        ["--max-active", "2", "--joblog", "log", "--halt", "soon,fail=1", "sh", "-c", script];
+    let args = [&args[..], &[":::", "a", "b", "c"]].concat();
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let lines =
+        || fs::read_to_string(folder.path().join("log")).unwrap_or_default().lines().count();
+    eventually("one has failed", || folder.path().join("started.a").exists() && lines() == 2);
+    interrupt(&child);
+    let _told = wait_until_told(&mut child);
+    fs::write(folder.path().join("go.a"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    check_code(&output, 130);
+    assert_eq!(printed(&output), "a\n");
+}
+
+/// An interrupt before that does not mean that there will be others.
+#[test]
+fn who_does_not_end_when_enough_is_enough_is_killed_after_an_interrupt_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap '' TERM; touch started.{}; if [ {} = b ]; then \
+                  while [ ! -e go.b ]; do sleep 0.01; done; exit 1; fi; \
+                  while [ -e started.a ]; do sleep 0.05; done";
+    let args = ["--max-active", "2", "--halt", "now,fail=1", "sh", "-c", script, ":::", "a", "b"];
+    let mut child = command(folder.path(), &args).spawn().unwrap();
+    let there = |name: &str| folder.path().join(name).exists();
+    eventually("both start", || there("started.a") && there("started.b"));
+    interrupt(&child);
+    eventually("it is taken", || {
+        let pending = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        pending.lines().any(|line| line == "ShdPnd:\t0000000000000000")
+    });
+    fs::write(folder.path().join("go.b"), "").unwrap();
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

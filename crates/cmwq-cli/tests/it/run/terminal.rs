@@ -99,8 +99,15 @@ fn a_pipe_shows_nothing() {
 /// As for a password. Nobody would see why nothing happens.
 #[test]
 fn a_command_that_wants_the_terminal_is_told_of() {
+    for how in ["", "--line-buffer", "--timeout 600"] {
+        wants_the_terminal(how);
+    }
+}
+
+fn wants_the_terminal(how: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let run = format!("exec {} run sh -c 'read x </dev/tty' ::: a", env!("CARGO_BIN_EXE_cmwq"));
+    let cmwq = env!("CARGO_BIN_EXE_cmwq");
+    let run = format!("exec {cmwq} run {how} sh -c 'read x </dev/tty' ::: a");
     let mut script = Command::new("script");
     script.args(["-qec", &run, "/dev/null"]).current_dir(folder.path());
     let piped = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -109,12 +116,12 @@ fn a_command_that_wants_the_terminal_is_told_of() {
     let mut shown = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     while !shown.contains("it wants the terminal") {
-        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{how}: {shown}");
     }
     keys.write_all(b"\x03").unwrap();
     while !shown.contains("Ctrl-C again ends them") {
-        assert!(out.read_line(&mut shown).unwrap() > 0, "{shown}");
+        assert!(out.read_line(&mut shown).unwrap() > 0, "{how}: {shown}");
     }
     keys.write_all(b"\x03").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "it hears that it is to end");
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{how}: it hears that it is to end");
 }

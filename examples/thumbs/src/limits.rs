@@ -1,0 +1,26 @@
+//! How long others are waited for.
+
+use std::time::Duration;
+
+use clap::Args;
+use humantime::parse_duration;
+
+/// How long the program waits for clients, for the database, and for its own end. Written as `30s`
+/// or `500ms`.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a client may take to send the head of a request; also how long a connection is kept
+    /// between two of them.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub head_timeout: Duration,
+    /// How long a client may take to send its picture, while it has a place on the queue.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub body_timeout: Duration,
+    /// How long PostgreSQL may take to answer, connecting included.
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    pub database_timeout: Duration,
+    /// How long requests may take to be finished when the program is asked to end. Less than
+    /// whoever asked waits before it kills: Kubernetes 30 s, Docker 10 s.
+    #[arg(long, default_value = "20s", value_parser = parse_duration)]
+    pub shutdown_timeout: Duration,
+}
