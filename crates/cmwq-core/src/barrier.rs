@@ -35,6 +35,8 @@ pub struct Passed {
     /// The caller owns it. The thread that waits for it is to be woken once the lock is dropped,
     /// and may free it then.
     pub barrier: NonNull<WorkItem>,
+    /// Whether this is the last that can be passed before the worker's next item.
+    pub is_last: bool,
     /// What else to do. Never a kick, since a barrier holds no slot.
     pub effects: Effects,
 }
@@ -59,8 +61,9 @@ impl PoolState {
     /// KERNEL: `start_flush_work`, `insert_wq_barrier` — same.
     ///
     /// # Safety
-    /// `target` must be valid. `barrier` must be valid, idle, owned by the caller, and stay where
-    /// it is until its function has run, if the result is not [`FlushTarget::Idle`].
+    /// `target` must be valid. `barrier` must be valid, on no list, known to the caller alone, and
+    /// stay where it is until its function has run or it was
+    /// [passed](PoolState::pass_barrier), if the result is not [`FlushTarget::Idle`].
     pub unsafe fn insert_barrier(
         &mut self,
         target: NonNull<WorkItem>,
@@ -71,9 +74,8 @@ impl PoolState {
         let word = target_ref.word();
         let node = WorkItem::node(barrier);
         if let Some(at) = word.pwq().filter(|at| at.pool == self.id()) {
-            let _ = barrier_ref.claim();
-            barrier_ref
-                .set_queued(WorkWord::queued(at, word.color(), true).with_linked(word.is_linked()));
+            let queued = WorkWord::queued(at, word.color(), true);
+            barrier_ref.set_own(queued.with_linked(word.is_linked()));
             target_ref.update_queued(word.with_linked(true));
             // SAFETY: (queued): the target is linked here; the barrier is (alive) by the caller's
             // promise.
@@ -85,12 +87,11 @@ impl PoolState {
         let Some((id, pwq, color)) = self.executing(addr, target_ref.func()) else {
             return FlushTarget::Idle;
         };
-        let _ = barrier_ref.claim();
         let at = crate::ids::PwqRef { pool: self.id(), pwq };
         let scheduled = self.scheduled_mut(id);
         // At the head: the barrier waits for the running item only, not for others scheduled behind
         // it.
-        barrier_ref.set_queued(WorkWord::queued(at, color, true));
+        barrier_ref.set_own(WorkWord::queued(at, color, true));
         // SAFETY: as above.
         unsafe { scheduled.push_front(node) };
         self.pwq_add_barrier(pwq, color);

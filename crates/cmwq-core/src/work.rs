@@ -161,6 +161,14 @@ impl WorkItem {
         debug_assert!(was & WorkWord::PENDING_MASK != 0, "queued without owning PENDING");
     }
 
+    /// Sets the word of an item that nobody else can claim, since nobody else knows of it. Caller
+    /// holds the lock of the pool that has it, or takes it back from it.
+    #[inline]
+    pub(crate) fn set_own(&self, word: WorkWord) {
+        // ORDERING: no pairing: who reads this has the lock later, or waits until it is told.
+        self.data.store(word.bits(), Ordering::Relaxed);
+    }
+
     /// Idle to queued in one step, if the word is still `seen`. Caller holds the pool's lock.
     #[inline]
     pub(crate) fn queue_from_idle(&self, seen: WorkWord, word: WorkWord) -> bool {

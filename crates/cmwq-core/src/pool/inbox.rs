@@ -31,12 +31,15 @@ impl PoolState {
     #[inline]
     pub fn empty_inbox(&mut self, inbox: &Inbox) -> Kick {
         let (mut items, mut kick) = (inbox.take(), Kick::None);
-        while !self.is_behind_others() {
-            let Some((pwq, item)) = items.pop() else { return kick };
+        while !items.is_empty() {
+            if self.is_behind_others() {
+                return kick.or(self.queue_behind(items));
+            }
+            let Some((pwq, item)) = items.pop() else { break };
             // SAFETY: the thread that pushed the item owned its PENDING and keeps it alive.
             kick = kick.or(unsafe { self.enqueue_in(pwq, item, None) });
         }
-        if items.is_empty() { kick } else { kick.or(self.queue_behind(items)) }
+        kick
     }
 
     /// As [`empty_inbox`](Self::empty_inbox), but if a running worker comes for the items, they

@@ -220,7 +220,7 @@ impl PoolState {
         let node = self.worker(id).scheduled.first()?;
         // SAFETY: `node` is linked on a list of this pool, and so a member of an item.
         let barrier = unsafe { WorkItem::of_node(node) };
-        // SAFETY: the item is alive until `start` below publishes it.
+        // SAFETY: the item is alive until the thread that waits for it is woken.
         let word = unsafe { barrier.as_ref() }.word();
         let at = word.pwq().filter(|_| word.is_inactive())?;
         if self.is_behind() {
@@ -228,12 +228,15 @@ impl PoolState {
         }
         // SAFETY: linked, (locked) by `&mut self`.
         unsafe { list::unlink(node) };
+        // Nothing is added while the worker runs no item: barriers and other chains come to an item
+        // that is run.
+        let is_last = self.worker(id).scheduled.is_empty();
         self.nr_started += 1;
-        let idle = WorkWord::off_queue(self.config.id, self.config.is_bh());
-        // SAFETY: the last touch.
-        unsafe { barrier.as_ref() }.start(idle);
+        // SAFETY: as above.
+        unsafe { barrier.as_ref() }
+            .set_own(WorkWord::off_queue(self.config.id, self.config.is_bh()));
         let effects = self.dec_in_flight(at.pwq, word.color(), true, Left::Passed);
-        Some(Passed { barrier, effects })
+        Some(Passed { barrier, is_last, effects })
     }
 
     // ---- guests: workers of another pool that lend a hand

@@ -151,7 +151,7 @@ impl Worker {
     /// Wakes the threads that wait for the item that has just ended.
     #[inline]
     fn pass_barriers(&self, mut guard: MutexGuard<'static, Locked>) -> MutexGuard<'static, Locked> {
-        while let Some(Passed { barrier, effects }) = guard.core.pass_barrier(self.id) {
+        while let Some(Passed { barrier, is_last, effects }) = guard.core.pass_barrier(self.id) {
             drop(guard);
             // First, so that a thread that was woken does not find the item running any more.
             self.thread.mirror.ended();
@@ -159,6 +159,9 @@ impl Worker {
             unsafe { flushing::pass(barrier) };
             self.pool.act_effects(effects);
             guard = self.pool.lock_only();
+            if is_last {
+                break;
+            }
         }
         guard
     }

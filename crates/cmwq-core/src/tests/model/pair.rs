@@ -201,6 +201,9 @@ impl Pair {
             (item, Effects { flush_done, ..Effects::NONE })
         });
         let passed = self.f.pass_barrier(id);
+        if let Some(passed) = &passed {
+            assert_eq!(passed.is_last, self.naive.workers[&id].scheduled.is_empty(), "{id:?}");
+        }
         let real = passed.map(|passed| (self.number_of(passed.barrier.as_ptr()), passed.effects));
         assert_eq!(real, naive, "{id:?}");
         if naive.is_some() {
