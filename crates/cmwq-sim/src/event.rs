@@ -4,7 +4,7 @@ use cmwq_core::Waited;
 use cmwq_core::help::Set;
 
 use crate::Nanos;
-use crate::plan::{ItemId, QueueId};
+use crate::plan::{Attrs, ItemId, QueueId};
 
 /// Numbers the queueings of a run, in their order: one queueing of an item is run once or
 /// cancelled.
@@ -121,7 +121,7 @@ pub enum What {
     /// It has.
     RestEnded(GroupNo),
     /// Its attributes were changed.
-    AttrsSet(QueueId),
+    AttrsSet(QueueId, Attrs),
     /// Somebody drops the queue: callers from outside are refused from now on.
     DropBegan(QueueId),
     /// The queue has gone.

@@ -197,3 +197,25 @@ fn workers_of_a_pool_with_attributes_of_its_own_may_leave_its_pod_too() {
     };
     assert_eq!(starts(1), starts(0));
 }
+
+/// Two nodes of four CPUs: of 20, each may run 10. When the queue may use the first node's CPUs
+/// only, that may run 20, also of what waits already.
+#[test]
+fn a_limit_is_split_by_the_cpus_that_the_queue_may_use() {
+    let starts = |cpus| {
+        let items = vec![item(0, &[Op::Sleep(100 * US)]); 16];
+        let first = (0..15).map(|item| Op::Queue { item, cpu: Some(0) });
+        let attrs = Op::SetAttrs { queue: 0, attrs: Attrs { cpus, ..Attrs::usual(Scope::Numa) } };
+        let then = [Op::Sleep(10 * US), attrs, Op::Sleep(10 * US), put(15)];
+        let owners = vec![Owner { at: 0, ops: first.chain(then).collect() }];
+        let queues = vec![QueueSpec { max_active: 20, ..queue("a", Flag::Unbound) }];
+        let plan = Plan { queues, items, owners, ..Plan::default() };
+        let shape = Shape::Regular([2, 1, 4, 1]);
+        let outcome = simulate(&plan, &Config { shape, keep_events: true, ..Config::exact(8) });
+        assert_eq!(outcome.violation, None);
+        let starts = find(&outcome, |what| matches!(what, What::Started(..)).then_some(()));
+        [0, 10, 20].map(|us| starts.iter().filter(|(at, ())| *at == us * US).count())
+    };
+    assert_eq!(starts(None), [10, 0, 0]);
+    assert_eq!(starts(Some((Scope::Numa, 0))), [10, 5, 1]);
+}

@@ -107,12 +107,8 @@ impl Engine<'_> {
         for (board, nr_writes) in self.pools.boards.iter().zip(nr_writes) {
             board.set_writes(nr_writes);
         }
-        if self.machine.domains().nr_nodes() > 1
-            && self.config.sabotage != Some(Sabotage::ForgetNodes)
-        {
-            for queue in 0..self.queues.len() {
-                self.split_limit(queue, true);
-            }
+        if self.machine.domains().nr_nodes() > 1 {
+            (0..self.queues.len()).for_each(|queue| self.follow_cpus(queue));
         }
     }
 

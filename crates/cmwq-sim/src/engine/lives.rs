@@ -65,7 +65,7 @@ impl Engine<'_> {
         }
         let slots = self.slots(queue);
         self.queues[queue].attrs = attrs;
-        self.note(What::AttrsSet(queue));
+        self.note(What::AttrsSet(queue, attrs));
         let mut is_led = Vec::new();
         for (cpu, now) in slots {
             let wanted = self.queues[queue].pool_kind(cpu, &self.machine);
@@ -80,6 +80,7 @@ impl Engine<'_> {
             self.retire(queue, at);
         }
         self.unplug_oldest(queue);
+        self.follow_cpus(queue);
     }
 
     /// The CPUs from which something came to the queue, and where each leads.

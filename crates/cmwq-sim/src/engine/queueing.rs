@@ -350,6 +350,15 @@ impl Engine<'_> {
         self.split_limit(queue, false);
     }
 
+    /// CPUs or the queue's attributes have changed.
+    pub(super) fn follow_cpus(&mut self, queue: QueueId) {
+        if self.queues[queue].limits.follow_cpus()
+            && self.config.sabotage != Some(Sabotage::ForgetNodes)
+        {
+            self.split_limit(queue, true);
+        }
+    }
+
     /// Gives every pwq and node of the queue its part of the limit. `only_changes`: leaves
     /// unchanged parts alone.
     pub(super) fn split_limit(&mut self, queue: QueueId, only_changes: bool) {

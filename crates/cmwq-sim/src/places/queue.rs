@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cmwq_core::limit::{Count, Line};
 use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
+use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::{
     FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, Pwqs, Sharing,
     WqKey, place,
@@ -253,9 +254,19 @@ impl Queue {
 
     /// What the pools of `node` may run together.
     pub(crate) fn share(&self, node: Option<u32>, machine: &Machine) -> u32 {
-        let cpus = node.map(|node| machine.domains().node_cpus(node));
-        let total = cpus.map_or(0, |(_, total)| total);
-        self.limits.share(false, cpus.map(|(here, _)| here), total)
+        self.limits.share(false, node, machine.domains().nr_online_by_node(self.usable(machine)))
+    }
+
+    /// The CPUs that it may use, as a domain: those that its attributes name, as long as one of
+    /// them is online.
+    fn usable(&self, machine: &Machine) -> u32 {
+        let Some((scope, cpu)) = self.attrs.cpus else { return WHOLE };
+        let domains = machine.domains();
+        let asked = domains.pod(scope, cpu);
+        let known = |is_requested| usable::Cpu { is_requested, is_isolated: false };
+        let online = (0..machine.nr_cpus()).filter(|&cpu| machine.is_online(cpu));
+        let usable = Usable::of(online.map(|cpu| known(domains.has(asked, cpu))));
+        if usable.has(known(false)) { WHOLE } else { asked }
     }
 
     /// A shared limit for `node`, which is `limit`, or `max` if the driver is sabotaged.

@@ -237,10 +237,12 @@ impl Wq {
         {
             self.relink(&mut state, &layout, &mut after);
         }
+        let follow_cpus = state.limits.follow_cpus();
         drop(state);
         self.act(after);
-        // The CPUs over which it is split have changed, too.
-        self.adjust_max_active();
+        if follow_cpus {
+            self.adjust_max_active();
+        }
     }
 
     /// Leads every slot in use to the pool that `layout` names.
