@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use cmwq_core::TICK_NS;
 use cmwq_sim::config::{Caches, Costs};
 use cmwq_sim::event::{Event, What};
-use cmwq_sim::plan::{Attrs, Item, Op, Owner, Plan};
+use cmwq_sim::plan::{Attrs, Call, Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
 use cmwq_sim::{Config, Nanos, Outcome, Scope, Shape, simulate};
 
@@ -175,6 +176,38 @@ fn a_queue_goes_when_what_its_items_queued_is_done() {
     let ops = [put(0), Op::DropQueue(0), put(0), put(2)];
     let outcome = run(&queues, &[first, chained, other], &ops, 0);
     assert_eq!(finished(&outcome), [(10 * US, 0), (20 * US, 1), (21 * US, 2)]);
+}
+
+/// A queue that is being dropped has timers armed, keeps in being until they have expired, and
+/// refuses their items then.
+#[test]
+fn timers_are_armed_while_a_queue_goes_and_their_items_refused() {
+    let owners = vec![Owner { at: 0, ops: vec![put(0), Op::DropQueue(0)] }];
+    let at = |us, op| Call { at: us * US, op };
+    let calls = vec![
+        at(5, Op::QueueDelayed { item: 1, cpu: None, delay: 100 * US }),
+        at(6, Op::QueueDelayed { item: 2, cpu: None, delay: 100 * US }),
+        at(6, Op::QueueDelayed { item: 3, cpu: None, delay: 0 }),
+        at(7, Op::FlushDelayed(2)),
+    ];
+    let items = vec![item(0, &[Op::Burn(10 * US)]); 4];
+    let plan =
+        Plan { queues: vec![queue("a", Flag::Unbound)], items, owners, calls, ..Plan::default() };
+    let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
+    assert_eq!(outcome.violation, None);
+    let armed = find(&outcome, |what| match what {
+        What::Armed(what, _) => Some(what.item),
+        _ => None,
+    });
+    assert_eq!(armed, [(5 * US, 1), (6 * US, 2)]);
+    let refused = find(&outcome, |what| match what {
+        What::Cancelled(what) => Some(what.item),
+        _ => None,
+    });
+    assert_eq!(refused, [(7 * US, 2), (TICK_NS, 1)]);
+    assert_eq!(finished(&outcome), [(10 * US, 0)]);
+    let gone = find(&outcome, |what| matches!(what, What::QueueGone(_)).then_some(()));
+    assert_eq!(gone, [(TICK_NS, ())]);
 }
 
 #[test]

@@ -326,12 +326,14 @@ impl Engine<'_> {
     pub(super) fn disarm(&mut self, item: ItemId) -> bool {
         let was_armed = self.arena.disarm(&mut self.wheel, item);
         if was_armed {
+            self.timer_is_off(item);
             self.cancelled(item, self.arena.word(item));
         }
         was_armed
     }
 
-    fn cancelled(&mut self, item: ItemId, word: WorkWord) {
+    /// It was pending, or on its way to a queue that refuses it, and is idle.
+    pub(super) fn cancelled(&mut self, item: ItemId, word: WorkWord) {
         self.arena.release(item, word);
         let ticket = self.items[item].pending.take().unwrap_or_default();
         self.outstanding -= 1;

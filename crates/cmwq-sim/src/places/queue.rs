@@ -128,6 +128,10 @@ pub(crate) struct Queue {
     pub(crate) shared: Vec<SharedLimit>,
     pub(crate) flush: FlushState<usize>,
     pub(crate) nr_pwqs_to_flush: u32,
+    /// Timers that are armed for its items.
+    pub(crate) nr_timers: u32,
+    /// It is being dropped, and goes when there are none.
+    pub(crate) awaits_timers: bool,
 }
 
 impl Queue {
@@ -156,6 +160,8 @@ impl Queue {
             shared: Vec::new(),
             flush: FlushState::new(),
             nr_pwqs_to_flush: 0,
+            nr_timers: 0,
+            awaits_timers: false,
         }
     }
 
