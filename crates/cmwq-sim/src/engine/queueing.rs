@@ -216,9 +216,11 @@ impl Engine<'_> {
         let number = queue.key.0 as QueueId;
         self.pools.list[pool].nr_listed += 1;
         if is_plugged && self.config.sabotage != Some(Sabotage::NeverPlug) {
-            self.pools.list[pool].lock().plug_pwq(pwq);
+            self.pools.list[pool].lock_only().plug_pwq(pwq);
         }
-        self.check_pool(pool);
+        // As in the runtime this changes nothing that others see of the pool: whether pushing is
+        // enough is looked at when something is queued.
+        self.check_core(pool);
         self.note_link(number, pool, true);
         self.create_first(pool);
         link
