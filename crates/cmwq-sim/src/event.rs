@@ -88,6 +88,8 @@ pub enum What {
     WaitBegan(usize, Queueing),
     /// It returned.
     WaitEnded(usize, Queueing),
+    /// Somebody wanted to wait for the item, and found nothing to wait for.
+    FoundIdle(ItemId),
     /// A limit was set.
     LimitSet(GroupNo, u32),
     /// A queue's `max_active` was changed; the limits of its parts follow.

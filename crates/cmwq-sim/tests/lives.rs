@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cmwq_core::TICK_NS;
-use cmwq_sim::config::{Caches, Costs};
+use cmwq_sim::config::{Caches, Costs, Sabotage};
 use cmwq_sim::event::{Event, What};
 use cmwq_sim::plan::{Attrs, Call, Item, Op, Owner, Plan};
 use cmwq_sim::scenario::{Flag, Flags, QueueSpec};
@@ -162,6 +162,26 @@ fn an_ordered_queue_that_moves_keeps_its_order() {
     let outcome = run(&queues, &items, &ops, 0);
     let expected: Vec<_> = (0..6).map(|item| ((item as Nanos + 1) * 10 * US, item)).collect();
     assert_eq!(finished(&outcome), expected);
+}
+
+/// The item runs where it was queued first. It is queued again behind that run, at the queue's new
+/// pool, and taken back there: then its word names that pool, and the run goes on at the old one.
+#[test]
+fn a_run_at_a_pool_that_an_ordered_queue_has_left_is_waited_for() {
+    let queues = [queue("a", Flag::Ordered), queue("b", Flag::Unbound)];
+    for wait in [Op::FlushItem(0), Op::CancelSync(0)] {
+        let items = [item(0, &[Op::Burn(10 * US)]), item(1, &[Op::Burn(US)])];
+        let again = [Op::Sleep(US), attrs(0, 5), put(0), Op::Cancel(0)];
+        let ops = [&[put(0)][..], &again, &[wait, put(1)]].concat();
+        let outcome = run(&queues, &items, &ops, 0);
+        assert_eq!(finished(&outcome), [(10 * US, 0), (11 * US, 1)], "{wait:?}");
+        let owners = vec![Owner { at: 0, ops }];
+        let plan =
+            Plan { queues: queues.to_vec(), items: items.to_vec(), owners, ..Plan::default() };
+        let sabotage = Some(Sabotage::AskNamedPool);
+        let outcome = simulate(&plan, &Config { sabotage, ..Config::exact(2) });
+        assert_eq!(outcome.violation.expect("it is noticed").checker, "flush");
+    }
 }
 
 #[test]

@@ -255,8 +255,8 @@ impl Wq {
             while let Some(found) = self.pool_behind(layout, index)
                 && Pwqs::moves(now, found.pool.id)
             {
-                if !mem::replace(&mut has_moved, true) && self.spec.kind == Kind::Ordered {
-                    self.runtime.ordered_moves();
+                if !mem::replace(&mut has_moved, true) && self.spec.kind.leaves_runs_behind() {
+                    self.runtime.leaves_runs_behind();
                 }
                 if self.lead(state, (index, slot), &found) {
                     break;
