@@ -693,8 +693,9 @@ impl<'a> Engine<'a> {
     }
 
     /// What is updated before a pool's lock is dropped: the board's entry, and whether pushing into
-    /// the inbox is enough.
+    /// the inbox is enough; and who is told that work waits.
     fn update_pool(&mut self, pool: PoolNo) {
+        self.arm_watchdog(pool);
         self.post(pool);
         let is_saturated = self.pools.list[pool].inbox.is_saturated();
         if !is_saturated || self.config.sabotage != Some(Sabotage::StaySaturated) {

@@ -112,6 +112,8 @@ pub enum What {
     CreateFailed(PoolNo),
     /// The watchdog says that nothing has happened there for so long.
     Stalled(PoolNo, Nanos),
+    /// It said the same of a queue whose items wait for a slot.
+    QueueStalled(QueueId, Nanos),
     /// The queue has a rescuer, which will be called by that number.
     RescuerMade(QueueId, WorkerNo),
     /// A queue leads to a pool that is closed while no queue does.

@@ -211,8 +211,7 @@ fn timers_are_armed_while_a_queue_goes_and_their_items_refused() {
         at(7, Op::FlushDelayed(2)),
     ];
     let items = vec![item(0, &[Op::Burn(10 * US)]); 4];
-    let plan =
-        Plan { queues: vec![queue("a", Flag::Unbound)], items, owners, calls, ..Plan::default() };
+    let plan = Plan { queues: vec![queue("a", Flag::Unbound)], items, owners, calls };
     let outcome = simulate(&plan, &Config { keep_events: true, ..Config::exact(2) });
     assert_eq!(outcome.violation, None);
     let armed = find(&outcome, |what| match what {

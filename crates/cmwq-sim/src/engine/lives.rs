@@ -154,7 +154,7 @@ impl Engine<'_> {
         let pool = at.pool.0 as usize;
         let removed = self.pools.list[pool].lock().remove_pwq(at.pwq);
         self.check_pool(pool);
-        removed?;
+        self.queues[queue].removed += removed?;
         self.pools.list[pool].nr_listed -= 1;
         self.queues[queue].remove_link(at);
         self.note_link(queue, pool, false);

@@ -258,7 +258,6 @@ impl Engine<'_> {
     /// Acts on a decision of the core.
     pub(super) fn kick(&mut self, pool: PoolNo, kick: Kick) {
         self.update_pool(pool);
-        self.arm_watchdog(pool);
         match kick.or(self.pools.list[pool].take_owed()) {
             Kick::None => self.plan_mayday(pool),
             Kick::Wake(id) => {

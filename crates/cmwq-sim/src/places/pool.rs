@@ -6,7 +6,7 @@
 
 use cmwq_core::help::board::Entry;
 use cmwq_core::help::{Facts, Progress};
-use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, WorkerId};
+use cmwq_core::{Inbox, Kick, MaydayTimer, PoolConfig, PoolState, Reading, WorkerId};
 
 use super::PoolKind;
 use crate::Nanos;
@@ -75,6 +75,11 @@ impl Pool {
     /// Without the lock: a hint, unless the lock is held already.
     pub(crate) fn read(&self) -> &PoolState {
         &self.core
+    }
+
+    /// For who only looks: it lists nothing, and counts what came by the inbox where it is.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        self.core.reading(&self.inbox)
     }
 
     /// With everything that was queued before on the core's lists.

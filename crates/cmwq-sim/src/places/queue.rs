@@ -9,8 +9,8 @@ use cmwq_core::place::PoolAttrs;
 pub(crate) use cmwq_core::place::QueueKind as Kind;
 use cmwq_core::place::usable::{self, Usable};
 use cmwq_core::{
-    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, Pwqs, Sharing,
-    WqKey, place,
+    FlushState, Limits, NodeMemory, NodeSlots, PoolId, PwqConfig, PwqId, PwqRef, PwqStats, Pwqs,
+    Sharing, WqKey, place,
 };
 
 use super::PoolKind;
@@ -121,6 +121,8 @@ pub(crate) struct Queue {
     /// From which CPUs something came: as in the runtime these are led elsewhere.
     pub(crate) cpus: BitSet,
     pub(crate) pwqs: Pwqs,
+    /// Counters of pwqs that were removed.
+    pub(crate) removed: PwqStats,
     /// What else is known of each pwq, in the same order.
     pub(crate) links: Vec<Link>,
     /// Which of `links`, of those that were not replaced.
@@ -155,6 +157,7 @@ impl Queue {
             limits,
             cpus: BitSet::default(),
             pwqs: Pwqs::new(),
+            removed: PwqStats::default(),
             links: Vec::new(),
             by_pool: ByPool::default(),
             shared: Vec::new(),
@@ -238,7 +241,8 @@ impl Queue {
     pub(crate) fn renew(&mut self, spec: &QueueSpec, config: &Config) {
         let new = Self::new(self.key.0 as usize, spec, config);
         let flush = std::mem::take(&mut self.flush);
-        *self = Self { flush, ..new };
+        // Counters go on, so that the watchdog does not take the new queue for the old one.
+        *self = Self { flush, removed: self.removed, ..new };
     }
 
     /// `raised`: by how much a sabotaged driver admits more.
