@@ -115,7 +115,7 @@ impl Engine<'_> {
     fn cpus_of_pool_changed(&mut self, pool: PoolNo, silently: bool) {
         let kind = self.pools.list[pool].kind;
         let belonging = kind.belonging(&self.machine);
-        self.pools.set_disassociated(pool, belonging.is_disassociated);
+        self.pools.set_may_help(pool, belonging.may_help());
         let expected = kind.expected(&self.machine);
         if self.gauges[pool].concurrency == expected {
             return;

@@ -184,7 +184,7 @@ impl Engine<'_> {
         let pool = self.pools.make(kind, is_high, belonging.concurrency, has_others, self.config);
         self.gauges.push(gauge);
         self.cover_bh(pool);
-        self.pools.set_disassociated(pool, belonging.is_disassociated);
+        self.pools.set_may_help(pool, belonging.may_help());
         self.checkers.touch(pool);
         self.create_first(pool);
         pool
