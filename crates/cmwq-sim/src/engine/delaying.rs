@@ -1,5 +1,7 @@
 //! Delayed items: one timing wheel for the machine.
 
+use cmwq_core::FIRE_BATCH;
+
 use super::{Due, Engine};
 use crate::Nanos;
 use crate::agenda::Rank;
@@ -100,11 +102,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Queues the items whose time has come.
+    /// Queues the items whose time has come, by as many as the runtime takes off the wheel at once.
     pub(super) fn turn_wheel(&mut self) {
         self.wheel_planned = None;
-        while let Some(item) = Arena::expire(&mut self.wheel, self.now) {
-            self.go(item, self.caller_cpu(), None);
+        loop {
+            let mut budget = FIRE_BATCH;
+            let next = || Arena::expire_some(&mut self.wheel, self.now, &mut budget);
+            let due: Vec<_> = std::iter::from_fn(next).collect();
+            if due.is_empty() && budget > 0 {
+                break;
+            }
+            due.into_iter().for_each(|item| self.go(item, self.caller_cpu(), None));
         }
         self.plan_wheel();
     }
