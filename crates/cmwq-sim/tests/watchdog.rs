@@ -79,7 +79,8 @@ fn a_hog_that_keeps_nobody_waiting_is_not_reported() {
 #[test]
 fn the_checker_agrees_with_the_watchdog() {
     let mut nr_said = 0;
-    for seed in 0..SEEDS {
+    // In the last two a barrier is passed, and a slot handed on, while work waits behind.
+    for seed in (0..SEEDS).chain([1_763, 698]) {
         let faults = if seed % 2 == 0 { FaultSet::NONE } else { FaultSet::ALL };
         let honest = run_seed(seed, &Options { faults, ..Options::default() });
         let thresh = Some(2 * MS);

@@ -36,6 +36,11 @@ impl Checker for Watchdog {
                 *grown(&mut self.started, what.queue) = Some(t);
                 *grown(&mut self.pools, site.pool) = Pool { started: Some(t), still_since: None };
             }
+            // A barrier that is passed is a start, too, and behind an item that is taken back
+            // another one may begin to wait; events do not say where.
+            What::WaitEnded(..) | What::Cancelled(_) => {
+                self.pools.iter_mut().for_each(|pool| pool.still_since = None);
+            }
             What::Stalled(number, time) => {
                 let pool = grown(&mut self.pools, number);
                 pool.still_since = None;
